@@ -1,6 +1,35 @@
-"""Frames, the table of commands, ids, topic names, key hashes, redaction."""
+"""Frames both ways, the table of commands, ids, topic names, key hashes, redaction.
 
+Start at ``frame`` (one frame and its parts), ``reader`` (bytes in pieces to frames), ``build`` (messages to frames),
+``commands`` (THE table). ``hot`` reads and writes the five commands of which traffic consists; ``lossless`` is a frame
+as JSON and back; ``hextext`` and ``assignments`` read what people type.
+"""
+
+from pcli.codec.wire.assignments import pull_assignments
+from pcli.codec.wire.build import push_entry, push_frame
+from pcli.codec.wire.commands import BY_NAME, COMMANDS, CommandRow, name_of
 from pcli.codec.wire.frame import Frame
+from pcli.codec.wire.hextext import pull_bytes
+from pcli.codec.wire.lossless import pull_wire_json, push_wire_json
+from pcli.codec.wire.message_id import MessageId
 from pcli.codec.wire.problems import Problem
+from pcli.codec.wire.reader import FrameReader
+from pcli.codec.wire.topic_name import TopicName
 
-__all__ = ["Frame", "Problem"]
+__all__ = [
+    "BY_NAME",
+    "COMMANDS",
+    "CommandRow",
+    "Frame",
+    "FrameReader",
+    "MessageId",
+    "Problem",
+    "TopicName",
+    "name_of",
+    "pull_assignments",
+    "pull_bytes",
+    "pull_wire_json",
+    "push_entry",
+    "push_frame",
+    "push_wire_json",
+]

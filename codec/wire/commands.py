@@ -131,11 +131,9 @@ def _row(line: str) -> CommandRow:
     cells = [cell.strip() for cell in line.split("|")]
     head, field, sender, ids, answers, paired_by, since = cells[:7]
     number, name = head.split()
-    pairs = (word.split("=") if "=" in word else (word, word) for word in ids.split())
+    paths = {word.partition("=")[0]: word.partition("=")[2] or word for word in ids.split()}
     feature = cells[7] if len(cells) > 7 else ""
-    return CommandRow(
-        int(number), name, field, sender, dict(pairs), tuple(answers.split()), paired_by, int(since), feature
-    )
+    return CommandRow(int(number), name, field, sender, paths, tuple(answers.split()), paired_by, int(since), feature)
 
 
 COMMANDS: Final[dict[int, CommandRow]] = {row.number: row for row in map(_row, _TABLE.strip().splitlines())}

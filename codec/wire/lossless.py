@@ -1,0 +1,251 @@
+"""A frame as JSON and back, byte for byte: what `decode -T wire` writes and `encode` reads.
+
+The form, for SEND and MESSAGE with all of it, for other commands with the first two keys::
+
+    {"type": "SEND", "send": {"producer_id": 1, "sequence_id": 5, …},
+     "entry": {…}, "checksum": "good" | "1a2b3c4d", "metadata": {…}, "payload": "68656c6c6f"}
+
+Rules of this file
+1. Keys are proto names, enums their names, bytes lower-case hex, unsigned -1 is -1. Nothing is hidden: who asks for
+   the lossless form gets credentials and payload too.
+2. ``checksum`` is "good" when the CRC-32C is right (it is computed again when encoding, so that an edited frame has
+   the right one), the stored number in hex when it is wrong, and absent when there is no checksum block.
+3. Unknown fields are kept as the hex of their bytes under the key ``unknown``, in the object that holds them.
+4. Protobuf leaves room: order of fields, long varints, texts that are not UTF-8. Where writing the object would not
+   give the bytes that came, they stand under ``bytes`` (``{"command": hex, …}``). When encoding they win as long as
+   they still say what the object says; an object that was edited wins over them.
+5. A frame whose lengths do not fit each other, or that the capture cut, is ``{"type": …, "raw": hex}``.
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from pcli.codec.errors import LocalError
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import join_frame, push_entry
+from pcli.codec.wire.commands import BY_NAME, COMMANDS, name_of
+from pcli.codec.wire.frame import Frame
+
+__all__ = ["pull_wire_json", "push_wire_json"]
+
+_UNSIGNED: Final = {
+    FieldDescriptor.TYPE_UINT64: 64,
+    FieldDescriptor.TYPE_FIXED64: 64,
+    FieldDescriptor.TYPE_UINT32: 32,
+    FieldDescriptor.TYPE_FIXED32: 32,
+}
+_ALL_ONES: Final = 2**64 - 1
+_NONE: Final[dict[str, Any]] = {}
+
+# Blocks of an entry: key in JSON, the part's offsets in Frame.parts, its message.
+_BLOCKS: Final[tuple[tuple[str, Callable[[], Message]], ...]] = (
+    ("entry", pb.BrokerEntryMetadata),
+    ("metadata", pb.MessageMetadata),
+)
+
+
+def pull_wire_json(frame: Frame) -> dict[str, Any]:
+    """The lossless object of a frame."""
+    out: dict[str, Any] = {"type": name_of(frame.type)}
+    parts = frame.parts
+    if frame.missing or any(problem.kind in _UNFIT for problem in parts.problems):
+        return {**out, "raw": frame.data.hex()}
+    command = frame.data[parts.command_start : parts.command_end]
+    exact: dict[str, str] = {}
+    out |= {key: value for key, value in _block(pb.BaseCommand(), command, "command", exact).items() if key != "type"}
+    row = COMMANDS.get(frame.type)
+    if row is not None and row.field not in out:
+        # A body that is missing is not the same as an empty one, which is what encoding makes of it.
+        exact["command"] = command.hex()
+    if parts.metadata_start >= 0:
+        if parts.entry_start >= 0:
+            entry = frame.data[parts.entry_start : parts.entry_end]
+            out["entry"] = _block(pb.BrokerEntryMetadata(), entry, "entry", exact)
+        if parts.checksum is not None:
+            out["checksum"] = "good" if frame.checksum == "good" else f"{parts.checksum:08x}"
+        metadata = frame.data[parts.metadata_start : parts.metadata_end]
+        out["metadata"] = _block(pb.MessageMetadata(), metadata, "metadata", exact)
+        out["payload"] = frame.data[parts.payload_start : parts.payload_end].hex()
+    return {**out, "bytes": exact} if exact else out
+
+
+_UNFIT: Final = frozenset({"length", "trailing", "broker-entry", "metadata", "cut"})
+
+
+def push_wire_json(wire: dict[str, Any]) -> bytes:
+    """The bytes of a frame from its lossless object; LocalError with the path of what is wrong."""
+    if not isinstance(wire, dict) or not isinstance(wire.get("type"), str):
+        raise LocalError('a frame is a JSON object with a "type"')
+    if "raw" in wire:
+        return _bytes(wire["raw"], "raw")
+    exact = wire.get("bytes") or {}
+    if not isinstance(exact, dict):
+        raise LocalError('"bytes" is an object of hex texts')
+    row = BY_NAME.get(wire["type"])
+    body = {key: value for key, value in wire.items() if key not in _AROUND}
+    if row is not None:
+        body = {"type": row.name, row.field: {}, **body}
+    command = _packed(pb.BaseCommand(), body, "command", exact, {row.field: {}} if row is not None else {})
+    if "metadata" not in wire and "metadata" not in exact:
+        return join_frame(command)
+    return join_frame(command, _entry(wire, exact))
+
+
+_AROUND: Final = frozenset({"type", "entry", "checksum", "metadata", "payload", "bytes"})
+
+
+def _entry(wire: dict[str, Any], exact: dict[str, Any]) -> bytes:
+    packed = {key: _packed(make(), wire.get(key, {}), key, exact) if key in wire else None for key, make in _BLOCKS}
+    payload = _bytes(wire.get("payload", ""), "payload")
+    checksum = wire.get("checksum")
+    entry = push_entry(packed["metadata"] or b"", payload, checksum=checksum is not None, broker_entry=packed["entry"])
+    if checksum in (None, "good"):
+        return entry
+    stored = _bytes(checksum, "checksum")
+    if len(stored) != 4:
+        raise LocalError('checksum: "good", or eight hex digits')
+    place = 8 + len(packed["entry"]) if packed["entry"] is not None else 2
+    return entry[:place] + stored + entry[place + 4 :]
+
+
+def _block(message: Message, data: bytes, name: str, exact: dict[str, str]) -> dict[str, Any]:
+    """One message as an object; its bytes go to ``exact`` when the object alone would not give them back."""
+    try:
+        message.MergeFromString(data)
+        out = _object(message)
+        again = _packed(type(message)(), out, name, {})
+    except (DecodeError, LocalError):
+        exact[name] = data.hex()
+        return _object(message)
+    if again != data:
+        exact[name] = data.hex()
+    return out
+
+
+def _packed(message: Message, value: Any, name: str, exact: dict[str, Any], defaults: dict[str, Any] = _NONE) -> bytes:
+    """The bytes of one message from its object, or those that came if the object was not edited."""
+    if name in exact:
+        came = _bytes(exact[name], f"bytes.{name}")
+        if {**defaults, **_says(message, came)} == value:
+            return came
+    fresh = type(message)()
+    _fill(fresh, value, name)
+    return fresh.SerializePartialToString()
+
+
+def _says(message: Message, data: bytes) -> dict[str, Any]:
+    """The object of the given bytes, as far as they parse."""
+    came = type(message)()
+    with suppress(DecodeError):  # what parsed before the error is what the object showed when it was written
+        came.MergeFromString(data)
+    return _object(came)
+
+
+def _object(message: Message) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for field, value in message.ListFields():
+        out[field.name] = [_value(field, item) for item in value] if field.is_repeated else _value(field, value)
+    unknown = _unknown_bytes(message)
+    if unknown:
+        out["unknown"] = unknown.hex()
+    return out
+
+
+def _value(field: FieldDescriptor, value: Any) -> Any:
+    if field.message_type is not None:
+        return _object(value)
+    if field.enum_type is not None:
+        known = field.enum_type.values_by_number.get(value)
+        return known.name if known is not None else value
+    if isinstance(value, bytes):
+        # A text field gives bytes when they are not UTF-8.
+        return value.hex() if field.type == FieldDescriptor.TYPE_BYTES else value.decode(errors="backslashreplace")
+    if value == _ALL_ONES and field.type in _UNSIGNED:
+        return -1
+    return value
+
+
+def _unknown_bytes(message: Message) -> bytes:
+    """The unknown fields of this message alone, serialised."""
+    if not len(UnknownFieldSet(message)):
+        return b""
+    copy = type(message)()
+    copy.CopyFrom(message)
+    for field, _ in message.ListFields():
+        copy.ClearField(field.name)
+    return copy.SerializePartialToString()
+
+
+def _fill(message: Message, value: Any, path: str) -> None:
+    if not isinstance(value, dict):
+        raise LocalError(f"{path}: an object is expected, not {value!r}")
+    message.SetInParent()
+    for key, item in value.items():
+        here = f"{path}.{key}"
+        if key == "unknown":
+            _merge_unknown(message, _bytes(item, here), here)
+            continue
+        field = message.DESCRIPTOR.fields_by_name.get(key)
+        if field is None:
+            raise LocalError(f"{here}: {message.DESCRIPTOR.name} has no such field{_nearest(key, message)}")
+        if field.is_repeated != isinstance(item, list):
+            raise LocalError(f"{here}: {'a list' if field.is_repeated else 'a single value'} is expected")
+        for one in item if field.is_repeated else (item,):
+            _set(message, field, one, here)
+
+
+def _merge_unknown(message: Message, data: bytes, path: str) -> None:
+    try:
+        message.MergeFromString(data)
+    except DecodeError:
+        raise LocalError(f"{path}: these are no protobuf fields") from None
+
+
+def _nearest(word: str, message: Message) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(word, [field.name for field in message.DESCRIPTOR.fields], 3)
+    return f"; near: {', '.join(near)}" if near else ""
+
+
+def _set(message: Message, field: Any, value: Any, path: str) -> None:
+    place = getattr(message, field.name)
+    if field.message_type is not None:
+        _fill(place.add() if field.is_repeated else place, value, path)
+        return
+    scalar = _scalar(field, value, path)
+    try:
+        if field.is_repeated:
+            place.append(scalar)
+        else:
+            setattr(message, field.name, scalar)
+    except (TypeError, ValueError):
+        raise LocalError(f"{path}: {value!r} is no value for this field") from None
+
+
+def _scalar(field: FieldDescriptor, value: Any, path: str) -> Any:
+    if field.type == FieldDescriptor.TYPE_BYTES:
+        return _bytes(value, path)
+    if field.enum_type is not None and isinstance(value, str):
+        known = field.enum_type.values_by_name.get(value)
+        if known is None:
+            raise LocalError(f"{path}: one of {', '.join(field.enum_type.values_by_name)}")
+        return known.number
+    if value == -1 and field.type in _UNSIGNED:
+        return 2 ** _UNSIGNED[field.type] - 1
+    return value
+
+
+def _bytes(value: Any, path: str) -> bytes:
+    try:
+        return binascii.unhexlify(value)
+    except (TypeError, ValueError):
+        raise LocalError(f"{path}: hex is expected, not {value!r}") from None

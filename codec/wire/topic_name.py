@@ -1,0 +1,119 @@
+"""Topic names: the short forms, both generations of the long form, partitions, percent-encoding.
+
+Source: class TopicName; broker-side rules as seen on 4.2.4. A v1 name has a cluster between tenant and namespace
+(``persistent://tenant/cluster/namespace/topic``); its local name may hold slashes, that of a v2 name may not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote, unquote
+
+from pcli.codec.errors import LocalError
+
+__all__ = ["DOMAINS", "TopicName", "split_partition"]
+
+DOMAINS: Final = ("persistent", "non-persistent", "topic", "segment")
+"""The last two are of scalable topics (5.0)."""
+
+_PARTITION: Final = "-partition-"
+
+# Local names of the broker's own topics, SystemTopicNames.
+_SYSTEM_NAMES: Final = ("__change_events", "__transaction_buffer_snapshot", "__transaction_coordinator_assign")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicName:
+    """A topic name in its parts."""
+
+    domain: str
+    tenant: str
+    namespace: str
+    local: str
+    """The last part, with its partition suffix."""
+    cluster: str | None = None
+    """Only in names of the first generation."""
+
+    @classmethod
+    def parse(cls, text: str) -> TopicName:
+        """Read ``topic``, ``tenant/namespace/topic`` or ``domain://…``; LocalError says what is wrong with it."""
+        domain, separator, rest = text.partition("://")
+        if not separator:
+            domain, rest = "persistent", text if "/" in text else f"public/default/{text}"
+            if rest.count("/") != 2:
+                raise LocalError(f"topic name {text!r}: write topic or tenant/namespace/topic")
+        if domain not in DOMAINS:
+            raise LocalError(f"topic name {text!r}: the domain is one of {', '.join(DOMAINS)}")
+        words = rest.split("/", 3)
+        if len(words) < 3 or not all(word.strip() for word in words):
+            raise LocalError(f"topic name {text!r}: it has {len(words)} parts behind the domain, or an empty one")
+        if len(words) == 3:
+            return cls(domain, words[0], words[1], words[2])
+        return cls(domain, words[0], words[2], words[3], words[1])
+
+    def __str__(self) -> str:
+        """The long form."""
+        place = f"{self.tenant}/{self.namespace}" if self.cluster is None else self._v1_namespace
+        return f"{self.domain}://{place}/{self.local}"
+
+    @property
+    def _v1_namespace(self) -> str:
+        return f"{self.tenant}/{self.cluster}/{self.namespace}"
+
+    @property
+    def persistent(self) -> bool:
+        """Whether its messages are stored."""
+        return self.domain != "non-persistent"
+
+    @property
+    def partition(self) -> int:
+        """The index of the partition that this name means; -1: none."""
+        return split_partition(self.local)[1]
+
+    @property
+    def base(self) -> TopicName:
+        """The partitioned topic to which this partition belongs; itself when it is no partition."""
+        local, index = split_partition(self.local)
+        return self if index < 0 else TopicName(self.domain, self.tenant, self.namespace, local, self.cluster)
+
+    def with_partition(self, index: int) -> TopicName:
+        """One partition of this topic."""
+        local = f"{self.local}{_PARTITION}{index}"
+        return TopicName(self.domain, self.tenant, self.namespace, local, self.cluster)
+
+    @property
+    def encoded_local(self) -> str:
+        """The local name percent-encoded as java.net.URLEncoder does it: for REST paths and schema ids."""
+        return quote(self.local, safe="*-._").replace("%20", "+").replace("~", "%7E")
+
+    @classmethod
+    def decoded(cls, domain: str, namespace: str, encoded_local: str) -> TopicName:
+        """The name behind a REST path: namespace as ``tenant/namespace``, the local part percent-encoded."""
+        return cls.parse(f"{domain}://{namespace}/{unquote(encoded_local.replace('+', ' '))}")
+
+    @property
+    def schema_id(self) -> str:
+        """``tenant/namespace/encoded local name`` without partition: partitions share one schema."""
+        base = self.base
+        place = f"{base.tenant}/{base.namespace}" if base.cluster is None else base._v1_namespace
+        return f"{place}/{base.encoded_local}"
+
+    @property
+    def system(self) -> bool:
+        """Whether the broker keeps this topic for itself."""
+        local = split_partition(self.local)[0]
+        if (self.tenant, self.namespace) == ("pulsar", "system"):
+            return True
+        return local.startswith(_SYSTEM_NAMES) or local.endswith("__transaction_pending_ack")
+
+
+def split_partition(local: str) -> tuple[str, int]:
+    """A local name as base and partition index; index -1 when it names no partition.
+
+    Only a plain non-negative number behind the last ``-partition-`` counts: no sign, no leading zeros.
+    """
+    base, separator, index = local.rpartition(_PARTITION)
+    if separator and base and index.isascii() and index.isdigit() and (index == "0" or index[0] != "0"):
+        return base, int(index)
+    return local, -1

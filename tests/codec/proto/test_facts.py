@@ -1,0 +1,78 @@
+"""The .proto against the list of the protocol's facts: every message, field, number, label, type, default, value."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+from google.protobuf.descriptor import FieldDescriptor
+
+from pcli.codec.proto import pb
+
+SCALARS = {
+    FieldDescriptor.TYPE_STRING: "string",
+    FieldDescriptor.TYPE_BYTES: "bytes",
+    FieldDescriptor.TYPE_BOOL: "bool",
+    FieldDescriptor.TYPE_INT32: "int32",
+    FieldDescriptor.TYPE_INT64: "int64",
+    FieldDescriptor.TYPE_UINT32: "uint32",
+    FieldDescriptor.TYPE_UINT64: "uint64",
+    FieldDescriptor.TYPE_DOUBLE: "double",
+}
+
+
+def rows(folder):
+    with (folder / "api-facts.tsv").open() as file:
+        return list(csv.DictReader(file, delimiter="\t"))
+
+
+def name_in_package(descriptor):
+    return descriptor.full_name.removeprefix("pcli.pulsar.")
+
+
+def our_facts():
+    """The same rows, from our descriptors."""
+
+    def of_enum(enum):
+        return {(name_in_package(enum), value.name, str(value.number), "", "", "") for value in enum.values}
+
+    def default(field):
+        if not field.has_default_value:
+            return ""
+        if field.enum_type is not None:
+            return field.enum_type.values_by_number[field.default_value].name
+        return str(field.default_value).lower() if isinstance(field.default_value, bool) else str(field.default_value)
+
+    def kind(field):
+        inner = field.message_type or field.enum_type
+        return name_in_package(inner) if inner is not None else SCALARS[field.type]
+
+    facts = set()
+    for enum in pb.DESCRIPTOR.enum_types_by_name.values():
+        facts |= of_enum(enum)
+    for message in pb.DESCRIPTOR.message_types_by_name.values():
+        for enum in message.enum_types:
+            facts |= of_enum(enum)
+        for field in message.fields:
+            label = "required" if field.is_required else "repeated" if field.is_repeated else "optional"
+            facts.add((message.name, field.name, str(field.number), label, kind(field), default(field)))
+        if not message.fields:
+            facts.add((message.name, "(no fields)", "", "", "", ""))
+    return facts
+
+
+def test_every_fact_is_in_the_proto_and_nothing_else(protocol_facts):
+    told = {
+        (row["owner"], row["name"], row["number"] or "", row["label"] or "", row["type"] or "", row["default"] or "")
+        for row in rows(protocol_facts)
+    }
+    ours = our_facts()
+    assert told - ours == set()
+    assert ours - told == set()
+
+
+@pytest.mark.parametrize("number", pb.BaseCommand.Type.values())
+def test_type_and_field_of_a_command_have_one_number(number):
+    field = pb.BaseCommand.DESCRIPTOR.fields_by_number[number]
+    assert field.message_type is not None
+    assert field.message_type.name.startswith("Command")
