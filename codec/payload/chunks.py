@@ -1,0 +1,142 @@
+"""Large messages that travel in chunks, joined across frames.
+
+Rules of this file
+1. The chunks of one message share ``uuid``; ``chunk_id`` counts from 0 to ``num_chunks_from_msg`` - 1. Chunks of
+   different messages may interleave, those of one message come in order.
+2. What happens to the others is what the Java client does (ConsumerImpl.processMessageChunk): a chunk 0 begins anew
+   (a redelivery begins at the first chunk), a chunk that was there already is passed over, any other is out of order
+   and the message is given up.
+3. Uuids are of one producer: what one producer sends and what each consumer is sent are different trains of chunks,
+   told apart by ``scope``, which is the caller's word for "this consumer on this connection".
+4. Memory is bounded in bytes and in messages: the oldest message is given up first (``maxPendingChunkedMessage``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Final
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.problems import Problem
+
+__all__ = ["MAX_CHUNK_BYTES", "MAX_PENDING", "ChunkJoiner", "Joined", "is_chunk"]
+
+MAX_CHUNK_BYTES: Final = 128 * 1024 * 1024
+"""Bytes that wait for their last chunk, over all messages."""
+
+MAX_PENDING: Final = 1000
+"""Messages that wait for their last chunk. A Java consumer keeps 10; one joiner serves a whole capture."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """What came of one chunk."""
+
+    payload: bytes | None
+    """The whole message, still compressed; None while chunks are missing, or when this one was not taken."""
+    problems: tuple[Problem, ...] = ()
+    """What is wrong with this chunk, and which older messages were given up for it."""
+
+
+class _Pending:
+    """One message of which the chunks 0 … next-1 are here."""
+
+    __slots__ = ("count", "parts", "size")
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.parts: list[bytes] = []
+        self.size = 0
+
+
+_NOTHING: Final = Joined(None)
+
+
+def is_chunk(metadata: pb.MessageMetadata) -> bool:
+    """Whether this entry is a part of a larger message."""
+    return metadata.num_chunks_from_msg > 1
+
+
+class ChunkJoiner:
+    """Keeps chunks until their message is whole."""
+
+    __slots__ = ("_pending", "_size", "max_bytes", "max_pending")
+
+    def __init__(self, max_bytes: int = MAX_CHUNK_BYTES, max_pending: int = MAX_PENDING) -> None:
+        self.max_bytes = max_bytes
+        self.max_pending = max_pending
+        self._pending: dict[tuple[Hashable, str], _Pending] = {}
+        self._size = 0
+
+    @property
+    def waiting(self) -> list[tuple[Hashable, str, int, int]]:
+        """Messages that are not whole, oldest first, as (scope, uuid, chunks here, chunks announced)."""
+        return [(scope, uuid, len(one.parts), one.count) for (scope, uuid), one in self._pending.items()]
+
+    @property
+    def size(self) -> int:
+        """Bytes that are kept now."""
+        return self._size
+
+    def add(self, metadata: pb.MessageMetadata, payload: bytes, scope: Hashable = None) -> Joined:
+        """Take one chunk, decrypted already: each is encrypted by itself, but they were compressed as one."""
+        key = (scope, metadata.uuid)
+        number, count = metadata.chunk_id, metadata.num_chunks_from_msg
+        if not 0 <= number < count:
+            return Joined(None, (_problem(metadata, "has a number outside its message"),))
+        if number == 0:
+            self._drop(key)
+            self._pending[key] = _Pending(count)
+        one = self._pending.get(key)
+        if one is None:
+            return Joined(None, (_problem(metadata, "begins in the middle: the chunks before it were not seen"),))
+        if one.count != count:
+            self._drop(key)
+            return Joined(None, (_problem(metadata, f"belongs to a message of {one.count} chunks: given up"),))
+        if number < len(one.parts):
+            return _NOTHING
+        if number > len(one.parts):
+            self._drop(key)
+            return Joined(None, (_problem(metadata, f"came where {len(one.parts)} was due: given up"),))
+        one.parts.append(payload)
+        one.size += len(payload)
+        self._size += len(payload)
+        if number == count - 1:
+            return self._finish(key, metadata)
+        return self._bound(key)
+
+    def forget(self, metadata: pb.MessageMetadata, scope: Hashable = None) -> None:
+        """Give up the message of this chunk: the chunk itself cannot be had (cut, or not to be decrypted)."""
+        self._drop((scope, metadata.uuid))
+
+    def _finish(self, key: tuple[Hashable, str], metadata: pb.MessageMetadata) -> Joined:
+        payload = b"".join(self._pending[key].parts)
+        self._drop(key)
+        total = metadata.total_chunk_msg_size
+        if metadata.HasField("total_chunk_msg_size") and total != len(payload):
+            return Joined(payload, (_problem(metadata, f"completes {len(payload)} bytes, {total} are announced"),))
+        return Joined(payload)
+
+    def _bound(self, newest: tuple[Hashable, str]) -> Joined:
+        given_up: list[Problem] = []
+        while self._size > self.max_bytes or len(self._pending) > self.max_pending:
+            scope_and_uuid = next(iter(self._pending))
+            one = self._drop(scope_and_uuid)
+            assert one is not None
+            this = "this message" if scope_and_uuid == newest else f"message {scope_and_uuid[1]!r}"
+            given_up.append(
+                Problem("chunk", f"{this} is given up with {len(one.parts)} of {one.count} chunks: too much waits")
+            )
+        return Joined(None, tuple(given_up)) if given_up else _NOTHING
+
+    def _drop(self, key: tuple[Hashable, str]) -> _Pending | None:
+        one = self._pending.pop(key, None)
+        if one is not None:
+            self._size -= one.size
+        return one
+
+
+def _problem(metadata: pb.MessageMetadata, what: str) -> Problem:
+    # Numbers as they are on the wire: "chunk 3 of 2" is what a person will look for in the frame.
+    return Problem("chunk", f"chunk {metadata.chunk_id} of {metadata.num_chunks_from_msg} ({metadata.uuid!r}) {what}")

@@ -1,0 +1,83 @@
+"""Frames from words."""
+
+import pytest
+
+from pcli.codec.errors import LocalError
+from pcli.codec.proto import pb
+from pcli.codec.wire.assignments import pull_assignments
+from pcli.codec.wire.build import push_entry, push_frame
+from pcli.codec.wire.lossless import push_wire_json
+
+
+def frame(*words):
+    return push_wire_json(pull_assignments(list(words)))
+
+
+def test_simple():
+    told = frame("flow", "consumer_id=1", "messagePermits=0x0a")
+    assert told == push_frame(pb.CommandFlow(consumer_id=1, messagePermits=10))
+
+
+def test_ids_lists_enums_and_booleans():
+    ack = frame("ACK", "consumer_id=1", "ack_type=Cumulative", "message_id=5:7:-1:2", "message_id=5:8")
+    assert ack == push_frame(
+        pb.CommandAck(
+            consumer_id=1,
+            ack_type=pb.CommandAck.Cumulative,
+            message_id=[
+                pb.MessageIdData(ledgerId=5, entryId=7, batch_index=2),
+                pb.MessageIdData(ledgerId=5, entryId=8),
+            ],
+        )
+    )
+    told = frame(
+        "SUBSCRIBE", "topic=t", "subscription=s", "subType=Key_Shared", "consumer_id=0", "request_id=1",
+        "durable=false",
+        'keySharedMeta={"keySharedMode": "STICKY", "hashRanges": [{"start": 0, "end": 9}]}', "metadata.color=red",
+    )  # fmt: skip
+    subscribe = pb.CommandSubscribe(
+        topic="t", subscription="s", subType=3, consumer_id=0, request_id=1, durable=False,
+        metadata=[pb.KeyValue(key="color", value="red")],
+        keySharedMeta=pb.KeySharedMeta(keySharedMode=1, hashRanges=[pb.IntRange(start=0, end=9)]),
+    )  # fmt: skip
+    assert told == push_frame(subscribe)
+
+
+def test_nested_and_bytes():
+    told = frame("AUTH_RESPONSE", "response.auth_method_name=token", "response.auth_data=text:abc")
+    data = pb.AuthData(auth_method_name="token", auth_data=b"abc")
+    assert told == push_frame(pb.CommandAuthResponse(response=data))
+
+
+def test_a_message_with_its_entry():
+    told = frame(
+        "SEND", "producer_id=1", "sequence_id=5", "metadata.producer_name=p", "metadata.sequence_id=5",
+        "metadata.publish_time=7", "metadata.properties.color=red", "entry.index=3", "payload=hex:6869",
+    )  # fmt: skip
+    metadata = pb.MessageMetadata(
+        producer_name="p", sequence_id=5, publish_time=7, properties=[pb.KeyValue(key="color", value="red")]
+    )
+    entry = push_entry(metadata, b"hi", broker_entry=pb.BrokerEntryMetadata(index=3))
+    assert told == push_frame(pb.CommandSend(producer_id=1, sequence_id=5), entry)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "which command?"),
+        (["FLOWS"], "no command FLOWS; near: FLOW"),
+        (["FLOW", "consumer_id"], "write field=value"),
+        (["FLOW", "consumer=1"], "near: consumer_id"),
+        (["FLOW", "consumer_id=one"], "a number is expected"),
+        (["FLOW", "consumer_id.x=1"], "has no parts"),
+        (["ACK", "message_id=x"], "is no message id"),
+        (["ACK", "message_id.ledgerId=1"], "give its items as JSON"),
+        (["SUBSCRIBE", "durable=perhaps"], "true or false"),
+        (["SUBSCRIBE", "schema=x"], "is a message"),
+        (["SUBSCRIBE", "schema={x"], "no JSON"),
+    ],
+)
+def test_wrong_words(words, said):
+    with pytest.raises(LocalError) as caught:
+        frame(*words)
+    assert said in str(caught.value)

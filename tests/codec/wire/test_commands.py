@@ -1,0 +1,67 @@
+"""The table of commands against the descriptors, and the descriptors against the table."""
+
+import pytest
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.commands import BY_NAME, COMMANDS, PAYLOAD_TYPES, name_of
+
+MEANINGS = (
+    "request_id", "producer_id", "consumer_id", "sequence_id", "message_id", "topic", "subscription",
+    "producer_name", "consumer_name", "error",
+)  # fmt: skip
+
+
+def body_of(row):
+    return pb.BaseCommand.DESCRIPTOR.fields_by_number[row.number].message_type
+
+
+def test_every_command_of_the_protocol_has_a_row_and_the_reverse():
+    assert set(COMMANDS) == set(pb.BaseCommand.Type.values())
+    assert len(COMMANDS) == 70
+
+
+@pytest.mark.parametrize("row", COMMANDS.values(), ids=lambda row: row.name)
+def test_row(row):
+    field = pb.BaseCommand.DESCRIPTOR.fields_by_number[row.number]
+    assert field.name == row.field
+    assert pb.BaseCommand.Type.Name(row.number) == row.name
+    assert row.sender in ("client", "broker", "both")
+    assert 0 <= row.since <= max(pb.ProtocolVersion.values())
+    for path in row.ids.values():
+        inner = body_of(row)
+        for word in path.split("."):
+            assert word in inner.fields_by_name, path
+            inner = inner.fields_by_name[word].message_type
+
+
+@pytest.mark.parametrize("row", COMMANDS.values(), ids=lambda row: row.name)
+def test_an_id_that_the_body_has_is_in_its_row(row):
+    assert {name for name in MEANINGS if name in body_of(row).fields_by_name} <= set(row.ids)
+
+
+@pytest.mark.parametrize("row", [row for row in COMMANDS.values() if row.answers], ids=lambda row: row.name)
+def test_answers_come_from_the_other_side_and_carry_what_pairs_them(row):
+    assert row.paired_by
+    for name in row.answers:
+        answer = BY_NAME[name]
+        assert answer.sender == "both" or answer.sender != row.sender or row.sender == "both"
+        key = {"sequence": "sequence_id", "order": ""}.get(row.paired_by, row.paired_by)
+        assert not key or key in body_of(answer).fields_by_name
+        assert not key or key in body_of(row).fields_by_name
+
+
+def test_every_response_answers_something():
+    answers = {name for row in COMMANDS.values() for name in row.answers}
+    assert {
+        row.name for row in COMMANDS.values() if row.name.endswith(("_RESPONSE", "_SUCCESS", "_RECEIPT"))
+    } <= answers
+
+
+def test_features_are_flags_of_the_protocol():
+    flags = {field.name for field in pb.FeatureFlags.DESCRIPTOR.fields}
+    assert {row.feature for row in COMMANDS.values() if row.feature} <= flags
+
+
+def test_a_number_of_no_version_has_a_name_too():
+    assert name_of(200) == "UNKNOWN_200"
+    assert {name_of(number) for number in PAYLOAD_TYPES} == {"SEND", "MESSAGE"}

@@ -1,0 +1,68 @@
+"""Hashes against published vectors and against what a real broker was seen to do."""
+
+import pytest
+
+from pcli.codec.wire.hashes import (
+    consistent_hash,
+    java_string_hash,
+    murmur3_31,
+    murmur3_32,
+    partition_of,
+    sticky_hash,
+)
+
+
+# The SMHasher vectors of MurmurHash3_x86_32, as listed on its Wikipedia page and in many libraries' tests.
+@pytest.mark.parametrize(
+    ("data", "seed", "expected"),
+    [
+        (b"", 0, 0),
+        (b"", 1, 0x514E28B7),
+        (b"", 0xFFFFFFFF, 0x81F16F39),
+        (b"test", 0, 0xBA6BD213),
+        (b"Hello, world!", 0, 0xC0363E43),
+        (b"The quick brown fox jumps over the lazy dog", 0, 0x2E4FF723),
+        (b"\xff\xff\xff\xff", 0, 0x76293B50),
+        (b"\x21\x43\x65\x87", 0, 0xF55B516B),
+        (b"\x21\x43\x65", 0, 0x7E4A8634),
+        (b"\x21\x43", 0, 0xA0F7B07A),
+        (b"\x21", 0, 0x72661CF4),
+    ],
+)
+def test_murmur3(data, seed, expected):
+    assert murmur3_32(data, seed) == expected
+
+
+# The values of the Java and C++ clients' own hash tests.
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [("key1", 462881061), ("a", 1009084850), ("hello", 613153351), ("NONE_KEY", 504741539), ("", 0)],
+)
+def test_murmur3_without_its_sign(key, expected):
+    assert murmur3_31(key.encode()) == expected
+
+
+@pytest.mark.parametrize(("key", "sticky", "ring"), [("key1", 293, 7357), ("hello", 64071, 7892), ("a", 27058, 42456)])
+def test_slots_of_key_shared(key, sticky, ring):
+    assert sticky_hash(key.encode()) == sticky
+    assert consistent_hash(key.encode()) == ring
+
+
+def test_slot_zero_is_kept_free():
+    assert murmur3_31(b"") % 65536 == 0
+    assert sticky_hash(b"") == 1
+
+
+# String.hashCode, from the Java language's definition: s[0]*31^(n-1) + … + s[n-1], in 32 bits.
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", 0), ("a", 97), ("ab", 97 * 31 + 98), ("hello", 99162322), ("polygenelubricants", -(2**31)), ("😀", 1772899)],
+)
+def test_java_string_hash(text, expected):
+    assert java_string_hash(text) == expected
+
+
+def test_partition_of_a_key():
+    assert partition_of("hello", 4) == 99162322 % 4
+    assert partition_of("polygenelubricants", 7) == 0  # the sign bit is cut off, which leaves 0
+    assert partition_of("hello", 4, murmur=True) == 613153351 % 4

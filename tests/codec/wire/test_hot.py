@@ -1,0 +1,135 @@
+"""The hot path against protobuf, in both directions."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pcli.codec.proto import pb
+from pcli.codec.wire import hot
+from pcli.codec.wire.build import push_entry, push_frame
+from pcli.codec.wire.frame import Frame
+
+U64 = st.integers(0, 2**64 - 1)
+U32 = st.integers(0, 2**32 - 1)
+COUNT = st.integers(1, 2**31 - 1)
+PARTITION = st.integers(-1, 2**31 - 1)
+METADATA = pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=2)
+
+
+def read(pull, frame):
+    parts = Frame.of(frame).parts
+    return pull(frame, parts.command_start, parts.command_end)
+
+
+@given(U64, U64, COUNT, U64)
+def test_send(producer, sequence, count, highest):
+    frame = hot.push_send(producer, sequence, count, highest, METADATA.SerializeToString(), b"payload")
+    told = Frame.of(frame)
+    assert told.problems == []
+    assert told.checksum == "good"
+    send = told.command.send
+    assert (send.producer_id, send.sequence_id, send.num_messages) == (producer, sequence, count)
+    assert send.highest_sequence_id == highest
+    assert read(hot.pull_send, frame) == (producer, sequence, count, highest)
+    body = pb.CommandSend(producer_id=producer, sequence_id=sequence)
+    if count != 1:
+        body.num_messages = count
+    if highest:
+        body.highest_sequence_id = highest
+    assert frame == push_frame(body, push_entry(METADATA, b"payload"))
+
+
+@given(U64, U64, U64, U64, U64)
+def test_send_receipt(producer, sequence, ledger, entry, highest):
+    frame = hot.push_send_receipt(producer, sequence, ledger, entry, highest)
+    place = pb.MessageIdData(ledgerId=ledger, entryId=entry)
+    assert frame == push_frame(
+        pb.CommandSendReceipt(producer_id=producer, sequence_id=sequence, message_id=place, highest_sequence_id=highest)
+    )
+    assert read(hot.pull_send_receipt, frame) == (producer, sequence, ledger, entry, highest)
+
+
+def test_the_receipt_for_a_duplicate():
+    frame = hot.push_send_receipt(1, 2, -1, -1, 2)
+    assert Frame.of(frame).command.send_receipt.message_id.ledgerId == 2**64 - 1
+    assert read(hot.pull_send_receipt, frame)[2:4] == (2**64 - 1, 2**64 - 1)
+
+
+@given(U64, U64, U64, PARTITION, U32)
+def test_message(consumer, ledger, entry, partition, redeliveries):
+    stored = push_entry(METADATA, b"payload")
+    frame = hot.push_message(consumer, ledger, entry, partition, redeliveries, stored)
+    place = pb.MessageIdData(ledgerId=ledger, entryId=entry)
+    if partition >= 0:
+        place.partition = partition
+    body = pb.CommandMessage(consumer_id=consumer, message_id=place)
+    if redeliveries:
+        body.redelivery_count = redeliveries
+    assert frame == push_frame(body, stored)
+    assert read(hot.pull_message, frame) == (consumer, ledger, entry, partition, redeliveries)
+
+
+@given(U64, st.integers(0, 1), st.lists(st.tuples(U64, U64, PARTITION, PARTITION), max_size=5), st.integers(-1, 2**63))
+def test_ack(consumer, kind, ids, request):
+    frame = hot.push_ack(consumer, kind, ids, request)
+    body = pb.CommandAck(consumer_id=consumer, ack_type=kind)
+    for ledger, entry, partition, batch in ids:
+        place = body.message_id.add(ledgerId=ledger, entryId=entry)
+        if partition >= 0:
+            place.partition = partition
+        if batch >= 0:
+            place.batch_index = batch
+    if request >= 0:
+        body.request_id = request
+    assert frame == push_frame(body)
+    assert read(hot.pull_ack, frame) == (consumer, kind, ids, request)
+
+
+@given(U64, U32)
+def test_flow(consumer, permits):
+    frame = hot.push_flow(consumer, permits)
+    assert frame == push_frame(pb.CommandFlow(consumer_id=consumer, messagePermits=permits))
+    assert read(hot.pull_flow, frame) == (consumer, permits)
+
+
+def test_minus_one_as_a_client_writes_it():
+    # Some clients set partition and batch_index to their default, -1: ten bytes each.
+    place = pb.MessageIdData(ledgerId=5, entryId=7, partition=-1, batch_index=-1)
+    frame = push_frame(pb.CommandAck(consumer_id=1, ack_type=0, message_id=[place]))
+    assert read(hot.pull_ack, frame) == (1, 0, [(5, 7, -1, -1)], -1)
+
+
+PLACE = pb.MessageIdData(ledgerId=5, entryId=7)
+
+
+@pytest.mark.parametrize(
+    ("pull", "body"),
+    [
+        (hot.pull_send, pb.CommandSend(producer_id=1, sequence_id=1, is_chunk=True)),
+        (hot.pull_send, pb.CommandSend(producer_id=1, sequence_id=1, txnid_most_bits=1)),
+        (hot.pull_send_receipt, pb.CommandSendReceipt(producer_id=1, sequence_id=1)),
+        (hot.pull_message, pb.CommandMessage(consumer_id=1, message_id=PLACE, ack_set=[1])),
+        (hot.pull_message, pb.CommandMessage(consumer_id=1, message_id=PLACE, consumer_epoch=1)),
+        (hot.pull_ack, pb.CommandAck(consumer_id=1, ack_type=0, validation_error=1)),
+        (hot.pull_ack, pb.CommandAck(consumer_id=1, ack_type=0, properties=[pb.KeyLongValue(key="k", value=1)])),
+        (hot.pull_flow, pb.CommandConnect(client_version="x")),
+    ],
+)
+def test_the_unusual_is_left_to_the_full_way(pull, body):
+    assert read(pull, push_frame(body)) is None
+
+
+@given(st.binary(max_size=40))
+def test_no_bytes_raise_and_what_is_read_is_what_protobuf_reads(data):
+    for type_, pull in (
+        (b"\x08\x06\x32", hot.pull_send),
+        (b"\x08\x0a\x52", hot.pull_ack),
+        (b"\x08\x0b\x5a", hot.pull_flow),
+    ):
+        command = type_ + bytes([len(data)]) + data
+        found = pull(command, 0, len(command))
+        if found is not None:
+            parsed = pb.BaseCommand.FromString(command)
+            ids = {6: "producer_id", 10: "consumer_id", 11: "consumer_id"}
+            body = {6: parsed.send, 10: parsed.ack, 11: parsed.flow}[parsed.type]
+            assert found[0] == getattr(body, ids[parsed.type])

@@ -1,0 +1,135 @@
+"""The lossless JSON form: whatever came goes out again, and an edit wins."""
+
+import json
+from struct import pack
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pcli.codec.errors import LocalError
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import join_frame, push_entry, push_frame
+from pcli.codec.wire.frame import Frame
+from pcli.codec.wire.lossless import pull_wire_json, push_wire_json
+
+METADATA = pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=2)
+SEND = pb.CommandSend(producer_id=1, sequence_id=5)
+RECEIPT = pb.CommandSendReceipt(
+    producer_id=1, sequence_id=5, message_id=pb.MessageIdData(ledgerId=2**64 - 1, entryId=2**64 - 1)
+)
+
+
+def there_and_back(data):
+    wire = json.loads(json.dumps(pull_wire_json(Frame.of(data))))
+    assert push_wire_json(wire) == data
+    return wire
+
+
+def test_simple():
+    assert there_and_back(push_frame(pb.CommandFlow(consumer_id=1, messagePermits=10))) == {
+        "type": "FLOW",
+        "flow": {"consumer_id": 1, "messagePermits": 10},
+    }
+    assert there_and_back(push_frame(pb.CommandPing())) == {"type": "PING", "ping": {}}
+
+
+def test_payload():
+    entry = push_entry(METADATA, b"hello", broker_entry=pb.BrokerEntryMetadata(index=7))
+    assert there_and_back(push_frame(SEND, entry)) == {
+        "type": "SEND",
+        "send": {"producer_id": 1, "sequence_id": 5},
+        "entry": {"index": 7},
+        "checksum": "good",
+        "metadata": {"producer_name": "p", "sequence_id": 1, "publish_time": 2},
+        "payload": "68656c6c6f",
+    }
+
+
+def test_minus_one_in_unsigned_fields():
+    wire = there_and_back(push_frame(RECEIPT))
+    assert wire["send_receipt"]["message_id"] == {"ledgerId": -1, "entryId": -1}
+
+
+def test_a_wrong_checksum_stays_wrong_and_an_absent_one_absent():
+    wrong = push_frame(SEND, push_entry(METADATA, b"hello")[:-1] + b"!")
+    assert len(there_and_back(wrong)["checksum"]) == 8
+    entry = push_entry(METADATA, b"hello", broker_entry=pb.BrokerEntryMetadata(index=7))
+    there_and_back(push_frame(SEND, entry[:-1] + b"!"))
+    assert "checksum" not in there_and_back(push_frame(SEND, push_entry(METADATA, b"hello", checksum=False)))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        b"\x08\x0b\x5a\x04\x10\x0a\x08\x01",  # fields in another order
+        b"\x08\x0b\x5a\x05\x08\x81\x00\x10\x0a",  # a longer varint than needed
+        b"\x5a\x04\x08\x01\x10\x0a\x08\x0b",  # the type behind the body
+        b"\x08\x12",  # PING without its body
+        b"\x08\xc8\x01",  # a type of no version
+        b"\x08\x0b\x5a\x07\x08\x01\x10\x0a\xa0\x06\x07",  # an unknown field
+        b"\x08\x05\x2a\x06\x0a\x02\xff\xfe\x10\x05",  # a topic that is not UTF-8
+        b"\x08\x0b\x5a\x7f",  # no protobuf
+        b"",
+    ],
+)
+def test_whatever_the_encoder_did(command):
+    there_and_back(join_frame(command))
+
+
+def test_unknown_fields_are_shown():
+    wire = there_and_back(join_frame(b"\x08\x0b\x5a\x07\x08\x01\x10\x0a\xa0\x06\x07"))
+    assert wire == {"type": "FLOW", "flow": {"consumer_id": 1, "messagePermits": 10, "unknown": "a00607"}}
+
+
+def test_an_edit_wins_over_the_bytes_that_came():
+    wire = there_and_back(join_frame(b"\x08\x0b\x5a\x04\x10\x0a\x08\x01"))
+    assert wire["bytes"] == {"command": "080b5a04100a0801"}
+    wire["flow"]["messagePermits"] = 11
+    assert push_wire_json(wire) == push_frame(pb.CommandFlow(consumer_id=1, messagePermits=11))
+
+
+def test_an_edited_payload_has_the_right_checksum():
+    wire = pull_wire_json(Frame.of(push_frame(SEND, push_entry(METADATA, b"hello"))))
+    edited = Frame.of(push_wire_json({**wire, "payload": b"bye".hex()}))
+    assert (edited.payload, edited.checksum) == (b"bye", "good")
+
+
+def test_lengths_that_do_not_fit_and_cut_frames_are_raw():
+    for data in (pack(">II", 8, 100) + b"\x08\x0b\x5a\x00", push_frame(RECEIPT)[:-2], push_frame(RECEIPT, b"xyz")):
+        assert set(there_and_back(data)) == {"type", "raw"}
+
+
+@pytest.mark.parametrize(
+    ("wire", "said"),
+    [
+        ([], '"type"'),
+        ({}, '"type"'),
+        ({"type": "FLOW", "flow": {"consumer": 1}}, "flow.consumer: CommandFlow has no such field; near: consumer_id"),
+        ({"type": "FLOW", "flow": {"consumer_id": "x"}}, "flow.consumer_id: 'x' is no value"),
+        ({"type": "FLOW", "flow": {"consumer_id": 2**64}}, "is no value"),
+        ({"type": "FLOW", "flow": 5}, "an object is expected"),
+        ({"type": "ACK", "ack": {"message_id": {}}}, "a list is expected"),
+        ({"type": "FLOW", "flow": {"consumer_id": [1]}}, "a single value is expected"),
+        ({"type": "SUBSCRIBE", "subscribe": {"subType": "Sharde"}}, "one of Exclusive, Shared"),
+        ({"type": "FLOW", "raw": "0g"}, "hex is expected"),
+        ({"type": "SEND", "metadata": {}, "checksum": "12"}, "eight hex digits"),
+        ({"type": "FLOW", "flow": {"unknown": "ff"}}, "no protobuf fields"),
+    ],
+)
+def test_a_wrong_object_is_told_with_its_path(wire, said):
+    with pytest.raises(LocalError) as caught:
+        push_wire_json(wire)
+    assert said in str(caught.value)
+
+
+@given(st.binary(min_size=8, max_size=80))
+def test_any_bytes(data):
+    there_and_back(data)
+
+
+@given(st.binary(max_size=60), st.binary(max_size=60))
+def test_any_command_and_entry(command, entry):
+    there_and_back(join_frame(command, entry))
+    there_and_back(join_frame(b"\x08\x06\x32\x02\x08\x01", push_entry(command, entry)))
+    there_and_back(join_frame(b"\x08\x09" + command, push_entry(b"", entry, broker_entry=command)))

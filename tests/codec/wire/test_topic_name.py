@@ -1,0 +1,92 @@
+"""Topic names, by the rules of the class TopicName as a 4.2.4 broker was seen to apply them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pcli.codec.errors import LocalError
+from pcli.codec.wire.topic_name import TopicName, split_partition
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("orders", "persistent://public/default/orders"),
+        ("shop/eu/orders", "persistent://shop/eu/orders"),
+        ("persistent://shop/eu/orders", "persistent://shop/eu/orders"),
+        ("non-persistent://shop/eu/orders", "non-persistent://shop/eu/orders"),
+        ("topic://shop/eu/orders", "topic://shop/eu/orders"),
+        ("persistent://prop/cluster/ns/orders", "persistent://prop/cluster/ns/orders"),
+        ("persistent://prop/cluster/ns/a/b", "persistent://prop/cluster/ns/a/b"),
+    ],
+)
+def test_forms(text, whole):
+    assert str(TopicName.parse(text)) == whole
+
+
+def test_parts_of_both_generations():
+    assert TopicName.parse("persistent://t/n/l") == TopicName("persistent", "t", "n", "l")
+    assert TopicName.parse("persistent://p/c/n/l") == TopicName("persistent", "p", "n", "l", "c")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "a/b", "a/b/c/d", "kafka://a/b/c", "persistent://a", "persistent://a/b", "persistent://a/b/", "://a/b/c"],
+)
+def test_no_topic(text):
+    with pytest.raises(LocalError):
+        TopicName.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("local", "base", "index"),
+    [
+        ("x-partition-3", "x", 3),
+        ("x-partition-0", "x", 0),
+        ("x-partition-1-partition-2", "x-partition-1", 2),
+        ("x-partition-", "x-partition-", -1),
+        ("x-partition--1", "x-partition--1", -1),
+        ("x-partition-01", "x-partition-01", -1),
+        ("x-partition-1x", "x-partition-1x", -1),
+        ("x", "x", -1),
+    ],
+)
+def test_partitions(local, base, index):
+    assert split_partition(local) == (base, index)
+
+
+def test_partitions_share_a_base_and_a_schema():
+    topic = TopicName.parse("persistent://public/default/x y")
+    part = topic.with_partition(2)
+    assert (part.partition, part.base, topic.partition) == (2, topic, -1)
+    assert part.schema_id == topic.schema_id == "public/default/x+y"
+
+
+# java.net.URLEncoder: letters, digits and .-*_ stay, a blank is a plus, all else is percent and UTF-8.
+@pytest.mark.parametrize(
+    ("local", "encoded"),
+    [("a b", "a+b"), ("a/b", "a%2Fb"), ("ü", "%C3%BC"), ("~*-._", "%7E*-._"), ("a+b", "a%2Bb")],
+)
+def test_percent_encoding(local, encoded):
+    assert TopicName("persistent", "t", "n", local).encoded_local == encoded
+
+
+@given(st.text(min_size=1).filter(lambda text: "/" not in text and text.strip()))
+def test_percent_encoding_round_trips(local):
+    name = TopicName("persistent", "t", "n", local)
+    assert TopicName.decoded("persistent", "t/n", name.encoded_local) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "system"),
+    [
+        ("persistent://public/default/__change_events", True),
+        ("persistent://public/default/__change_events-partition-0", True),
+        ("persistent://t/n/orders-sub__transaction_pending_ack", True),
+        ("persistent://pulsar/system/anything", True),
+        ("persistent://public/default/orders", False),
+        ("persistent://public/default/__mine", False),
+    ],
+)
+def test_system_topics(text, system):
+    assert TopicName.parse(text).system is system
