@@ -52,7 +52,7 @@ COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate
           --no-emit-index-url --no-emit-find-links
 lock:
 	$(COMPILE) pyproject.toml --all-extras -o requirements/all.txt
-	$(COMPILE) pyproject.toml --extra capture --extra crypto --extra schemas --group dev -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra capture --extra crypto --group dev -o requirements/dev.txt
 	$(COMPILE) --group proto -o requirements/proto.txt
 
 bench: $(READY)

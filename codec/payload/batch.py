@@ -33,33 +33,36 @@ _u32 = Struct(">I")
 _pull = _u32.unpack_from
 
 
-def split_batch(
-    data: bytes, count: int, missing: int = 0, most: int = MAX_BATCH
-) -> tuple[list[Piece], Problem | None]:
+def split_batch(data: bytes, count: int, missing: int = 0, most: int = MAX_BATCH) -> tuple[list[Piece], Problem | None]:
     """The messages of a batch that are whole, and what is wrong with the rest.
 
     ``count`` is ``num_messages_in_batch``; ``missing`` the bytes of the batch that the capture has not.
     """
     pieces: list[Piece] = []
     position, end = 0, len(data)
-    wrong = None
-    while len(pieces) < min(count, most):
-        if position == end:
-            wrong = f"{len(pieces)} of {count} messages, then its bytes end"
-            break
+    while len(pieces) < min(count, most) and position < end:
         start, stop, single = _next(data, position, end)
         if single is None:
-            wrong = f"message {len(pieces)} of {count}, at byte {position} of {end}, does not fit or does not parse"
             break
         pieces.append((single, start, stop))
         position = stop
-    if missing and len(pieces) < count:
-        wrong = f"{len(pieces)} of {count} messages are whole, {missing} bytes are not in the capture"
-    elif wrong is None and len(pieces) < count:
-        wrong = f"{count} messages, split are the first {len(pieces)}" if count > 0 else f"{count} messages"
-    elif wrong is None and position < end:
-        wrong = f"{end - position} bytes behind the last of {count} messages"
+    wrong = _rest(len(pieces), count, most, position, end, missing)
     return pieces, None if wrong is None else Problem("batch", wrong)
+
+
+def _rest(split: int, count: int, most: int, position: int, end: int, missing: int) -> str | None:
+    """What is to be said of the rest when ``split`` messages have been split; None: there is none."""
+    if count < 0:
+        return f"{count} messages"
+    if split == count:
+        return None if position == end else f"{end - position} bytes behind the last of {count} messages"
+    if missing:
+        return f"{split} of {count} messages are whole, {missing} bytes are not in the capture"
+    if position == end:
+        return f"{split} of {count} messages, then its bytes end"
+    if split == most:
+        return f"{count} messages, split are the first {split}"
+    return f"message {split} of {count}, at byte {position} of {end}, does not fit or does not parse"
 
 
 def _next(data: bytes, position: int, end: int) -> tuple[int, int, pb.SingleMessageMetadata | None]:

@@ -17,6 +17,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final
 
+from pcli.codec.payload.texts import as_text
 from pcli.codec.proto import pb
 from pcli.codec.wire.problems import Problem
 
@@ -27,6 +28,12 @@ MAX_CHUNK_BYTES: Final = 128 * 1024 * 1024
 
 MAX_PENDING: Final = 1000
 """Messages that wait for their last chunk. A Java consumer keeps 10; one joiner serves a whole capture."""
+
+_CHUNK_COST: Final = 64
+"""What keeping a chunk costs beside its bytes: a million empty ones are no small thing either."""
+
+_SHOWN: Final = 80
+"""Characters of a uuid that are shown: nothing bounds what a producer writes there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +49,12 @@ class Joined:
 class _Pending:
     """One message of which the chunks 0 … next-1 are here."""
 
-    __slots__ = ("count", "parts", "size")
+    __slots__ = ("cost", "count", "parts")
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, cost: int) -> None:
         self.count = count
         self.parts: list[bytes] = []
-        self.size = 0
+        self.cost = cost
 
 
 _NOTHING: Final = Joined(None)
@@ -55,7 +62,7 @@ _NOTHING: Final = Joined(None)
 
 def is_chunk(metadata: pb.MessageMetadata) -> bool:
     """Whether this entry is a part of a larger message."""
-    return metadata.num_chunks_from_msg > 1
+    return metadata.num_chunks_from_msg > 1 or metadata.chunk_id > 0
 
 
 class ChunkJoiner:
@@ -76,18 +83,19 @@ class ChunkJoiner:
 
     @property
     def size(self) -> int:
-        """Bytes that are kept now."""
+        """Bytes that are kept now, uuids and the cost of keeping included."""
         return self._size
 
     def add(self, metadata: pb.MessageMetadata, payload: bytes, scope: Hashable = None) -> Joined:
         """Take one chunk, decrypted already: each is encrypted by itself, but they were compressed as one."""
-        key = (scope, metadata.uuid)
+        key = (scope, as_text(metadata.uuid))
         number, count = metadata.chunk_id, metadata.num_chunks_from_msg
         if not 0 <= number < count:
             return Joined(None, (_problem(metadata, "has a number outside its message"),))
         if number == 0:
             self._drop(key)
-            self._pending[key] = _Pending(count)
+            self._pending[key] = _Pending(count, len(key[1]))
+            self._size += len(key[1])
         one = self._pending.get(key)
         if one is None:
             return Joined(None, (_problem(metadata, "begins in the middle: the chunks before it were not seen"),))
@@ -100,15 +108,15 @@ class ChunkJoiner:
             self._drop(key)
             return Joined(None, (_problem(metadata, f"came where {len(one.parts)} was due: given up"),))
         one.parts.append(payload)
-        one.size += len(payload)
-        self._size += len(payload)
+        one.cost += len(payload) + _CHUNK_COST
+        self._size += len(payload) + _CHUNK_COST
         if number == count - 1:
             return self._finish(key, metadata)
         return self._bound(key)
 
     def forget(self, metadata: pb.MessageMetadata, scope: Hashable = None) -> None:
         """Give up the message of this chunk: the chunk itself cannot be had (cut, or not to be decrypted)."""
-        self._drop((scope, metadata.uuid))
+        self._drop((scope, as_text(metadata.uuid)))
 
     def _finish(self, key: tuple[Hashable, str], metadata: pb.MessageMetadata) -> Joined:
         payload = b"".join(self._pending[key].parts)
@@ -124,7 +132,7 @@ class ChunkJoiner:
             scope_and_uuid = next(iter(self._pending))
             one = self._drop(scope_and_uuid)
             assert one is not None
-            this = "this message" if scope_and_uuid == newest else f"message {scope_and_uuid[1]!r}"
+            this = "this message" if scope_and_uuid == newest else f"message {_short(scope_and_uuid[1])}"
             given_up.append(
                 Problem("chunk", f"{this} is given up with {len(one.parts)} of {one.count} chunks: too much waits")
             )
@@ -133,10 +141,14 @@ class ChunkJoiner:
     def _drop(self, key: tuple[Hashable, str]) -> _Pending | None:
         one = self._pending.pop(key, None)
         if one is not None:
-            self._size -= one.size
+            self._size -= one.cost
         return one
 
 
 def _problem(metadata: pb.MessageMetadata, what: str) -> Problem:
-    # Numbers as they are on the wire: "chunk 3 of 2" is what a person will look for in the frame.
-    return Problem("chunk", f"chunk {metadata.chunk_id} of {metadata.num_chunks_from_msg} ({metadata.uuid!r}) {what}")
+    which = f"chunk {metadata.chunk_id} (from 0) of {metadata.num_chunks_from_msg}"
+    return Problem("chunk", f"{which} of {_short(as_text(metadata.uuid))} {what}")
+
+
+def _short(uuid: str) -> str:
+    return repr(uuid if len(uuid) <= _SHOWN else uuid[:_SHOWN] + "…")

@@ -6,7 +6,8 @@ Rules of this file
 2. No buffer is made before its size is below a limit. The wheel that does the work aborts the process when it is
    asked for a size that memory has not.
 3. The forms are those of the Java client (CompressionCodecLZ4, …ZLib, …Zstd, …Snappy): LZ4 is one raw block without
-   a size in front, ZLIB has its two-byte header, ZSTD is a frame, SNAPPY is the raw format without framing.
+   a size in front, ZLIB has its two-byte header, ZSTD is a frame, SNAPPY is the raw format without framing. The
+   Rust client writes SNAPPY with framing, which no other client reads; here it is read too.
 """
 
 from __future__ import annotations
@@ -57,6 +58,16 @@ def _unzip(data: bytes, size: int) -> bytes:
     return out
 
 
+def _unsnap(data: bytes, out: bytearray) -> int:
+    if data.startswith(_SNAPPY_FRAMES):
+        return int(cramjam.snappy.decompress_into(data, out))
+    return int(cramjam.snappy.decompress_raw_into(data, out))
+
+
+_SNAPPY_FRAMES: Final = b"\xff\x06\x00\x00sNaPpY"
+"""The stream identifier of the framing format. In the raw format these bytes copy from before the beginning, so
+nothing is taken for the other."""
+
 _CODECS: Final[dict[int, _Codec]] = {
     pb.LZ4: _Codec(
         lambda data: bytes(cramjam.lz4.compress_block(data, store_size=False)),
@@ -69,7 +80,7 @@ _CODECS: Final[dict[int, _Codec]] = {
     ),
     pb.SNAPPY: _Codec(
         lambda data: bytes(cramjam.snappy.compress_raw(data)),
-        _into(lambda data, out: int(cramjam.snappy.decompress_raw_into(data, out))),
+        _into(_unsnap),
     ),
 }
 

@@ -1,0 +1,241 @@
+"""One entry opened: from the payload of a SEND or MESSAGE to the messages of the application.
+
+Rules of this file
+1. The order is the Java client's (ConsumerImpl.messageReceived): decrypt, join chunks, decompress, split the batch.
+   Each step that does not succeed ends the way with a Problem; nothing raises.
+2. An entry that does not open still has one message: the payload as it travelled, with the key and properties of
+   the entry, as a consumer without the key is given it. ``state`` says which of the two you hold.
+3. A plain entry, one message and nothing done to it, costs a handful of looks at its metadata and no copy. Keys of
+   a batch cost no copy of its payloads.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Hashable
+from typing import Final
+
+from pcli.codec.payload.batch import MAX_BATCH, Piece, split_batch
+from pcli.codec.payload.chunks import ChunkJoiner, is_chunk
+from pcli.codec.payload.compression import MAX_UNCOMPRESSED, compression_kind, decompress
+from pcli.codec.payload.encryption import PrivateKeys, is_encrypted
+from pcli.codec.payload.texts import as_text
+from pcli.codec.proto import pb
+from pcli.codec.wire.problems import Problem
+
+__all__ = ["CHUNK", "CLOSED", "OPEN", "SEALED", "Entry", "Message", "open_entry"]
+
+OPEN: Final = "open"
+"""The messages are those of the application; of a cut or damaged batch those that are whole."""
+
+CHUNK: Final = "chunk"
+"""A part of a larger message, which comes with its last chunk: no messages here."""
+
+SEALED: Final = "sealed"
+"""Encrypted, and not opened: one message, whose payload is the ciphertext. No problem if no keys were given."""
+
+CLOSED: Final = "closed"
+"""Does not open, for the reason in ``problems``: one message, whose payload is what travelled."""
+
+_GROWTH: Final = 64
+_MAX_JOINED: Final = 256 * 1024 * 1024
+"""A joined message may open to this many times its compressed form, up to this size. Chunked messages have no size
+limit of their own, so that of single ones would be too small; what is linear in the bytes seen needs none."""
+
+
+class Message:
+    """One message of an entry. The payload is cut out of the entry when it is asked for."""
+
+    __slots__ = ("_data", "_end", "_source", "_start", "index", "metadata")
+
+    def __init__(self, metadata: pb.MessageMetadata, data: bytes, index: int = -1, piece: Piece | None = None) -> None:
+        self.metadata = metadata
+        """The metadata of the entry; of a chunked message that of its last chunk."""
+        self.index = index
+        """Place in the batch, from 0; -1: the entry is no batch."""
+        self._data = data
+        self._source: pb.MessageMetadata | pb.SingleMessageMetadata = metadata
+        self._start, self._end = 0, len(data)
+        if piece is not None:
+            self._source, self._start, self._end = piece
+
+    @property
+    def single(self) -> pb.SingleMessageMetadata | None:
+        """What the batch says of this message; None outside of batches."""
+        return self._source if isinstance(self._source, pb.SingleMessageMetadata) else None
+
+    @property
+    def payload(self) -> bytes:
+        """The bytes of the application (or, see Entry.state, of the wire)."""
+        return self._data[self._start : self._end]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the payload."""
+        return self._end - self._start
+
+    @property
+    def key(self) -> str | None:
+        """The key as it is on the wire, in base64 when ``key_is_bytes``; None: no key.
+
+        A batch's metadata repeats the key of its first message, which says nothing about the others.
+        """
+        return as_text(self._source.partition_key) if self._source.HasField("partition_key") else None
+
+    @property
+    def key_is_bytes(self) -> bool:
+        """Whether the key is bytes: ``key`` is their base64, ``key_bytes`` they themselves."""
+        return self._source.partition_key_b64_encoded
+
+    @property
+    def key_bytes(self) -> bytes | None:
+        """The bytes of the key; None: no key. What says it is base64 and is not, comes as its text."""
+        if not self._source.HasField("partition_key"):
+            return None
+        # Bytes here are a text that is no UTF-8.
+        key: str | bytes = self._source.partition_key
+        text = key if isinstance(key, bytes) else key.encode()
+        if not self.key_is_bytes:
+            return text
+        try:
+            return base64.b64decode(text, validate=True)
+        except binascii.Error:
+            return text
+
+    @property
+    def null_key(self) -> bool:
+        """Whether the key of a KeyValue is null."""
+        return self._source.null_partition_key
+
+    @property
+    def ordering_key(self) -> bytes | None:
+        """The key that Key_Shared goes by instead of ``key``; None: there is none."""
+        return self._source.ordering_key if self._source.HasField("ordering_key") else None
+
+    @property
+    def properties(self) -> list[tuple[str, str]]:
+        """The application's properties; order and repetition as on the wire."""
+        return [(as_text(one.key), as_text(one.value)) for one in self._source.properties]
+
+    @property
+    def event_time(self) -> int:
+        """Milliseconds since 1970 as the application says; 0: it does not."""
+        return self._source.event_time or self.metadata.event_time
+
+    @property
+    def sequence_id(self) -> int:
+        """The producer's number; a batch that does not number its messages has one for all."""
+        source = self._source
+        return source.sequence_id if source.HasField("sequence_id") else self.metadata.sequence_id
+
+    @property
+    def null_value(self) -> bool:
+        """Whether there is no value at all, which is not the same as an empty one: it deletes the key."""
+        return self._source.null_value
+
+    @property
+    def compacted_out(self) -> bool:
+        """Whether compaction has taken this message out and left its place in the batch."""
+        single = self.single
+        return single is not None and single.compacted_out
+
+
+class Entry:
+    """What an entry turned out to hold."""
+
+    __slots__ = ("messages", "problems", "state")
+
+    def __init__(self, messages: list[Message], state: str = OPEN, problems: list[Problem] | None = None) -> None:
+        self.messages = messages
+        self.state = state
+        """OPEN, CHUNK, SEALED or CLOSED."""
+        self.problems = [] if problems is None else problems
+
+
+def open_entry(
+    metadata: pb.MessageMetadata,
+    payload: bytes,
+    *,
+    missing: int = 0,
+    keys: PrivateKeys | None = None,
+    chunks: ChunkJoiner | None = None,
+    scope: Hashable = None,
+    max_size: int = MAX_UNCOMPRESSED,
+) -> Entry:
+    """Open one entry.
+
+    ``missing`` are the bytes of the payload that the capture has not. ``chunks`` keeps chunks between the calls,
+    apart for each ``scope`` (a producer or a consumer of a connection); without it, chunked messages stay chunks.
+    ``max_size`` bounds the bytes that one entry opens to.
+    """
+    if is_encrypted(metadata) or is_chunk(metadata):
+        return _open_special(metadata, payload, missing, keys, chunks, scope, max_size)
+    return _open_plain(metadata, payload, missing, max_size)
+
+
+def _open_plain(metadata: pb.MessageMetadata, payload: bytes, missing: int, max_size: int) -> Entry:
+    kind = compression_kind(metadata)
+    travelled = len(payload)
+    if kind != pb.NONE:
+        if missing:
+            return _closed(metadata, payload, _cut(payload, missing))
+        opened = decompress(kind, payload, metadata.uncompressed_size, max_size)
+        if isinstance(opened, Problem):
+            return _closed(metadata, payload, opened)
+        payload = opened
+    # The field's being there says that this is a batch, also of one message.
+    if metadata.HasField("num_messages_in_batch"):
+        return _open_batch(metadata, payload, missing, max(MAX_BATCH, travelled))
+    if missing:
+        return _closed(metadata, payload, _cut(payload, missing))
+    return Entry([Message(metadata, payload)])
+
+
+def _open_batch(metadata: pb.MessageMetadata, data: bytes, missing: int, most: int) -> Entry:
+    pieces, problem = split_batch(data, metadata.num_messages_in_batch, missing, most)
+    messages = [Message(metadata, data, index, piece) for index, piece in enumerate(pieces)]
+    return Entry(messages, OPEN, None if problem is None else [problem])
+
+
+def _open_special(
+    metadata: pb.MessageMetadata,
+    payload: bytes,
+    missing: int,
+    keys: PrivateKeys | None,
+    chunks: ChunkJoiner | None,
+    scope: Hashable,
+    max_size: int,
+) -> Entry:
+    """An entry that is encrypted, a chunk, or both."""
+    chunked = is_chunk(metadata)
+    failed = _closed(metadata, payload, _cut(payload, missing)) if missing else None
+    if failed is None and is_encrypted(metadata):
+        opened = None if keys is None else keys.open(metadata, payload)
+        if isinstance(opened, bytes):
+            payload = opened
+        else:
+            failed = Entry([Message(metadata, payload)], SEALED, [] if opened is None else [opened])
+    if failed is not None:
+        if chunked and chunks is not None:
+            chunks.forget(metadata, scope)
+        return failed
+    if not chunked:
+        return _open_plain(metadata, payload, 0, max_size)
+    if chunks is None:
+        return Entry([], CHUNK)
+    joined = chunks.add(metadata, payload, scope)
+    if joined.payload is None:
+        return Entry([], CHUNK, list(joined.problems))
+    room = max(max_size, min(_GROWTH * len(joined.payload), _MAX_JOINED))
+    whole = _open_plain(metadata, joined.payload, 0, room)
+    whole.problems[:0] = joined.problems
+    return whole
+
+
+def _closed(metadata: pb.MessageMetadata, payload: bytes, problem: Problem) -> Entry:
+    return Entry([Message(metadata, payload)], CLOSED, [problem])
+
+
+def _cut(payload: bytes, missing: int) -> Problem:
+    return Problem("cut", f"{missing} of {len(payload) + missing} bytes of the payload are not in the capture")

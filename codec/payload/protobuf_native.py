@@ -1,0 +1,114 @@
+"""Protobuf values whose schema carries the descriptor (kind ProtobufNative).
+
+Rules of this file
+1. ``schema_data`` is JSON: the name of the root message, the name of its file, and a FileDescriptorSet in base64
+   that holds this file and all that it imports (class ProtobufNativeSchemaData of the Java client).
+2. Every schema gets a pool of its own: two topics may well have different messages of one name.
+3. Values are objects under the field names of the .proto, with what is present: numbers exact, bytes as lower-case
+   hex, enums by name, a google.protobuf.Timestamp as ISO 8601. The library's own JSON is not used: it fails on an
+   Any of a type that the schema does not carry.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import MutableMapping, MutableSequence
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf.message import DecodeError, Message
+
+from pcli.codec.payload.json_text import parse_json
+from pcli.codec.payload.primitives import moment_text, number
+from pcli.codec.payload.texts import as_text
+from pcli.codec.wire.problems import Problem
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+    from google.protobuf.descriptor_pool import DescriptorPool
+
+__all__ = ["decode_native", "parse_native"]
+
+
+def parse_native(data: bytes) -> type[Message] | Problem:
+    """The message class that a schema describes."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet
+    from google.protobuf.descriptor_pool import DescriptorPool
+    from google.protobuf.message_factory import GetMessageClass
+
+    declared = parse_json(data)
+    if isinstance(declared, Problem):
+        return declared
+    if not isinstance(declared, dict):
+        return Problem("schema", "a ProtobufNative schema is a JSON object")
+    try:
+        files = FileDescriptorSet.FromString(base64.b64decode(str(declared.get("fileDescriptorSet")), validate=True))
+        pool = DescriptorPool()
+        _add_all(pool, {file.name: file for file in files.file})
+        return GetMessageClass(pool.FindMessageTypeByName(str(declared.get("rootMessageTypeName"))))
+    except (binascii.Error, ValueError, DecodeError):
+        return Problem("schema", "its fileDescriptorSet is no set of descriptors in base64")
+    except (TypeError, KeyError, RecursionError) as error:
+        return Problem("schema", f"its descriptors make no message: {' '.join(str(error).split())[:200]}")
+
+
+def _add_all(pool: DescriptorPool, files: dict[str, FileDescriptorProto]) -> None:
+    """Add each file behind those that it imports: that is what a pool asks for, and files come in any order.
+
+    Files that import each other are added in the order in which they are met, and the pool refuses them.
+    """
+    begun: set[str] = set()
+    path = list(files)
+    while path:
+        name = path[-1]
+        if name in begun:
+            path.pop()
+            if name in files:
+                pool.Add(files.pop(name))
+            continue
+        begun.add(name)
+        path += [other for other in files[name].dependency if other in files and other not in begun]
+
+
+def decode_native(kind: type[Message], data: bytes) -> object | Problem:
+    """The value of a message that ``parse_native`` has made a class for."""
+    try:
+        return _message(kind.FromString(data))
+    except DecodeError:
+        return Problem("schema", f"{len(data)} bytes are no {kind.DESCRIPTOR.full_name}")
+
+
+def _message(message: Message) -> object:
+    if message.DESCRIPTOR.full_name == "google.protobuf.Timestamp":
+        plain = {field.name: value for field, value in message.ListFields()}
+        return moment_text(plain.get("seconds", 0) * 1_000_000_000 + plain.get("nanos", 0), 9)
+    return {field.name: _field(field, value) for field, value in message.ListFields()}
+
+
+def _field(field: FieldDescriptor, value: Any) -> object:
+    if isinstance(value, Message):
+        # Before the containers: the library makes a google.protobuf.Struct one, and a ListValue.
+        return _message(value)
+    if isinstance(value, MutableMapping):
+        assert field.message_type is not None  # a map is a repeated message of key and value
+        of_values = field.message_type.fields_by_name["value"]
+        return {as_text(key) if isinstance(key, bytes) else str(key): _value(of_values, value[key]) for key in value}
+    if isinstance(value, MutableSequence):
+        return [_value(field, one) for one in value]
+    return _value(field, value)
+
+
+def _value(field: FieldDescriptor, value: Any) -> object:
+    if field.message_type is not None:
+        return _message(value)
+    if field.enum_type is not None:
+        return _symbol(field.enum_type, value)
+    if isinstance(value, bytes):
+        return value.hex() if field.type == field.TYPE_BYTES else as_text(value)
+    return number(value) if isinstance(value, float) else value
+
+
+def _symbol(kind: EnumDescriptor, value: int) -> str | int:
+    known = kind.values_by_number.get(value)
+    return value if known is None else known.name

@@ -1,0 +1,322 @@
+"""Payloads read with the schemas that the capture itself shows.
+
+Rules of this file
+1. A schema becomes known when a command names its topic and another its version: PRODUCER and PRODUCER_SUCCESS,
+   GET_SCHEMA and its response, GET_OR_CREATE_SCHEMA and its response. Partitions share the schemas of their topic.
+2. SUBSCRIBE carries a schema that no answer gives a version. It reads messages without a version, as it does in the
+   client, and others only where every version of a kind reads alike: Avro of another version would be nonsense that
+   looks like sense.
+3. Values are plain (dict, list, str, int, float, bool, None) and fit for JSON. What does not decode is a Problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from functools import partial
+from struct import Struct
+from typing import Final, Generic, TypeVar
+
+from pcli.codec.payload.avro import decode_avro, parse_avro
+from pcli.codec.payload.entry import Message
+from pcli.codec.payload.json_text import parse_json
+from pcli.codec.payload.primitives import PRIMITIVES, decode_primitive
+from pcli.codec.payload.protobuf_native import decode_native, parse_native
+from pcli.codec.payload.texts import as_text
+from pcli.codec.proto import pb
+from pcli.codec.wire.problems import Problem
+from pcli.codec.wire.topic_name import split_partition
+
+__all__ = ["Decoder", "SchemaBook", "decode"]
+
+_Read = Callable[[bytes | None, bytes | None], object]
+"""(payload or None for no value, bytes of the key) to a value or a Problem."""
+
+_MAX_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of schemas that a book keeps, and as many again that wait for their answers; the oldest go first."""
+
+_COST: Final = 1000
+"""What keeping a schema costs beside its bytes."""
+
+_MAX_DEPTH: Final = 4
+"""KeyValue schemas inside each other. Clients make none deeper than one."""
+
+_BY_VERSION: Final = frozenset([pb.Schema.Avro, pb.Schema.KeyValue])
+"""Kinds whose bytes mean nothing without the very version."""
+
+_KINDS: Final[dict[str, int]] = {
+    "BYTES": 0,
+    "NONE": 0,
+    "BOOLEAN": pb.Schema.Bool,
+    "KEY_VALUE": pb.Schema.KeyValue,
+    "LOCAL_DATE": pb.Schema.LocalDate,
+    "LOCAL_TIME": pb.Schema.LocalTime,
+    "LOCAL_DATE_TIME": pb.Schema.LocalDateTime,
+    "PROTOBUF_NATIVE": pb.Schema.ProtobufNative,
+    **{name.upper(): number for name, number in pb.Schema.Type.items()},
+}
+"""The words for kinds inside a KeyValue schema: names of the Java enum SchemaType, not of the protocol's."""
+
+_i32 = Struct(">i").unpack_from
+
+
+class Decoder:
+    """One schema, ready to read with. What it declares is parsed at the first message."""
+
+    __slots__ = ("_read", "schema")
+
+    def __init__(self, schema: pb.Schema) -> None:
+        self.schema = schema
+        self._read: _Read | Problem | None = None
+
+    def decode(self, payload: bytes | None, key: bytes | None = None) -> object | Problem:
+        """The value of one message. ``payload`` None: it has no value. ``key``: its key, for separated KeyValues.
+
+        A KeyValue comes as an object with ``key`` and ``value``; no value as None.
+        """
+        if self._read is None:
+            self._read = _reader(self.schema, 0)
+        return self._read if isinstance(self._read, Problem) else self._read(payload, key)
+
+    def message(self, message: Message) -> object | Problem:
+        """The value of one message of an opened entry."""
+        return self.decode(None if message.null_value else message.payload, message.key_bytes)
+
+
+def decode(schema: pb.Schema, payload: bytes | None, key: bytes | None = None) -> object | Problem:
+    """The value of one message; see Decoder.decode, which parses the schema only once."""
+    return Decoder(schema).decode(payload, key)
+
+
+def _reader(schema: pb.Schema, depth: int) -> _Read | Problem:
+    """How to read with this schema, or why it can't be read with."""
+    kind = schema.type
+    if kind in PRIMITIVES:
+        return _plain(lambda payload: decode_primitive(kind, payload))
+    if kind == pb.Schema.Json:
+        return _plain(parse_json)
+    if kind == pb.Schema.Avro:
+        avro = parse_avro(schema.schema_data)
+        return avro if isinstance(avro, Problem) else _plain(partial(decode_avro, avro))
+    if kind == pb.Schema.ProtobufNative:
+        native = parse_native(schema.schema_data)
+        return native if isinstance(native, Problem) else _plain(partial(decode_native, native))
+    if kind == pb.Schema.KeyValue:
+        return _key_value(schema, depth)
+    return Problem("schema", f"kind {pb.Schema.Type.Name(kind)}: the schema does not say how its bytes are read")
+
+
+def _plain(read: Callable[[bytes], object]) -> _Read:
+    return lambda payload, _key: None if payload is None else read(payload)
+
+
+def _key_value(schema: pb.Schema, depth: int) -> _Read | Problem:
+    parts = _parts(schema, depth)
+    if isinstance(parts, Problem):
+        return parts
+    read_key, read_value = parts
+    if any(one.key == "kv.encoding.type" and one.value == "SEPARATED" for one in schema.properties):
+        return lambda payload, key: _pair(read_key(key, None), read_value(payload, None))
+
+    def inline(payload: bytes | None, _key: bytes | None) -> object:
+        if payload is None:
+            return None
+        halves = _halves(payload)
+        if isinstance(halves, Problem):
+            return halves
+        return _pair(read_key(halves[0], None), read_value(halves[1], None))
+
+    return inline
+
+
+def _parts(schema: pb.Schema, depth: int) -> tuple[_Read, _Read] | Problem:
+    """The readers of key and value of a KeyValue schema: class KeyValueSchemaInfo."""
+    if depth >= _MAX_DEPTH:
+        return Problem("schema", "KeyValue schemas too deep inside each other")
+    halves = _halves(schema.schema_data)
+    if isinstance(halves, Problem):
+        return halves
+    words = {as_text(one.key): as_text(one.value) for one in schema.properties}
+    readers: list[_Read] = []
+    for name, declared in zip(("key", "value"), halves):
+        word = words.get(f"{name}.schema.type", "BYTES")
+        if word not in _KINDS:
+            return Problem("schema", f"KeyValue: kind {word[:40]!r} of the {name} is not known")
+        part = pb.Schema(name=name, type=_KINDS[word], schema_data=declared or b"")  # type: ignore[arg-type]
+        if part.type == pb.Schema.KeyValue:
+            part.properties.extend(_properties(words.get(f"{name}.schema.properties", "")))
+        reader = _reader(part, depth + 1)
+        if isinstance(reader, Problem):
+            return reader
+        readers.append(reader)
+    return readers[0], readers[1]
+
+
+def _properties(text: str) -> list[pb.KeyValue]:
+    words = parse_json(text.encode())
+    if not isinstance(words, dict):
+        return []
+    return [pb.KeyValue(key=key, value=value) for key, value in words.items() if isinstance(value, str)]
+
+
+def _halves(data: bytes) -> tuple[bytes | None, bytes | None] | Problem:
+    """The two parts of ``i32 size, key, i32 size, value``; size -1: null. KeyValue.decode."""
+    halves: list[bytes | None] = []
+    position = 0
+    for _ in range(2):
+        if len(data) - position < 4:
+            return Problem("schema", f"KeyValue: its {len(data)} bytes end before the second part")
+        size: int = _i32(data, position)[0]
+        position += 4
+        if size < -1 or position + size > len(data):
+            return Problem("schema", f"KeyValue: a part of {size} bytes, {len(data) - position} are left")
+        halves.append(None if size < 0 else data[position : position + size])
+        position += max(size, 0)
+    return halves[0], halves[1]
+
+
+def _pair(key: object, value: object) -> object:
+    for part in (key, value):
+        if isinstance(part, Problem):
+            return part
+    return {"key": key, "value": value}
+
+
+def _cost(topic: str, schema: pb.Schema | None) -> int:
+    # Counted by hand: protobuf tells no size of a message that lacks a required field. Twice: as it came, and as
+    # what is made of it.
+    if schema is None:
+        return _COST + len(topic)
+    return (
+        _COST + len(topic) + 2 * (len(schema.schema_data) + sum(len(p.key) + len(p.value) for p in schema.properties))
+    )
+
+
+_Value = TypeVar("_Value")
+
+
+class _Shelf(Generic[_Value]):
+    """A dict that is bounded in bytes: the oldest go first."""
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._held: dict[Hashable, tuple[_Value, int]] = {}
+
+    def get(self, key: Hashable) -> _Value | None:
+        held = self._held.get(key)
+        return None if held is None else held[0]
+
+    def pop(self, key: Hashable) -> _Value | None:
+        held = self._held.pop(key, None)
+        if held is None:
+            return None
+        self._room += held[1]
+        return held[0]
+
+    def put(self, key: Hashable, value: _Value, cost: int) -> None:
+        self.pop(key)
+        self._held[key] = (value, cost)
+        self._room -= cost
+        while self._room < 0:
+            self.pop(next(iter(self._held)))
+
+
+class SchemaBook:
+    """The schemas of a capture, by topic and version."""
+
+    def __init__(self, max_bytes: int = _MAX_BYTES) -> None:
+        self._known: _Shelf[Decoder] = _Shelf(max_bytes)
+        self._asked: _Shelf[tuple[str, bytes, pb.Schema | None]] = _Shelf(max_bytes)
+
+    def learn(self, topic: str, version: bytes, schema: pb.Schema) -> None:
+        """Write down the schema of one version; of b"": the schema that a subscription came with."""
+        key = (split_partition(as_text(topic))[0], version)
+        known = self._known.get(key)
+        # AUTO_CONSUME declares nothing: it takes whatever the topic has.
+        if schema.type != pb.Schema.AutoConsume and (known is None or known.schema != schema):
+            self._known.put(key, Decoder(schema), _cost(topic, schema))
+
+    def find(self, topic: str, version: bytes) -> Decoder | None:
+        """The schema to read a message with; ``version`` is ``schema_version`` of its metadata, b"" if it has none."""
+        base = split_partition(as_text(topic))[0]
+        found = self._known.get((base, version))
+        if found is None and version:
+            found = self._known.get((base, b""))
+            if found is not None and found.schema.type in _BY_VERSION:
+                return None
+        return found
+
+    def see(self, connection: Hashable, command: pb.BaseCommand) -> None:
+        """Learn from any command of a connection, in the order of the capture; most say nothing of schemas."""
+        step = _STEPS.get(command.type)
+        if step is not None:
+            step(self, connection, command)
+
+    def _ask(self, connection: Hashable, request: int, topic: str, version: bytes, schema: pb.Schema | None) -> None:
+        self._asked.put((connection, request), (topic, version, schema), _cost(topic, schema))
+
+    def _answer(self, connection: Hashable, request: int, version: bytes, schema: pb.Schema | None = None) -> None:
+        asked = self._asked.pop((connection, request))
+        if asked is None:
+            return
+        topic, wanted, offered = asked
+        schema = offered if schema is None else schema
+        version = version or wanted
+        if schema is not None and version:
+            self.learn(topic, version, schema)
+
+
+def _producer(book: SchemaBook, connection: Hashable, command: pb.BaseCommand) -> None:
+    body = command.producer
+    if body.HasField("schema"):
+        book._ask(connection, body.request_id, body.topic, b"", body.schema)
+
+
+def _producer_success(book: SchemaBook, connection: Hashable, command: pb.BaseCommand) -> None:
+    # A producer that waits for its turn is answered twice; the schema is settled with the second answer.
+    body = command.producer_success
+    if body.producer_ready:
+        book._answer(connection, body.request_id, body.schema_version)
+
+
+def _subscribe(book: SchemaBook, _connection: Hashable, command: pb.BaseCommand) -> None:
+    body = command.subscribe
+    if body.HasField("schema"):
+        book.learn(body.topic, b"", body.schema)
+
+
+def _get_schema(book: SchemaBook, connection: Hashable, command: pb.BaseCommand) -> None:
+    body = command.getSchema
+    book._ask(connection, body.request_id, body.topic, body.schema_version, None)
+
+
+def _get_schema_response(book: SchemaBook, connection: Hashable, command: pb.BaseCommand) -> None:
+    body = command.getSchemaResponse
+    schema = body.schema if body.HasField("schema") else None
+    book._answer(connection, body.request_id, body.schema_version, schema)
+
+
+def _get_or_create(book: SchemaBook, connection: Hashable, command: pb.BaseCommand) -> None:
+    body = command.getOrCreateSchema
+    if body.HasField("schema"):
+        book._ask(connection, body.request_id, body.topic, b"", body.schema)
+
+
+def _get_or_create_response(book: SchemaBook, connection: Hashable, command: pb.BaseCommand) -> None:
+    body = command.getOrCreateSchemaResponse
+    book._answer(connection, body.request_id, body.schema_version)
+
+
+def _error(book: SchemaBook, connection: Hashable, command: pb.BaseCommand) -> None:
+    book._asked.pop((connection, command.error.request_id))
+
+
+_STEPS: Final[dict[int, Callable[[SchemaBook, Hashable, pb.BaseCommand], None]]] = {
+    pb.BaseCommand.PRODUCER: _producer,
+    pb.BaseCommand.PRODUCER_SUCCESS: _producer_success,
+    pb.BaseCommand.SUBSCRIBE: _subscribe,
+    pb.BaseCommand.GET_SCHEMA: _get_schema,
+    pb.BaseCommand.GET_SCHEMA_RESPONSE: _get_schema_response,
+    pb.BaseCommand.GET_OR_CREATE_SCHEMA: _get_or_create,
+    pb.BaseCommand.GET_OR_CREATE_SCHEMA_RESPONSE: _get_or_create_response,
+    pb.BaseCommand.ERROR: _error,
+}

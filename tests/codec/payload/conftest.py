@@ -1,0 +1,40 @@
+"""Vectors of the Java client, and a small word for entries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pcli.codec.proto import pb
+
+
+@pytest.fixture(scope="session")
+def java() -> dict[str, Any]:
+    """What the Java client wrote; the file says which version."""
+    return json.loads((Path(__file__).parent / "java_vectors.json").read_text())  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="session")
+def meta() -> Callable[..., pb.MessageMetadata]:
+    """Metadata with the required fields, and those that are given."""
+    return lambda **fields: pb.MessageMetadata(producer_name="p", sequence_id=7, publish_time=1, **fields)
+
+
+@pytest.fixture(scope="session")
+def peak() -> Callable[[Callable[[], object]], int]:
+    """Bytes of Python memory that a call needs at most."""
+    import tracemalloc
+
+    def measure(call: Callable[[], object]) -> int:
+        tracemalloc.start()
+        try:
+            call()
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    return measure
