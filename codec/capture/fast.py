@@ -1,0 +1,144 @@
+"""The ordinary packet: IPv4 and TCP without anything special, its data in order. One loop, on purpose.
+
+Rules of this file
+1. One look at the headers, one look-up, and frames are cut where they lie in the window. A microsecond a packet and
+   one a frame are all there is; so nothing is called that can be done in place, and nothing is made that is not a
+   frame.
+2. Whatever is unusual goes to `Tcp.segment`, which leaves the direction armed (``next``) when it is ordinary again.
+   Both ways give the same frames; the tests run every capture through both.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from struct import error as struct_error
+from typing import Final
+
+from pcli.codec.capture.flows import IGNORE, MAX_MARKS, SLOW, Direction
+from pcli.codec.capture.frames import CapturedFrame
+from pcli.codec.capture.ip import Fragments
+from pcli.codec.capture.link import IPV4
+from pcli.codec.capture.output import Output
+from pcli.codec.capture.packets import Record
+from pcli.codec.capture.streams import Tcp
+from pcli.codec.capture.tunnels import pull_segment
+from pcli.codec.wire.frame import pull_type
+
+__all__ = ["Reader"]
+
+_two: Final = Struct(">II").unpack_from
+
+
+class Reader:
+    """Packets of all inputs, one after the other, to frames and notes."""
+
+    def __init__(self, tcp: Tcp, output: Output) -> None:
+        self.tcp = tcp
+        self.output = output
+        self.packet = 0
+        """Packets so far."""
+        self.careful = False
+        """Take the slow path always; for the tests."""
+        self._fragments = Fragments()
+
+    def packets(self, data: bytes, records: list[Record]) -> None:
+        """All packets of a window."""
+        tcp = self.tcp
+        ways, number, alarm = tcp.ways.get, self.packet, tcp.alarm
+        pull = interface = None
+        skip = 0
+        for start, end, wire, time_ns, face in records:
+            number += 1
+            if face is not interface:
+                interface, skip, pull = face, face.skip, None if self.careful else face.pull
+            if number >= alarm:
+                tcp.ring(number)
+                alarm = tcp.alarm
+            if pull is not None:
+                try:
+                    kind, version, length, fragment, protocol, key, seq, ack, size, flags = pull(data, start)
+                except struct_error:
+                    kind = 0
+                # No options, no fragment, TCP, and neither FIN nor SYN nor RST.
+                ordinary = kind == IPV4 and version == 69 and protocol == 6 and not fragment & 0x3FFF
+                if ordinary and size >= 0x50 and not flags & 7:
+                    way = ways(key)
+                    if way is not None:
+                        at = start + skip + 20 + (size >> 4 << 2)
+                        stop = start + skip + length
+                        expected = way.next
+                        if at == stop:
+                            if expected != SLOW:
+                                way.ack = ack
+                                continue
+                        elif expected == seq and at < stop <= end:
+                            way.ack = ack
+                            self._data(way, data, at, stop, number, time_ns)
+                            continue
+                        elif expected == IGNORE:
+                            continue
+            segment = pull_segment(data, face.link, start, end, wire, number, self._fragments)
+            if segment is not None:
+                tcp.segment(segment, number, time_ns)
+                alarm = tcp.alarm
+        self.packet = number
+
+    def _data(self, way: Direction, data: bytes, at: int, stop: int, number: int, time_ns: int) -> None:
+        """The next bytes of an armed direction: data[at:stop]."""
+        output, size, need = self.output, stop - at, way.need
+        shift = way.offset - at
+        way.offset += size
+        way.next = way.next + size & 0xFFFFFFFF
+        self.tcp.history.append((way, at + shift, data, at, stop))
+        stream, from_client, sync = way.stream, way.from_client, way.sync
+        count, add = output.count, output.out.append
+        if need:
+            run, marks = way.run, way.marks
+            if size < need:
+                run += data[at:stop]
+                if len(marks) < MAX_MARKS:
+                    marks.append((len(run) - size, number, time_ns))
+                way.need = need - size
+                return
+            run += data[at : at + need]
+            at += need
+            whole = bytes(run)
+            packets = (*[mark[1] for mark in marks], number)
+            run.clear()
+            marks.clear()
+            way.need = 0
+            kind = whole[9] if whole[8:9] == b"\x08" and whole[9:10] < b"\x80" else pull_type(whole, 8, len(whole))
+            count += 1
+            add(
+                CapturedFrame(
+                    whole, kind, count, number, time_ns, stream, from_client, at + shift - len(whole), sync, (), packets
+                )
+            )
+        last = stop - 10
+        while at <= last:
+            length, command = _two(data, at)
+            end = at + 4 + length
+            if end > stop or command + 4 > length:
+                break
+            kind = data[at + 9]
+            if data[at + 8] != 8 or kind > 127 or command < 2:
+                kind = pull_type(data, at + 8, at + 8 + command)
+            count += 1
+            add(CapturedFrame(data[at:end], kind, count, number, time_ns, stream, from_client, at + shift, sync))
+            at = end
+        output.count = count
+        if at < stop:
+            self._rest(way, data, at, stop, number, time_ns)
+
+    def _rest(self, way: Direction, data: bytes, at: int, stop: int, number: int, time_ns: int) -> None:
+        """The beginning of a frame at the end of a packet, or something that is none."""
+        if stop - at >= 8:
+            length, command = _two(data, at)
+            if command + 4 <= length < way.limit - 3 and at + 4 + length > stop:
+                way.run += data[at:stop]
+                way.marks.append((0, number, time_ns))
+                way.need = at + 4 + length - stop
+                return
+        way.offset -= stop - at
+        way.next = SLOW
+        self.tcp.walker.feed(way, data, at, stop, number, time_ns)

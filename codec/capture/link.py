@@ -1,0 +1,114 @@
+"""Link layers: from the first byte of a packet to the network header (LINKTYPE list of tcpdump.org).
+
+Rules of this file
+1. A function for each way of saying what follows, in one table by link type. It gives EtherType and place, or None
+   when the packet is too short or carries nothing that interests here.
+2. VLAN tags (802.1Q, QinQ in any of its EtherTypes) and MPLS labels are walked, up to a bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import Final
+
+__all__ = ["IPV4", "IPV6", "LINKS", "Place", "ethernet", "ethertype", "raw_ip"]
+
+IPV4: Final = 0x0800
+IPV6: Final = 0x86DD
+
+_VLAN: Final = frozenset({0x8100, 0x88A8, 0x9100, 0x9200, 0x9300})
+_MPLS: Final = frozenset({0x8847, 0x8848})
+_PPPOE: Final = 0x8864
+_MAX_TAGS: Final = 16
+_BSD_IPV6: Final = frozenset({10, 24, 28, 30})
+"""AF_INET6 of Linux, of NetBSD and OpenBSD, of FreeBSD, of macOS."""
+
+_u16 = Struct(">H").unpack_from
+
+Place = tuple[int, int] | None
+"""EtherType, and where its header begins."""
+
+
+def ethertype(data: bytes, kind: int, position: int, end: int) -> Place:
+    """Walk tags from a known EtherType to IPv4 or IPv6; None for everything else."""
+    for _ in range(_MAX_TAGS):
+        if kind in (IPV4, IPV6):
+            return kind, position
+        if kind in _VLAN and position + 4 <= end:
+            kind = _u16(data, position + 2)[0]
+            position += 4
+        elif kind in _MPLS and position + 4 <= end:
+            bottom = data[position + 2] & 1
+            position += 4
+            if bottom:
+                return raw_ip(data, position, end)
+        elif kind == _PPPOE and position + 8 <= end:
+            kind = {0x0021: IPV4, 0x0057: IPV6}.get(_u16(data, position + 6)[0], 0)
+            position += 8
+        else:
+            return None
+    return None
+
+
+def ethernet(data: bytes, position: int, end: int) -> Place:
+    """Two addresses, EtherType. Lengths of 802.3 are no EtherTypes of ours."""
+    if position + 14 > end:
+        return None
+    return ethertype(data, _u16(data, position + 12)[0], position + 14, end)
+
+
+def raw_ip(data: bytes, position: int, end: int) -> Place:
+    """No link header: the version of IP says which."""
+    if position >= end:
+        return None
+    version = data[position] >> 4
+    return (IPV4, position) if version == 4 else (IPV6, position) if version == 6 else None
+
+
+def _null(data: bytes, position: int, end: int) -> Place:
+    """BSD loopback: the address family as a word in the byte order of the machine that captured."""
+    if position + 4 > end:
+        return None
+    word = data[position : position + 4]
+    family = word[0] or word[3]
+    if family == 2:
+        return IPV4, position + 4
+    return (IPV6, position + 4) if family in _BSD_IPV6 else None
+
+
+def _cooked(data: bytes, position: int, end: int) -> Place:
+    """Linux cooked capture v1: the EtherType stands in the last two of 16 bytes."""
+    if position + 16 > end:
+        return None
+    return ethertype(data, _u16(data, position + 14)[0], position + 16, end)
+
+
+def _cooked_v2(data: bytes, position: int, end: int) -> Place:
+    """Linux cooked capture v2: the EtherType stands in the first two of 20 bytes."""
+    if position + 20 > end:
+        return None
+    return ethertype(data, _u16(data, position)[0], position + 20, end)
+
+
+def _ipv4(data: bytes, position: int, end: int) -> Place:
+    return IPV4, position
+
+
+def _ipv6(data: bytes, position: int, end: int) -> Place:
+    return IPV6, position
+
+
+LINKS: Final[dict[int, Callable[[bytes, int, int], Place]]] = {
+    0: _null,
+    1: ethernet,
+    12: raw_ip,
+    14: raw_ip,
+    101: raw_ip,
+    108: _null,
+    113: _cooked,
+    228: _ipv4,
+    229: _ipv6,
+    276: _cooked_v2,
+}
+"""By link type: NULL, Ethernet, RAW (also by its numbers in BSD), LOOP, Linux cooked v1, IPv4, IPv6, cooked v2."""

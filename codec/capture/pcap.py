@@ -1,0 +1,78 @@
+"""The pcap format: windows of records out of the bytes of a file (draft-ietf-opsawg-pcap).
+
+Rules of this file
+1. Micro- and nanoseconds, both byte orders, and the records with eight more bytes of Kuznetzov's patched tcpdump.
+2. A record that ends behind the end of the file ends the file: what came before it is delivered, then a CaptureError
+   with the offset tells it. A file that is being written looks just so.
+3. A length is believed up to MAX_PACKET. Nothing is allocated for it before the bytes are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final
+
+from pcli.codec.capture.files import Source
+from pcli.codec.capture.packets import Interface, Record, Window
+from pcli.codec.errors import CaptureError
+
+__all__ = ["MAGICS", "MAX_PACKET", "pcap_windows"]
+
+MAX_PACKET: Final = 16 * 1024 * 1024
+"""Bytes of the largest packet that is believed. The tools of tcpdump and Wireshark stop at 256 KB for Ethernet; with
+big TCP, offloaded packets reach 512 KB."""
+
+MAGICS: Final[dict[bytes, tuple[str, int, int]]] = {
+    b"\xd4\xc3\xb2\xa1": ("<", 1_000_000, 16),
+    b"\xa1\xb2\xc3\xd4": (">", 1_000_000, 16),
+    b"\x4d\x3c\xb2\xa1": ("<", 1_000_000_000, 16),
+    b"\xa1\xb2\x3c\x4d": (">", 1_000_000_000, 16),
+    b"\x34\xcd\xb2\xa1": ("<", 1_000_000, 24),
+    b"\xa1\xb2\xcd\x34": (">", 1_000_000, 24),
+}
+"""First four bytes to byte order, units of time in a second, bytes of a record's header."""
+
+
+def pcap_windows(source: Source) -> Iterator[Window]:
+    """Windows of records; the source stands at the magic. Raises CaptureError where the file is cut or damaged."""
+    if not source.fill(0, 24):
+        raise source.error or CaptureError("the file ends inside the pcap header", source.position + len(source.data))
+    order, units, header = MAGICS[source.data[:4]]
+    snaplen, link = Struct(order + "16xII").unpack_from(source.data, 0)
+    interface = Interface(link & 0xFFFF, snaplen)
+    interface.set_units(units)
+    pull = Struct(order + "IIII").unpack_from
+    position, needed = 24, header
+    while source.fill(position, needed):
+        data = source.data
+        records: list[Record] = []
+        position = 0
+        limit = len(data) - header
+        nanos, add = interface.nanos, records.append
+        needed = header
+        while position <= limit:
+            seconds, fraction, size, wire = pull(data, position)
+            end = position + header + size
+            if end > len(data):
+                if size > MAX_PACKET:
+                    yield data, records
+                    raise CaptureError(f"a packet of {size} bytes: the file is damaged", source.position + position)
+                needed = header + size
+                break
+            time_ns = seconds * 1_000_000_000 + fraction * nanos
+            add((position + header, end, wire if wire > size else size, time_ns, interface))
+            position = end
+        yield data, records
+    yield from _end(source)
+
+
+def _end(source: Source) -> Iterator[Window]:
+    """The end of the file, or of what could be read of it."""
+    if source.error is not None:
+        raise source.error
+    if source.data:
+        left = len(source.data)
+        text = f"the file ends inside a packet, {left} bytes behind the last: it is cut or still being written"
+        raise CaptureError(text, source.position)
+    yield from ()

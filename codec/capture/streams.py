@@ -1,0 +1,466 @@
+"""TCP: segments of both directions to bytes in order, each once, and holes (RFC 9293).
+
+Rules of this file
+1. The first bytes win: what comes again is compared and dropped; a difference is told.
+2. A hole is declared when it will not be filled: the other side has acknowledged it (the capture lost it, or has its
+   packets in another order: GRACE packets are waited for that), or more is waiting behind it than a receiver would
+   keep, or the connection or the input ends. Memory is taken only for bytes that are there.
+3. While a proven hole waits, both directions wait, so that no answer comes out before its request.
+4. A SYN with another sequence number is a new connection on old ports. A connection that is over is kept for a
+   while, for late packets, and then forgotten.
+5. This is the slow path: a few microseconds a packet. `fast` passes on what is not ordinary.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from heapq import heappop, heappush
+from ipaddress import IPv6Address
+from struct import Struct
+from typing import Final
+
+from pcli.codec.capture.flows import IGNORE, SKIP, SLOW, SYNC, Connection, Direction, Piece
+from pcli.codec.capture.frames import RESYNC, Stream
+from pcli.codec.capture.judge import Judge
+from pcli.codec.capture.output import Output
+from pcli.codec.capture.tunnels import Segment
+from pcli.codec.capture.walk import Walker
+from pcli.codec.wire.problems import Problem
+
+__all__ = ["GRACE", "HISTORY", "NEVER", "Tcp"]
+
+GRACE: Final = 32
+"""Packets of the capture that a proven hole waits for reordered ones, and a closed connection for late ones."""
+
+HELD_BYTES: Final = 16 * 1024 * 1024
+"""Bytes behind a hole that are kept: more than any receiver's window in practice."""
+
+HELD_PIECES: Final = 8192
+
+HELD_ONE_SIDED: Final = 64
+"""Pieces behind a hole when the other side, whose acknowledgements would prove it, is not in the capture."""
+
+HISTORY: Final = 256
+"""Data packets that are remembered to compare retransmissions with."""
+
+MAX_CONNECTIONS: Final = 1 << 16
+"""Connections that are remembered; above, those longest without a packet are forgotten."""
+
+MAX_CLOSED: Final = 4096
+"""Connections that are over and remembered for late packets."""
+
+NEVER: Final = 1 << 62
+_FAR_BACK: Final = -(1 << 28)
+_FAR_AHEAD: Final = 1 << 30
+"""A sequence number further off belongs to another connection, whose SYN the capture has not."""
+
+_MASK: Final = 0xFFFFFFFF
+_FIN, _SYN, _RST, _ACK = 1, 2, 4, 16
+
+_ports = Struct(">HH").unpack_from
+
+
+class Tcp:
+    """All TCP connections of an input."""
+
+    def __init__(self, output: Output, walker: Walker, judge: Judge, limit: int) -> None:
+        self.output = output
+        self.walker = walker
+        self.judge = judge
+        self.limit = limit
+        self.ways: dict[bytes, Direction] = {}
+        """Direction by its addresses and ports, see ``Segment.key``."""
+        self.history: deque[tuple[Direction, int, bytes, int, int]] = deque(maxlen=HISTORY)
+        """The last data packets: direction, offset, and where their bytes are."""
+        self.alarm = NEVER
+        """The packet at which `ring` must be called."""
+        self.count = 0
+        """Connections so far."""
+        self._alarms: list[tuple[int, int, Connection]] = []
+        self._ticket = 0
+        self._closed: deque[Connection] = deque()
+        self._living: dict[Connection, None] = {}
+
+    # -- one segment -----------------------------------------------------------------------------------------------
+
+    def segment(self, segment: Segment, packet: int, time_ns: int) -> None:
+        """Take a segment in the general way."""
+        way = self.ways.get(segment.key)
+        flags = segment.flags
+        if way is None or (flags & (_SYN | _ACK) == _SYN and way.isn != segment.seq):
+            way = self._new(segment, packet, way)
+        connection = way.connection
+        connection.last = packet
+        peer = way.peer
+        seq, size = segment.seq, segment.end - segment.start + segment.missing
+        if flags & _SYN:
+            self._syn(way, segment, packet)
+            seq = seq + 1 & _MASK
+        elif way.base < 0:
+            way.base = seq
+        way.seen = True
+        if segment.packets:
+            self.output.remember_fragments(packet, segment.packets)
+        if flags & _ACK:
+            way.ack = segment.ack
+        if connection.finished:
+            return
+        offset = way.offset + _signed(seq - way.base - way.offset)
+        self._check(connection, packet)
+        if size and way.mode != SKIP:
+            self._judge_hole(peer, packet)
+            connection.paused = connection.paused or peer.deadline >= 0
+            offset = self._data(way, segment, offset, packet, time_ns)
+        if flags & _FIN and way.fin < 0:
+            way.fin = offset + size
+        if flags & _RST:
+            way.fin = way.offset if way.fin < 0 else way.fin
+        self._settle(connection, packet)
+        if flags & _RST or (self._over(way) and self._over(peer)):
+            self._close(connection, packet)
+
+    def _data(self, way: Direction, segment: Segment, offset: int, packet: int, time_ns: int) -> int:
+        """The bytes of a segment; gives its offset again."""
+        distance = offset - way.offset
+        data, start, end = segment.data, segment.start, segment.end
+        if distance == 1 and way.isn < 0 and not way.offset and not way.held:
+            # The first packet was a keep-alive, whose sequence number is one before the next byte's.
+            way.base = way.base + 1 & _MASK
+            offset = distance = 0
+        size = end - start + segment.missing
+        if not _FAR_BACK < distance < _FAR_AHEAD:
+            offset = self._jump(way, segment, packet, distance)
+            distance = 0
+        if distance < 0:
+            if size == 1:
+                return offset  # keep-alive: one byte before the next, of any value
+            if start < end:
+                self._compare_old(way, offset, data, start, end, packet)
+            if size <= -distance:
+                return offset
+            seen = min(-distance, end - start)
+            start += seen
+        at = max(offset, way.offset)
+        cut = size - (at - offset) - (end - start)
+        if at == way.offset and not way.held and not way.connection.paused:
+            self._feed(way, at, data, start, end, packet, time_ns)
+            if cut > 0:
+                self.walker.gap(way, cut, packet, cut=True)
+        else:
+            if start < end:
+                self._hold(way, (at, data[start:end], end - start, packet, time_ns, segment.packets))
+            if cut > 0:
+                self._hold(way, (at + end - start, None, cut, packet, time_ns, ()))
+        return offset
+
+    def _feed(self, way: Direction, at: int, data: bytes, start: int, end: int, packet: int, time_ns: int) -> None:
+        if start < end:
+            self.history.append((way, at, data, start, end))
+            self.walker.feed(way, data, start, end, packet, time_ns)
+
+    def _jump(self, way: Direction, segment: Segment, packet: int, distance: int) -> int:
+        """The sequence numbers are those of another connection: whatever was open is over."""
+        self._declare_all(way, packet)
+        text = f"the sequence number jumps by {distance}: another connection on the same ports, or a stray packet"
+        self.output.note(way, "gap", text, packet, way.offset, 0)
+        if way.mode != SKIP:
+            self.walker.interrupt(way, packet)
+        way.base = segment.seq - way.offset & _MASK
+        way.fin = -1
+        return way.offset
+
+    # -- bytes that came before ------------------------------------------------------------------------------------
+
+    def _compare_old(self, way: Direction, offset: int, data: bytes, start: int, end: int, packet: int) -> None:
+        """A retransmission of bytes that were delivered, as far as they are remembered."""
+        for other, at, old, old_start, old_end in self.history:
+            if other is not way or at >= offset + end - start or at + old_end - old_start <= offset:
+                continue
+            first, last = max(at, offset), min(at + old_end - old_start, offset + end - start)
+            before = old[old_start + first - at : old_start + last - at]
+            if before != data[start + first - offset : start + last - offset]:
+                self._differs(way, first, last - first, packet)
+                return
+
+    def _differs(self, way: Direction, offset: int, size: int, packet: int) -> None:
+        text = f"a retransmission of {size} bytes differs from the first transmission, which counts"
+        self.output.note(way, "overlap", text, packet, offset, size)
+        if offset + size > way.offset - len(way.run) and way.mode != SKIP:
+            way.trouble.append((offset, Problem("overlap", text)))
+
+    # -- bytes that wait -------------------------------------------------------------------------------------------
+
+    def _hold(self, way: Direction, piece: Piece) -> None:
+        """Keep a piece behind a hole; of what is held already the first bytes win."""
+        held = way.held
+        at, size = piece[0], piece[2]
+        end = at + size
+        index = bisect_right(held, at, key=_offset)
+        if index and held[index - 1][0] + held[index - 1][2] > at:
+            index -= 1
+        while at < end:
+            if index == len(held) or held[index][0] >= end:
+                self._insert(way, index, piece, at, end)
+                return
+            old = held[index]
+            if at < old[0]:
+                self._insert(way, index, piece, at, old[0])
+                index += 1
+                at = old[0]
+            last = min(end, old[0] + old[2])
+            if _part(old, at, last) not in (None, _part(piece, at, last)) and piece[1] is not None:
+                self._differs(way, at, last - at, piece[3])
+            at = last
+            index += 1
+
+    def _insert(self, way: Direction, index: int, piece: Piece, start: int, end: int) -> None:
+        part = _part(piece, start, end)
+        way.held.insert(index, (start, part, end - start, *piece[3:]))
+        way.held_bytes += len(part) if part is not None else 0
+
+    def _drain(self, way: Direction) -> None:
+        """Deliver what is in order now."""
+        held, index = way.held, 0
+        while index < len(held) and held[index][0] == way.offset:
+            at, data, size, number, time_ns, packets = held[index]
+            if packets:
+                self.output.remember_fragments(number, packets)
+            if data is None:
+                self.walker.gap(way, size, number, cut=True)
+            else:
+                way.held_bytes -= size
+                self._feed(way, at, data, 0, size, number, time_ns)
+            index += 1
+        del held[:index]
+
+    def _hole_end(self, way: Direction) -> int:
+        """Where the hole ends that begins at ``offset``; ``offset`` itself when there is none."""
+        if way.held:
+            return way.held[0][0]
+        return max(way.fin, way.offset)
+
+    def _acked(self, way: Direction) -> int:
+        """The offset up to which the other side has acknowledged; ``offset`` when it says nothing new."""
+        if way.peer.ack < 0 or way.base < 0:
+            return way.offset
+        ahead = way.peer.ack - way.base - way.offset & _MASK
+        return way.offset + ahead if ahead < _FAR_AHEAD else way.offset
+
+    def _declare(self, way: Direction, packet: int, end: int) -> None:
+        """The hole becomes a gap, as far as ``end``, and what waits behind it is delivered."""
+        way.deadline = -1
+        end = min(end, self._hole_end(way))
+        if end > way.offset:
+            self.walker.gap(way, end - way.offset, packet, cut=False)
+        self._drain(way)
+
+    def _declare_all(self, way: Direction, packet: int) -> None:
+        """All holes become gaps."""
+        self._drain(way)
+        while (end := self._hole_end(way)) > way.offset:
+            self._declare(way, packet, end)
+
+    # -- order -----------------------------------------------------------------------------------------------------
+
+    def _settle(self, connection: Connection, packet: int) -> None:
+        """Deliver what can be delivered, and decide about holes."""
+        there, back = connection.there, connection.back
+        for way in (there, back):
+            if not connection.paused or way.deadline >= 0:
+                self._drain(way)
+        for way in (there, back):
+            self._judge_hole(way, packet)
+        paused = there.deadline >= 0 or back.deadline >= 0
+        if connection.paused and not paused:
+            connection.paused = False
+            for way in (there, back):
+                self._drain(way)
+                self._judge_hole(way, packet)
+            paused = there.deadline >= 0 or back.deadline >= 0
+        connection.paused = paused
+        self._set_alarm(connection, packet)
+        self._arm(there)
+        self._arm(back)
+
+    def _judge_hole(self, way: Direction, packet: int) -> None:
+        hole = self._hole_end(way) > way.offset and (not way.held or way.held[0][0] > way.offset)
+        if not hole or way.mode == SKIP:
+            way.deadline = -1
+            return
+        if way.deadline < 0 and (self._acked(way) > way.offset or way.connection.closing >= 0):
+            way.deadline = packet + GRACE
+        lonely = not way.peer.seen and len(way.held) >= HELD_ONE_SIDED
+        if lonely or way.held_bytes > HELD_BYTES or len(way.held) > HELD_PIECES:
+            self._declare(way, packet, self._hole_end(way))
+
+    def _check(self, connection: Connection, packet: int) -> None:
+        """Deadlines that have passed."""
+        for way in (connection.there, connection.back):
+            if 0 <= way.deadline <= packet:
+                closing = connection.closing >= 0
+                self._declare(way, packet, self._hole_end(way) if closing else self._acked(way))
+
+    def _arm(self, way: Direction) -> None:
+        """Choose between fast and slow for the next packet of a direction."""
+        if way.mode == SKIP:
+            way.next = SLOW if way.peer.mode != SKIP or way.connection.closing >= 0 else IGNORE
+        elif (
+            way.mode == SYNC
+            and way.partial is None
+            and not way.trouble
+            and not way.held
+            and way.fin < 0
+            and not way.peer.held
+            and way.peer.fin < 0
+            and (way.sync != RESYNC or way.trust > way.limit)
+            and (not way.run or (len(way.run) >= 8 and not self.output.fragments))
+        ):
+            way.next = way.base + way.offset & _MASK
+            if not way.run:
+                way.need = 0
+        else:
+            way.next = SLOW
+
+    # -- connections -----------------------------------------------------------------------------------------------
+
+    def _new(self, segment: Segment, packet: int, old: Direction | None) -> Direction:
+        """A connection that was not seen before; one on the same ports is over."""
+        if old is not None:
+            self._finish(old.connection, packet, "the connection ends")
+            self._forget(old.connection)
+        elif len(self._living) >= MAX_CONNECTIONS:
+            self._forget_oldest(packet)
+        key = segment.key
+        half = (len(key) - 4) // 2
+        source, target = _ports(key, len(key) - 4)
+        near, far = (_text(key[:half]), source), (_text(key[half:-4]), target)
+        syn = bool(segment.flags & _SYN)
+        if syn:
+            client = not segment.flags & _ACK
+        else:
+            client = not self.judge.server_first(source, target)
+        stream = Stream(self.count, *((near, far) if client else (far, near)), midstream=not syn)
+        stream.opening = (packet,)
+        self.count += 1
+        back = key[half:-4] + key[:half] + key[-2:] + key[-4:-2]
+        connection = Connection(stream, self.limit, (key, back), first_is_client=client)
+        connection.oriented = syn
+        self.ways[back] = connection.back
+        self.ways[key] = connection.there
+        self._living[connection] = None
+        return connection.there
+
+    def _syn(self, way: Direction, segment: Segment, packet: int) -> None:
+        """Sequence numbers begin behind the SYN."""
+        if way.isn < 0 and (way.base < 0 or not way.seen):
+            stream = way.connection.stream
+            if packet not in stream.opening:
+                stream.opening += (packet,)
+            way.isn = segment.seq
+            way.base = segment.seq + 1 & _MASK
+
+    def _over(self, way: Direction) -> bool:
+        return way.fin >= 0 and (way.mode == SKIP or way.fin <= way.offset)
+
+    def _close(self, connection: Connection, packet: int) -> None:
+        """Both ends are closed; late packets may still come."""
+        if connection.closing < 0:
+            connection.closing = packet + GRACE
+            for way in (connection.there, connection.back):
+                self._judge_hole(way, packet)
+                way.next = SLOW
+            self._set_alarm(connection, packet)
+
+    def _finish(self, connection: Connection, packet: int, reason: str) -> None:
+        """Deliver all that is left of a connection."""
+        if connection.finished:
+            return
+        connection.finished = True
+        for way in (connection.there, connection.back):
+            self._declare_all(way, packet)
+        for way in (connection.there, connection.back):
+            self.walker.finish(way, packet, reason)
+            way.next = SLOW
+            way.held.clear()
+            way.held_bytes = 0
+
+    def _forget(self, connection: Connection) -> None:
+        self._living.pop(connection, None)
+        for key, way in zip(connection.keys, (connection.there, connection.back)):
+            if self.ways.get(key) is way:
+                del self.ways[key]
+
+    def _forget_oldest(self, packet: int) -> None:
+        """Make room: a quarter of the connections, those whose last slow packet is longest ago."""
+        oldest = sorted(self._living, key=lambda each: each.last)[: MAX_CONNECTIONS // 4]
+        for connection in oldest:
+            self._finish(connection, packet, "the connection was forgotten")
+            self._forget(connection)
+
+    # -- alarms ----------------------------------------------------------------------------------------------------
+
+    def _set_alarm(self, connection: Connection, packet: int) -> None:
+        """When somebody must look at the connection again."""
+        due = NEVER
+        for way in (connection.there, connection.back):
+            if way.deadline >= 0:
+                due = min(due, way.deadline)
+            if way.search is not None and way.run:
+                due = min(due, way.search.alarm)
+        if connection.closing >= 0 and not connection.finished:
+            due = min(due, connection.closing)
+        if due == NEVER or (0 <= connection.alarm <= due and connection.alarm > packet):
+            return
+        connection.alarm = due
+        self._ticket += 1
+        heappush(self._alarms, (due, self._ticket, connection))
+        self.alarm = self._alarms[0][0]
+
+    def ring(self, packet: int) -> None:
+        """The packet ``alarm`` has come: everything that is due."""
+        while self._alarms and self._alarms[0][0] <= packet:
+            due, _, connection = heappop(self._alarms)
+            if connection.alarm != due or connection.finished:
+                continue
+            connection.alarm = -1
+            self._check(connection, packet)
+            for way in (connection.there, connection.back):
+                self.walker.alarm(way, packet)
+            self._settle(connection, packet)
+            if 0 <= connection.closing <= packet:
+                self._finish(connection, packet, "the connection ends")
+                self._retire(connection)
+        self.alarm = self._alarms[0][0] if self._alarms else NEVER
+
+    def _retire(self, connection: Connection) -> None:
+        """Keep a connection that is over for late packets, for a while."""
+        self._closed.append(connection)
+        if len(self._closed) > MAX_CLOSED:
+            self._forget(self._closed.popleft())
+
+    def end(self, packet: int) -> None:
+        """The input has ended."""
+        for connection in list(self._living):
+            self._finish(connection, packet, "the connection ends" if connection.closing >= 0 else "the capture ends")
+        self._living.clear()
+        self.ways.clear()
+
+
+def _offset(piece: Piece) -> int:
+    return piece[0]
+
+
+def _part(piece: Piece, start: int, end: int) -> bytes | None:
+    """The bytes of a piece from one offset to another; None when they were cut away."""
+    return None if piece[1] is None else piece[1][start - piece[0] : end - piece[0]]
+
+
+def _signed(distance: int) -> int:
+    """A difference of sequence numbers as a signed number."""
+    distance &= _MASK
+    return distance - (1 << 32) if distance & 0x80000000 else distance
+
+
+def _text(address: bytes) -> str:
+    return ".".join(map(str, address)) if len(address) == 4 else str(IPv6Address(address))

@@ -1,0 +1,69 @@
+"""Writing packets: a pcapng file of one section (draft-ietf-opsawg-pcapng).
+
+Rules of this file
+1. Little-endian, times in nanoseconds, an interface block for each link type and name when its first packet comes.
+2. What is written is complete after each call: a file that stops being written is a valid file.
+3. Nothing is kept but the list of interfaces.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import BinaryIO, Final
+
+from pcli.codec.capture.packets import Packet, Secrets
+
+__all__ = ["PcapngWriter"]
+
+_APPLICATION: Final = "pcli"
+
+_block = Struct("<II").pack
+_word = Struct("<I").pack
+_section = Struct("<IHHq").pack
+_interface = Struct("<HHI").pack
+_option = Struct("<HH").pack
+_packet = Struct("<IIIII").pack
+
+
+class PcapngWriter:
+    """Writes packets into a binary file object, which stays the caller's to close."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._interfaces: dict[tuple[int, str], int] = {}
+        # Version 1.0, the section's length not told; option 4 is the name of the writing program.
+        self._write(0x0A0D0D0A, _section(0x1A2B3C4D, 1, 0, -1) + _push_options([(4, _APPLICATION.encode())]))
+
+    def packet(self, packet: Packet) -> None:
+        """Write a packet of any link type, as it is. Its number is not written: packets count as they come."""
+        number = self._interface(packet.link, packet.interface)
+        stamp = packet.time_ns & 0xFFFFFFFFFFFFFFFF
+        size = len(packet.data)
+        head = _packet(number, stamp >> 32, stamp & 0xFFFFFFFF, size, max(packet.wire_length, size))
+        self._write(6, head + _padded(packet.data))
+
+    def secrets(self, secrets: Secrets) -> None:
+        """Write a block of decryption secrets; it must come before the packets that need it."""
+        self._write(10, _block(secrets.kind, len(secrets.data)) + _padded(secrets.data))
+
+    def _interface(self, link: int, name: str) -> int:
+        key = (link, name)
+        number = self._interfaces.get(key)
+        if number is None:
+            number = self._interfaces[key] = len(self._interfaces)
+            # No limit of the packets' size. Option 2 is the name, 9 the resolution: ten to the minus ninth.
+            options = [(2, name.encode()[:0xFFFF])] if name else []
+            self._write(1, _interface(link, 0, 0) + _push_options([*options, (9, b"\x09")]))
+        return number
+
+    def _write(self, kind: int, body: bytes) -> None:
+        length = len(body) + 12
+        self._file.write(_block(kind, length) + body + _word(length))
+
+
+def _padded(data: bytes) -> bytes:
+    return data + bytes(-len(data) & 3)
+
+
+def _push_options(options: list[tuple[int, bytes]]) -> bytes:
+    return b"".join(_option(code, len(value)) + _padded(value) for code, value in options) + _option(0, 0)

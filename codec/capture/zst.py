@@ -1,0 +1,206 @@
+"""Zstandard data, frame by frame, in bounded memory (RFC 8878).
+
+Rules of this file
+1. The compression wheel of the core (cramjam) unpacks whole frames only. So frames are cut out here, block by block,
+   which also tells an upper bound of their size before anything is unpacked: a bomb does not get its memory.
+2. A frame above FRAME_LIMIT needs an engine that streams: the standard library's (Python 3.14), or pyarrow's where
+   it is installed. Without one that is said, with the way out.
+3. A frame that ends early gives what its whole blocks hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pcli.codec.errors import CaptureError
+
+__all__ = ["FRAME_LIMIT", "unzstd"]
+
+FRAME_LIMIT: Final = 64 * 1024 * 1024
+"""Bytes of one frame, packed and unpacked, that are unpacked in one go."""
+
+_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_BLOCK: Final = 128 * 1024
+"""No block is larger when unpacked."""
+_STEP: Final = 256 * 1024
+
+
+class _Cut(Exception):  # noqa: N818  (no error, an end; it never leaves this file)
+    """The data end here."""
+
+
+class _Bytes:
+    """Pieces as a file that knows its place."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self.pieces = pieces
+        self.rest = b""
+        self.position = 0
+
+    def take(self, count: int) -> bytes:
+        """Exactly ``count`` bytes."""
+        parts, size = [self.rest], len(self.rest)
+        while size < count:
+            piece = next(self.pieces, b"")
+            if not piece:
+                self.rest = b"".join(parts)
+                raise _Cut
+            parts.append(piece)
+            size += len(piece)
+        whole = b"".join(parts) if len(parts) > 1 else self.rest
+        self.rest = whole[count:]
+        self.position += count
+        return whole[:count]
+
+    def ended(self) -> bool:
+        """Whether nothing is left."""
+        if not self.rest:
+            self.rest = next(self.pieces, b"")
+        return not self.rest
+
+
+class _Frame:
+    """A frame under construction: its window's size, its blocks as they come."""
+
+    def __init__(self, source: _Bytes) -> None:
+        descriptor = source.take(1)[0]
+        single = descriptor >> 5 & 1
+        self.raw = [_MAGIC, bytes([descriptor])]
+        self.window = b"" if single else source.take(1)
+        self.raw.append(self.window)
+        dictionary = source.take((0, 1, 2, 4)[descriptor & 3])
+        field = source.take((single, 2, 4, 8)[descriptor >> 6])
+        self.raw += [dictionary, field]
+        self.content = int.from_bytes(field, "little") + (256 if len(field) == 2 else 0)
+        self.checked = descriptor >> 2 & 1
+        self.single = single
+        self.blocks: list[bytes] = []
+        self.packed = self.bound = 0
+
+    def pull(self, source: _Bytes) -> bool:
+        """Take one block. True: it was the last."""
+        head = source.take(3)
+        bits = int.from_bytes(head, "little")
+        kind, size = bits >> 1 & 3, bits >> 3
+        if kind == 3 or size > _BLOCK:
+            raise CaptureError("the zstd data is damaged: no such block", source.position - 3)
+        body = source.take(1 if kind == 1 else size)
+        self.blocks.append(head + body)
+        self.packed += len(body) + 3
+        self.bound += size if kind < 2 else _BLOCK
+        return bool(bits & 1)
+
+    def cut(self) -> bytes:
+        """A whole frame of the blocks that are there: without a size, the last block marked as the last."""
+        if not self.blocks:
+            return b""
+        descriptor = b"\0"
+        window = self.window or bytes([max(0, (max(self.content, 1024) - 1).bit_length() - 10) << 3])
+        last = bytes([self.blocks[-1][0] | 1]) + self.blocks[-1][1:]
+        return b"".join([_MAGIC, descriptor, window, *self.blocks[:-1], last])
+
+
+def unzstd(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The unpacked bytes. Raises CaptureError behind the last good byte when the data are damaged or cut."""
+    source = _Bytes(pieces)
+    while not source.ended():
+        start = source.position
+        try:
+            yield from _one(source, start)
+        except _Cut:
+            raise CaptureError("the zstd data end early: the file is cut or still being written", start) from None
+
+
+def _one(source: _Bytes, start: int) -> Iterator[bytes]:
+    """One frame, or one skippable frame, which is skipped."""
+    magic = source.take(4)
+    if magic[0] & 0xF0 == 0x50 and magic[1:] == b"\x2a\x4d\x18":
+        left = int.from_bytes(source.take(4), "little")
+        while left:
+            left -= len(source.take(min(left, _STEP)))
+        return
+    if magic != _MAGIC:
+        raise CaptureError("the zstd data are damaged: no frame begins here", start)
+    frame = _Frame(source)
+    try:
+        last = False
+        while not last:
+            last = frame.pull(source)
+            if frame.bound > FRAME_LIMIT:
+                yield from _stream(_Again(frame, source), start)
+                return
+        tail = source.take(4) if frame.checked else b""
+    except (_Cut, CaptureError):
+        yield from _pack(_unpack(frame.cut(), frame.bound, start))
+        raise
+    yield from _pack(_unpack(b"".join([*frame.raw, *frame.blocks, tail]), frame.bound, start))
+
+
+def _pack(data: memoryview) -> Iterator[bytes]:
+    for position in range(0, len(data), _STEP):
+        yield bytes(data[position : position + _STEP])
+
+
+def _unpack(data: bytes, bound: int, start: int) -> memoryview:
+    """A whole frame by cramjam, into as much memory as its blocks can fill."""
+    import cramjam
+
+    out = bytearray(bound)
+    try:
+        size = cramjam.zstd.decompress_into(data, out) if data else 0
+    except (cramjam.DecompressionError, OSError, ValueError) as error:
+        raise CaptureError(f"the zstd data are damaged: {error}", start) from None
+    return memoryview(out)[:size]
+
+
+class _Again:
+    """A frame that was taken apart, and all that is behind it, once more as a file."""
+
+    closed = False
+
+    def __init__(self, frame: _Frame, source: _Bytes) -> None:
+        self._first = b"".join([*frame.raw, *frame.blocks])
+        self._source = source
+
+    def read(self, size: int = _STEP) -> bytes:
+        """At most ``size`` bytes; none at the end."""
+        if self._first:
+            piece, self._first = self._first[:size], self._first[size:]
+            return piece
+        if self._source.ended():
+            return b""
+        return self._source.take(min(size, len(self._source.rest)))
+
+
+def _stream(file: _Again, start: int) -> Iterator[bytes]:
+    """A large frame and all that is behind it, by an engine that streams."""
+    opened = _stdlib(file) or _arrow(file)
+    if opened is None:
+        raise CaptureError(
+            f"a zstd frame of more than {FRAME_LIMIT >> 20} MB: unpack the file first (zstd -d), or install pyarrow",
+            start,
+        )
+    try:
+        while piece := opened.read(_STEP):
+            yield piece
+    except (OSError, EOFError, ValueError) as error:
+        raise CaptureError(f"the zstd data are damaged or end early: {error}", start) from None
+
+
+def _stdlib(file: _Again) -> Any:
+    """The engine of Python 3.14; None before."""
+    try:
+        from compression import zstd  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        return None
+    return zstd.ZstdFile(file)
+
+
+def _arrow(file: _Again) -> Any:
+    """The engine of pyarrow; None where it is not installed."""
+    try:
+        import pyarrow  # type: ignore[import-untyped, unused-ignore]
+    except ImportError:
+        return None
+    return pyarrow.CompressedInputStream(pyarrow.PythonFile(file, mode="r"), "zstd")
