@@ -1,21 +1,42 @@
-"""What an observer remembers: connections, the producers and consumers on them, open requests; and what it says of
-one frame.
+"""What an observer remembers, and what it says of one frame.
 
-Plain slotted classes: one of each is made per frame or per request.
+It remembers connections, the producers and consumers on them, and open requests. Plain slotted classes: one of each
+is made per frame or per request.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections import deque
+from collections.abc import Callable, Iterator
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pcli.codec.observe.plans import command_plan, part_plan
-from pcli.codec.observe.values import RAW, Values
+from pcli.codec.observe.values import Values
 from pcli.codec.observe.walk import walk
 from pcli.codec.proto import pb
+from pcli.codec.wire.commands import PAYLOAD_TYPES
 from pcli.codec.wire.frame import Parts
 from pcli.codec.wire.problems import Problem
 
-__all__ = ["Connection", "Consumer", "Facts", "ObservedFrame", "Producer", "Request", "StreamLike"]
+if TYPE_CHECKING:
+    from pcli.codec.payload.entry import Entry
+
+__all__ = [
+    "Connection",
+    "Consumer",
+    "Facts",
+    "ObservedFrame",
+    "Opener",
+    "Producer",
+    "Request",
+    "StreamLike",
+    "open_frame",
+]
+
+
+Opener = Callable[["ObservedFrame"], "Entry | None"]
+"""What opens the payload of a frame."""
 
 
 class StreamLike(Protocol):
@@ -24,9 +45,11 @@ class StreamLike(Protocol):
     @property
     def number(self) -> int:
         """``tcp.stream``."""
+
     @property
     def client(self) -> tuple[str, int]:
         """Address and port."""
+
     @property
     def server(self) -> tuple[str, int]:
         """Address and port."""
@@ -39,44 +62,73 @@ class ObservedFrame(Protocol):
     """
 
     @property
-    def data(self) -> bytes: ...  # noqa: D102  (as in Frame)
+    def data(self) -> bytes:
+        """As in Frame."""
+
     @property
-    def type(self) -> int: ...  # noqa: D102
+    def type(self) -> int:
+        """As in Frame."""
+
     @property
-    def length(self) -> int: ...  # noqa: D102
+    def length(self) -> int:
+        """As in Frame."""
+
     @property
-    def missing(self) -> int: ...  # noqa: D102
+    def missing(self) -> int:
+        """As in Frame."""
+
     @property
-    def parts(self) -> Parts: ...  # noqa: D102
+    def parts(self) -> Parts:
+        """As in Frame."""
+
     @property
-    def command(self) -> pb.BaseCommand: ...  # noqa: D102
+    def command(self) -> pb.BaseCommand:
+        """As in Frame."""
+
     @property
-    def metadata(self) -> pb.MessageMetadata | None: ...  # noqa: D102
+    def metadata(self) -> pb.MessageMetadata | None:
+        """As in Frame."""
+
     @property
-    def payload(self) -> bytes | None: ...  # noqa: D102
+    def broker_entry(self) -> pb.BrokerEntryMetadata | None:
+        """As in Frame."""
+
     @property
-    def checksum(self) -> str | None: ...  # noqa: D102
+    def payload(self) -> bytes | None:
+        """As in Frame."""
+
     @property
-    def problems(self) -> list[Problem]: ...  # noqa: D102
+    def checksum(self) -> str | None:
+        """As in Frame."""
+
+    @property
+    def problems(self) -> list[Problem]:
+        """As in Frame."""
 
     @property
     def number(self) -> int:
         """``pulsar.number``."""
+
     @property
     def packet(self) -> int:
         """``frame.number``."""
+
     @property
     def time_ns(self) -> int:
         """Nanoseconds since 1970."""
+
     @property
     def stream(self) -> StreamLike:
         """Its TCP connection."""
+
     @property
     def from_client(self) -> bool:
         """Whether the client sent it."""
+
     @property
     def sync(self) -> str:
         """How its beginning is known: ``start``, ``anchored`` or ``resync``."""
+
     @property
     def capture_problems(self) -> tuple[Problem, ...]:
         """What the capture did to it."""
@@ -99,7 +151,7 @@ class Producer:
         """Whether a side has closed it; frames may still be on their way."""
         self.sends: dict[int, tuple[int, int]] = {}
         """SENDs without receipt: sequence id to number and time of the frame; the oldest first."""
-        self.again: dict[int, list[tuple[int, int]]] | None = None
+        self.again: dict[int, deque[tuple[int, int]]] | None = None
         """Further open SENDs with the same sequence id: chunks of one message, repetitions."""
 
 
@@ -158,7 +210,6 @@ class Connection:
     __slots__ = (
         "connected",
         "consumers",
-        "handshake",
         "keyed",
         "ordered",
         "producers",
@@ -172,8 +223,8 @@ class Connection:
     def __init__(self, stream: int) -> None:
         self.stream = stream
         """``tcp.stream``."""
-        self.connected = False
-        """Whether the handshake is over."""
+        self.connected = True
+        """Whether the handshake is over; also when it was before the capture."""
         self.system: bool | None = None
         """Whether the broker's own client speaks here; None: no name was seen yet."""
         self.producers: dict[int, Producer] = {}
@@ -184,9 +235,9 @@ class Connection:
         """Open requests by direction (True: from the client) and request id."""
         self.keyed: dict[tuple[bool, int, int], Request] = {}
         """Open lookups and watches by direction, type and session or watch id."""
-        self.ordered: dict[tuple[bool, tuple[str, ...]], list[Request]] = {}
+        self.ordered: dict[tuple[bool, tuple[str, ...]], deque[Request]] = {}
         """Open requests without ids by direction and possible answers; the oldest first."""
-        self.waiting: dict[int, Request] = {}
+        self.waiting: dict[tuple[bool, int], Request] = {}
         """PRODUCERs answered with "wait": a second answer follows."""
 
 
@@ -194,22 +245,21 @@ class Facts:
     """What is known of one frame when it has been seen."""
 
     __slots__ = (
-        "_batch",
-        "_command",
-        "_entry",
-        "_metadata",
+        "_parts",
         "answer_number",
         "frame",
         "hot",
         "latency_ns",
+        "opener",
         "peer",
         "request",
         "request_number",
         "system",
     )
 
-    def __init__(self, frame: ObservedFrame) -> None:
+    def __init__(self, frame: ObservedFrame, opener: Opener) -> None:
         self.frame = frame
+        self.opener = opener
         self.peer: Producer | Consumer | None = None
         """The producer or consumer of this connection that the frame speaks of."""
         self.request: Request | None = None
@@ -224,41 +274,115 @@ class Facts:
         """Whether this is traffic of the broker's own client."""
         self.hot: tuple[Any, ...] | None = None
         """What pcli.codec.wire.hot read of a SEND, SEND_RECEIPT, MESSAGE, ACK or FLOW; None: an unusual one."""
-        self._command: Values | None = None
-        self._metadata: Values | None = None
-        self._entry: Values | None = None
-        self._batch: list[Values] | None = None
+        # One slot for all that is made when asked for: most frames are never asked.
+        self._parts: _Parts | None = None
 
     @property
     def command(self) -> Values:
         """The fields of the command by their names, raw (see values.py)."""
-        if self._command is None:
-            self._command = {}
-            parts = self.frame.parts
-            plan = command_plan(self.frame.type, RAW)
-            walk(self.frame.data, parts.command_start, parts.command_end, plan, self._command)
-        return self._command
+        parts = self._parts
+        if parts is None:
+            parts = self._parts = _Parts()
+        values = parts.command
+        if values is None:
+            frame = self.frame
+            values = parts.command = {}
+            ok = walk(frame.data, 8, 8 + _u32(frame.data, 4)[0], command_plan(frame.type), values)
+            parts.broken |= not ok
+        return values
 
     @property
     def metadata(self) -> Values:
         """The fields of the message metadata, raw; empty when there is none."""
-        if self._metadata is None:
-            self._metadata = {}
-            parts = self.frame.parts
-            if parts.metadata_start >= 0:
-                walk(self.frame.data, parts.metadata_start, parts.metadata_end, _METADATA, self._metadata)
-        return self._metadata
+        parts = self._parts
+        if parts is None:
+            parts = self._parts = _Parts()
+        values = parts.metadata
+        if values is None:
+            places = self.frame.parts
+            values = parts.metadata = {}
+            if places.metadata_start >= 0:
+                ok = walk(self.frame.data, places.metadata_start, places.metadata_end, _METADATA, values)
+                parts.broken |= not ok
+        return values
 
     @property
     def entry(self) -> Values:
         """The fields of the broker entry metadata, raw; empty when there is none."""
-        if self._entry is None:
-            self._entry = {}
-            parts = self.frame.parts
-            if parts.entry_start >= 0:
-                walk(self.frame.data, parts.entry_start, parts.entry_end, _ENTRY, self._entry)
-        return self._entry
+        parts = self._parts
+        if parts is None:
+            parts = self._parts = _Parts()
+        values = parts.entry
+        if values is None:
+            places = self.frame.parts
+            values = parts.entry = {}
+            if places.entry_start >= 0:
+                ok = walk(self.frame.data, places.entry_start, places.entry_end, _ENTRY, values)
+                parts.broken |= not ok
+        return values
+
+    @property
+    def broken(self) -> bool:
+        """Whether one of the parts that were asked for is no protobuf to its end."""
+        return self._parts is not None and self._parts.broken
+
+    @property
+    def opened(self) -> Entry | None:
+        """What the payload holds; None when there is no payload."""
+        parts = self._parts
+        if parts is None:
+            parts = self._parts = _Parts()
+        if parts.opened is None and self.frame.type in PAYLOAD_TYPES:
+            parts.opened = self.opener(self.frame)
+        return parts.opened
+
+    @property
+    def batch(self) -> list[Values]:
+        """The messages of a batch, raw: index, payload and what the batch says of each; empty when it is none."""
+        parts = self._parts
+        if parts is None:
+            parts = self._parts = _Parts()
+        if parts.batch is None:
+            opened = self.opened if "pulsar.metadata.num_messages_in_batch" in self.metadata else None
+            parts.batch = [] if opened is None else list(_singles(opened))
+        return parts.batch
 
 
-_METADATA = part_plan("metadata", RAW)
-_ENTRY = part_plan("entry", RAW)
+class _Parts:
+    """The fields of the parts of a frame; None: nobody has asked yet."""
+
+    __slots__ = ("batch", "broken", "command", "entry", "metadata", "opened")
+
+    def __init__(self) -> None:
+        self.command: Values | None = None
+        self.metadata: Values | None = None
+        self.entry: Values | None = None
+        self.batch: list[Values] | None = None
+        self.opened: Entry | None = None
+        self.broken = False
+
+
+def _singles(opened: Entry) -> Iterator[Values]:
+    for message in opened.messages:
+        if message.single is not None:
+            values: Values = {"index": message.index}
+            data = message.single.SerializePartialToString()
+            walk(data, 0, len(data), _BATCH, values)
+            values["payload"] = message.payload
+            yield values
+
+
+def open_frame(frame: ObservedFrame) -> Entry | None:
+    """The entry of a SEND or MESSAGE, without keys and without joining chunks; None: there is none."""
+    from pcli.codec.payload.entry import open_entry
+
+    metadata, payload = frame.metadata, frame.payload
+    if metadata is None or payload is None:
+        return None
+    return open_entry(metadata, payload, missing=frame.missing)
+
+
+_u32 = Struct(">I").unpack_from
+_METADATA = part_plan("metadata")
+_ENTRY = part_plan("entry")
+_BATCH = part_plan("batch")

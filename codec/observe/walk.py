@@ -6,16 +6,15 @@ order, unknown fields too, and leaves out what nobody asked for.
 
 What protobuf says holds here, a test compares: the last of several single values counts, single messages merge,
 repeated numbers come packed or not, a value on the wrong wire type is an unknown field. Bytes that are no protobuf
-end the walk; what came before stays.
+end the walk; what came before stays, also the first part of a message that the capture cut.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from pcli.codec.observe.plans import LIST, MESSAGE, MESSAGES, ONE, PACKED, Plan
+from pcli.codec.observe.plans import LIST, MESSAGE, MESSAGES, ONE, PACKED, Plan, Slot
 from pcli.codec.observe.values import Values
-from pcli.codec.wire.redact import hidden
 
 __all__ = ["walk"]
 
@@ -26,72 +25,88 @@ _ALL_ONES = 0xFFFFFFFFFFFFFFFF
 def walk(data: bytes, start: int, end: int, plan: Plan, out: Values) -> bool:
     """Put the fields at data[start:end] into ``out``; whether all of it was protobuf."""
     try:
-        _walk(data, start, min(end, len(data)), plan, out)
+        return _walk(data, start, min(end, len(data)), plan, out) and end <= len(data)
     except IndexError:
         return False
-    return end <= len(data)
 
 
-def _walk(data: bytes, position: int, end: int, plan: Plan, out: Values) -> None:
+def _walk(data: bytes, position: int, end: int, plan: Plan, out: Values) -> bool:
+    """Go down into messages without calls: what is above them waits on a stack."""
+    above: list[tuple[Plan, int, Values]] = []
     slots = plan.slots
-    while position < end:
-        tag = data[position]
-        position += 1
-        if tag > 127:
-            tag, position = _long(data, position, tag)
-        wire = tag & 7
-        if wire == 0:
-            value = data[position]
+    whole = True
+    while True:
+        while position < end:
+            tag = data[position]
             position += 1
-            if value > 127:
-                value, position = _long(data, position, value)
-            if position > end:
-                raise IndexError
+            if tag > 127:
+                tag, position = _long(data, position, tag)
             slot = slots.get(tag)
-            if slot is None:
-                _put_unknown(plan, out, tag, value)
-            elif slot[0] == ONE:
-                out[slot[1]] = slot[2](value)
-            elif slot[0] == LIST:
-                out.setdefault(slot[1], []).append(slot[2](value))
-        elif wire == 2:
-            size = data[position]
-            position += 1
-            if size > 127:
-                size, position = _long(data, position, size)
-            stop = position + size
-            if stop > end:
-                raise IndexError
-            slot = slots.get(tag)
-            if slot is not None and slot[0] == ONE:
-                out[slot[1]] = slot[2](data[position:stop])
+            wire = tag & 7
+            if wire == 0:
+                value = data[position]
+                position += 1
+                if value > 127:
+                    value, position = _long(data, position, value)
+                if position > end:
+                    raise IndexError
+                if slot is None:
+                    _put_unknown(plan, out, tag, value)
+                elif slot[0] == ONE:
+                    out[slot[1]] = slot[2](value)
+                elif slot[0] == LIST:
+                    out.setdefault(slot[1], []).append(slot[2](value))
+            elif wire == 2:
+                size = data[position]
+                position += 1
+                if size > 127:
+                    size, position = _long(data, position, size)
+                stop = position + size
+                if slot is not None and slot[0] == ONE and stop <= end:
+                    out[slot[1]] = slot[2](data[position:stop])
+                    position = stop
+                elif slot is not None and MESSAGE <= slot[0] <= MESSAGES:
+                    above.append((plan, end, out))
+                    out = _message_values(slot, out, empty=not size)
+                    plan = slot[2]
+                    slots = plan.slots
+                    # A message that the capture cut is read as far as it goes.
+                    whole = whole and stop <= end
+                    end = min(stop, end)
+                elif stop <= end:
+                    _put_bytes(data, position, stop, tag, plan, out)
+                    position = stop
+                else:
+                    raise IndexError
             else:
-                _put_bytes(data, position, stop, tag, plan, out)
-            position = stop
-        else:
-            position = _rare(data, position, end, tag, plan, out)
+                position = _rare(data, position, end, tag, plan, out)
+        if not above:
+            return whole
+        plan, end, out = above.pop()
+        slots = plan.slots
+
+
+def _message_values(slot: Slot, out: Values, *, empty: bool) -> Values:
+    """Where the fields of a message go: beside those above it, or into an object of an array."""
+    if slot[0] == MESSAGES:
+        one: Values = {}
+        out.setdefault(slot[1], []).append(one)
+        return one
+    if empty:
+        # An empty message says something by being there.
+        out.setdefault(slot[1], {})
+    return out
 
 
 def _put_bytes(data: bytes, start: int, stop: int, tag: int, plan: Plan, out: Values) -> None:
-    """Messages, packed numbers, repeated texts, unknown bytes."""
+    """Packed numbers, repeated texts, unknown bytes."""
     slot = plan.slots.get(tag)
     if slot is None:
         _put_unknown(plan, out, tag, data[start:stop])
-        return
-    how, key, what = slot
-    if how == MESSAGE:
-        if start == stop:
-            # An empty message says something by being there.
-            out.setdefault(key, {})
-        _walk(data, start, stop, what, out)
-    elif how == MESSAGES:
-        one: Values = {}
-        out.setdefault(key, []).append(one)
-        _walk(data, start, stop, what, one)
-    elif how == PACKED:
-        _walk_packed(data, start, stop, out.setdefault(key, []), what)
+    elif slot[0] == PACKED:
+        _walk_packed(data, start, stop, out.setdefault(slot[1], []), slot[2])
     else:
-        out.setdefault(key, []).append(what(data[start:stop]))
+        out.setdefault(slot[1], []).append(slot[2](data[start:stop]))
 
 
 def _walk_packed(data: bytes, position: int, end: int, values: list[object], to: Callable[[int], object]) -> None:
@@ -154,12 +169,7 @@ def _put_unknown(plan: Plan, out: Values, tag: int, value: int | bytes) -> None:
     """Keep what no known version has; a repeated number cannot be told from a single one, so always as an array."""
     if tag < 8:
         raise IndexError  # field number 0 is no protobuf
-    shown: object = value
-    if isinstance(value, int):
-        shown = -1 if value == _ALL_ONES else value
-    elif not plan.raw:
-        shown = hidden(value) if plan.hide_unknown else value.hex()
-    out.setdefault(f"{plan.unknown}{tag >> 3}", []).append(shown)
+    out.setdefault(f"{plan.unknown}{tag >> 3}", []).append(-1 if value == _ALL_ONES else value)
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:

@@ -1,0 +1,173 @@
+"""The tree of a filter, and the tree as text again.
+
+Nodes are values: equal trees mean the same filter. Places in the text are kept for messages and don't count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+__all__ = [
+    "FUNCTIONS",
+    "And",
+    "Call",
+    "Compare",
+    "FieldName",
+    "In",
+    "Literal",
+    "Node",
+    "Not",
+    "Operand",
+    "Or",
+    "Present",
+    "Range",
+    "Xor",
+    "to_text",
+]
+
+FUNCTIONS: Final[dict[str, str]] = {
+    "count": "how many values a field has in the frame",
+    "len": "characters of a text, bytes of bytes",
+    "lower": "a text in lower case",
+    "upper": "a text in upper case",
+}
+"""Functions of a field, with what they give."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldName:
+    """A field."""
+
+    name: str
+    at: int = field(default=0, compare=False)
+    """Where it stands in the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of a field."""
+
+    function: str
+    of: FieldName
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A value as it was written. Its meaning depends on what it is compared with."""
+
+    text: str
+    quoted: bool
+    at: int = field(default=0, compare=False)
+
+
+Operand = FieldName | Call | Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """``low..high`` in a set, both ends included."""
+
+    low: Literal
+    high: Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """Whether a field is there."""
+
+    of: FieldName | Call
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """``left operator right``; the operator in its short form, or ``contains`` or ``matches``."""
+
+    operator: str
+    left: Operand
+    right: Operand
+    quantifier: str = ""
+    """``any``, ``all``, or empty: the operator's own way (all for !=, any for the others)."""
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """Whether a value is in a set."""
+
+    of: FieldName | Call
+    items: tuple[Literal | Range, ...]
+    quantifier: str = ""
+    at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The opposite."""
+
+    of: Node
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All of them."""
+
+    of: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """One of them at least."""
+
+    of: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Xor:
+    """An odd number of them."""
+
+    of: tuple[Node, ...]
+
+
+Node = Present | Compare | In | Not | And | Or | Xor
+
+_WORDS: Final = {And: " and ", Or: " or ", Xor: " xor "}
+_ESCAPES: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def to_text(node: Node) -> str:
+    """A filter that parses to this tree."""
+    match node:
+        case Present(of):
+            return _operand(of)
+        case Compare(operator, left, right, quantifier):
+            return f"{_prefix(quantifier)}{_operand(left)} {operator} {_operand(right)}"
+        case In(of, items, quantifier):
+            return f"{_prefix(quantifier)}{_operand(of)} in {{{', '.join(map(_item, items))}}}"
+        case Not(of):
+            return f"not {_inner(of)}"
+        case And(parts) | Or(parts) | Xor(parts):
+            return _WORDS[type(node)].join(map(_inner, parts))
+
+
+def _inner(node: Node) -> str:
+    return f"({to_text(node)})" if isinstance(node, (And, Or, Xor)) else to_text(node)
+
+
+def _prefix(quantifier: str) -> str:
+    return f"{quantifier} " if quantifier else ""
+
+
+def _item(item: Literal | Range) -> str:
+    return _operand(item) if isinstance(item, Literal) else f"{_operand(item.low)}..{_operand(item.high)}"
+
+
+def _operand(operand: Operand) -> str:
+    match operand:
+        case FieldName(name):
+            return name
+        case Call(function, of):
+            return f"{function}({of.name})"
+        case Literal(text, quoted):
+            return f'"{"".join(_ESCAPES.get(one, one) for one in text)}"' if quoted else text

@@ -1,0 +1,270 @@
+"""One pass over the frames of a recording: the names behind the ids, and which answer belongs to which request.
+
+Rules of this file
+1. Frames come in order of time; `see` says of each what is known at that moment, and never looks back.
+2. Ids mean something on one connection only. A consumer or producer lives from its SUBSCRIBE or PRODUCER until it is
+   closed; one that a side has closed keeps its name for what is still on its way.
+3. Memory is bounded, whatever the traffic: there are limits for connections, for peers on a connection and for open
+   requests over all. What is dropped is counted in `evicted`.
+4. SEND, SEND_RECEIPT, MESSAGE, ACK and FLOW, 99 of 100 frames, are read by the hand scanner of pcli.codec.wire.hot.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from struct import Struct
+from typing import Any, Final
+
+from pcli.codec.observe.learning import Gone, answer, learn, put_peer, request_of
+from pcli.codec.observe.pairing import forget_before, open_numbers, open_request, open_requests, open_sends
+from pcli.codec.observe.state import Connection, Facts, ObservedFrame, Opener, Producer, Request, StreamLike, open_frame
+from pcli.codec.observe.twopass import AnswerIndex
+from pcli.codec.wire.commands import BY_NAME, COMMANDS
+from pcli.codec.wire.constants import MINUS_ONE
+from pcli.codec.wire.frame import Frame
+from pcli.codec.wire.hot import pull_ack, pull_flow, pull_message, pull_send, pull_send_receipt
+
+__all__ = ["MAX_CONNECTIONS", "MAX_OPEN", "MAX_PEERS", "Observer", "answer_index"]
+
+MAX_CONNECTIONS: Final = 10_000
+"""Connections remembered; the one that was silent longest goes first."""
+
+MAX_PEERS: Final = 10_000
+"""Producers, and consumers, remembered per connection; closed ones go first."""
+
+MAX_OPEN: Final = 200_000
+"""Open requests and SENDs over all connections, about 50 MB; the oldest go first."""
+
+_u32 = Struct(">I").unpack_from
+
+Hot = tuple[Any, ...] | None
+"""What the hand scanner read; None: an unusual command."""
+
+
+class Observer:
+    """Sees the frames of a recording one by one."""
+
+    def __init__(
+        self,
+        *,
+        pairing: bool = True,
+        answers: AnswerIndex | None = None,
+        opener: Opener = open_frame,
+        max_connections: int = MAX_CONNECTIONS,
+        max_peers: int = MAX_PEERS,
+        max_open: int = MAX_OPEN,
+    ) -> None:
+        """Make one that has seen nothing.
+
+        ``pairing``: whether to find answers; ``answers``: those of a first pass, for `Facts.answer_number`;
+        ``opener``: what opens payloads, for one that has keys or joins chunks.
+        """
+        self.evicted = {"connections": 0, "peers": 0, "requests": 0}
+        """How many were forgotten because there were too many."""
+        self._pairing = pairing
+        self._answers = answers
+        self._opener = opener
+        self._max_connections, self._max_peers, self._max_open = max_connections, max_peers, max_open
+        self._connections: dict[int, Connection] = {}
+        self._stream: StreamLike | None = None
+        self._connection = Connection(-1)
+        self._since_sweep = 0
+        # Unanswered requests whose connection or producer is gone.
+        self._left: deque[Request] = deque()
+
+    def see(self, frame: ObservedFrame) -> Facts:
+        """What is known of this frame."""
+        facts = Facts(frame, self._opener)
+        if frame.stream is not self._stream:
+            self._enter(frame.stream)
+        step = _HOT_STEPS.get(frame.type)
+        if step is not None:
+            data = frame.data
+            hot = facts.hot = step[0](data, 8, 8 + _u32(data, 4)[0])
+            step[1](self, facts, self._connection, hot)
+        else:
+            self._see_other(facts)
+        if self._answers is not None:
+            facts.answer_number = self._answers.answer_to(frame.number)
+        return facts
+
+    def unanswered(self) -> list[Request]:
+        """Every request without an answer so far, in order of the frames; those forgotten are in `evicted`."""
+        found = list(self._left)
+        for connection in self._connections.values():
+            found += open_requests(connection)
+        return sorted(found, key=lambda request: request.number)
+
+    def close(self, stream: int) -> None:
+        """The TCP connection of this number has ended: forget it, but for its unanswered requests."""
+        connection = self._connections.pop(stream, None)
+        if connection is not None:
+            self._leave(open_requests(connection))
+            self._stream = None
+
+    def system_streams(self) -> set[int]:
+        """The connections that are the broker's own client's, as far as they are remembered."""
+        return {number for number, connection in self._connections.items() if connection.system}
+
+    def _enter(self, stream: StreamLike) -> None:
+        connection = self._connections.pop(stream.number, None)
+        if connection is None:
+            connection = Connection(stream.number)
+            if self._answers is not None and stream.number in self._answers.system_streams:
+                connection.system = True
+            if len(self._connections) >= self._max_connections:
+                self.evicted["connections"] += 1
+                self.close(next(iter(self._connections)))
+        # The last in the dictionary is the one heard last.
+        self._connections[stream.number] = connection
+        self._stream, self._connection = stream, connection
+
+    # -- the five hot commands
+
+    def _see_send(self, facts: Facts, connection: Connection, hot: Hot) -> None:
+        producer_id, sequence_id = hot[:2] if hot is not None else _slow_ids(facts, "producer_id", "sequence_id")
+        producer = connection.producers.get(producer_id)
+        if producer is None:
+            if producer_id < 0:
+                return
+            producer = Producer(producer_id, system=connection.system is True)
+            self._forget(connection, put_peer(connection.producers, producer, self._max_peers))
+        facts.peer = producer
+        facts.system = producer.system
+        if self._pairing and sequence_id >= 0:
+            frame = facts.frame
+            if sequence_id in producer.sends:
+                _send_again(producer, sequence_id, (frame.number, frame.time_ns))
+            else:
+                producer.sends[sequence_id] = (frame.number, frame.time_ns)
+            self._since_sweep += 1
+            if self._since_sweep > self._max_open >> 1:
+                self._sweep()
+
+    def _see_receipt(self, facts: Facts, connection: Connection, hot: Hot) -> None:
+        producer_id, sequence_id = hot[:2] if hot is not None else _slow_ids(facts, "producer_id", "sequence_id")
+        producer = connection.producers.get(producer_id)
+        if producer is None:
+            facts.system = connection.system is True
+            return
+        facts.peer = producer
+        facts.system = producer.system
+        sent = producer.sends.pop(sequence_id, None)
+        if sent is not None:
+            facts.request_number = sent[0]
+            facts.latency_ns = facts.frame.time_ns - sent[1]
+            if producer.again is not None:
+                _next_of_same_id(producer, sequence_id)
+
+    def _see_consumer(self, facts: Facts, connection: Connection, hot: Hot) -> None:
+        consumer_id = hot[0] if hot is not None else _slow_ids(facts, "consumer_id", "consumer_id")[0]
+        consumer = connection.consumers.get(consumer_id)
+        if consumer is not None:
+            facts.peer = consumer
+            facts.system = consumer.system
+        elif connection.system:
+            facts.system = True
+
+    def _see_ack(self, facts: Facts, connection: Connection, hot: Hot) -> None:
+        self._see_consumer(facts, connection, hot)
+        request_id = hot[3] if hot is not None else facts.command.get("pulsar.ack.request_id", -1)
+        if request_id >= 0 and self._pairing:
+            frame = facts.frame
+            request = Request(frame.number, frame.time_ns, frame.type, connection.stream, request_id)
+            request.peer, request.system = facts.peer, facts.system
+            self._remember(connection, frame.from_client, request)
+
+    # -- everything else, and what is open
+
+    def _see_other(self, facts: Facts) -> None:
+        connection = self._connection
+        answer(facts, connection)
+        self._forget(connection, learn(facts, connection, self._max_peers))
+        request = request_of(facts, connection) if self._pairing else None
+        if request is not None:
+            self._remember(connection, facts.frame.from_client, request)
+
+    def _remember(self, connection: Connection, from_client: bool, request: Request) -> None:
+        older = open_request(connection, from_client, request)
+        if older is not None:
+            self._leave([older])
+        self._since_sweep += 1
+        if self._since_sweep > self._max_open >> 1:
+            self._sweep()
+
+    def _forget(self, connection: Connection, gone: Gone) -> None:
+        """Producers that are replaced or closed leave their open SENDs; evicted peers are counted."""
+        for producer in gone.producers:
+            self._leave(open_sends(connection.stream, producer))
+        self.evicted["peers"] += gone.evicted
+
+    def _leave(self, requests: list[Request]) -> None:
+        self._left += requests
+        while len(self._left) > self._max_open:
+            self._left.popleft()
+            self.evicted["requests"] += 1
+
+    def _sweep(self) -> None:
+        """Forget the oldest open requests when there are too many, half of them at once so that it stays cheap."""
+        self._since_sweep = 0
+        numbers = sorted(number for one in self._connections.values() for number in open_numbers(one))
+        if len(numbers) > self._max_open:
+            oldest = numbers[-(self._max_open >> 1) :][0]
+            self.evicted["requests"] += sum(forget_before(one, oldest) for one in self._connections.values())
+
+
+def _slow_ids(facts: Facts, first: str, second: str) -> tuple[int, int]:
+    """Two ids of an unusual command, as the hot scanner gives them: unsigned; -1: not there."""
+    field = COMMANDS[facts.frame.type].field
+    values = facts.command
+    found = [values.get(f"pulsar.{field}.{name}") for name in (first, second)]
+    one, two = (-1 if value is None else value & MINUS_ONE for value in found)
+    return one, two
+
+
+def _send_again(producer: Producer, sequence_id: int, sent: tuple[int, int]) -> None:
+    if producer.again is None:
+        producer.again = {}
+    producer.again.setdefault(sequence_id, deque()).append(sent)
+
+
+def _next_of_same_id(producer: Producer, sequence_id: int) -> None:
+    """Receipts come in the order of the SENDs: the next one is for the next SEND with this id."""
+    assert producer.again is not None
+    queue = producer.again.get(sequence_id)
+    if queue:
+        producer.sends[sequence_id] = queue.popleft()
+        if not queue:
+            del producer.again[sequence_id]
+
+
+_Step = tuple[Callable[[bytes, int, int], Hot], Callable[[Observer, Facts, Connection, Hot], None]]
+
+
+def _no_scan(_data: bytes, _start: int, _end: int) -> Hot:
+    return None
+
+
+_HOT_STEPS: Final[dict[int, _Step]] = {
+    BY_NAME[name].number: (pull, step)
+    for name, pull, step in (
+        ("SEND", pull_send, Observer._see_send),
+        ("SEND_RECEIPT", pull_send_receipt, Observer._see_receipt),
+        ("SEND_ERROR", _no_scan, Observer._see_receipt),
+        ("MESSAGE", pull_message, Observer._see_consumer),
+        ("ACK", pull_ack, Observer._see_ack),
+        ("FLOW", pull_flow, Observer._see_consumer),
+    )
+}
+"""The commands of rule 4 and SEND_ERROR, which is a receipt of the other kind."""
+
+
+def answer_index(frames: Iterable[object]) -> AnswerIndex:
+    """A first pass over a recording. Items that are no frames (notes) are passed over."""
+    observer, index = Observer(), AnswerIndex()
+    for item in frames:
+        if isinstance(item, Frame):
+            index.note(observer.see(item))  # type: ignore[arg-type]
+    index.system_streams = observer.system_streams()
+    return index

@@ -1,0 +1,272 @@
+"""Statistics over observed frames: rates, connections, command types, answer times, topics.
+
+Rules of this file
+1. One class a question: `add` every frame's facts, then `rows` gives plain dicts, the columns in order. Times are
+   seconds, sizes bytes; what nobody can know is None. `rows` is given the requests that stayed without an answer.
+2. Memory is bounded by what is different (types, connections, topics), not by how much there is: percentiles come
+   from histograms of logarithmic buckets, at most one per cent off.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+from pcli.codec.observe.state import Consumer, Facts, Producer, Request
+from pcli.codec.wire.commands import BY_NAME, COMMANDS, PAYLOAD_TYPES, name_of
+
+__all__ = ["Connections", "Histogram", "Latencies", "Rates", "Topics", "Types"]
+
+Row = dict[str, Any]
+
+_BILLION: Final = 1_000_000_000
+_SEND: Final = BY_NAME["SEND"].number
+_MESSAGE: Final = BY_NAME["MESSAGE"].number
+_ERRORS: Final = frozenset({BY_NAME["ERROR"].number, BY_NAME["SEND_ERROR"].number})
+
+
+def _messages(facts: Facts) -> int:
+    """Messages in an entry: the size of the batch, else one."""
+    metadata = facts.frame.metadata
+    return metadata.num_messages_in_batch if metadata is not None else 1
+
+
+class Histogram:
+    """Counts of durations in buckets of one per cent; nanoseconds in and out."""
+
+    __slots__ = ("_buckets", "count", "highest", "lowest", "total")
+
+    def __init__(self) -> None:
+        self._buckets: Counter[int] = Counter()
+        self.count = 0
+        self.total = 0
+        self.lowest = self.highest = 0
+
+    def add(self, nanoseconds: int) -> None:
+        """Count one duration; a negative one (clocks of several interfaces) counts as zero in the buckets."""
+        self.lowest = min(self.lowest, nanoseconds) if self.count else nanoseconds
+        self.highest = max(self.highest, nanoseconds) if self.count else nanoseconds
+        self.count += 1
+        self.total += nanoseconds
+        self._buckets[round(math.log(nanoseconds) * 100) if nanoseconds > 0 else -1] += 1
+
+    def percentile(self, share: float) -> int | None:
+        """The smallest duration that at least this share (0 to 1) does not exceed; None: nothing was counted."""
+        if not self.count:
+            return None
+        wanted = max(1, math.ceil(share * self.count))
+        reached = 0
+        for bucket in sorted(self._buckets):
+            reached += self._buckets[bucket]
+            if reached >= wanted:
+                middle = round(math.exp(bucket / 100)) if bucket >= 0 else 0
+                return min(max(middle, self.lowest), self.highest)
+        return self.highest
+
+
+class Rates:
+    """Frames, messages and bytes over time, in intervals of so many seconds."""
+
+    __slots__ = ("_first", "_interval", "_rows")
+
+    def __init__(self, interval: float) -> None:
+        self._interval = max(1, round(interval * _BILLION))
+        self._first: int | None = None
+        self._rows: dict[int, list[int]] = {}
+
+    def add(self, facts: Facts) -> None:
+        """Count one frame."""
+        frame = facts.frame
+        if self._first is None:
+            self._first = frame.time_ns
+        row = self._rows.setdefault((frame.time_ns - self._first) // self._interval, [0] * 6)
+        row[0 if frame.from_client else 1] += 1
+        row[2 if frame.from_client else 3] += frame.length
+        if frame.type in PAYLOAD_TYPES:
+            row[4 if frame.type == _SEND else 5] += _messages(facts)
+
+    def rows(self, _unanswered: Sequence[Request] = ()) -> list[Row]:
+        """A row an interval that had frames."""
+        names = ("client_frames", "broker_frames", "client_bytes", "broker_bytes", "published", "delivered")
+        length = self._interval / _BILLION
+        return [
+            {"from": round(place * length, 9), "to": round((place + 1) * length, 9), **dict(zip(names, row))}
+            for place, row in sorted(self._rows.items())
+        ]
+
+
+class Connections:
+    """One row a TCP connection: who, how long, how much, with what."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self) -> None:
+        self._rows: dict[int, Row] = {}
+
+    def add(self, facts: Facts) -> None:
+        """Count one frame."""
+        frame = facts.frame
+        row = self._rows.get(frame.stream.number)
+        if row is None:
+            row = self._rows[frame.stream.number] = {
+                "stream": frame.stream.number,
+                "client": "{}:{}".format(*frame.stream.client),
+                "server": "{}:{}".format(*frame.stream.server),
+                "version": None,
+                "start": frame.time_ns / _BILLION,
+                "duration": 0.0,
+                "client_frames": 0,
+                "broker_frames": 0,
+                "client_bytes": 0,
+                "broker_bytes": 0,
+                "published": 0,
+                "delivered": 0,
+            }
+        row["duration"] = round(frame.time_ns / _BILLION - row["start"], 9)
+        side = "client" if frame.from_client else "broker"
+        row[f"{side}_frames"] += 1
+        row[f"{side}_bytes"] += frame.length
+        if frame.type in PAYLOAD_TYPES:
+            row["published" if frame.type == _SEND else "delivered"] += _messages(facts)
+        elif frame.type == BY_NAME["CONNECT"].number:
+            row["version"] = str(frame.command.connect.client_version)
+
+    def rows(self, _unanswered: Sequence[Request] = ()) -> list[Row]:
+        """The connections in order of their first frame."""
+        return list(self._rows.values())
+
+
+class Types:
+    """The command tree: how many of each type, from which side, and their bytes."""
+
+    __slots__ = ("_bytes", "_counts")
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[bool, int]] = Counter()
+        self._bytes: Counter[tuple[bool, int]] = Counter()
+
+    def add(self, facts: Facts) -> None:
+        """Count one frame."""
+        key = (facts.frame.from_client, facts.frame.type)
+        self._counts[key] += 1
+        self._bytes[key] += facts.frame.length
+
+    def rows(self, _unanswered: Sequence[Request] = ()) -> list[Row]:
+        """The client's types, then the broker's, the most frequent first; shares are of that side's frames."""
+        sides = {side: sum(count for key, count in self._counts.items() if key[0] is side) for side in (True, False)}
+        ordered = sorted(self._counts.items(), key=lambda item: (not item[0][0], -item[1], item[0][1]))
+        return [
+            {
+                "from": "client" if side else "broker",
+                "type": name_of(number),
+                "frames": count,
+                "share": round(count / sides[side], 4),
+                "bytes": self._bytes[side, number],
+            }
+            for (side, number), count in ordered
+        ]
+
+
+class Latencies:
+    """Answer times by type of request."""
+
+    __slots__ = ("_errors", "_histograms")
+
+    def __init__(self) -> None:
+        self._histograms: dict[int, Histogram] = {}
+        self._errors: Counter[int] = Counter()
+
+    def add(self, facts: Facts) -> None:
+        """Count one frame, if it answers another."""
+        if facts.latency_ns < 0 and not facts.request_number:
+            return
+        number = facts.request.type if facts.request is not None else _SEND
+        self._histograms.setdefault(number, Histogram()).add(facts.latency_ns)
+        if facts.frame.type in _ERRORS or _failed(facts):
+            self._errors[number] += 1
+
+    def rows(self, unanswered: Sequence[Request] = ()) -> list[Row]:
+        """A row a type that was asked, answered or not, in order of the types; seconds."""
+        open_ = Counter(request.type for request in unanswered)
+        rows = []
+        for number in sorted(self._histograms.keys() | open_.keys()):
+            histogram = self._histograms.get(number, Histogram())
+            row: Row = {
+                "type": name_of(number),
+                "answered": histogram.count,
+                "errors": self._errors[number],
+                "unanswered": open_[number],
+            }
+            row["min"] = _seconds(histogram.lowest) if histogram.count else None
+            for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99)):
+                row[name] = _seconds(histogram.percentile(share))
+            row["max"] = _seconds(histogram.highest) if histogram.count else None
+            rows.append(row)
+        return rows
+
+
+def _seconds(nanoseconds: int | None) -> float | None:
+    return None if nanoseconds is None else nanoseconds / _BILLION
+
+
+def _failed(facts: Facts) -> bool:
+    """Whether a response of its own kind carries an error."""
+    row = COMMANDS.get(facts.frame.type)
+    if row is None or "error" not in row.ids or facts.hot is not None:
+        return False
+    return bool(getattr(facts.frame.command, row.field).HasField(row.ids["error"]))
+
+
+class Topics:
+    """One row a topic: producers, subscriptions, messages in and out, acks, redeliveries."""
+
+    __slots__ = ("_peers", "_rows")
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Row] = {}
+        self._peers: dict[str, dict[str, set[str]]] = {}
+
+    def add(self, facts: Facts) -> None:
+        """Count one frame of a producer or consumer whose topic is known."""
+        peer = facts.peer
+        if not isinstance(peer, Producer | Consumer) or not peer.topic:
+            return
+        row = self._rows.get(peer.topic)
+        if row is None:
+            row = self._rows[peer.topic] = dict.fromkeys(_COUNTS, 0)
+            self._peers[peer.topic] = {"producers": set(), "subscriptions": set(), "consumers": set()}
+        peers = self._peers[peer.topic]
+        stream = facts.frame.stream.number
+        if isinstance(peer, Producer):
+            peers["producers"].add(peer.name or f"{stream}#{peer.id}")
+        else:
+            peers["subscriptions"].add(peer.subscription)
+            peers["consumers"].add(peer.name or f"{stream}#{peer.id}")
+        self._count(facts, row)
+
+    def _count(self, facts: Facts, row: Row) -> None:
+        frame = facts.frame
+        if frame.type == _SEND:
+            row["published"] += _messages(facts)
+            row["published_bytes"] += frame.length
+        elif frame.type == _MESSAGE:
+            row["delivered"] += _messages(facts)
+            row["delivered_bytes"] += frame.length
+            redeliveries = facts.hot[4] if facts.hot is not None else frame.command.message.redelivery_count
+            row["redelivered"] += 1 if redeliveries else 0
+        elif frame.type == BY_NAME["ACK"].number:
+            row["acks"] += 1
+        elif frame.type == BY_NAME["FLOW"].number:
+            row["permits"] += facts.hot[1] if facts.hot is not None else frame.command.flow.messagePermits
+
+    def rows(self, _unanswered: Sequence[Request] = ()) -> list[Row]:
+        """The topics by name; ``redelivered`` counts entries, ``acks`` frames, the rest messages."""
+        return [
+            {"topic": topic, **{kind: len(names) for kind, names in self._peers[topic].items()}, **row}
+            for topic, row in sorted(self._rows.items())
+        ]
+
+
+_COUNTS: Final = ("published", "published_bytes", "delivered", "delivered_bytes", "redelivered", "acks", "permits")

@@ -1,0 +1,104 @@
+"""A frame as an indented tree: every field that is there, under its proto name, nothing hidden but secrets.
+
+What `decode` and `dissect -V` print. Each line is ``name: value``, indented by two blanks a level; a message inside
+is a line with its name alone. Payloads are sizes unless asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from pcli.codec.observe.lines import latency_text
+from pcli.codec.observe.printable import printable
+from pcli.codec.observe.state import Facts
+from pcli.codec.wire.commands import COMMANDS, name_of
+from pcli.codec.wire.message_id import signed
+from pcli.codec.wire.redact import SECRET_FIELDS, hidden
+
+__all__ = ["hex_lines", "message_lines", "tree_lines"]
+
+
+def tree_lines(facts: Facts, *, secrets: bool = False) -> Iterator[str]:
+    """The tree of a frame: command, broker entry, checksum, metadata, payload size, problems.
+
+    ``secrets``: credentials in clear. The contents of the payload are the business of `contents`.
+    """
+    frame = facts.frame
+    side = "client → broker" if frame.from_client else "broker → client"
+    yield f"{name_of(frame.type)}  {side}  {frame.length} bytes"
+    row = COMMANDS.get(frame.type)
+    command: Message = frame.command
+    if row is not None and command.HasField(row.field):
+        yield f"  {row.field}"
+        yield from message_lines(getattr(command, row.field), "    ", secrets=secrets)
+    yield from _unknown_lines(command, "  ")
+    entry = frame.broker_entry
+    if entry is not None:
+        yield "  broker entry"
+        yield from message_lines(entry, "    ")
+    if frame.parts.checksum is not None:
+        yield f"  checksum: 0x{frame.parts.checksum:08x} ({frame.checksum or 'cannot be checked'})"
+    elif frame.checksum == "none":
+        yield "  checksum: none"
+    metadata = frame.metadata
+    if metadata is not None:
+        yield "  metadata"
+        yield from message_lines(metadata, "    ")
+    if frame.parts.payload_start >= 0:
+        yield f"  payload: {frame.parts.payload_end - frame.parts.payload_start} bytes"
+    if facts.request_number:
+        yield f"  answers frame {facts.request_number} after {latency_text(facts.latency_ns)}"
+    if facts.answer_number:
+        yield f"  answered in frame {facts.answer_number}"
+    for problem in [*frame.capture_problems, *frame.problems]:
+        yield f"  problem: {printable(problem)}"
+
+
+def message_lines(message: Message, indent: str, *, secrets: bool = False) -> Iterator[str]:
+    """Every present field of a message, and its unknown ones by number."""
+    for field, value in message.ListFields():
+        for item in value if field.is_repeated else (value,):
+            if field.message_type is None:
+                yield f"{indent}{field.name}: {_scalar(message, field, item, secrets)}"
+            elif field.message_type.name in ("KeyValue", "KeyLongValue"):
+                yield f"{indent}{field.name}: {printable(item.key)} = {printable(item.value)}"
+            else:
+                yield f"{indent}{field.name}"
+                yield from message_lines(item, indent + "  ", secrets=secrets)
+    yield from _unknown_lines(message, indent)
+
+
+def _scalar(message: Message, field: FieldDescriptor, value: Any, secrets: bool) -> str:
+    if not secrets and f"{message.DESCRIPTOR.name}.{field.name}" in SECRET_FIELDS:
+        return hidden(value)
+    if field.enum_type is not None:
+        known = field.enum_type.values_by_number.get(value)
+        return known.name if known is not None else str(value)
+    if isinstance(value, bytes):
+        # A text field gives bytes when they are not UTF-8.
+        is_text = field.type == FieldDescriptor.TYPE_STRING
+        return printable(value.decode(errors="backslashreplace")) if is_text else value.hex()
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(signed(value)) if value == 2**64 - 1 else printable(value)
+
+
+def _unknown_lines(message: Message, indent: str) -> Iterator[str]:
+    unknown = UnknownFieldSet(message)
+    for index in range(len(unknown)):
+        data = unknown[index].data
+        shown = data.hex() if isinstance(data, bytes) else data
+        yield f"{indent}unknown field {unknown[index].field_number}: {shown}"
+
+
+def hex_lines(data: bytes) -> Iterator[str]:
+    """The bytes as tshark's -x shows them: offset, sixteen bytes in hex, and what is printable of them."""
+    for start in range(0, len(data), 16):
+        row = data[start : start + 16]
+        text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
+        yield f"{start:04x}  {row.hex(' '):<47}   {text}"

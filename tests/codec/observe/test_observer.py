@@ -1,0 +1,490 @@
+"""Names behind ids, requests and answers: by hand-written conversations, then against the truth of real captures."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pcli.codec.observe import Consumer, Observer, Producer, find_field, flatten
+from pcli.codec.observe.observer import answer_index
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_entry
+from pcli.codec.wire.commands import name_of
+
+ID = pb.MessageIdData(ledgerId=3, entryId=0)
+ENTRY = push_entry(pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1), b"x")
+MINUS_ONE = 2**64 - 1
+
+DAMAGED = (
+    "java/cut-packets",
+    "python/30-snaplen-96",
+    "python/36-ends-mid-frame",
+    "python/36b-ends-mid-record",
+    "python/37-packets-lost",
+)
+"""Captures that lack requests or answers."""
+
+
+def connect(**more):
+    return pb.CommandConnect(client_version="test", **more)
+
+
+def producer(number=1, request=1, topic="persistent://public/default/t", **more):
+    return pb.CommandProducer(topic=topic, producer_id=number, request_id=request, **more)
+
+
+def subscribe(number=1, request=1, topic="persistent://public/default/t", subscription="s", **more):
+    return pb.CommandSubscribe(
+        topic=topic, subscription=subscription, subType=1, consumer_id=number, request_id=request, **more
+    )
+
+
+def send(sequence, producer_id=1):
+    return pb.CommandSend(producer_id=producer_id, sequence_id=sequence)
+
+
+def receipt(sequence, producer_id=1):
+    return pb.CommandSendReceipt(producer_id=producer_id, sequence_id=sequence, message_id=ID)
+
+
+def success(request):
+    return pb.CommandSuccess(request_id=request)
+
+
+def error(request):
+    return pb.CommandError(request_id=request, error=1, message="no")
+
+
+def test_request_and_answer_meet_by_request_id_in_any_order(talk):
+    first = talk.client(pb.CommandLookupTopic(topic="a", request_id=7))
+    second = talk.client(pb.CommandLookupTopic(topic="b", request_id=8))
+    later = talk.broker(pb.CommandLookupTopicResponse(request_id=8))
+    last = talk.broker(error(7))
+    assert (later.request_number, later.latency_ns) == (second.frame.number, 1_000_000)
+    assert (last.request_number, last.latency_ns) == (first.frame.number, 3_000_000)
+    assert find_field("pulsar.topic").get(later) == "b"
+    assert talk.observer.unanswered() == []
+
+
+def test_an_answer_that_comes_again_answers_nothing(talk):
+    talk.client(pb.CommandLookupTopic(topic="a", request_id=7))
+    assert talk.broker(pb.CommandLookupTopicResponse(request_id=7)).request_number == 1
+    assert talk.broker(pb.CommandLookupTopicResponse(request_id=7)).request_number == 0
+
+
+def test_an_answer_of_another_kind_is_none(talk):
+    talk.client(pb.CommandLookupTopic(topic="a", request_id=7))
+    assert talk.broker(success(7)).request_number == 0
+    assert [request.number for request in talk.observer.unanswered()] == [1]
+
+
+def test_connect_is_answered_by_an_error_without_a_request_id(talk):
+    talk.client(connect())
+    assert talk.broker(error(MINUS_ONE)).request_number == 1
+
+
+def test_login_in_several_steps_and_refreshed(talk):
+    talk.client(connect())
+    assert talk.broker(pb.CommandAuthChallenge()).request_number == 1
+    assert talk.client(pb.CommandAuthResponse()).request_number == 2
+    assert talk.broker(pb.CommandConnected(server_version="b")).request_number == 3
+    # Much later the broker asks again; the answer to that is silence.
+    assert talk.broker(pb.CommandAuthChallenge()).request_number == 0
+    assert talk.client(pb.CommandAuthResponse()).request_number == 5
+    assert talk.broker(pb.CommandAuthChallenge()).request_number == 0
+    assert [request.number for request in talk.observer.unanswered()] == [7]
+
+
+def test_both_sides_ping(talk):
+    talk.client(pb.CommandPing())
+    talk.broker(pb.CommandPing())
+    assert talk.client(pb.CommandPong()).request_number == 2
+    assert talk.broker(pb.CommandPong()).request_number == 1
+    assert talk.broker(pb.CommandPong()).request_number == 0
+
+
+def test_receipts_meet_their_sends_by_producer_and_sequence_id(talk):
+    talk.client(producer(number=1))
+    talk.broker(pb.CommandProducerSuccess(request_id=1, producer_name="given"))
+    talk.client(producer(number=2, request=2))
+    talk.client(send(0, producer_id=1), ENTRY)
+    talk.client(send(0, producer_id=2), ENTRY)
+    talk.client(send(1, producer_id=1), ENTRY)
+    assert talk.broker(receipt(1, producer_id=1)).request_number == 6
+    assert talk.broker(pb.CommandSendError(producer_id=2, sequence_id=0, error=1, message="")).request_number == 5
+    answer = talk.broker(receipt(0, producer_id=1))
+    assert (answer.request_number, answer.latency_ns) == (4, 5_000_000)
+    assert isinstance(answer.peer, Producer)
+    assert answer.peer.name == "given"
+    assert [(name_of(one.type), one.id) for one in talk.observer.unanswered()] == [("PRODUCER", 2)]
+
+
+def test_chunks_share_a_sequence_id_and_are_answered_in_their_order(talk):
+    for _ in range(3):
+        talk.client(send(5), ENTRY)
+    assert [talk.broker(receipt(5)).request_number for _ in range(4)] == [1, 2, 3, 0]
+
+
+def test_the_receipt_of_a_duplicate_has_no_place(talk):
+    talk.client(pb.CommandSend(producer_id=1, sequence_id=4, num_messages=3, highest_sequence_id=6), ENTRY)
+    place = pb.MessageIdData(ledgerId=MINUS_ONE, entryId=MINUS_ONE)
+    answer = talk.broker(pb.CommandSendReceipt(producer_id=1, sequence_id=4, highest_sequence_id=6, message_id=place))
+    assert answer.request_number == 1
+    assert find_field("pulsar.message_id").get(answer) == "-1:-1"
+
+
+def test_a_send_of_the_sequence_id_minus_one_has_its_receipt(talk):
+    talk.client(pb.CommandSend(producer_id=1, sequence_id=MINUS_ONE, txnid_least_bits=3), ENTRY)
+    assert talk.broker(receipt(MINUS_ONE)).request_number == 1
+
+
+def test_a_reopened_producer_sends_again(talk):
+    talk.client(producer())
+    talk.client(send(0), ENTRY)
+    talk.broker(pb.CommandCloseProducer(producer_id=1, request_id=MINUS_ONE))
+    talk.client(producer(request=2, epoch=1))
+    talk.client(send(0), ENTRY)
+    assert talk.broker(receipt(0)).request_number == 5
+    assert [one.number for one in talk.observer.unanswered() if name_of(one.type) == "SEND"] == [2]
+
+
+def test_another_stream_is_another_world(talk):
+    talk.client(producer(), stream=0)
+    talk.client(send(0), ENTRY, stream=0)
+    assert talk.broker(receipt(0), stream=1).request_number == 0
+    assert talk.broker(receipt(0), stream=0).request_number == 2
+
+
+def test_a_producer_that_waits_is_answered_twice(talk):
+    talk.client(producer(producer_access_mode=2))
+    wait = talk.broker(pb.CommandProducerSuccess(request_id=1, producer_name="w", producer_ready=False))
+    assert talk.observer.unanswered() == []
+    ready = talk.broker(pb.CommandProducerSuccess(request_id=1, producer_name="w", producer_ready=True))
+    again = talk.broker(pb.CommandProducerSuccess(request_id=1, producer_name="w", producer_ready=True))
+    assert [(one.request_number, one.latency_ns) for one in (wait, ready, again)] == [
+        (1, 1_000_000),
+        (1, 2_000_000),
+        (0, -1),
+    ]
+
+
+def test_acks_with_a_request_id_want_an_answer(talk):
+    talk.client(subscribe(number=4))
+    talk.client(pb.CommandAck(consumer_id=4, ack_type=0, message_id=[ID]))
+    talk.client(pb.CommandAck(consumer_id=4, ack_type=0, message_id=[ID], request_id=9))
+    answer = talk.broker(pb.CommandAckResponse(consumer_id=4, request_id=9))
+    assert answer.request_number == 3
+    assert isinstance(answer.peer, Consumer)
+    assert answer.peer.subscription == "s"
+
+
+def test_only_the_first_update_answers_a_lookup_of_a_scalable_topic(talk):
+    talk.client(pb.CommandScalableTopicLookup(session_id=3, topic="topic://a/b/c"))
+    talk.client(pb.CommandWatchTcAssignments(watch_id=3))
+    assert talk.broker(pb.CommandWatchTcAssignmentsUpdate(watch_id=3)).request_number == 2
+    assert talk.broker(pb.CommandScalableTopicUpdate(session_id=3)).request_number == 1
+    assert talk.broker(pb.CommandScalableTopicUpdate(session_id=3)).request_number == 0
+
+
+def test_a_broker_that_closes_asks_nothing(talk):
+    talk.client(subscribe())
+    talk.broker(success(1))
+    closing = talk.broker(pb.CommandCloseConsumer(consumer_id=1, request_id=0))
+    assert find_field("pulsar.subscription").get(closing) == "s"
+    assert talk.observer.unanswered() == []
+
+
+def test_a_consumer_is_known_until_its_close_is_done_and_its_id_may_come_again(talk):
+    talk.client(subscribe(request=1, consumer_name="one"))
+    talk.broker(success(1))
+    names = [talk.client(pb.CommandFlow(consumer_id=1, messagePermits=1)).peer.name]
+    talk.client(pb.CommandCloseConsumer(consumer_id=1, request_id=2))
+    names.append(talk.broker(pb.CommandMessage(consumer_id=1, message_id=ID), ENTRY).peer.name)
+    names.append(talk.broker(success(2)).peer.name)
+    assert talk.broker(pb.CommandMessage(consumer_id=1, message_id=ID), ENTRY).peer is None
+    talk.client(subscribe(request=3, consumer_name="two"))
+    names.append(talk.client(pb.CommandFlow(consumer_id=1, messagePermits=1)).peer.name)
+    assert names == ["one", "one", "one", "two"]
+
+
+def test_a_refused_consumer_never_was(talk):
+    talk.client(subscribe(consumer_name="one"))
+    refusal = talk.broker(error(1))
+    assert refusal.peer.name == "one"
+    assert talk.client(pb.CommandFlow(consumer_id=1, messagePermits=1)).peer is None
+
+
+def test_an_old_close_does_not_end_the_next_consumer_with_the_id(talk):
+    talk.client(subscribe(request=1, consumer_name="one"))
+    talk.client(pb.CommandCloseConsumer(consumer_id=1, request_id=2))
+    talk.client(subscribe(request=3, consumer_name="two"))
+    talk.broker(success(2))
+    assert talk.client(pb.CommandFlow(consumer_id=1, messagePermits=1)).peer.name == "two"
+
+
+def test_a_migrated_topic_names_its_resource(talk):
+    talk.client(subscribe(number=2, consumer_name="c"))
+    talk.client(producer(number=2, request=2, producer_name="p"))
+    assert talk.broker(pb.CommandTopicMigrated(resource_id=2, resource_type=1)).peer.name == "c"
+    assert talk.broker(pb.CommandTopicMigrated(resource_id=2, resource_type=0)).peer.name == "p"
+
+
+def test_open_requests_are_bounded_and_the_oldest_go(talk_to):
+    talk = talk_to(Observer(max_open=100))
+    for sequence in range(1000):
+        talk.client(send(sequence), ENTRY)
+    observer = talk.observer
+    left = [one.number for one in observer.unanswered()]
+    assert len(left) <= 150
+    assert left == list(range(1001 - len(left), 1001))
+    assert observer.evicted["requests"] == 1000 - len(left)
+
+
+def test_peers_and_connections_are_bounded(talk_to):
+    talk = talk_to(Observer(max_peers=10, max_connections=5))
+    for number in range(30):
+        talk.client(subscribe(number=number, request=number, consumer_name=str(number)))
+    assert talk.observer.evicted["peers"] == 20
+    assert talk.client(pb.CommandFlow(consumer_id=29, messagePermits=1)).peer.name == "29"
+    assert talk.client(pb.CommandFlow(consumer_id=0, messagePermits=1)).peer is None
+    for stream in range(1, 9):
+        talk.client(connect(), stream=stream)
+    assert talk.observer.evicted["connections"] == 4
+    assert len([one for one in talk.observer.unanswered() if name_of(one.type) == "CONNECT"]) == 8
+
+
+def test_a_connection_that_ends_leaves_what_was_not_answered(talk):
+    talk.client(subscribe(consumer_name="one"))
+    talk.observer.close(0)
+    assert [one.number for one in talk.observer.unanswered()] == [1]
+    assert talk.client(pb.CommandFlow(consumer_id=1, messagePermits=1)).peer is None
+
+
+def test_garbage_teaches_nothing(talk):
+    facts = [talk.client(bytes([0, 0, 0, 6, 0, 0, 0, 2, 8, number])) for number in range(100)]
+    assert all(one.peer is None and one.request_number == 0 for one in facts)
+
+
+@pytest.mark.parametrize(
+    ("topic", "subscription", "system"),
+    [
+        ("persistent://public/default/orders", "s", False),
+        ("persistent://public/default/__change_events", "s", True),
+        ("persistent://pulsar/system/anything", "s", True),
+        ("persistent://public/default/orders", "__compaction", True),
+        ("persistent://public/default/x", "__system_reader-reader-1", True),
+        ("non-persistent://public/default/my__topic", "s", False),
+    ],
+)
+def test_whose_traffic_it_is(talk, topic, subscription, system):
+    talk.client(subscribe(topic=topic, subscription=subscription))
+    assert talk.broker(success(1)).system is system
+    assert talk.client(pb.CommandFlow(consumer_id=1, messagePermits=1)).system is system
+    assert talk.client(pb.CommandPing()).system is system
+
+
+def test_an_application_on_the_brokers_connection_is_an_application(talk):
+    talk.client(subscribe(number=1, topic="persistent://public/default/__change_events"))
+    talk.client(subscribe(number=2, request=2))
+    assert talk.client(pb.CommandFlow(consumer_id=1, messagePermits=1)).system
+    assert not talk.client(pb.CommandFlow(consumer_id=2, messagePermits=1)).system
+
+
+def test_looking_for_the_transaction_coordinator_makes_no_broker(talk):
+    topic = "persistent://pulsar/system/transaction_coordinator_assign-partition-0"
+    assert not talk.client(pb.CommandLookupTopic(topic=topic, request_id=1)).system
+    assert not talk.client(pb.CommandPing()).system
+    assert talk.client(pb.CommandEndTxnOnPartition(request_id=2, topic="persistent://public/default/t")).system
+    assert talk.client(pb.CommandPing()).system
+
+
+def test_replicators_are_the_brokers(talk):
+    assert talk.client(producer(producer_name="pulsar.repl.west-->east")).system
+    assert talk.client(send(0), ENTRY).system
+
+
+def test_the_second_pass_knows_the_answers(talk, talk_to):
+    talk.client(producer())
+    talk.broker(pb.CommandProducerSuccess(request_id=1, producer_name="w"))
+    talk.client(send(0), ENTRY)
+    talk.client(send(1), ENTRY)
+    talk.broker(receipt(1))
+    observer = Observer(answers=answer_index([*talk.frames, "a note"]))
+    assert [observer.see(frame).answer_number for frame in talk.frames] == [2, 0, 0, 5, 0]
+
+
+def test_the_second_pass_knows_the_broker_from_the_first_frame(talk):
+    talk.client(connect())
+    talk.broker(pb.CommandConnected(server_version="b"))
+    talk.client(subscribe(topic="persistent://public/default/__change_events"))
+    talk.client(subscribe(number=2, request=2))
+    observer = Observer(answers=answer_index(talk.frames))
+    assert [observer.see(frame).system for frame in talk.frames] == [True, True, True, False]
+
+
+def _plain_pairs(frames):
+    """Request and answer of every answered frame, found by looking back with protobuf alone."""
+    ids, sends, pairs = {}, defaultdict(list), {}
+    for frame in frames:
+        name, command, stream = name_of(frame.type), frame.command, frame.stream.number
+        if name == "SEND":
+            sends[stream, command.send.producer_id, command.send.sequence_id].append(frame)
+            continue
+        if name in ("SEND_RECEIPT", "SEND_ERROR"):
+            body = command.send_receipt if name == "SEND_RECEIPT" else command.send_error
+            waiting = sends[stream, body.producer_id, body.sequence_id]
+            if waiting and not frame.missing:
+                pairs[frame.number] = waiting.pop(0)
+            continue
+        body = next((value for field, value in command.ListFields() if field.name != "type"), None)
+        if body is None or "request_id" not in body.DESCRIPTOR.fields_by_name or not body.HasField("request_id"):
+            continue
+        key = stream, body.request_id
+        if frame.from_client:
+            ids[key] = frame
+        elif key in ids:
+            pairs[frame.number] = ids[key]
+    return pairs
+
+
+def test_latency_is_the_difference_of_packet_times(small):
+    compared = 0
+    for name in small.names():
+        pairs = _plain_pairs(small.frames(name))
+        for facts in small.facts(name):
+            request = pairs.get(facts.frame.number)
+            if request is not None:
+                compared += 1
+                assert facts.request_number == request.number, (name, facts.frame.number)
+                assert facts.latency_ns == facts.frame.time_ns - request.time_ns
+    assert compared > 1000
+
+
+ANSWERS = {
+    "CONNECTED", "PRODUCER_SUCCESS", "SUCCESS", "SEND_RECEIPT", "SEND_ERROR", "ACK_RESPONSE", "LOOKUP_RESPONSE",
+    "PARTITIONED_METADATA_RESPONSE", "GET_LAST_MESSAGE_ID_RESPONSE", "GET_SCHEMA_RESPONSE", "NEW_TXN_RESPONSE",
+    "END_TXN_RESPONSE", "ADD_PARTITION_TO_TXN_RESPONSE", "ERROR",
+}  # fmt: skip
+
+
+def test_every_answer_that_the_truth_counts_finds_its_request(corpus):
+    """Where nothing is lost and nothing began before the capture."""
+    checked = 0
+    for name in corpus.names():
+        truth = corpus.truth(name)
+        if truth.get("midstream_connections") or "midstream_connections" not in truth or name in DAMAGED:
+            continue
+        counts = truth["frames_by_type"]["broker"]
+        answered = Counter(
+            name_of(facts.frame.type)
+            for facts in corpus.facts(name)
+            if facts.request_number and not facts.frame.from_client
+        )
+        expected = {type_: number for type_, number in counts.items() if type_ in ANSWERS}
+        assert {type_: answered[type_] for type_ in expected} == expected, name
+        checked += len(expected)
+    assert checked > 50
+
+
+def _place(message_id):
+    ledger, entry = message_id.split(":")[:2]
+    return f"{ledger}:{entry}"
+
+
+def test_names_are_those_of_the_truth(small):
+    """Each message that an application got came in a MESSAGE frame to that consumer, topic and subscription."""
+    topic, subscription, consumer = map(find_field, ("pulsar.topic", "pulsar.subscription", "pulsar.consumer_name"))
+    checked = 0
+    for name in small.names():
+        truth = small.truth(name)
+        events = [one for one in truth["events"] if one["type"] == "received" and one.get("consumer")]
+        if truth.get("midstream_connections") or name in (*DAMAGED, "python/21-tls") or not events:
+            continue
+        seen = defaultdict(set)
+        for facts in small.facts(name):
+            if name_of(facts.frame.type) == "MESSAGE":
+                place = _place(find_field("pulsar.message_id").get(facts))
+                seen[place].add((topic.get(facts), subscription.get(facts), consumer.get(facts)))
+        for event in events:
+            if "://" not in event.get("topic", "") or "topic://" in event["topic"] or "message_id" not in event:
+                continue
+            found = seen[_place(event["message_id"])]
+            # A truth may name the partitioned topic, and leave out what its client cannot say.
+            assert any(
+                one[0].startswith(event["topic"])
+                and one[1] == event.get("subscription", one[1])
+                and one[2] in (event["consumer"], None)
+                for one in found
+            ), (name, event, found)
+            checked += 1
+    assert checked > 300
+
+
+def test_producers_are_those_of_the_truth(small):
+    """The receipt of each message that an application sent names its producer and topic."""
+    topic, producer_name = find_field("pulsar.topic"), find_field("pulsar.producer_name")
+    checked = 0
+    for name in small.names():
+        truth = small.truth(name)
+        events = [one for one in truth["events"] if one["type"] == "produced" and one.get("message_id")]
+        if truth.get("midstream_connections") or name in (*DAMAGED, "python/21-tls"):
+            continue
+        seen = defaultdict(set)
+        for facts in small.facts(name):
+            if name_of(facts.frame.type) == "SEND_RECEIPT":
+                place = _place(find_field("pulsar.message_id").get(facts))
+                seen[place].add((topic.get(facts), producer_name.get(facts)))
+        for event in events:
+            found = seen[_place(event["message_id"])]
+            assert any(
+                one[0].startswith(event["topic"]) and one[1].startswith(event.get("producer", one[1])) for one in found
+            ), (name, event, found)
+            checked += 1
+    assert checked > 200
+
+
+def test_no_bytes_make_anything_raise(small, talk):
+    """Frames of real captures, cut and changed at random, through the observer and out as JSON."""
+    kinds = {}
+    for name in ("java/txn-commit", "java/scalable-topic", "python/02-batched-keys-properties", "java/schemas"):
+        for frame in small.frames(name):
+            kinds.setdefault(frame.type, []).append(frame.data)
+    pool = [data for datas in kinds.values() for data in datas[:3]]
+
+    @given(
+        st.sampled_from(pool),
+        st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=6),
+        st.integers(8, 2000),
+        st.booleans(),
+    )
+    @settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    def fine(data, edits, size, from_client):
+        changed = bytearray(data)
+        for place, value in edits:
+            changed[place % len(changed)] = value
+        facts = talk.say(bytes(changed[:size]), b"", 0, from_client=from_client)
+        json.dumps(flatten(facts), allow_nan=False)
+        assert all(request.number > 0 for request in talk.observer.unanswered())
+
+    fine()
+
+
+def test_system_traffic_of_a_real_broker_is_set_apart(small):
+    """txn-commit: the truth's events are the application's; its SENDs on application topics are no system traffic."""
+    truth = small.truth("java/txn-commit")
+    topics = {one["topic"] for one in truth["events"] if "topic" in one}
+    facts = small.facts("java/txn-commit")
+    by_topic = defaultdict(set)
+    for one in facts:
+        found = find_field("pulsar.topic").get(one)
+        if isinstance(found, str) and not name_of(one.frame.type).startswith("END_TXN_ON"):
+            by_topic[found].add(one.system)
+    assert all(by_topic[topic] == {False} for topic in topics if topic in by_topic)
+    assert any(topic in by_topic for topic in topics)
+    coordinator = [one for one in facts if name_of(one.frame.type).startswith("END_TXN_ON")]
+    assert coordinator
+    assert all(one.system for one in coordinator)
