@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
 
-.PHONY: demo test lint types walls proto proto-check wheel-check lock bench fuzz clean
+.PHONY: demo test lint types walls docs proto proto-check wheel-check lock bench fuzz clean
 
 demo: $(READY)
 	bash docs/demo.sh
@@ -45,6 +45,10 @@ proto-check:
 	$(MAKE) proto OUT=build/proto
 	cmp build/proto/pulsar_api_pb2.py codec/proto/pulsar_api_pb2.py
 	cmp build/proto/pulsar_api_pb2.pyi codec/proto/pulsar_api_pb2.pyi
+
+# The tables in docs/ that are made from the code; a test holds them fresh.
+docs: $(READY)
+	$(BIN)/python docs/generate.py
 
 # Locks with hashes and without hosts; UV is uv's command.
 UV ?= uv

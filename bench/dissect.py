@@ -1,0 +1,135 @@
+"""Dissecting 400 MB made from the corpus, beside tshark in the same run.
+
+    python bench/dissect.py [CAPTURES] [--megabytes 400]
+
+The capture is made by repeating real ones with other client ports and later times, so that every repetition is a new
+connection. tshark (plain Debian) is asked for the nearest that it can do, the reassembled payload of each segment:
+`-d tcp.port==6650,data -T fields -e tcp.payload`; without that `-d` its SMPP heuristic takes the traffic for its own.
+Printed: CPU and wall seconds, frames (tshark: packets) per second of CPU, peak memory, and the ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from struct import pack_into, unpack_from
+
+from pcli.codec.capture import CapturedFrame, PcapngWriter, read_capture, read_packets
+
+HERE = Path(__file__).parent.parent
+SOURCES = (
+    "python/01-exclusive-unbatched.pcapng",
+    "python/10-shared-redelivery.pcap",
+    "python/22-batch-index-acks.pcap",
+    "python/24-stuck-unacked.pcap",
+    "python/28-busy-system.pcapng",
+    "java/ack-grouping.pcap",
+    "java/permits.pcap",
+    "java/batching.pcap",
+    "go/compressions.pcapng",
+    "flex/02-shared-key-shared.pcapng",
+)
+
+
+@dataclass
+class Run:
+    """What one command took."""
+
+    cpu: float
+    wall: float
+    peak_mb: float
+    lines: int
+
+
+def packets(source: Path, turn: int) -> Iterator[tuple[int, int, bytes]]:
+    """(time, link type, bytes) of one repetition: the client's port moved, the time later by the turn's seconds."""
+    with source.open("rb") as file:
+        for packet in read_packets([(str(source), file)]):
+            data = bytearray(packet.data)
+            if packet.link_type != 1 or data[12:14] != b"\x08\x00" or data[23] != 6:
+                continue
+            tcp = 14 + (data[14] & 15) * 4
+            for place in (tcp, tcp + 2):
+                port = unpack_from(">H", data, place)[0]
+                if port > 10_000:
+                    pack_into(">H", data, place, 10_000 + (port + turn * 61) % 55_000)
+            yield packet.time_ns + turn * 60_000_000_000, packet.link_type, bytes(data)
+
+
+def make(folder: Path, target: Path, megabytes: int) -> int:
+    """Write the capture; how many frames it has."""
+    sources = [folder / name for name in SOURCES if (folder / name).exists()]
+    with target.open("wb") as file:
+        writer = PcapngWriter(file)
+        turn = 0
+        while file.tell() < megabytes * 1_000_000:
+            for source in sources:
+                for time_ns, link_type, data in packets(source, turn):
+                    writer.write(time_ns, link_type, data)
+            turn += 1
+    with target.open("rb") as file:
+        return sum(isinstance(event, CapturedFrame) for event in read_capture([(str(target), file)]))
+
+
+def run(command: list[str]) -> Run:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    started = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    assert process.stdout is not None
+    lines = sum(chunk.count(b"\n") for chunk in iter(lambda: process.stdout.read(1 << 20), b""))
+    _, _, usage = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - started
+    del before
+    return Run(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss / 1024, lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("captures", nargs="?", type=Path, default=HERE / "tests" / "captures")
+    parser.add_argument("--megabytes", type=int, default=400)
+    told = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        capture = Path(folder) / "bench.pcapng"
+        small = Path(folder) / "small.pcapng"
+        frames = make(told.captures, capture, told.megabytes)
+        make(told.captures, small, max(1, told.megabytes // 8))
+        size = capture.stat().st_size / 1e6
+        pcli = [sys.executable, "-m", "pcli.cli", "dissect", "-r"]
+        one_percent = "pulsar.type == 'SUBSCRIBE' or pulsar.message.redelivery_count > 0"
+        rows: list[tuple[str, Run]] = [
+            ("pcli, a filter that keeps little", run([*pcli, str(capture), "-Y", one_percent])),
+            ("pcli, every line printed", run([*pcli, str(capture), "--system"])),
+            ("pcli, -T ndjson", run([*pcli, str(capture), "--system", "-T", "ndjson"])),
+            ("pcli, the same filter, an eighth of the file", run([*pcli, str(small), "-Y", one_percent])),
+        ]
+        print(f"{size:.0f} MB, {frames:,} frames")
+        print(f"{'':46} {'CPU s':>8} {'wall s':>8} {'frames/s':>10} {'MB/s':>7} {'peak MB':>8} {'lines':>10}")
+        for name, one in rows:
+            part = 1 / 8 if "eighth" in name else 1
+            print(
+                f"{name:46} {one.cpu:8.1f} {one.wall:8.1f} {part * frames / one.cpu:10,.0f} "
+                f"{part * size / one.cpu:7.1f} {one.peak_mb:8.0f} {one.lines:10,}"
+            )
+        if shutil.which("tshark"):
+            peer = run(["tshark", "-r", str(capture), "-d", "tcp.port==6650,data", "-T", "fields", "-e", "tcp.payload"])
+            print(
+                f"{'tshark, payload of each segment':46} {peer.cpu:8.1f} {peer.wall:8.1f} {frames / peer.cpu:10,.0f} "
+                f"{size / peer.cpu:7.1f} {peer.peak_mb:8.0f} {peer.lines:10,}"
+            )
+            for name, one in rows[:3]:
+                print(f"{name}: {peer.cpu / one.cpu:.2f} times as fast as tshark, by CPU time")
+        else:
+            print("tshark is not installed: nothing to compare with")
+
+
+if __name__ == "__main__":
+    main()

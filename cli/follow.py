@@ -1,0 +1,73 @@
+"""`pcli follow`: one conversation alone."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from pcli.cli.options import DecodeAs, Files, MoreFiles, System, decode_as_ports
+from pcli.cli.times import TimeFormat
+
+__all__ = ["follow"]
+
+
+class _Format(StrEnum):
+    text = "text"
+    mermaid = "mermaid"
+
+
+def follow(
+    read: Files = None,
+    more: MoreFiles = None,
+    stream: Annotated[int | None, typer.Option("--stream", min=0, help="A TCP connection (tcp.stream).")] = None,
+    consumer: Annotated[str, typer.Option("--consumer", metavar="NAME", help="A consumer, across connections.")] = "",
+    producer: Annotated[str, typer.Option("--producer", metavar="NAME", help="A producer, across connections.")] = "",
+    message_id: Annotated[
+        str, typer.Option("--message-id", metavar="LEDGER:ENTRY", help="A message: sent, delivered, acknowledged.")
+    ] = "",
+    request: Annotated[int | None, typer.Option("--request", metavar="ID", help="A request and its answer.")] = None,
+    output: Annotated[
+        _Format, typer.Option("-T", "--format", help="text: lines; mermaid: a sequence diagram.")
+    ] = _Format.text,
+    time: Annotated[TimeFormat, typer.Option("-t", "--time", help="As in dissect.")] = TimeFormat.r,
+    decode_as: DecodeAs = None,
+    system: System = False,
+    no_color: Annotated[bool, typer.Option("--no-color", help="Plain text, also on a terminal.")] = False,
+) -> None:
+    """Show one conversation: of a connection, a consumer, a producer, a message or a request.
+
+    pcli follow -r capture.pcap --consumer worker-0
+
+    pcli follow -r capture.pcap --message-id 7:0 -T mermaid
+    """
+    from pcli.cli.following import conversation
+    from pcli.cli.output import Exit, fail, write_line
+    from pcli.cli.printing import text_writer
+    from pcli.cli.reading import Reading
+    from pcli.codec.observe.mermaid import mermaid_lines
+
+    chosen = [stream is not None, bool(consumer), bool(producer), bool(message_id), request is not None]
+    if sum(chosen) != 1:
+        fail("one of --stream, --consumer, --producer, --message-id, --request says what to follow")
+    files = [*(read or ()), *(more or ())]
+    reading = Reading(files=files, decode_as=decode_as_ports(decode_as), system=system, rewindable=bool(message_id))
+    found = conversation(
+        reading, stream=stream, consumer=consumer, producer=producer, message_id=message_id, request=request
+    )
+    count = 0
+    if output is _Format.mermaid:
+        lines = list(mermaid_lines(found))
+        count = len(lines) - 2
+        for line in lines if count else []:
+            write_line(line)
+    else:
+        line = text_writer(reading, time, color=not no_color)
+        for facts in found:
+            count += 1
+            write_line(line(facts))
+    code = reading.finish()
+    if not count:
+        fail("no frame of that conversation is in the capture", Exit.NO)
+    raise typer.Exit(code)

@@ -1,0 +1,55 @@
+"""Options that several commands share: tshark's letters for what reads captures."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pcli.cli.output import fail
+
+__all__ = [
+    "DecodeAs",
+    "Files",
+    "Filter",
+    "MoreFiles",
+    "ShowSecrets",
+    "System",
+    "decode_as_ports",
+]
+
+Files = Annotated[
+    list[str] | None,
+    typer.Option("-r", "--read", metavar="FILE", help="Capture to read: pcap or pcapng, also .gz, .zst; - is stdin."),
+]
+MoreFiles = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[FILE…]", help="More captures: parts of one recording are put in order."),
+]
+Filter = Annotated[
+    str,
+    typer.Option("-Y", "--filter", metavar="FILTER", help="Only frames that match: pulsar.type == 'SEND'."),
+]
+DecodeAs = Annotated[
+    list[str] | None,
+    typer.Option("-d", "--decode-as", metavar="tcp.port==N[,PROTO]", help="Read this port as pulsar (or as other)."),
+]
+ShowSecrets = Annotated[bool, typer.Option("--show-secrets", help="Show credentials; they are hidden otherwise.")]
+System = Annotated[
+    bool, typer.Option("--system", help="Show the traffic of the broker's own client too (system topics, replication).")
+]
+
+_DECODERS = ("pulsar", "other", "data")
+
+
+def decode_as_ports(rules: list[str] | None) -> dict[int, str]:
+    """``-d tcp.port==7000,pulsar``, ``-d 7000``: port to protocol; a wrong rule ends the command."""
+    ports = {}
+    for rule in rules or ():
+        place, _, protocol = rule.partition(",")
+        number = place.strip().removeprefix("tcp.port").lstrip("= ")
+        protocol = protocol.strip().lower() or "pulsar"
+        if not number.isdigit() or not 0 < int(number) < 65536 or protocol not in _DECODERS:
+            fail(f"-d {rule}: write tcp.port==7000,pulsar or tcp.port==8080,other")
+        ports[int(number)] = "pulsar" if protocol == "pulsar" else "other"
+    return ports

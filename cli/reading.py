@@ -1,0 +1,178 @@
+"""From inputs to observed frames: what every command that reads captures does first."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pcli.cli.output import Exit, say
+
+if TYPE_CHECKING:
+    from pcli.codec.capture import Note, ReadOptions
+    from pcli.codec.observe import Facts, Observer
+    from pcli.codec.observe.contents import Contents
+    from pcli.codec.observe.state import Request
+    from pcli.codec.observe.twopass import AnswerIndex
+    from pcli.replay import Input
+
+__all__ = ["Reading", "opened_contents"]
+
+_NOTES_OF_A_KIND = 5
+"""Notes of one kind that are told one by one; the rest is counted."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """One reading of some inputs; iterate over `facts`, then `finish`."""
+
+    files: Sequence[str] = ()
+    interface: str = ""
+    filter: str = ""
+    capture_filter: str = ""
+    decode_as: dict[int, str] = field(default_factory=dict)
+    system: bool = False
+    """Whether to show the traffic of the broker's own client."""
+    both_passes: bool = False
+    """Whether requests shall know their answers (-2)."""
+    count: int = 0
+    """Stop after this frame number; 0: never."""
+    rewindable: bool = False
+    """Whether the inputs will be read more than once; stdin is then kept in a temporary file."""
+    first_ns: int = 0
+    """Time of the first frame."""
+    before_ns: int = 0
+    """Time of the frame before the current one, shown or not."""
+    contents: Contents | None = None
+    """What opens payloads; None: nobody looks into them."""
+    code: Exit = Exit.FINE
+    _notes: Counter[str] = field(default_factory=Counter)
+    _observer: Observer | None = None
+    _inputs: list[Input] = field(default_factory=list)
+    _stack: ExitStack = field(default_factory=ExitStack)
+
+    def facts(self) -> Iterator[Facts]:
+        """Facts of every frame that matches, in order. Notes about the capture go to stderr as they come.
+
+        May be called again, for another pass, when ``rewindable`` was set.
+        """
+        from pcli.codec.errors import CaptureError
+
+        try:
+            yield from self._one_pass()
+        except CaptureError:
+            # A live capture that is empty knows better why.
+            self._stack.__exit__(*sys.exc_info())
+            raise
+
+    def _one_pass(self) -> Iterator[Facts]:
+        from pcli.cli.progress import watched
+        from pcli.codec.capture import CapturedFrame, ReadOptions, read_capture
+        from pcli.codec.observe import compile_filter
+
+        wanted = compile_filter(self.filter).match if self.filter else None
+        options = ReadOptions(decode_as=self.decode_as)
+        answers = self._answers(options) if self.both_passes else None
+        inputs = self.inputs()
+        first_pass = self._observer is None
+        observer = self._observer = _observer(answers, self.contents)
+        see, everything = observer.see, self.system or "pulsar.system" in self.filter
+        learn = self.contents.see if self.contents is not None else None
+        before = 0
+        for event in watched(read_capture(((one.name, one.file) for one in inputs), options), inputs):
+            if not isinstance(event, CapturedFrame):
+                if first_pass:
+                    self._note(event)
+                continue
+            facts = see(event)
+            if learn is not None:
+                learn(facts)
+            if not before:
+                self.first_ns = before = event.time_ns
+            if (everything or not facts.system) and (wanted is None or wanted(facts)):
+                self.before_ns = before
+                yield facts
+            before = event.time_ns
+            if event.number == self.count:
+                break
+
+    def inputs(self) -> list[Input]:
+        """The opened inputs, at their beginnings."""
+        from pcli.codec.errors import LocalError
+        from pcli.replay import Input, open_inputs, open_interface
+
+        if self._inputs:
+            for one in self._inputs:
+                one.file.seek(0)
+        elif not self.interface:
+            self._inputs = open_inputs(self.files, rewindable=self.rewindable or self.both_passes)
+            for one in self._inputs:
+                self._stack.callback(one.file.close)
+        else:
+            if self.files or self.both_passes:
+                raise LocalError("-i reads from a live interface: it goes neither with -r nor with -2")
+            live = self._stack.enter_context(open_interface(self.interface, self.capture_filter))
+            self._inputs = [Input(self.interface, live, None)]
+        return self._inputs
+
+    def _answers(self, options: ReadOptions) -> AnswerIndex:
+        from pcli.codec.capture import read_capture
+        from pcli.codec.observe import answer_index
+
+        return answer_index(read_capture(((one.name, one.file) for one in self.inputs()), options))
+
+    def _note(self, note: Note) -> None:
+        if note.kind == "file":
+            self.code = Exit.DAMAGED
+        self._notes[note.kind] += 1
+        if self._notes[note.kind] <= _NOTES_OF_A_KIND:
+            say(_placed(note))
+
+    def unanswered(self) -> list[Request]:
+        """Requests without an answer, as far as the reading went; the broker's own only when they are shown."""
+        found = [] if self._observer is None else self._observer.unanswered()
+        return [request for request in found if self.system or not request.system]
+
+    def finish(self) -> Exit:
+        """Close the inputs, tell what was not told one by one; the exit code."""
+        self._stack.close()
+        for kind, count in self._notes.items():
+            if count > _NOTES_OF_A_KIND:
+                say(f"{kind}: {count - _NOTES_OF_A_KIND} more such notes")
+        return self.code
+
+
+def _observer(answers: AnswerIndex | None, contents: Contents | None) -> Observer:
+    from pcli.codec.observe import Observer
+
+    return Observer(answers=answers) if contents is None else Observer(answers=answers, opener=contents.open)
+
+
+def opened_contents(private_keys: Sequence[str]) -> Contents:
+    """What opens payloads with the keys in these PEM files; a file that cannot be read ends the command."""
+    from pathlib import Path
+
+    from pcli.codec.errors import LocalError
+    from pcli.codec.observe.contents import Contents
+
+    try:
+        return Contents(Path(name).read_bytes() for name in private_keys)
+    except OSError as error:
+        raise LocalError(f"--private-key {error.filename}: {(error.strerror or str(error)).lower()}") from None
+
+
+def _placed(note: Note) -> str:
+    """A note with its place: the stream and direction, the packet, the file and offset."""
+    place = []
+    if note.source:
+        place.append(note.source)
+    if note.stream is not None:
+        side = {True: " from the client", False: " from the broker", None: ""}[note.from_client]
+        place.append(f"stream {note.stream.number}{side}")
+    if note.packet:
+        place.append(f"packet {note.packet}")
+    offset = f" (at byte {note.offset})" if note.offset is not None and note.source else ""
+    return f"{', '.join(place)}: {note.text}{offset}" if place else f"{note.text}{offset}"

@@ -1,0 +1,77 @@
+"""A ``Pulsar`` layer for scapy's users: frames in packets, reassembled over segments by scapy's TCPSession.
+
+    from scapy.sendrecv import sniff
+    from scapy.sessions import TCPSession
+    from pcli.replay.scapy_layer import frames_in
+
+    for packet in sniff(offline="capture.pcap", session=TCPSession):
+        for layer in frames_in(packet):
+            print(layer.frame.command)
+
+Needs the extra ``pulsar-pcli[capture]``. For whole captures `pcli dissect` is a hundred times as fast and knows
+holes; this is for scripts that already live in scapy, and for crafting packets: ``IP()/TCP()/Pulsar(body=…)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Any
+
+from scapy.fields import FieldLenField, StrLenField
+from scapy.layers.inet import TCP
+from scapy.packet import Packet, bind_layers
+
+from pcli.codec.wire import Frame, name_of
+from pcli.codec.wire.constants import DEFAULT_PORT, MAX_FRAME_SIZE
+
+__all__ = ["Pulsar", "frames_in"]
+
+_u32 = Struct(">I").unpack_from
+
+
+class Pulsar(Packet):
+    """One frame: the two lengths, the command's bytes, and for SEND and MESSAGE the headers and the payload.
+
+    (``command`` would be the better word for ``body``, but scapy has it taken for a method of all packets.)
+    """
+
+    name = "Pulsar"
+    fields_desc = [  # noqa: RUF012  (scapy's own way)
+        FieldLenField("size", None, fmt="I", length_of="entry", adjust=lambda packet, x: x + 4 + len(packet.body)),
+        FieldLenField("body_size", None, fmt="I", length_of="body"),
+        StrLenField("body", b"", length_from=lambda packet: packet.body_size),
+        StrLenField("entry", b"", length_from=lambda packet: max(0, packet.size - 4 - packet.body_size)),
+    ]
+
+    @classmethod
+    def tcp_reassemble(cls, data: bytes, _metadata: dict[str, Any], _session: dict[str, Any]) -> Pulsar | None:
+        """Scapy's hook: the first frame once it is whole; what is behind it comes back as padding."""
+        if len(data) < 8 or len(data) < _u32(data, 0)[0] + 4 <= MAX_FRAME_SIZE:
+            return None
+        return cls(data)
+
+    def extract_padding(self, s: bytes) -> tuple[bytes, bytes]:
+        """Scapy's hook: nothing of what follows a frame belongs to it."""
+        return b"", s
+
+    @property
+    def frame(self) -> Frame:
+        """The frame, with everything that pcli knows of it."""
+        return Frame.of(self.self_build())
+
+    def mysummary(self) -> str:
+        """Scapy's hook: one line."""
+        return f"Pulsar {name_of(self.frame.type)}"
+
+
+def frames_in(packet: Packet) -> Iterator[Pulsar]:
+    """Every frame of a packet: scapy stacks those that ended in one segment upon each other."""
+    layer = packet.getlayer(Pulsar)
+    while isinstance(layer, Pulsar):
+        yield layer
+        layer = layer.payload
+
+
+bind_layers(TCP, Pulsar, dport=DEFAULT_PORT)
+bind_layers(TCP, Pulsar, sport=DEFAULT_PORT)

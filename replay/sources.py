@@ -1,0 +1,167 @@
+"""Where captures come from: files, globs, folders of rotated parts, stdin, a live interface.
+
+Rules of this file
+1. This is the only place that opens things; ``codec.capture`` is handed binary file objects.
+2. What cannot be opened is one clear CaptureError before any work begins, with the path and the way out.
+3. Several files are put in reading order by their first packet, as parts of one recording (codec.capture.rotated).
+4. Live packets come from tcpdump or dumpcap where they are installed: they lose fewer than Python can. Else scapy.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Self, cast
+
+from pcli.codec.errors import CaptureError, LocalError
+
+__all__ = ["Input", "capture_command", "open_inputs", "open_interface", "refusal"]
+
+
+@dataclass(slots=True)
+class Input:
+    """One opened input."""
+
+    name: str
+    """The path as given; ``-`` for stdin."""
+    file: BinaryIO
+    size: int | None
+    """Bytes of the raw file; None when nobody knows (a pipe)."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()
+
+
+def open_inputs(paths: Sequence[str], *, rewindable: bool = False) -> list[Input]:
+    """Open every path; globs and folders are expanded, several files sorted into reading order.
+
+    ``-`` is stdin; with ``rewindable`` it, and any other pipe, is copied to a temporary file first. CaptureError if a
+    path is not there or not readable, LocalError if nothing matches.
+    """
+    names = [name for path in paths for name in _expand(path)]
+    if not names:
+        raise LocalError("no capture to read: give files with -r, or an interface with -i")
+    with ExitStack() as opened:
+        inputs = [opened.enter_context(_open(name)) for name in names]
+        opened.pop_all()  # all could be opened: from here on they are the caller's
+    if rewindable:
+        inputs = [one if one.size is not None else _spooled(one) for one in inputs]
+    return inputs if len(inputs) == 1 else _in_order(inputs)
+
+
+def _expand(path: str) -> list[str]:
+    if path == "-":
+        return ["-"]
+    if Path(path).is_dir():
+        found = sorted(
+            str(child) for child in Path(path).iterdir() if child.is_file() and not child.name.startswith(".")
+        )
+        if not found:
+            raise CaptureError(f"{path}: an empty folder")
+        return found
+    if not Path(path).exists() and glob.has_magic(path):
+        found = sorted(glob.glob(path))  # noqa: PTH207  (Path.glob refuses absolute patterns)
+        if not found:
+            raise CaptureError(f"{path}: no file matches")
+        return found
+    return [path]
+
+
+def _open(name: str) -> Input:
+    if name == "-":
+        return Input("-", sys.stdin.buffer, None)
+    path = Path(name)
+    try:
+        # The reader has windows of its own: another buffer would only copy, and hold back what a pipe has.
+        file = path.open("rb", buffering=0)
+    except OSError as error:
+        raise CaptureError(f"{name}: {(error.strerror or str(error)).lower()}") from None
+    size = os.fstat(file.fileno()).st_size
+    return Input(name, file, size if path.is_file() else None)
+
+
+def _spooled(source: Input) -> Input:
+    import tempfile
+
+    file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  (closed with the other inputs)
+    shutil.copyfileobj(source.file, file)
+    size = file.tell()
+    file.seek(0)
+    return Input(source.name, file, size)
+
+
+def _in_order(inputs: list[Input]) -> list[Input]:
+    from pcli.codec.capture.rotated import Part, order_parts, pull_first_time
+
+    if any(source.size is None for source in inputs):
+        return inputs  # a pipe cannot be looked into and rewound
+    found = {}
+    for source in inputs:
+        part = Part(source.name, pull_first_time(source.file))
+        source.file.seek(0)
+        found[id(part)] = (part, source)
+    return [found[id(part)][1] for part in order_parts(part for part, _ in found.values())]
+
+
+@contextmanager
+def open_interface(interface: str, capture_filter: str = "") -> Iterator[BinaryIO]:
+    """A live capture as a file that grows until the block ends; CaptureError when the capture program refuses."""
+    import tempfile
+
+    command = capture_command(interface, capture_filter, "-")
+    with (
+        tempfile.TemporaryFile() as errors,
+        # Unbuffered: a raw file, whose read gives what is there and does not wait for more.
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, bufsize=0) as process,  # noqa: S603
+    ):
+        try:
+            yield cast(BinaryIO, process.stdout)
+        except CaptureError:
+            # An empty capture is what a program leaves that refused: its own word is the better one.
+            said = ""
+            if process.wait():
+                errors.seek(0)
+                said = refusal(errors.read())
+            if said:
+                raise CaptureError(f"{interface}: {said}") from None
+            raise
+        finally:
+            process.terminate()
+
+
+def refusal(said: bytes) -> str:
+    """Why a capture program refused: the first line on its stderr that is no progress; empty when it did not."""
+    lines = (line.strip() for line in said.decode(errors="replace").splitlines())
+    return next((line for line in lines if line and not _PROGRESS.match(line)), "")
+
+
+_PROGRESS = re.compile(r"Capturing on|File: |Packets|\d+ packets?\b|tcpdump: (listening|data link)|Running as user")
+
+
+def capture_command(interface: str, capture_filter: str, output: str, ring: Sequence[str] = ()) -> list[str]:
+    """The command line of the best capture program at hand; LocalError with the way out when there is none.
+
+    ``output`` is a path or ``-``; ``ring`` are the values of dumpcap's ``-b`` (``filesize:1000``, ``files:5``).
+    """
+    dumpcap, tcpdump = shutil.which("dumpcap"), shutil.which("tcpdump")
+    if dumpcap and (ring or output != "-" or not tcpdump):
+        chosen = ["-f", capture_filter] if capture_filter else []
+        limits = [word for value in ring for word in ("-b", value)]
+        return [dumpcap, "-i", interface, *chosen, *limits, "-w", output]
+    if tcpdump and not ring:
+        # -U: every packet at once; --immediate-mode is not known everywhere.
+        return [tcpdump, "-n", "-s", "0", "-U", "-i", interface, "-w", output, *capture_filter.split()]
+    if tcpdump:
+        raise LocalError("a ring of files (-b) needs dumpcap: Debian has it in wireshark-common")
+    raise LocalError("no capture program here: install tcpdump or dumpcap, or pulsar-pcli[capture] for scapy")

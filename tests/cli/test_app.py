@@ -1,0 +1,62 @@
+"""The command line as a whole: help, exit codes, the ways it ends."""
+
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from pcli.cli import __version__
+
+COMMANDS = ("decode", "encode", "dissect", "follow", "fields", "capture", "stats")
+
+
+def test_help_teaches_in_panels(pcli):
+    told = pcli("--help")
+    assert told.code == 0
+    assert re.search(r"^Wire: frames and captures:\n  decode ", told.out, re.MULTILINE)
+    assert all(f"  {name} " in told.out for name in COMMANDS)
+    assert "Exit codes: 0" in told.out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(pcli, command):
+    told = pcli(command, "--help")
+    assert told.code == 0
+    assert told.out.startswith(f"Usage: pcli {command}")
+
+
+def test_help_imports_nothing_heavy():
+    script = "import sys; import pcli.cli.app; print([m for m in sys.modules if m in %r])"
+    heavy = ("google.protobuf", "rich.console", "scapy", "pyspark", "numpy", "pcli.codec.proto", "cramjam")
+    done = subprocess.run([sys.executable, "-c", script % (heavy,)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_version(pcli):
+    assert pcli("--version").out == f"pcli {__version__}\n"
+
+
+def test_unknown_command(pcli):
+    told = pcli("disect")
+    assert told.code == 2
+    assert "Did you mean 'dissect'?" in told.err
+
+
+def test_a_reader_that_goes_away_is_no_error(small_captures):
+    capture = small_captures / "python" / "10-shared-redelivery.pcap"
+    command = f"{sys.executable} -m pcli.cli dissect -r {capture} -V; echo $? >&2"
+    done = subprocess.run(f"({command}) | head -n 1", shell=True, capture_output=True, text=True, check=True)
+    assert done.stderr == "0\n"
+    assert len(done.stdout.splitlines()) == 1
+
+
+def test_ctrl_c_ends_quietly():
+    command = [sys.executable, "-m", "pcli.cli", "dissect", "-r", "-"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (130, b"", b"")

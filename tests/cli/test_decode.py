@@ -1,0 +1,112 @@
+"""`pcli decode` and `pcli encode`: frames from what people paste, and back."""
+
+import json
+
+import pytest
+
+from pcli.codec.proto import pb
+from pcli.codec.wire import push_entry, push_frame
+
+FLOW = push_frame(pb.CommandFlow(consumer_id=1, messagePermits=10))
+SEND = push_frame(
+    pb.CommandSend(producer_id=1, sequence_id=5),
+    push_entry(pb.MessageMetadata(producer_name="p", sequence_id=5, publish_time=1), b"hello"),
+)
+CONNECT = push_frame(pb.CommandConnect(client_version="x", auth_method_name="token", auth_data=b"very secret"))
+
+
+def test_hex_as_an_argument(pcli):
+    told = pcli("decode", FLOW.hex())
+    assert told.code == 0
+    assert told.lines == [
+        "FLOW  client → broker  16 bytes",
+        "  flow",
+        "    consumer_id: 1",
+        "    messagePermits: 10",
+    ]
+
+
+def test_binary_on_stdin_and_a_file(pcli, tmp_path):
+    path = tmp_path / "frame.bin"
+    path.write_bytes(FLOW + SEND)
+    from_file = pcli("decode", path)
+    assert from_file.out == pcli("decode", "-", stdin=FLOW + SEND).out
+    assert "  checksum: 0x" in from_file.out
+    assert "(good)" in from_file.out
+
+
+def test_json_is_one_object_a_frame(pcli):
+    told = pcli("decode", (FLOW + SEND).hex(), "-T", "json")
+    flow, send = map(json.loads, told.lines)
+    assert flow["pulsar.flow.messagePermits"] == 10
+    assert send["pulsar.checksum"] == "good"
+    assert send["pulsar.payload"] == "<hidden: 5 bytes>"
+    assert not [name for name in send if name.startswith(("frame.", "tcp.", "ip."))]
+
+
+def test_payload_and_secrets_only_when_asked_for(pcli):
+    assert "hello" not in pcli("decode", SEND.hex()).out
+    assert "5 B  hello" in pcli("decode", SEND.hex(), "--payload").out
+    hidden = pcli("decode", CONNECT.hex())
+    assert b"very secret".hex() not in hidden.out
+    assert "<hidden: 11 bytes>" in hidden.out
+    assert b"very secret".hex() in pcli("decode", CONNECT.hex(), "--show-secrets").out
+
+
+def test_wire_json_is_what_encode_reads(pcli):
+    wire = pcli("decode", (FLOW + SEND).hex(), "-T", "wire")
+    assert pcli("encode", "-", stdin=wire.out.encode()).lines == [FLOW.hex(), SEND.hex()]
+    assert pcli("encode", "-", "-T", "binary", stdin=wire.out.encode()).raw == FLOW + SEND
+
+
+def test_encode_from_words(pcli):
+    assert pcli("encode", "FLOW", "consumer_id=1", "messagePermits=10").lines == [FLOW.hex()]
+    assert pcli("encode", "PING").lines == [push_frame(pb.CommandPing()).hex()]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["decode", "00 0g"], "'g' is no hex digit (at byte 4)"),
+        (["decode", "00 0"], "3 hex digits"),
+        (["decode", ""], "no bytes to decode"),
+        (["encode", "FLOWS"], "no command FLOWS; near: FLOW"),
+        (["encode", "FLOW", "consumer=1"], "near: consumer_id"),
+        (["encode", "FLOW", "consumer_id=1", "x"], "write field=value"),
+        (["encode", '{"type":'], "no JSON"),
+        (["encode", "[5]"], '"type"'),
+        (["decode", FLOW.hex(), "-T", "xml"], "'xml' is not one of"),
+    ],
+)
+def test_bad_input_is_one_line(pcli, words, said):
+    told = pcli(*words)
+    assert told.code == 2
+    assert said in told.err
+    assert told.out == ""
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (FLOW + FLOW[:10], "the input ends inside a frame: 10 bytes of it are there (at byte 16)"),
+        (FLOW + b"\x00\x00\x00\x00", "a frame of 4 bytes"),
+        (FLOW + b"\xff\xff\xff\xff", "a frame of 4294967299 bytes"),
+        (FLOW + bytes.fromhex("0000000800000064080b5a00"), "a command of 100 bytes in a frame of 12"),
+    ],
+)
+def test_what_came_before_the_damage_is_shown(pcli, data, said):
+    told = pcli("decode", "-", "--as", "binary", stdin=data)
+    assert told.code == 3
+    assert told.lines[0] == "FLOW  client → broker  16 bytes"
+    assert said in told.err
+
+
+@pytest.mark.parametrize("topic", [b"a\x1b[31mred", b"line\nbreak", "right\u202eleft".encode(), b"\xff\xfe"])
+def test_names_cannot_steer_the_terminal(pcli, topic):
+    lookup = push_frame(pb.CommandLookupTopic(topic="x" * len(topic), request_id=1)).replace(b"x" * len(topic), topic)
+    for form in ("tree", "json"):
+        told = pcli("decode", lookup.hex(), "-T", form)
+        assert told.code == 0
+        assert "\x1b" not in told.out
+        assert "\u202e" not in told.out or form == "json"
+        assert all(line.isprintable() for line in told.lines) or form == "json"

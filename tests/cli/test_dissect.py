@@ -1,0 +1,269 @@
+"""`pcli dissect` on real captures: what it prints, in every form, and what it says of bad input."""
+
+import json
+import re
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pcli.codec.proto import pb
+from pcli.codec.wire import push_frame
+
+SHARED = "python/10-shared-redelivery.pcap"
+REDELIVERED = 'pulsar.type == "MESSAGE" and pulsar.message.redelivery_count > 0'
+
+
+def truth(capture):
+    name = capture.name.split(".pcap")[0]
+    return json.loads((capture.parent / f"{name}.truth.json").read_text())
+
+
+def test_one_line_a_frame(pcli, small_captures):
+    capture = small_captures / SHARED
+    told = pcli("dissect", "-r", capture, "--system")
+    counts = truth(capture)["frames_by_type"]
+    assert told.code == 0
+    assert len(told.lines) == sum(sum(side.values()) for side in counts.values())
+    assert sum("→ SEND " in line for line in told.lines) == counts["client"]["SEND"]
+    assert "\x1b" not in told.out
+
+
+def test_the_redelivered_messages_are_those_that_the_application_saw_again(pcli, small_captures):
+    capture = small_captures / SHARED
+    columns = ("-e", "pulsar.consumer_name", "-e", "pulsar.message_id", "-e", "pulsar.message.redelivery_count")
+    told = pcli("dissect", "-r", capture, "-Y", REDELIVERED, "-T", "fields", *columns)
+    seen = {
+        (event["consumer"], ":".join(event["message_id"].split(":")[:2]), str(event["redelivery_count"]))
+        for event in truth(capture)["events"]
+        if event["type"] == "received" and event.get("redelivery_count")
+    }
+    assert seen
+    assert {tuple(line.split("\t")) for line in told.lines} == seen
+
+
+def test_ndjson(pcli, small_captures):
+    capture = small_captures / "python/23-dedup.pcap"
+    rows = [json.loads(line) for line in pcli("dissect", "-r", capture, "-T", "ndjson").lines]
+    duplicates = [row for row in rows if row.get("pulsar.message_id") == "-1:-1"]
+    assert duplicates
+    assert all(row["pulsar.type"] == "SEND_RECEIPT" for row in duplicates)
+    assert all(isinstance(row["frame.time_epoch"], str) for row in rows)
+    assert [row["pulsar.number"] for row in rows] == sorted(row["pulsar.number"] for row in rows)
+
+
+def test_columns_like_tsharks(pcli, small_captures):
+    capture = small_captures / SHARED
+    asked = ("dissect", "-r", capture, "-Y", "pulsar.type == ACK", "-T", "fields", "-e", "pulsar.type")
+    told = pcli(*asked, "-e", "pulsar.message_id", "-E", "header=y", "-E", "separator=;", "-E", "quote=d")
+    assert told.lines[0] == "pulsar.type;pulsar.message_id"
+    assert told.lines[1].startswith('"ACK";"76:')
+    first = pcli(*asked, "-e", "pulsar.message_id", "-E", "occurrence=f", "-E", ",")
+    assert all(line.count(",") == 1 for line in first.lines)
+
+
+def test_count_stops_at_a_frame_number(pcli, small_captures):
+    told = pcli("dissect", "-r", small_captures / SHARED, "-c", "20", "-T", "fields", "-e", "pulsar.number")
+    assert int(told.lines[-1]) <= 20
+    assert pcli("dissect", "-r", small_captures / SHARED, "-c", "5", "--system").out.count("\n") == 5
+
+
+@pytest.mark.parametrize(
+    ("style", "shape"),
+    [
+        ("r", r"0\.000000"),
+        ("e", r"\d{10}\.\d{6}"),
+        ("a", r"\d\d:\d\d:\d\d\.\d{6}"),
+        ("d", r"0\.000000"),
+        ("dd", r"0\.000000"),
+    ],
+)
+def test_times(pcli, small_captures, style, shape):
+    first = pcli("dissect", "-r", small_captures / SHARED, "-c", "1", "-t", style).lines[0]
+    assert re.match(rf"\s+1\s+{shape}  ", first)
+
+
+def test_two_passes_know_the_answer_of_a_request(pcli, small_captures):
+    asked = ("dissect", "-r", small_captures / SHARED, "-T", "ndjson")
+    assert "pulsar.answer_in" not in pcli(*asked).out
+    rows = {row["pulsar.number"]: row for row in map(json.loads, pcli(*asked, "-2").lines)}
+    pairs = [(number, row["pulsar.answer_in"]) for number, row in rows.items() if "pulsar.answer_in" in row]
+    assert pairs
+    assert all(rows[answer]["pulsar.answer_to"] == number for number, answer in pairs)
+
+
+def test_two_passes_over_stdin(pcli, small_captures):
+    data = (small_captures / SHARED).read_bytes()
+    assert pcli("dissect", "-r", "-", "-2", "-T", "ndjson", stdin=data).out == (
+        pcli("dissect", "-r", small_captures / SHARED, "-2", "-T", "ndjson").out
+    )
+
+
+def test_hex_and_tree(pcli, small_captures):
+    told = pcli("dissect", "-r", small_captures / SHARED, "-c", "1", "-V", "-x")
+    assert "  CONNECT  client → broker" in told.out
+    assert "      client_version: Pulsar-CPP-v4.2.0" in told.out
+    assert "    0000  00 00 00 " in told.out
+
+
+def test_tokens_are_hidden_unless_asked_for(pcli, small_captures):
+    capture = small_captures / "python/20-token-authentication.pcap"
+    token = b"eyJ"  # how every JSON web token begins
+    assert token in capture.read_bytes()
+    for form in (["-V"], ["-T", "ndjson"], []):
+        told = pcli("dissect", "-r", capture, *form)
+        assert token.decode() not in told.out
+        assert token.hex() not in told.out
+    assert token.hex() in pcli("dissect", "-r", capture, "-T", "ndjson", "--show-secrets").out
+
+
+def test_payloads_are_opened_with_the_key(pcli, small_captures):
+    capture = small_captures / "python/08-encrypted.pcapng"
+    key = small_captures / "python/08-encrypted.test-private-key.pem"
+    asked = ("dissect", "-r", capture, "-Y", "pulsar.type == MESSAGE", "--payload")
+    sealed, opened = pcli(*asked), pcli(*asked, "--private-key", key)
+    assert sealed.code == opened.code == 0
+    assert sealed.out != opened.out
+    assert "problem" not in opened.out
+
+
+def test_values_are_read_with_the_schemas_of_the_capture(pcli, small_captures):
+    told = pcli("dissect", "-r", small_captures / "java/schemas.pcap", "-Y", "pulsar.type == MESSAGE", "--payload")
+    assert '{"symbol": "S28", "price": 52.66, "volume": 991}' in told.out  # JSON
+    assert '{"price": 55.55, "symbol": "S55", "volume": null}' in told.out  # Avro
+
+
+def test_the_brokers_own_traffic_is_set_apart(pcli, small_captures):
+    capture = small_captures / "java/txn-commit.pcap"
+    shown, everything = pcli("dissect", "-r", capture), pcli("dissect", "-r", capture, "--system")
+    assert "END_TXN_ON_PARTITION" not in shown.out
+    assert "END_TXN_ON_PARTITION" in everything.out
+    assert set(shown.lines) < set(everything.lines)
+
+
+def test_another_port(pcli, small_captures, tmp_path):
+    # The same packets with the broker on port 7000: recognised by its bytes, not by its port; -d other turns it off.
+    data = (small_captures / SHARED).read_bytes()
+    moved = tmp_path / "moved.pcap"
+    moved.write_bytes(data.replace(struct.pack(">H", 6650), struct.pack(">H", 7000)))
+    count = len(pcli("dissect", "-r", small_captures / SHARED).lines)
+    assert len(pcli("dissect", "-r", moved).lines) == count
+    assert pcli("dissect", "-r", moved, "-d", "tcp.port==7000,other").lines == []
+    assert len(pcli("dissect", "-r", moved, "-d", "tcp.port==7000,pulsar").lines) == count
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-Y", 'pulsar.tpye == "SEND"'], "did you mean pulsar.type"),
+        (["-Y", "pulsar.type =="], "a field or a value is missing"),
+        (["-T", "fields"], "-T fields wants columns"),
+        (["-T", "fields", "-e", "pulsar.consumer"], "no field 'pulsar.consumer'"),
+        (["-e", "pulsar.type"], "-e and -E are for -T fields"),
+        (["-T", "fields", "-e", "pulsar.type", "-E", "colour=red"], "-E colour=red"),
+        (["-d", "tcp.port==x"], "-d tcp.port==x"),
+        (["-w", "/nonexistent/out.pcapng"], "no such file or directory"),
+        (["--private-key", "/nonexistent.pem"], "--private-key /nonexistent.pem: no such file"),
+    ],
+)
+def test_wrong_usage(pcli, small_captures, words, said):
+    told = pcli("dissect", "-r", small_captures / SHARED, *words)
+    assert told.code == 2
+    assert said in told.err
+    assert told.out == ""
+
+
+def test_a_wrong_filter_has_a_caret_under_the_place(pcli, small_captures):
+    told = pcli("dissect", "-r", small_captures / SHARED, "-Y", 'pulsar.type == "SNED"')
+    line, caret = told.err.splitlines()[1:3]
+    assert line[caret.index("^") :].startswith('"SNED"')
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("missing", None, "no such file or directory"),
+        ("empty", b"", "the file is empty"),
+        ("text", b"hello, this is no capture\n" * 10, "neither pcap nor pcapng"),
+    ],
+)
+def test_no_capture(pcli, tmp_path, name, data, said):
+    path = tmp_path / name
+    if data is not None:
+        path.write_bytes(data)
+    told = pcli("dissect", "-r", path)
+    assert told.code == 2
+    assert said in told.err
+    assert str(path) in told.err
+    assert len(told.err.splitlines()) == 1
+
+
+def test_no_input(pcli):
+    told = pcli("dissect")
+    assert (told.code, told.out) == (2, "")
+    assert "give files with -r, or an interface with -i" in told.err
+
+
+@pytest.mark.parametrize(
+    "capture", [SHARED, "python/01-exclusive-unbatched.pcapng", "python/03-compression-lz4.pcap.gz"]
+)
+def test_a_cut_file_shows_what_came_before(pcli, small_captures, tmp_path, capture):
+    whole = (small_captures / capture).read_bytes()
+    cut = tmp_path / "cut"
+    cut.write_bytes(whole[: len(whole) * 2 // 3 + 1])
+    told, everything = pcli("dissect", "-r", cut), pcli("dissect", "-r", small_captures / capture)
+    assert told.code == 3
+    assert "at byte" in told.err
+    assert len(told.lines) > 10
+    assert everything.lines[: len(told.lines) - 1] == told.lines[:-1]
+
+
+def test_tls_is_named_with_the_way_out(pcli, small_captures):
+    told = pcli("dissect", "-r", small_captures / "python/21-tls.pcapng")
+    assert told.out == ""
+    assert "this is TLS" in told.err
+
+
+def test_lost_packets_are_told(pcli, small_captures):
+    told = pcli("dissect", "-r", small_captures / "python/37-packets-lost.pcap")
+    assert told.code == 0
+    assert "bytes are missing from the capture" in told.err
+
+
+def test_unwritable_output(pcli, small_captures):
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "pcli.cli", "dissect", "-r", str(small_captures / SHARED)]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert "no space left" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_live_interface(pcli, tmp_path):
+    """Real packets on loopback, by whatever capture program is here; nothing to test where there is none."""
+    if not (shutil.which("tcpdump") or shutil.which("dumpcap")):
+        pytest.skip("neither tcpdump nor dumpcap is installed")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pcli.cli", "dissect", "-i", "lo", "-c", "2"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    time.sleep(1.5)
+    if process.poll() is not None:
+        pytest.skip(f"no live capture here: {process.communicate()[1].decode()}")
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        accepted, _ = server.accept()
+        with accepted:
+            client.sendall(push_frame(pb.CommandConnect(client_version="live", protocol_version=21)))
+            accepted.recv(1000)
+            accepted.sendall(push_frame(pb.CommandConnected(server_version="fake", protocol_version=21)))
+            client.recv(1000)
+            out, err = process.communicate(timeout=20)
+    assert process.returncode == 0, err
+    assert "→ CONNECT              live  v21" in out.decode()
+    assert "← CONNECTED            fake  v21" in out.decode()

@@ -1,0 +1,86 @@
+"""`pcli follow`: one conversation alone."""
+
+import json
+
+NACK = "go/nack.pcap"
+
+
+def rows(pcli, capture, *words):
+    told = pcli("dissect", "-r", capture, "-T", "ndjson", *words)
+    return [json.loads(line) for line in told.lines]
+
+
+def numbers(told):
+    return [int(line.split()[0]) for line in told.lines]
+
+
+def test_a_stream(pcli, small_captures):
+    capture = small_captures / NACK
+    wanted = [row["pulsar.number"] for row in rows(pcli, capture, "-Y", "tcp.stream == 1")]
+    assert wanted
+    assert numbers(pcli("follow", "-r", capture, "--stream", "1")) == wanted
+
+
+def test_a_consumer_with_the_answers_to_its_requests(pcli, small_captures):
+    capture = small_captures / "python/10-shared-redelivery.pcap"
+    told = pcli("follow", "-r", capture, "--consumer", "worker-1")
+    types = [line.split()[4] for line in told.lines]
+    assert types[0] == "SUBSCRIBE"
+    assert types[1] == "SUCCESS"
+    assert "(worker-0)" not in told.out
+    assert set(types) >= {"FLOW", "MESSAGE", "ACK", "REDELIVER_UNACKNOWLEDGED_MESSAGES", "CLOSE_CONSUMER"}
+
+
+def test_a_producer(pcli, small_captures):
+    told = pcli("follow", "-r", small_captures / "python/10-shared-redelivery.pcap", "--producer", "planner")
+    types = [line.split()[4] for line in told.lines]
+    assert types[:2] == ["PRODUCER", "PRODUCER_SUCCESS"]
+    assert types.count("SEND") == types.count("SEND_RECEIPT") == 60
+
+
+def test_a_message_from_its_sending_on(pcli, small_captures):
+    capture = small_captures / NACK
+    truth = json.loads((capture.parent / "nack.truth.json").read_text())
+    again = next(event for event in truth["events"] if event["type"] == "received" and event.get("redelivery_count"))
+    ledger, entry = again["message_id"].split(":")[:2]
+    told = pcli("follow", "-r", capture, "--message-id", f"{ledger}:{entry}")
+    types = [line.split()[4] for line in told.lines]
+    deliveries = sum(
+        event["type"] == "received" and event["message_id"].startswith(f"{ledger}:{entry}:")
+        for event in truth["events"]
+    )
+    assert types[:2] == ["SEND", "SEND_RECEIPT"]
+    assert types.count("MESSAGE") == deliveries > 1
+
+
+def test_a_request_and_its_answer(pcli, small_captures):
+    capture = small_captures / NACK
+    request = rows(pcli, capture, "-Y", "pulsar.type == SUBSCRIBE")[0]
+    told = pcli("follow", "-r", capture, "--request", str(request["pulsar.request_id"]), "--stream", "1")
+    assert told.code == 2  # one thing at a time
+    told = pcli("follow", "-r", capture, "--request", str(request["pulsar.request_id"]))
+    assert [line.split()[4] for line in told.lines] == ["SUBSCRIBE", "SUCCESS"]
+
+
+def test_a_sequence_diagram(pcli, small_captures):
+    told = pcli("follow", "-r", small_captures / NACK, "--stream", "1", "-T", "mermaid")
+    assert told.lines[0] == "sequenceDiagram"
+    assert "    participant c1 as 127.0.0.1:" in told.out
+    arrows = [line for line in told.lines if "->>" in line]
+    assert len(arrows) == len(pcli("follow", "-r", small_captures / NACK, "--stream", "1").lines)
+    assert all(line.startswith(("    c1->>broker: ", "    broker->>c1: ")) for line in arrows)
+    assert not any(
+        sign in line.split(": ", 1)[1].replace("#35;", "").replace("#59;", "") for line in arrows for sign in ";#"
+    )
+
+
+def test_nothing_found_is_exit_code_1(pcli, small_captures):
+    told = pcli("follow", "-r", small_captures / NACK, "--consumer", "nobody")
+    assert (told.code, told.out) == (1, "")
+    assert "no frame of that conversation" in told.err
+
+
+def test_a_wrong_message_id(pcli, small_captures):
+    told = pcli("follow", "-r", small_captures / NACK, "--message-id", "seven")
+    assert (told.code, told.out) == (2, "")
+    assert "is no message id" in told.err
