@@ -12,18 +12,18 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from struct import pack_into, unpack_from
 
-from pcli.codec.capture import CapturedFrame, PcapngWriter, read_capture, read_packets
+from pcli.codec.capture import CapturedFrame, Packet, read_capture, read_packets
+from pcli.codec.capture.writer import PcapngWriter
 
 HERE = Path(__file__).parent.parent
 SOURCES = (
@@ -50,45 +50,43 @@ class Run:
     lines: int
 
 
-def packets(source: Path, turn: int) -> Iterator[tuple[int, int, bytes]]:
-    """(time, link type, bytes) of one repetition: the client's port moved, the time later by the turn's seconds."""
+def packets(source: Path, turn: int) -> Iterator[Packet]:
+    """One repetition: the clients' ports moved, the time later by a minute a turn."""
     with source.open("rb") as file:
         for packet in read_packets([(str(source), file)]):
-            data = bytearray(packet.data)
-            if packet.link_type != 1 or data[12:14] != b"\x08\x00" or data[23] != 6:
+            if not isinstance(packet, Packet) or packet.link != 1:
                 continue
+            data = bytearray(packet.data)
             tcp = 14 + (data[14] & 15) * 4
             for place in (tcp, tcp + 2):
                 port = unpack_from(">H", data, place)[0]
                 if port > 10_000:
                     pack_into(">H", data, place, 10_000 + (port + turn * 61) % 55_000)
-            yield packet.time_ns + turn * 60_000_000_000, packet.link_type, bytes(data)
+            yield replace(packet, data=bytes(data), time_ns=packet.time_ns + turn * 60_000_000_000)
 
 
 def make(folder: Path, target: Path, megabytes: int) -> int:
     """Write the capture; how many frames it has."""
     sources = [folder / name for name in SOURCES if (folder / name).exists()]
-    with target.open("wb") as file:
+    with target.open("wb", buffering=1 << 20) as file:
         writer = PcapngWriter(file)
         turn = 0
         while file.tell() < megabytes * 1_000_000:
             for source in sources:
-                for time_ns, link_type, data in packets(source, turn):
-                    writer.write(time_ns, link_type, data)
+                for packet in packets(source, turn):
+                    writer.packet(packet)
             turn += 1
     with target.open("rb") as file:
         return sum(isinstance(event, CapturedFrame) for event in read_capture([(str(target), file)]))
 
 
 def run(command: list[str]) -> Run:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert process.stdout is not None
     lines = sum(chunk.count(b"\n") for chunk in iter(lambda: process.stdout.read(1 << 20), b""))
     _, _, usage = os.wait4(process.pid, 0)
     wall = time.perf_counter() - started
-    del before
     return Run(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss / 1024, lines)
 
 

@@ -28,7 +28,7 @@ echo "== Payloads, decoded with the schemas that the capture itself shows =="
 show pcli dissect -r $captures/java/schemas.pcap -Y 'pulsar.type == "MESSAGE"' --payload
 
 echo
-echo "== A consumer's life as a sequence diagram =="
+echo "== A message's life as a sequence diagram =="
 show pcli follow -r $captures/go/nack.pcap --message-id "$(pcli dissect -r $captures/go/nack.pcap \
   -Y 'pulsar.message.redelivery_count > 0' -T fields -e pulsar.message_id | head -n 1)" -T mermaid
 

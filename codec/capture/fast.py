@@ -68,7 +68,7 @@ class Reader:
                         stop = start + skip + length
                         expected = way.next
                         if at == stop:
-                            if expected != SLOW:
+                            if expected != SLOW and stop <= end:
                                 way.ack = ack
                                 continue
                         elif expected == seq and at < stop <= end:

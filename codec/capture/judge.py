@@ -78,7 +78,7 @@ class Judge:
 
     def proxy(self, way: Direction) -> tuple[int, str] | None:
         """Length and text of the PROXY header at the beginning of the run; see `pull_proxy`."""
-        return pull_proxy(bytes(way.run[:70000]))
+        return pull_proxy(bytes(way.run[:_SNIFFED]))
 
     def advice(self, kind: str) -> tuple[str, str]:
         """Kind and text of the note on a stream that is no Pulsar."""

@@ -79,7 +79,7 @@ def _take(output: Output) -> list[CapturedFrame | Note]:
 
 
 def read_packets(files: Files) -> Iterator[Packet | Secrets | Note]:
-    """Raw packets of a recording, numbered like ``CapturedFrame.packet``; decryption secrets where they stand.
+    """Raw packets of a recording, numbered like ``CapturedFrame.packet``; decryption secrets where they stand, or a little before.
 
     Raises CaptureError when no file is a capture.
     """
@@ -146,8 +146,9 @@ def _windows(name: str, source: Source) -> Iterator[Window | Secrets | Note]:
         else:
             windows = pcap_windows(source)
         for window in windows:
-            yield window
+            # First the secrets: a reader of the packets behind them needs them.
             yield from secrets[told:]
             told = len(secrets)
+            yield window
     except CaptureError as error:
         yield Note("file", error.text, offset=error.offset, source=name)

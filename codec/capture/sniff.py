@@ -33,6 +33,9 @@ _PROXY_V2: Final = b"\r\n\r\n\0\r\nQUIT\n"
 _MAX_V1: Final = 107
 """The longest line of version 1, its end included."""
 
+_MAX_V2: Final = 4096
+"""More than any proxy has to say; the format has room for 64 KB."""
+
 _u16 = Struct(">H").unpack_from
 _two = Struct(">II").unpack_from
 
@@ -89,6 +92,8 @@ def pull_proxy(data: bytes) -> tuple[int, str] | None:
     if len(data) < 16:
         return None
     size = 16 + _u16(data, 14)[0]
+    if size > _MAX_V2:
+        return 0, ""
     return (size, _v2_addresses(data)) if len(data) >= size else None
 
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 from functools import cache, lru_cache
 from typing import Any, Final
 
+from google.protobuf.descriptor import FieldDescriptor
+
 from pcli.codec.observe.field import Field, Getter
 from pcli.codec.observe.general import HEADING, general_fields, heading, problems_of
 from pcli.codec.observe.plans import (
@@ -71,6 +73,12 @@ def flatten(facts: Facts, *, secrets: bool = False, payload: bool = False, batch
         if batch and facts.batch:
             out["pulsar.batch"] = [_batch_object(one, payload=payload) for one in facts.batch]
     return out
+
+
+def _shown_field(field: FieldDescriptor) -> Converter | None:
+    """Whole numbers, most of what there is, are shown as they are."""
+    kind = kind_of(field)
+    return None if kind == "number" and field.type != FieldDescriptor.TYPE_DOUBLE else shown(kind)
 
 
 @lru_cache(1024)
@@ -155,7 +163,7 @@ class _Shown:
             elif how == MESSAGES:
                 self.converters[key] = _of_each(_Shown(what, secrets=self.secrets).object)
             else:
-                converter = hidden if is_secret(field) and not self.secrets else shown(kind_of(field))
+                converter = hidden if is_secret(field) and not self.secrets else _shown_field(field)
                 if converter is not None:
                     self.converters[key] = _of_each(converter) if how == LIST else converter
 

@@ -28,8 +28,8 @@ def survives(data: bytes) -> None:
                 assert item.problems is not None
                 assert item.packets
         assert all(packet is not None for packet in read_packets([("mutated", io.BytesIO(data))]))
-    except PcliError as error:
-        assert "\n" not in str(error)
+    except PcliError:
+        return
 
 
 def mutated(data: bytes, dice: random.Random) -> bytes:

@@ -144,6 +144,17 @@ def test_problems_of_the_capture_the_frame_and_the_sender(talk):
     assert flat["pulsar.metadata.producer_name"] == "\\xff\\xfe"
 
 
+def test_what_is_required_inside_the_metadata(talk):
+    """A property without a value, and metadata without a producer name."""
+    for metadata, missing in (
+        (METADATA.SerializeToString() + b"\x22\x03\x0a\x01a", "value"),
+        (b"\x10\x01\x18\x01", "producer_name"),
+    ):
+        flat = flatten(talk.client(pb.CommandSend(producer_id=1, sequence_id=1), push_entry(metadata, b"")))
+        assert flat["pulsar.problem"] == ["required"]
+        assert missing in flat["pulsar.problem.detail"][0]
+
+
 def test_numbers_that_json_has_no_words_for(talk):
     facts = talk.broker(pb.CommandConsumerStatsResponse(request_id=1, msgRateOut=float("inf"), msgThroughputOut=0.5))
     flat = flatten(facts)

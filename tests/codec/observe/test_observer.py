@@ -107,6 +107,12 @@ def test_both_sides_ping(talk):
     assert talk.broker(pb.CommandPong()).request_number == 0
 
 
+def test_without_ids_the_oldest_is_answered_first(talk):
+    talk.client(pb.CommandPing())
+    talk.client(pb.CommandPing())
+    assert [talk.broker(pb.CommandPong()).request_number for _ in range(2)] == [1, 2]
+
+
 def test_receipts_meet_their_sends_by_producer_and_sequence_id(talk):
     talk.client(producer(number=1))
     talk.broker(pb.CommandProducerSuccess(request_id=1, producer_name="given"))
@@ -300,6 +306,16 @@ def test_looking_for_the_transaction_coordinator_makes_no_broker(talk):
     assert not talk.client(pb.CommandPing()).system
     assert talk.client(pb.CommandEndTxnOnPartition(request_id=2, topic="persistent://public/default/t")).system
     assert talk.client(pb.CommandPing()).system
+
+
+def test_who_works_on_a_system_topic_is_a_broker_whatever_it_looked_up_before(talk):
+    """The compactor asks for the application's topic first; a producer from before the capture is the broker's then."""
+    talk.client(pb.CommandLookupTopic(topic="persistent://public/default/orders", request_id=1))
+    assert not talk.client(send(0, producer_id=7), ENTRY).system
+    assert not talk.client(pb.CommandPing()).system
+    talk.client(subscribe(request=2, subscription="__compaction"))
+    assert talk.client(pb.CommandPing()).system
+    assert talk.client(send(1, producer_id=7), ENTRY).system
 
 
 def test_replicators_are_the_brokers(talk):

@@ -178,5 +178,14 @@ def test_no_bytes_raise_and_none_are_read_behind_the_end(data, number):
     assert one == two
 
 
+def test_a_message_that_is_cut_is_read_as_far_as_it_goes_and_no_further():
+    """A FLOW whose body says nine bytes, of which the first two are there; what follows belongs to others."""
+    command = b"\x08\x0b\x5a\x09\x08\x01"
+    for behind in (b"", b"\x10\x07\x10\x07\x10\x07\x10"):
+        found = {}
+        assert walk(command + behind, 0, len(command), command_plan(11), found) is False
+        assert found == {"pulsar.flow.consumer_id": 1}
+
+
 def test_groups_nest_only_so_deep():
     assert _walked(b"\xa3\x06" * 5000, part_plan("metadata")) == (False, {})

@@ -1,0 +1,92 @@
+"""Bytes of files: windows, and what they are packed in."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+
+import pytest
+
+from pcli.codec.capture.files import CHUNK, Source, open_source
+from pcli.codec.errors import CaptureError
+
+
+def drained(source: Source) -> bytes:
+    out = bytearray()
+    used = 0
+    while source.fill(used, 1):
+        out += source.data
+        used = len(source.data)
+    return bytes(out)
+
+
+def test_a_window_moves_forward():
+    source = Source(iter([b"abc", b"defg", b"h"]))
+    assert source.fill(0, 2)
+    assert source.data == b"abc"
+    assert source.fill(1, 5)
+    assert (source.data, source.position) == (b"bcdefg", 1)
+    assert not source.fill(6, 2)
+    assert (source.data, source.position) == (b"h", 7)
+
+
+def test_skipping_keeps_nothing():
+    source = Source(iter([b"ab"] * 1000))
+    source.fill(0, 2)
+    assert source.skip(1, 1500)
+    assert source.position == 1501
+    assert len(source.data) <= 2
+    assert not source.skip(0, 5000)
+
+
+def test_plain_bytes():
+    data = bytes(range(256)) * 5000
+    assert drained(open_source(io.BytesIO(data))) == data
+
+
+def test_gzip_with_several_members_and_padding():
+    data = b"one" * 100_000
+    packed = gzip.compress(data) + gzip.compress(b"two") + bytes(512)
+    assert drained(open_source(io.BytesIO(packed))) == data + b"two"
+
+
+def test_a_bomb_comes_in_small_pieces():
+    """One megabyte that would be a gigabyte: no piece is larger than asked for."""
+    engine = zlib.compressobj(9, wbits=31)
+    packed = b"".join(engine.compress(bytes(1 << 20)) for _ in range(64)) + engine.flush()
+    source = open_source(io.BytesIO(packed))
+    largest = total = used = 0
+    while source.fill(used, 1):
+        used = len(source.data)
+        total += used
+        largest = max(largest, used)
+    assert total == 64 << 20
+    assert largest <= CHUNK
+
+
+@pytest.mark.parametrize("change", ["cut", "damaged"])
+def test_what_came_before_the_damage_is_delivered(change):
+    data = zlib.crc32(b"").to_bytes(4, "big") + bytes(i * i & 255 for i in range(400_000))
+    packed = bytearray(gzip.compress(data, 1))
+    if change == "cut":
+        packed = packed[:-1000]
+    else:
+        packed[-1000:-900] = b"\xff" * 100
+    source = open_source(io.BytesIO(bytes(packed)))
+    found = drained(source)
+    assert data.startswith(found[: len(data) // 2])
+    assert len(found) > len(data) // 2
+    assert isinstance(source.error, CaptureError)
+    assert "gzip" in source.error.text
+
+
+def test_a_file_object_that_only_reads():
+    class Plain:
+        def __init__(self) -> None:
+            self.left = [b"\x1f", None, b""]
+
+        def read(self, size: int) -> bytes | None:
+            return self.left.pop(0)
+
+    assert drained(open_source(Plain())) == b"\x1f"

@@ -1,0 +1,187 @@
+"""What wraps TCP: links, IP, fragments, tunnels. The packets are made by scapy, which knows nothing of us."""
+
+from __future__ import annotations
+
+import pytest
+
+from pcli.codec.capture import Packet
+
+scapy = pytest.importorskip("scapy.all")
+geneve = pytest.importorskip("scapy.contrib.geneve")
+mpls = pytest.importorskip("scapy.contrib.mpls")
+
+V4 = {True: {"src": "10.1.1.1", "dst": "10.1.1.2"}, False: {"src": "10.1.1.2", "dst": "10.1.1.1"}}
+V6 = {True: {"src": "fd00::1", "dst": "fd00::2"}, False: {"src": "fd00::2", "dst": "fd00::1"}}
+
+
+def ip4(there, **more):
+    return scapy.IP(**V4[there], **more)
+
+
+def ip6(there, **more):
+    return scapy.IPv6(**V6[there], **more)
+
+
+def outer(there):
+    return scapy.Ether() / scapy.IP(src="172.16.0.1", dst="172.16.0.2") / scapy.UDP(sport=5555, dport=4789)
+
+
+WRAPS = {
+    "ethernet": (1, lambda there: scapy.Ether() / ip4(there)),
+    "ethernet, IPv6": (1, lambda there: scapy.Ether() / ip6(there)),
+    "vlan": (1, lambda there: scapy.Ether() / scapy.Dot1Q(vlan=7) / ip4(there)),
+    "qinq": (1, lambda there: scapy.Ether() / scapy.Dot1AD(vlan=3) / scapy.Dot1Q(vlan=7) / ip6(there)),
+    "mpls": (1, lambda there: scapy.Ether() / mpls.MPLS(s=0, label=3) / mpls.MPLS(s=1, label=4) / ip4(there)),
+    "pppoe": (1, lambda there: scapy.Ether() / scapy.PPPoE() / scapy.PPP() / ip4(there)),
+    "cooked": (113, lambda there: scapy.CookedLinux() / ip4(there)),
+    "cooked, vlan": (113, lambda there: scapy.CookedLinux(proto=0x8100) / scapy.Dot1Q() / ip4(there)),
+    "cooked 2": (276, lambda there: scapy.CookedLinuxV2() / ip4(there)),
+    "cooked 2, IPv6": (276, lambda there: scapy.CookedLinuxV2(proto=0x86DD) / ip6(there)),
+    "null": (0, lambda there: scapy.Loopback(type=2) / ip4(there)),
+    "null, IPv6 of macOS": (0, lambda there: scapy.Loopback(type=30) / ip6(there)),
+    "loop": (108, lambda there: scapy.Raw(b"\0\0\0\x02") / ip4(there)),
+    "raw": (101, ip4),
+    "raw, IPv6": (101, ip6),
+    "raw of BSD": (12, ip4),
+    "ipv4": (228, ip4),
+    "ipv6": (229, ip6),
+    "options": (1, lambda there: scapy.Ether() / ip4(there, options=[scapy.IPOption(b"\x94\x04\0\0")])),
+    "extensions": (
+        1,
+        lambda there: scapy.Ether() / ip6(there) / scapy.IPv6ExtHdrHopByHop() / scapy.IPv6ExtHdrDestOpt(),
+    ),
+    "ip in ip": (1, lambda there: scapy.Ether() / scapy.IP(src="9.9.9.9", dst="8.8.8.8") / ip4(there)),
+    "6in4": (1, lambda there: scapy.Ether() / scapy.IP(src="9.9.9.9", dst="8.8.8.8") / ip6(there)),
+    "4in6": (1, lambda there: scapy.Ether() / scapy.IPv6(src="::9", dst="::8") / ip4(there)),
+    "gre": (1, lambda there: scapy.Ether() / scapy.IP() / scapy.GRE() / ip4(there)),
+    "gre with key and number": (
+        1,
+        lambda there: scapy.Ether() / scapy.IP() / scapy.GRE(key_present=1, seqnum_present=1) / ip6(there),
+    ),
+    "gre with ethernet": (
+        1,
+        lambda there: scapy.Ether() / scapy.IP() / scapy.GRE(proto=0x6558) / scapy.Ether() / ip4(there),
+    ),
+    "vxlan": (1, lambda there: outer(there) / scapy.VXLAN(vni=9) / scapy.Ether() / ip4(there)),
+    "vxlan in vlan": (
+        1,
+        lambda there: scapy.Ether() / scapy.Dot1Q() / scapy.IPv6() / scapy.UDP(dport=4789) / scapy.VXLAN()
+        / scapy.Ether() / scapy.Dot1Q() / ip6(there),
+    ),
+    "geneve": (
+        1,
+        lambda there: scapy.Ether() / scapy.IP() / scapy.UDP(dport=6081) / geneve.GENEVE(proto=0x6558, vni=5)
+        / scapy.Ether() / ip4(there),
+    ),
+    "geneve with ip": (
+        1,
+        lambda there: scapy.Ether() / scapy.IP() / scapy.UDP(dport=6081) / geneve.GENEVE(proto=0x0800) / ip4(there),
+    ),
+}  # fmt: skip
+
+
+def conversation(w):
+    """Direction, sequence number, flags, bytes."""
+    return [
+        (True, 99, "S", b""),
+        (False, 499, "SA", b""),
+        (True, 100, "PA", w.connect),
+        (False, 500, "PA", w.connected),
+        (True, 100 + len(w.connect), "PA", w.send(1) + w.send(2)),
+    ]
+
+
+def tcp(there, seq, flags, data):
+    ports = (40000, 6650) if there else (6650, 40000)
+    return scapy.TCP(sport=ports[0], dport=ports[1], seq=seq, ack=1, flags=flags) / scapy.Raw(data)
+
+
+def packets(wraps, w, link):
+    datas = [bytes(wraps(there) / tcp(there, seq, flags, data)) for there, seq, flags, data in conversation(w)]
+    return [Packet(number, number, link, data, len(data)) for number, data in enumerate(datas, 1)]
+
+
+@pytest.mark.parametrize("name", list(WRAPS))
+def test_every_wrapping_gives_the_same_frames(w, name):
+    link, wraps = WRAPS[name]
+    frames, notes = w.read(w.file(packets(wraps, w, link)))
+    assert [frame.data for frame in frames] == [w.connect, w.connected, w.send(1), w.send(2)]
+    assert [frame.from_client for frame in frames] == [True, False, True, True]
+    assert frames[0].stream.client[0] in ("10.1.1.1", "fd00::1")
+    assert {frame.stream.number for frame in frames} == {0}
+    assert notes == []
+
+
+def test_a_packet_seen_in_its_tunnel_and_outside_is_one(w):
+    inside = packets(WRAPS["vxlan"][1], w, 1)
+    outside = packets(WRAPS["ethernet"][1], w, 1)
+    frames, notes = w.read(w.file([each for pair in zip(inside, outside) for each in pair]))
+    assert [frame.data for frame in frames] == [w.connect, w.connected, w.send(1), w.send(2)]
+    assert notes == []
+
+
+def fragmented(w, order):
+    """The last packet of the conversation in fragments."""
+    whole = packets(WRAPS["ethernet"][1], w, 1)
+    pieces = scapy.fragment(scapy.Ether(whole[-1].data), fragsize=40)
+    return whole[:-1], [Packet(0, 9, 1, bytes(piece), len(piece)) for piece in order(pieces)]
+
+
+@pytest.mark.parametrize("order", [list, lambda pieces: pieces[::-1], lambda pieces: pieces[1:] + pieces[:2]])
+def test_fragments_in_any_order(w, order):
+    before, pieces = fragmented(w, order)
+    frames, notes = w.read(w.file(before + pieces))
+    assert [frame.data for frame in frames[2:]] == [w.send(1), w.send(2)]
+    assert set(frames[2].packets) <= set(range(5, 5 + len(pieces)))
+    assert len(frames[2].packets) > 1
+    assert notes == []
+
+
+def test_a_fragment_that_is_missing_is_a_hole(w):
+    before, pieces = fragmented(w, list)
+    frames, _ = w.read(w.file(before + pieces[:-1]))
+    assert len(frames) == 2
+
+
+def test_fragments_of_ipv6(w):
+    whole = packets(WRAPS["ethernet, IPv6"][1], w, 1)
+    last = scapy.Ether(whole[-1].data)
+    split = scapy.fragment6(scapy.IPv6(**V6[True]) / scapy.IPv6ExtHdrFragment() / last[scapy.TCP], 88)
+    assert len(split) > 1
+    pieces = [bytes(scapy.Ether() / piece) for piece in split]
+    frames, _ = w.read(w.file(whole[:-1] + [Packet(0, 9, 1, piece, len(piece)) for piece in pieces]))
+    assert [frame.data for frame in frames[2:]] == [w.send(1), w.send(2)]
+
+
+def test_fragments_that_never_end_take_bounded_memory(w):
+    from pcli.codec.capture.ip import MAX_DATAGRAMS, Fragments, pull_ip
+
+    table = Fragments()
+    for number in range(MAX_DATAGRAMS * 3):
+        data = bytes(scapy.IP(**V4[True], id=number, flags="MF", proto=6) / scapy.Raw(bytes(64)))
+        inner = pull_ip(data, 0x0800, 0, len(data), len(data))
+        assert inner is not None
+        assert table.add(inner, number) is None
+    assert len(table._open) == MAX_DATAGRAMS
+
+
+def test_a_packet_with_length_zero_reaches_to_the_end_of_the_wire(w):
+    """Big TCP: an IPv6 packet above 64 KB has no length that fits."""
+    frame = w.send(1, bytes(100_000))
+    whole = packets(WRAPS["ethernet, IPv6"][1], w, 1)[:4]
+    data = bytes(scapy.Ether() / ip6(True, plen=0) / tcp(True, 100 + len(w.connect), "PA", b"")) + frame
+    frames, notes = w.read(w.file([*whole, Packet(5, 5, 1, data, len(data))]))
+    assert frames[2].data == frame
+    assert notes == []
+
+
+def test_other_traffic_is_nothing(w):
+    others = [
+        scapy.Ether() / scapy.ARP(),
+        scapy.Ether() / scapy.IP() / scapy.ICMP(),
+        scapy.Ether() / scapy.IP() / scapy.UDP(dport=53) / scapy.DNS(),
+        scapy.Ether() / scapy.IP() / scapy.UDP(dport=4789) / scapy.Raw(b"no tunnel at all"),
+        scapy.Ether() / scapy.IP() / scapy.UDP(dport=6081) / scapy.Raw(b"\xffno tunnel at all"),
+        scapy.Ether() / scapy.LLC() / scapy.Raw(bytes(50)),
+    ]
+    assert w.read(w.file([Packet(1, 1, 1, bytes(each), len(each)) for each in others])) == ([], [])

@@ -1,0 +1,98 @@
+"""Zstandard data, made by another implementation (the command zstd where it is installed, else the wheel)."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+
+import cramjam
+import pytest
+
+from pcli.codec.capture import zst
+from pcli.codec.capture.zst import unzstd
+from pcli.codec.errors import CaptureError
+
+DATA = b"".join(b"line %d of some text\n" % (number * number) for number in range(60_000))
+
+
+def unpacked(data: bytes, size: int = 7000) -> bytes:
+    return b"".join(unzstd(iter([data[at : at + size] for at in range(0, len(data), size)])))
+
+
+def packed(data: bytes, *options: str) -> bytes:
+    """By the command: streamed, so that the frame does not tell its size."""
+    command = shutil.which("zstd")
+    if command is None:
+        pytest.skip("the command zstd is not installed")
+    return subprocess.run([command, "-q", "-c", *options], input=data, capture_output=True, check=True).stdout
+
+
+@pytest.mark.parametrize("options", [[], ["-12"], ["--no-check"], ["-1", "-T2"], ["--long=24"], ["--fast=5"]])
+def test_frames_of_the_command(options):
+    assert unpacked(packed(DATA, *options)) == DATA
+
+
+def test_frames_of_the_wheel():
+    assert unpacked(bytes(cramjam.zstd.compress(DATA))) == DATA
+
+
+def test_single_bytes():
+    assert unpacked(bytes(cramjam.zstd.compress(DATA[:5000])), 1) == DATA[:5000]
+
+
+def test_several_frames_and_skippable_ones():
+    frame = bytes(cramjam.zstd.compress(DATA))
+    skippable = b"\x53\x2a\x4d\x18\x05\x00\x00\x00abcde"
+    assert unpacked(skippable + frame + skippable + frame + skippable) == DATA * 2
+
+
+def test_random_bytes_are_raw_blocks_and_equal_ones_are_runs():
+    data = random.Random(1).randbytes(300_000) + bytes(300_000)
+    assert unpacked(bytes(cramjam.zstd.compress(data))) == data
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_cut_frame_gives_its_whole_blocks(whole):
+    frame = bytes(cramjam.zstd.compress(DATA)) if whole else packed(DATA, "-1")
+    out = bytearray()
+    with pytest.raises(CaptureError, match="end early"):
+        for piece in unzstd(iter([frame[: len(frame) * 2 // 3]])):
+            out += piece
+    assert DATA.startswith(bytes(out))
+    assert len(out) > len(DATA) // 3
+
+
+@pytest.mark.parametrize("data", [b"\x28\xb5\x2f\xfd\x00\x58\xff\xff\xff", b"\x28\xb5\x2f\xfd\x00\x58\x15\0\0\xff\xff"])
+def test_damage_is_told(data):
+    with pytest.raises(CaptureError, match="zstd"):
+        unpacked(data)
+
+
+def test_other_bytes_behind_a_frame():
+    with pytest.raises(CaptureError, match="no frame"):
+        unpacked(bytes(cramjam.zstd.compress(b"text")) + b"more")
+
+
+def test_a_large_frame_is_streamed(monkeypatch):
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr(zst, "FRAME_LIMIT", 300_000)
+    frame = bytes(cramjam.zstd.compress(DATA))
+    assert unpacked(frame + frame) == DATA * 2
+
+
+def test_a_large_frame_without_an_engine_says_what_to_do(monkeypatch):
+    monkeypatch.setattr(zst, "FRAME_LIMIT", 300_000)
+    monkeypatch.setattr(zst, "_stdlib", lambda file: None)
+    monkeypatch.setattr(zst, "_arrow", lambda file: None)
+    with pytest.raises(CaptureError, match="zstd -d"):
+        unpacked(bytes(cramjam.zstd.compress(DATA)))
+
+
+def test_a_bomb_does_not_get_its_memory(monkeypatch):
+    """Blocks of three bytes and one that say 128 KB each: the sum is known before anything is unpacked."""
+    monkeypatch.setattr(zst, "_stdlib", lambda file: None)
+    monkeypatch.setattr(zst, "_arrow", lambda file: None)
+    block = ((128 << 10) << 3 | 1 << 1).to_bytes(3, "little") + b"\0"
+    with pytest.raises(CaptureError, match="more than 64 MB"):
+        unpacked(b"\x28\xb5\x2f\xfd\x00\x58" + block * 10_000)
