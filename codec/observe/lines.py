@@ -112,33 +112,33 @@ def _consumer(facts: Facts, number: Any) -> str:
 
 def _entry(facts: Facts) -> str:
     """What the metadata tells of an entry: batch, size, compression, key, chunk, delay, transaction."""
-    frame = facts.frame
-    metadata = frame.metadata
-    if metadata is None:
+    metadata = facts.metadata
+    if not metadata:
         return ""
-    parts = frame.parts
-    out = ""
-    if metadata.HasField("num_messages_in_batch"):
-        out = f"  batch of {metadata.num_messages_in_batch}"
-    out += f"  {size_text(max(0, parts.payload_end - parts.payload_start))}"
-    if metadata.compression:
-        out += f" {_COMPRESSIONS[metadata.compression]}"
-    if metadata.HasField("chunk_id"):
-        out += f"  chunk {metadata.chunk_id + 1} of {metadata.num_chunks_from_msg}"
-    if metadata.partition_key:
-        out += f"  key {printable(metadata.partition_key)}"
-    if metadata.encryption_keys:
-        out += "  encrypted"
-    if metadata.HasField("deliver_at_time"):
-        out += f"  deliver at {metadata.deliver_at_time}"
-    if metadata.HasField("txnid_least_bits"):
-        out += f"  txn ({metadata.txnid_most_bits},{metadata.txnid_least_bits})"
-    if metadata.HasField("marker_type"):
-        out += f"  marker {metadata.marker_type}"
+    parts = facts.frame.parts
+    out = f"  {size_text(max(0, parts.payload_end - parts.payload_start))}"
+    for name, value in metadata.items():
+        show = _SHOWN_METADATA.get(name)
+        if show is not None:
+            out += show(value, metadata)
     return out
 
 
-_COMPRESSIONS: Final = {1: "LZ4", 2: "ZLIB", 3: "ZSTD", 4: "SNAPPY"}
+_SHOWN_METADATA: Final[dict[str, Callable[[Any, Any], str]]] = {
+    "pulsar.metadata.num_messages_in_batch": lambda value, _: f"  batch of {value}",
+    "pulsar.metadata.compression": lambda value, _: f"  {value}" if value != "NONE" else "",
+    "pulsar.metadata.partition_key": lambda value, _: f"  key {printable(value)}",
+    "pulsar.metadata.encryption_keys": lambda _, __: "  encrypted",
+    "pulsar.metadata.deliver_at_time": lambda value, _: f"  deliver at {value // 1_000_000}",
+    "pulsar.metadata.marker_type": lambda value, _: f"  marker {value}",
+    "pulsar.metadata.chunk_id": lambda value, all_: (
+        f"  chunk {value + 1} of {all_.get('pulsar.metadata.num_chunks_from_msg', '?')}"
+    ),
+    "pulsar.metadata.txnid_least_bits": lambda value, all_: (
+        f"  txn ({all_.get('pulsar.metadata.txnid_most_bits', 0)},{value})"
+    ),
+}
+"""What a line shows of the metadata, by field, from its value and all values (see values.py)."""
 
 
 def _send(facts: Facts) -> str:
@@ -149,7 +149,7 @@ def _send(facts: Facts) -> str:
         send = _body(facts)
         producer, sequence = send.get("producer_id", "?"), send.get("sequence_id", "?")
         highest = send.get("highest_sequence_id", 0)
-    upto = f"–{highest}" if highest and highest != sequence else ""
+    upto = f"–{highest}" if highest > 0 and highest != sequence else ""
     return f"{_producer(facts, producer)}  seq {sequence}{upto}{_entry(facts)}"
 
 
@@ -184,7 +184,7 @@ def _message(facts: Facts) -> str:
         consumer, place = message.get("consumer_id", "?"), _id(message.get("message_id"))
         redeliveries = message.get("redelivery_count", 0)
         remaining = "  part of the batch" if message.get("ack_set") else ""
-    again = f"  redelivered {redeliveries}" if redeliveries else ""
+    again = f"  redelivered {redeliveries}" if redeliveries > 0 else ""
     return f"{_consumer(facts, consumer)}  {place}{again}{_entry(facts)}{remaining}"
 
 

@@ -6,15 +6,14 @@ Rules of this file
    closed; one that a side has closed keeps its name for what is still on its way.
 3. Memory is bounded, whatever the traffic: there are limits for connections, for peers on a connection and for open
    requests over all. What is dropped is counted in `evicted`.
-4. SEND, SEND_RECEIPT, MESSAGE, ACK and FLOW, 99 of 100 frames, are read by the hand scanner of pcli.codec.wire.hot.
+4. SEND, SEND_RECEIPT, MESSAGE, ACK and FLOW, 99 of 100 frames, are read by the hand scanners of pcli.codec.wire.hot.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from struct import Struct
-from typing import Any, Final
+from typing import Final
 
 from pcli.codec.observe.learning import Gone, answer, learn, put_peer, request_of
 from pcli.codec.observe.pairing import forget_before, open_numbers, open_request, open_requests, open_sends
@@ -23,7 +22,7 @@ from pcli.codec.observe.twopass import AnswerIndex
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
 from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.frame import Frame
-from pcli.codec.wire.hot import pull_ack, pull_flow, pull_message, pull_send, pull_send_receipt
+from pcli.codec.wire.hot import pull_first_id, pull_ids
 
 __all__ = ["MAX_CONNECTIONS", "MAX_OPEN", "MAX_PEERS", "Observer", "answer_index"]
 
@@ -35,11 +34,6 @@ MAX_PEERS: Final = 10_000
 
 MAX_OPEN: Final = 200_000
 """Open requests and SENDs over all connections, about 50 MB; the oldest go first."""
-
-_u32 = Struct(">I").unpack_from
-
-Hot = tuple[Any, ...] | None
-"""What the hand scanner read; None: an unusual command."""
 
 
 class Observer:
@@ -80,9 +74,7 @@ class Observer:
             self._enter(frame.stream)
         step = _HOT_STEPS.get(frame.type)
         if step is not None:
-            data = frame.data
-            hot = facts.hot = step[0](data, 8, 8 + _u32(data, 4)[0])
-            step[1](self, facts, self._connection, hot)
+            step[0](self, facts, self._connection, step[1])
         else:
             self._see_other(facts)
         if self._answers is not None:
@@ -122,8 +114,10 @@ class Observer:
 
     # -- the five hot commands
 
-    def _see_send(self, facts: Facts, connection: Connection, hot: Hot) -> None:
-        producer_id, sequence_id = hot[:2] if hot is not None else _slow_ids(facts, "producer_id", "sequence_id")
+    def _see_send(self, facts: Facts, connection: Connection, tag: int) -> None:
+        producer_id, sequence_id = pull_ids(facts.frame.data, tag)
+        if sequence_id < 0:
+            producer_id, sequence_id = _slow_ids(facts, "producer_id", "sequence_id")
         producer = connection.producers.get(producer_id)
         if producer is None:
             if producer_id < 0:
@@ -142,8 +136,10 @@ class Observer:
             if self._since_sweep > self._max_open >> 1:
                 self._sweep()
 
-    def _see_receipt(self, facts: Facts, connection: Connection, hot: Hot) -> None:
-        producer_id, sequence_id = hot[:2] if hot is not None else _slow_ids(facts, "producer_id", "sequence_id")
+    def _see_receipt(self, facts: Facts, connection: Connection, tag: int) -> None:
+        producer_id, sequence_id = pull_ids(facts.frame.data, tag)
+        if sequence_id < 0:
+            producer_id, sequence_id = _slow_ids(facts, "producer_id", "sequence_id")
         producer = connection.producers.get(producer_id)
         if producer is None:
             facts.system = connection.system is True
@@ -157,8 +153,10 @@ class Observer:
             if producer.again is not None:
                 _next_of_same_id(producer, sequence_id)
 
-    def _see_consumer(self, facts: Facts, connection: Connection, hot: Hot) -> None:
-        consumer_id = hot[0] if hot is not None else _slow_ids(facts, "consumer_id", "consumer_id")[0]
+    def _see_consumer(self, facts: Facts, connection: Connection, tag: int) -> None:
+        consumer_id = pull_first_id(facts.frame.data, tag)
+        if consumer_id < 0:
+            consumer_id = _slow_ids(facts, "consumer_id", "consumer_id")[0]
         consumer = connection.consumers.get(consumer_id)
         if consumer is not None:
             facts.peer = consumer
@@ -166,8 +164,9 @@ class Observer:
         elif connection.system:
             facts.system = True
 
-    def _see_ack(self, facts: Facts, connection: Connection, hot: Hot) -> None:
-        self._see_consumer(facts, connection, hot)
+    def _see_ack(self, facts: Facts, connection: Connection, tag: int) -> None:
+        self._see_consumer(facts, connection, tag)
+        hot = facts.hot
         request_id = hot[3] if hot is not None else facts.command.get("pulsar.ack.request_id", -1)
         if request_id >= 0 and self._pairing:
             frame = facts.frame
@@ -239,25 +238,20 @@ def _next_of_same_id(producer: Producer, sequence_id: int) -> None:
             del producer.again[sequence_id]
 
 
-_Step = tuple[Callable[[bytes, int, int], Hot], Callable[[Observer, Facts, Connection, Hot], None]]
-
-
-def _no_scan(_data: bytes, _start: int, _end: int) -> Hot:
-    return None
-
+_Step = tuple[Callable[[Observer, Facts, Connection, int], None], int]
 
 _HOT_STEPS: Final[dict[int, _Step]] = {
-    BY_NAME[name].number: (pull, step)
-    for name, pull, step in (
-        ("SEND", pull_send, Observer._see_send),
-        ("SEND_RECEIPT", pull_send_receipt, Observer._see_receipt),
-        ("SEND_ERROR", _no_scan, Observer._see_receipt),
-        ("MESSAGE", pull_message, Observer._see_consumer),
-        ("ACK", pull_ack, Observer._see_ack),
-        ("FLOW", pull_flow, Observer._see_consumer),
+    BY_NAME[name].number: (step, BY_NAME[name].number << 3 | 2)
+    for name, step in (
+        ("SEND", Observer._see_send),
+        ("SEND_RECEIPT", Observer._see_receipt),
+        ("SEND_ERROR", Observer._see_receipt),
+        ("MESSAGE", Observer._see_consumer),
+        ("ACK", Observer._see_ack),
+        ("FLOW", Observer._see_consumer),
     )
 }
-"""The commands of rule 4 and SEND_ERROR, which is a receipt of the other kind."""
+"""The commands of rule 4 and SEND_ERROR, which is a receipt of the other kind; with the tag of their bodies."""
 
 
 def answer_index(frames: Iterable[object]) -> AnswerIndex:

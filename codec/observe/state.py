@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pcli.codec.observe.plans import command_plan, part_plan
 from pcli.codec.observe.values import Values
 from pcli.codec.observe.walk import walk
 from pcli.codec.proto import pb
-from pcli.codec.wire.commands import PAYLOAD_TYPES
+from pcli.codec.wire.commands import BY_NAME, PAYLOAD_TYPES
 from pcli.codec.wire.frame import Parts
+from pcli.codec.wire.hot import pull_ack, pull_flow, pull_message, pull_send, pull_send_receipt
 from pcli.codec.wire.problems import Problem
 
 if TYPE_CHECKING:
@@ -245,10 +246,10 @@ class Facts:
     """What is known of one frame when it has been seen."""
 
     __slots__ = (
+        "_hot",
         "_parts",
         "answer_number",
         "frame",
-        "hot",
         "latency_ns",
         "opener",
         "peer",
@@ -272,10 +273,19 @@ class Facts:
         """``pulsar.number`` of the answer to this request: known in a second pass only, else 0."""
         self.system = False
         """Whether this is traffic of the broker's own client."""
-        self.hot: tuple[Any, ...] | None = None
-        """What pcli.codec.wire.hot read of a SEND, SEND_RECEIPT, MESSAGE, ACK or FLOW; None: an unusual one."""
+        self._hot: tuple[Any, ...] | bool | None = False
         # One slot for all that is made when asked for: most frames are never asked.
         self._parts: _Parts | None = None
+
+    @property
+    def hot(self) -> tuple[Any, ...] | None:
+        """What pcli.codec.wire.hot reads of a SEND, SEND_RECEIPT, MESSAGE, ACK or FLOW; None: an unusual one."""
+        hot = self._hot
+        if hot is False:
+            data = self.frame.data
+            scan = _SCANNERS.get(self.frame.type)
+            hot = self._hot = None if scan is None else scan(data, 8, 8 + _u32(data, 4)[0])
+        return hot  # type: ignore[return-value]  (False is gone)
 
     @property
     def command(self) -> Values:
@@ -370,6 +380,15 @@ def _singles(opened: Entry) -> Iterator[Values]:
             walk(data, 0, len(data), _BATCH, values)
             values["payload"] = message.payload
             yield values
+
+
+_SCANNERS: Final[dict[int, Callable[[bytes, int, int], tuple[Any, ...] | None]]] = {
+    BY_NAME["SEND"].number: pull_send,
+    BY_NAME["SEND_RECEIPT"].number: pull_send_receipt,
+    BY_NAME["MESSAGE"].number: pull_message,
+    BY_NAME["ACK"].number: pull_ack,
+    BY_NAME["FLOW"].number: pull_flow,
+}
 
 
 def open_frame(frame: ObservedFrame) -> Entry | None:

@@ -255,7 +255,7 @@ class Topics:
             row["delivered"] += _messages(facts)
             row["delivered_bytes"] += frame.length
             redeliveries = facts.hot[4] if facts.hot is not None else frame.command.message.redelivery_count
-            row["redelivered"] += 1 if redeliveries else 0
+            row["redelivered"] += redeliveries > 0
         elif frame.type == BY_NAME["ACK"].number:
             row["acks"] += 1
         elif frame.type == BY_NAME["FLOW"].number:

@@ -38,7 +38,9 @@ def pull_bytes(data: bytes, form: str = "auto") -> bytes:
         return _from_escapes(data)
     compact = _BETWEEN.sub("", text)
     looks_hex = not re.search(r"[^0-9a-fA-F]", compact)
-    return _from_hex(data) if looks_hex or not re.fullmatch(r"[A-Za-z0-9+/\r\n]+={0,2}\s*", text) else _from_base64(data)
+    return (
+        _from_hex(data) if looks_hex or not re.fullmatch(r"[A-Za-z0-9+/\r\n]+={0,2}\s*", text) else _from_base64(data)
+    )
 
 
 def _is_text(data: bytes) -> bool:

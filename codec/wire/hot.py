@@ -22,7 +22,9 @@ from pcli.codec.wire.constants import CHECKSUM_MAGIC
 
 __all__ = [
     "pull_ack",
+    "pull_first_id",
     "pull_flow",
+    "pull_ids",
     "pull_message",
     "pull_send",
     "pull_send_receipt",
@@ -67,6 +69,35 @@ def _body(data: bytes, start: int, end: int, tag: int) -> int:
     return position if position + size == end else -1
 
 
+def pull_ids(frame: bytes, tag: int) -> tuple[int, int]:
+    """The first two numbers of a whole frame's body, when they are its fields 1 and 2; -1 for one that is not.
+
+    Producer and sequence id of SEND and SEND_RECEIPT (``tag`` 0x32, 0x3a), in a third of the time that the whole takes.
+    Only what stands as every known encoder writes it is read; -1 means no more than: look properly.
+    """
+    try:
+        # 8 bytes of lengths, 08 type, the body's tag, its size below 128, 08 first, 10 second
+        first = frame[13]
+        if frame[10] != tag or frame[11] > 127 or frame[12] != 8 or first > 127:
+            return -1, -1
+        if frame[14] != 16:
+            return first, -1
+        second = frame[15]
+        if second > 127:
+            third = frame[16]
+            second = second & 127 | third << 7 if third < 128 else _long(frame, 16, second)[0]
+    except IndexError:
+        return -1, -1
+    return first, second
+
+
+def pull_first_id(frame: bytes, tag: int) -> int:
+    """The same for the first number alone: the consumer id of MESSAGE, ACK and FLOW (0x4a, 0x52, 0x5a)."""
+    if len(frame) > 13 and frame[10] == tag and frame[11] < 128 and frame[12] == 8 and frame[13] < 128:
+        return frame[13]
+    return -1
+
+
 def _message_id(data: bytes, position: int, end: int) -> tuple[int, int, int, int] | None:
     """Ledger, entry, partition, batch index of the MessageIdData at data[position:end]."""
     ledger = entry = partition = batch = -1
@@ -86,17 +117,17 @@ def _message_id(data: bytes, position: int, end: int) -> tuple[int, int, int, in
             batch = value if value < 1 << 31 else value - (1 << 64)
         else:
             return None
-    return None if ledger < 0 or entry < 0 else (ledger, entry, partition, batch)
+    return None if ledger < 0 or entry < 0 or position != end else (ledger, entry, partition, batch)
 
 
 def pull_send(data: bytes, start: int, end: int) -> tuple[int, int, int, int] | None:
-    """SEND: producer id, sequence id, number of messages, highest sequence id (0: not given)."""
+    """SEND: producer id, sequence id, number of messages, highest sequence id (the last two -1: not given)."""
     try:
         position = _body(data, start, end, 0x32)
         if position < 0:
             return None
         producer = sequence = -1
-        count, highest = 1, 0
+        count = highest = -1
         while position < end:
             tag = data[position]
             value = data[position + 1]
@@ -115,17 +146,16 @@ def pull_send(data: bytes, start: int, end: int) -> tuple[int, int, int, int] | 
                 return None
     except IndexError:
         return None
-    return None if producer < 0 or sequence < 0 else (producer, sequence, count, highest)
+    return None if producer < 0 or sequence < 0 or position != end else (producer, sequence, count, highest)
 
 
 def pull_send_receipt(data: bytes, start: int, end: int) -> tuple[int, int, int, int, int] | None:
-    """SEND_RECEIPT: producer id, sequence id, ledger, entry, highest sequence id (0: not given)."""
+    """SEND_RECEIPT: producer id, sequence id, ledger, entry, highest sequence id (-1: not given)."""
     try:
         position = _body(data, start, end, 0x3A)
         if position < 0:
             return None
-        producer = sequence = -1
-        highest = 0
+        producer = sequence = highest = -1
         found = None
         while position < end:
             tag = data[position]
@@ -146,19 +176,18 @@ def pull_send_receipt(data: bytes, start: int, end: int) -> tuple[int, int, int,
                 return None
     except IndexError:
         return None
-    if found is None or producer < 0 or sequence < 0 or position != end:
+    if found is None or found[2] >= 0 or found[3] >= 0 or producer < 0 or sequence < 0 or position != end:
         return None
     return producer, sequence, found[0], found[1], highest
 
 
 def pull_message(data: bytes, start: int, end: int) -> tuple[int, int, int, int, int] | None:
-    """MESSAGE: consumer id, ledger, entry, partition (-1: none), redelivery count."""
+    """MESSAGE: consumer id, ledger, entry, partition (-1: none), redelivery count (-1: not given)."""
     try:
         position = _body(data, start, end, 0x4A)
         if position < 0:
             return None
-        consumer = -1
-        redeliveries = 0
+        consumer = redeliveries = -1
         found = None
         while position < end:
             tag = data[position]
@@ -236,7 +265,7 @@ def pull_flow(data: bytes, start: int, end: int) -> tuple[int, int] | None:
                 return None
     except IndexError:
         return None
-    return None if consumer < 0 or permits < 0 else (consumer, permits)
+    return None if consumer < 0 or permits < 0 or position != end else (consumer, permits)
 
 
 _ONE = [bytes([value]) for value in range(128)]

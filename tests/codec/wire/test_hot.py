@@ -1,6 +1,7 @@
 """The hot path against protobuf, in both directions."""
 
 import pytest
+from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ U64 = st.integers(0, 2**64 - 1)
 U32 = st.integers(0, 2**32 - 1)
 COUNT = st.integers(1, 2**31 - 1)
 PARTITION = st.integers(-1, 2**31 - 1)
+PACKED = b"metadata"
 METADATA = pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=2)
 
 
@@ -30,7 +32,7 @@ def test_send(producer, sequence, count, highest):
     send = told.command.send
     assert (send.producer_id, send.sequence_id, send.num_messages) == (producer, sequence, count)
     assert send.highest_sequence_id == highest
-    assert read(hot.pull_send, frame) == (producer, sequence, count, highest)
+    assert read(hot.pull_send, frame) == (producer, sequence, -1 if count == 1 else count, highest or -1)
     body = pb.CommandSend(producer_id=producer, sequence_id=sequence)
     if count != 1:
         body.num_messages = count
@@ -66,7 +68,7 @@ def test_message(consumer, ledger, entry, partition, redeliveries):
     if redeliveries:
         body.redelivery_count = redeliveries
     assert frame == push_frame(body, stored)
-    assert read(hot.pull_message, frame) == (consumer, ledger, entry, partition, redeliveries)
+    assert read(hot.pull_message, frame) == (consumer, ledger, entry, partition, redeliveries or -1)
 
 
 @given(U64, st.integers(0, 1), st.lists(st.tuples(U64, U64, PARTITION, PARTITION), max_size=5), st.integers(-1, 2**63))
@@ -108,6 +110,12 @@ PLACE = pb.MessageIdData(ledgerId=5, entryId=7)
         (hot.pull_send, pb.CommandSend(producer_id=1, sequence_id=1, is_chunk=True)),
         (hot.pull_send, pb.CommandSend(producer_id=1, sequence_id=1, txnid_most_bits=1)),
         (hot.pull_send_receipt, pb.CommandSendReceipt(producer_id=1, sequence_id=1)),
+        (
+            hot.pull_send_receipt,
+            pb.CommandSendReceipt(
+                producer_id=1, sequence_id=1, message_id=pb.MessageIdData(ledgerId=1, entryId=2, partition=3)
+            ),
+        ),
         (hot.pull_message, pb.CommandMessage(consumer_id=1, message_id=PLACE, ack_set=[1])),
         (hot.pull_message, pb.CommandMessage(consumer_id=1, message_id=PLACE, consumer_epoch=1)),
         (hot.pull_ack, pb.CommandAck(consumer_id=1, ack_type=0, validation_error=1)),
@@ -133,3 +141,32 @@ def test_no_bytes_raise_and_what_is_read_is_what_protobuf_reads(data):
             ids = {6: "producer_id", 10: "consumer_id", 11: "consumer_id"}
             body = {6: parsed.send, 10: parsed.ack, 11: parsed.flow}[parsed.type]
             assert found[0] == getattr(body, ids[parsed.type])
+
+
+# Each ends inside its last number: protobuf refuses them, and what follows in the frame is none of their business.
+@pytest.mark.parametrize(
+    ("pull", "command"),
+    [
+        (hot.pull_flow, b"\x08\x0b\x5a\x04\x08\x01\x10\x80"),
+        (hot.pull_send, b"\x08\x06\x32\x04\x08\x01\x10\x80"),
+        (hot.pull_message, b"\x08\x09\x4a\x08\x08\x01\x12\x04\x08\x05\x10\x80"),
+        (hot.pull_ack, b"\x08\x0a\x52\x0a\x08\x01\x10\x00\x1a\x04\x08\x05\x10\x80"),
+    ],
+)
+def test_a_number_that_runs_over_the_end(pull, command):
+    with pytest.raises(DecodeError):
+        pb.BaseCommand.FromString(command)
+    assert pull(command + b"\x01rest", 0, len(command)) is None
+
+
+@given(U64, U64)
+def test_the_first_ids_alone(first, second):
+    frame = hot.push_send(first, second, 1, 0, PACKED, b"payload")
+    ids = hot.pull_ids(frame, 0x32)
+    assert ids in ((first, second), (-1, -1))
+    assert first > 127 or ids == (first, second)
+    flow = hot.push_flow(first, 10)
+    assert hot.pull_first_id(flow, 0x5A) in (first, -1)
+    assert hot.pull_first_id(flow, 0x52) == -1
+    for size in range(8, len(frame)):
+        assert hot.pull_ids(frame[:size], 0x32)[0] in (first, -1)

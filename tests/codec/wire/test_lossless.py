@@ -70,6 +70,7 @@ def test_a_wrong_checksum_stays_wrong_and_an_absent_one_absent():
         b"\x08\x0b\x5a\x07\x08\x01\x10\x0a\xa0\x06\x07",  # an unknown field
         b"\x08\x05\x2a\x06\x0a\x02\xff\xfe\x10\x05",  # a topic that is not UTF-8
         b"\x08\x0b\x5a\x7f",  # no protobuf
+        b"\x08\x09\x08\x02",  # two types
         b"",
     ],
 )
