@@ -60,13 +60,13 @@ def follow(
     if output is _Format.mermaid:
         lines = list(mermaid_lines(found))
         count = len(lines) - 2
-        for line in lines if count else []:
-            write_line(line)
+        for one in lines if count else []:
+            write_line(one)
     else:
-        line = text_writer(reading, time, color=not no_color)
+        line_of = text_writer(reading, time, color=not no_color)
         for facts in found:
             count += 1
-            write_line(line(facts))
+            write_line(line_of(facts))
     code = reading.finish()
     if not count:
         fail("no frame of that conversation is in the capture", Exit.NO)

@@ -54,7 +54,9 @@ class Columns:
         )
 
     def cell(self, value: object) -> str:
-        """One cell; several values are joined."""
+        """One cell; several values are joined, and nothing stands for what is not there."""
+        if value is None:
+            return f"{self.quote}{self.quote}"
         values = value if isinstance(value, list) else [value]
         chosen = {"f": values[:1], "l": values[-1:], "a": values}[self.occurrence]
         text = self.aggregator.join(_cell_text(item) for item in chosen)
@@ -158,25 +160,17 @@ class Printing:
         return lambda facts: encode(flatten(facts, payload=payload, secrets=secrets)) + "\n"
 
     def _fields_printer(self) -> Callable[[Facts], str]:
-        from pcli.codec.observe import find_field, show
+        from pcli.codec.observe import column, find_field
 
         columns = Columns.parse(self.layout)
         if not self.fields:
             fail("-T fields wants columns: -e pulsar.type -e pulsar.message_id (see pcli fields)")
-        chosen = [find_field(name) for name in self.fields]
-        payload, secrets = self.payload, self.secrets
+        getters = [column(find_field(name), payload=self.payload, secrets=self.secrets) for name in self.fields]
         if columns.header:
             print(columns.separator.join(self.fields))
 
-        def row(facts: Facts) -> str:
-            values = ((one, one.get(facts)) for one in chosen)
-            cells = (
-                "" if value is None else columns.cell(show(one, value, payload=payload, secrets=secrets))
-                for one, value in values
-            )
-            return columns.separator.join(cells) + "\n"
-
-        return row
+        cell = columns.cell
+        return lambda facts: columns.separator.join([cell(get(facts)) for get in getters]) + "\n"
 
 
 def text_writer(reading: Reading, style: TimeFormat, *, color: bool) -> Callable[[Facts], str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from pcli.codec.capture.frames import START, Stream
-from pcli.codec.capture.resync import Search
+from pcli.codec.capture.resync import Budget, Search
 from pcli.codec.wire.problems import Problem
 
 __all__ = [
@@ -69,6 +69,7 @@ class Direction:
     __slots__ = (
         "ack",
         "base",
+        "budget",
         "connection",
         "deadline",
         "fin",
@@ -133,6 +134,7 @@ class Direction:
         """Bytes of frames since the search that were checked in full."""
         self.partial: Partial | None = None
         self.search: Search | None = None
+        self.budget = Budget()
         self.trouble: list[tuple[int, Problem]] = []
         """Problems for the frames to come, by offset."""
 

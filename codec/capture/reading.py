@@ -79,7 +79,7 @@ def _take(output: Output) -> list[CapturedFrame | Note]:
 
 
 def read_packets(files: Files) -> Iterator[Packet | Secrets | Note]:
-    """Raw packets of a recording, numbered like ``CapturedFrame.packet``; decryption secrets where they stand, or a little before.
+    """Raw packets of a recording, numbered like ``CapturedFrame.packet``, and decryption secrets in front of them.
 
     Raises CaptureError when no file is a capture.
     """

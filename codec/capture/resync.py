@@ -10,7 +10,7 @@ Rules of this file
    the bytes do; otherwise the decision waits for ENOUGH_FRAMES, ENOUGH_BYTES, or the end of the bytes (a hole, the
    end of the connection, an alarm). What is found may still be wrong, and is marked as such.
 4. Linear: a place that was found bad is not looked at twice, and full checks stop when they have read BUDGET times
-   the bytes that there were.
+   the bytes of the direction.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.commands import PAYLOAD_TYPES
 from pcli.codec.wire.frame import Frame
 
-__all__ = ["Search", "check_frame", "follows"]
+__all__ = ["Budget", "Search", "check_frame", "follows"]
 
 ENOUGH_FRAMES: Final = 16
 ENOUGH_BYTES: Final = 64 * 1024
@@ -41,14 +41,31 @@ _two = Struct(">II").unpack_from
 _u32 = Struct(">I").unpack_from
 
 
+class Budget:
+    """What the checks of a direction may read, in all its searches together."""
+
+    __slots__ = ("spent",)
+
+    def __init__(self) -> None:
+        self.spent = 0
+        """Bytes that were read for checks."""
+
+    def pay(self, count: int, total: int) -> bool:
+        """Whether so many bytes may be read, when the direction has had ``total`` so far."""
+        if self.spent + count > BUDGET * (total + 1024):
+            return False
+        self.spent += count
+        return True
+
+
 class Search:
     """The search in one direction, over all bytes since the hole."""
 
     __slots__ = (
         "_bad",
+        "_budget",
         "_chain",
         "_path",
-        "_spent",
         "alarm",
         "aligned",
         "base",
@@ -62,7 +79,7 @@ class Search:
         "wanted",
     )
 
-    def __init__(self, base: int, skip: int, packet: int, patience: int, *, side: bool | None) -> None:
+    def __init__(self, base: int, skip: int, packet: int, patience: int, budget: Budget, *, side: bool | None) -> None:
         self.base = base
         """Offset in the stream of the run's first byte."""
         self.aligned = -1 if skip else base
@@ -88,7 +105,7 @@ class Search:
         self.kinds: list[int] = []
         """The first command types on the chain."""
         self._bad: set[int] = set()
-        self._spent = 0
+        self._budget = budget
 
     def look(self, run: bytearray, limit: int, *, final: bool, due: bool) -> bool:
         """Look again with more bytes. True: ``candidate`` is the place to go on.
@@ -136,19 +153,12 @@ class Search:
             if self._chain + total > end:
                 self.wanted = min(self._chain + total, self.candidate + ENOUGH_BYTES)
                 return True
-            if self._pay(total, end) and not check_frame(bytes(run[position : position + total])):
+            if self._budget.pay(total, end) and not check_frame(bytes(run[position : position + total])):
                 return False
             if len(self._path) < ENOUGH_FRAMES:
                 self.kinds.append(run[position + 9])
             self._path.append(self._chain)
             self._chain += total
-
-    def _pay(self, count: int, end: int) -> bool:
-        """Whether so many bytes may still be read for a check."""
-        if self._spent + count > BUDGET * (end - self.first + 1024):
-            return False
-        self._spent += count
-        return True
 
     def _plausible(self, run: bytearray, position: int, limit: int, end: int) -> bool:
         return PATTERNS[self.side].match(run, position) is not None and self._head(run, position, limit, end)
@@ -165,7 +175,7 @@ class Search:
             return False
         if number not in PAYLOAD_TYPES and size != command + 4:
             return False
-        if position + 8 + command > end - self.base or command > _MAX_COMMAND or not self._pay(command, end):
+        if position + 8 + command > end - self.base or command > _MAX_COMMAND or not self._budget.pay(command, end):
             return True
         return _parses(bytes(run[position + 8 : position + 8 + command]))
 

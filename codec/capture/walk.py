@@ -121,7 +121,8 @@ class Walker:
                 break
             data = bytes(run[position : position + total])
             if checked:
-                if not check_frame(data) and not follows(run, position + total, way.limit):
+                good = not way.budget.pay(total, way.offset) or check_frame(data)
+                if not good and not follows(run, position + total, way.limit):
                     self.search(way, position, 1, packet)
                     return
                 way.trust += total
@@ -256,7 +257,7 @@ class Walker:
         base = way.offset - len(way.run)
         way.mode, way.sync, way.trust, way.need = SEARCH, RESYNC, 0, 0
         side = way.from_client if way.connection.oriented else None
-        way.search = Search(base, skipped, packet, SEARCH_PACKETS, side=side)
+        way.search = Search(base, skipped, packet, SEARCH_PACKETS, way.budget, side=side)
         if way.run:
             self._look(way, packet, final=False, due=False)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from pcli.codec.observe.plans import command_plan, part_plan
 from pcli.codec.observe.values import Values
@@ -273,7 +273,7 @@ class Facts:
         """``pulsar.number`` of the answer to this request: known in a second pass only, else 0."""
         self.system = False
         """Whether this is traffic of the broker's own client."""
-        self._hot: tuple[Any, ...] | bool | None = False
+        self._hot: tuple[Any, ...] | Literal[False] | None = False
         # One slot for all that is made when asked for: most frames are never asked.
         self._parts: _Parts | None = None
 
@@ -285,7 +285,7 @@ class Facts:
             data = self.frame.data
             scan = _SCANNERS.get(self.frame.type)
             hot = self._hot = None if scan is None else scan(data, 8, 8 + _u32(data, 4)[0])
-        return hot  # type: ignore[return-value]  (False is gone)
+        return hot
 
     @property
     def command(self) -> Values:

@@ -1,4 +1,4 @@
-"""The pcapng format: sections, interfaces, blocks of all kinds, and broken ones. The judge of what is valid is the draft."""
+"""The pcapng format: sections, interfaces, blocks of all kinds, and broken ones, written as the draft says."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ def test_several_sections_and_interfaces(w):
     one, two, three, four = datas(w)
     file = (
         section() + interface(link=113) + interface(options=option(2, b"lo")) + enhanced(one, 1, number=1)
-        + section(">") + interface(">", options=option(9, b"\x09", ">")) + enhanced(two, 2, ">") + enhanced(three, 3, ">")
+        + section(">") + interface(">", options=option(9, b"\x09", ">"))
+        + enhanced(two, 2, ">") + enhanced(three, 3, ">")
         + section() + interface() + enhanced(four, 4)
     )  # fmt: skip
     frames, _ = w.read(file)

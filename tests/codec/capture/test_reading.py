@@ -30,7 +30,7 @@ def files_of(truth: Path) -> list[io.BytesIO]:
     """The capture beside a truth file, its parts in order."""
     name = truth.name.removesuffix(".truth.json")
     folder = truth.parent / name
-    paths = list(folder.iterdir()) if folder.is_dir() else [p for p in truth.parent.glob(name + ".pcap*")]
+    paths = list(folder.iterdir()) if folder.is_dir() else list(truth.parent.glob(name + ".pcap*"))
     parts = {path.name: path.read_bytes() for path in paths}
     order = order_parts(Part(name, pull_first_time(io.BytesIO(data))) for name, data in parts.items())
     return [io.BytesIO(parts[part.name]) for part in order]

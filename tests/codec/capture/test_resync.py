@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pcli.codec.capture.resync import Search, check_frame, follows
+from pcli.codec.capture.resync import Budget, Search, check_frame, follows
 
 LIMIT = 1 << 22
 
 
 def look(run, *, side=None, final=False, due=False):
-    search = Search(0, 0, 0, 64, side=side)
+    search = Search(0, 0, 0, 64, Budget(), side=side)
     found = search.look(bytearray(run), LIMIT, final=final, due=due)
     return search.candidate if found else None
 
@@ -70,7 +70,7 @@ def test_the_beginning_of_a_frame_is_believed_only_at_the_end(w):
 
 
 def test_bytes_that_are_no_candidates_are_given_up(w):
-    search = Search(500, 0, 0, 64, side=None)
+    search = Search(500, 0, 0, 64, Budget(), side=None)
     run = bytearray(b"no frames here " * 100)
     assert not search.look(run, LIMIT, final=False, due=False)
     assert search.drop() > len(run) - 12
@@ -95,8 +95,9 @@ def test_candidates_without_end_cost_no_more_than_their_bytes(w):
     """Heads of frames that never end, one behind the other: each is looked at once."""
     head = w.send(1, bytes(100_000))[:24]
     run = bytearray(head * 20_000)
-    search = Search(0, 0, 0, 64, side=True)
+    budget = Budget()
+    search = Search(0, 0, 0, 64, budget, side=True)
     for end in range(24 * 1000, len(run) + 1, 24 * 1000):
         search.look(run[:end], LIMIT, final=False, due=False)
     search.look(run, LIMIT, final=True, due=True)
-    assert search._spent <= 33 * (len(run) + 1024)
+    assert budget.spent <= 33 * (len(run) + 1024)

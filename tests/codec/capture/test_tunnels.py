@@ -14,6 +14,11 @@ V4 = {True: {"src": "10.1.1.1", "dst": "10.1.1.2"}, False: {"src": "10.1.1.2", "
 V6 = {True: {"src": "fd00::1", "dst": "fd00::2"}, False: {"src": "fd00::2", "dst": "fd00::1"}}
 
 
+def ether():
+    """With addresses, or scapy asks the network for them."""
+    return scapy.Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
+
+
 def ip4(there, **more):
     return scapy.IP(**V4[there], **more)
 
@@ -23,16 +28,16 @@ def ip6(there, **more):
 
 
 def outer(there):
-    return scapy.Ether() / scapy.IP(src="172.16.0.1", dst="172.16.0.2") / scapy.UDP(sport=5555, dport=4789)
+    return ether() / scapy.IP(src="172.16.0.1", dst="172.16.0.2") / scapy.UDP(sport=5555, dport=4789)
 
 
 WRAPS = {
-    "ethernet": (1, lambda there: scapy.Ether() / ip4(there)),
-    "ethernet, IPv6": (1, lambda there: scapy.Ether() / ip6(there)),
-    "vlan": (1, lambda there: scapy.Ether() / scapy.Dot1Q(vlan=7) / ip4(there)),
-    "qinq": (1, lambda there: scapy.Ether() / scapy.Dot1AD(vlan=3) / scapy.Dot1Q(vlan=7) / ip6(there)),
-    "mpls": (1, lambda there: scapy.Ether() / mpls.MPLS(s=0, label=3) / mpls.MPLS(s=1, label=4) / ip4(there)),
-    "pppoe": (1, lambda there: scapy.Ether() / scapy.PPPoE() / scapy.PPP() / ip4(there)),
+    "ethernet": (1, lambda there: ether() / ip4(there)),
+    "ethernet, IPv6": (1, lambda there: ether() / ip6(there)),
+    "vlan": (1, lambda there: ether() / scapy.Dot1Q(vlan=7) / ip4(there)),
+    "qinq": (1, lambda there: ether() / scapy.Dot1AD(vlan=3) / scapy.Dot1Q(vlan=7) / ip6(there)),
+    "mpls": (1, lambda there: ether() / mpls.MPLS(s=0, label=3) / mpls.MPLS(s=1, label=4) / ip4(there)),
+    "pppoe": (1, lambda there: ether() / scapy.PPPoE() / scapy.PPP() / ip4(there)),
     "cooked": (113, lambda there: scapy.CookedLinux() / ip4(there)),
     "cooked, vlan": (113, lambda there: scapy.CookedLinux(proto=0x8100) / scapy.Dot1Q() / ip4(there)),
     "cooked 2": (276, lambda there: scapy.CookedLinuxV2() / ip4(there)),
@@ -45,37 +50,37 @@ WRAPS = {
     "raw of BSD": (12, ip4),
     "ipv4": (228, ip4),
     "ipv6": (229, ip6),
-    "options": (1, lambda there: scapy.Ether() / ip4(there, options=[scapy.IPOption(b"\x94\x04\0\0")])),
+    "options": (1, lambda there: ether() / ip4(there, options=[scapy.IPOption(b"\x94\x04\0\0")])),
     "extensions": (
         1,
-        lambda there: scapy.Ether() / ip6(there) / scapy.IPv6ExtHdrHopByHop() / scapy.IPv6ExtHdrDestOpt(),
+        lambda there: ether() / ip6(there) / scapy.IPv6ExtHdrHopByHop() / scapy.IPv6ExtHdrDestOpt(),
     ),
-    "ip in ip": (1, lambda there: scapy.Ether() / scapy.IP(src="9.9.9.9", dst="8.8.8.8") / ip4(there)),
-    "6in4": (1, lambda there: scapy.Ether() / scapy.IP(src="9.9.9.9", dst="8.8.8.8") / ip6(there)),
-    "4in6": (1, lambda there: scapy.Ether() / scapy.IPv6(src="::9", dst="::8") / ip4(there)),
-    "gre": (1, lambda there: scapy.Ether() / scapy.IP() / scapy.GRE() / ip4(there)),
+    "ip in ip": (1, lambda there: ether() / scapy.IP(src="9.9.9.9", dst="8.8.8.8") / ip4(there)),
+    "6in4": (1, lambda there: ether() / scapy.IP(src="9.9.9.9", dst="8.8.8.8") / ip6(there)),
+    "4in6": (1, lambda there: ether() / scapy.IPv6(src="::9", dst="::8") / ip4(there)),
+    "gre": (1, lambda there: ether() / scapy.IP() / scapy.GRE() / ip4(there)),
     "gre with key and number": (
         1,
-        lambda there: scapy.Ether() / scapy.IP() / scapy.GRE(key_present=1, seqnum_present=1) / ip6(there),
+        lambda there: ether() / scapy.IP() / scapy.GRE(key_present=1, seqnum_present=1) / ip6(there),
     ),
     "gre with ethernet": (
         1,
-        lambda there: scapy.Ether() / scapy.IP() / scapy.GRE(proto=0x6558) / scapy.Ether() / ip4(there),
+        lambda there: ether() / scapy.IP() / scapy.GRE(proto=0x6558) / ether() / ip4(there),
     ),
-    "vxlan": (1, lambda there: outer(there) / scapy.VXLAN(vni=9) / scapy.Ether() / ip4(there)),
+    "vxlan": (1, lambda there: outer(there) / scapy.VXLAN(vni=9) / ether() / ip4(there)),
     "vxlan in vlan": (
         1,
-        lambda there: scapy.Ether() / scapy.Dot1Q() / scapy.IPv6() / scapy.UDP(dport=4789) / scapy.VXLAN()
-        / scapy.Ether() / scapy.Dot1Q() / ip6(there),
+        lambda there: ether() / scapy.Dot1Q() / scapy.IPv6() / scapy.UDP(dport=4789) / scapy.VXLAN()
+        / ether() / scapy.Dot1Q() / ip6(there),
     ),
     "geneve": (
         1,
-        lambda there: scapy.Ether() / scapy.IP() / scapy.UDP(dport=6081) / geneve.GENEVE(proto=0x6558, vni=5)
-        / scapy.Ether() / ip4(there),
+        lambda there: ether() / scapy.IP() / scapy.UDP(dport=6081) / geneve.GENEVE(proto=0x6558, vni=5)
+        / ether() / ip4(there),
     ),
     "geneve with ip": (
         1,
-        lambda there: scapy.Ether() / scapy.IP() / scapy.UDP(dport=6081) / geneve.GENEVE(proto=0x0800) / ip4(there),
+        lambda there: ether() / scapy.IP() / scapy.UDP(dport=6081) / geneve.GENEVE(proto=0x0800) / ip4(there),
     ),
 }  # fmt: skip
 
@@ -148,7 +153,7 @@ def test_fragments_of_ipv6(w):
     last = scapy.Ether(whole[-1].data)
     split = scapy.fragment6(scapy.IPv6(**V6[True]) / scapy.IPv6ExtHdrFragment() / last[scapy.TCP], 88)
     assert len(split) > 1
-    pieces = [bytes(scapy.Ether() / piece) for piece in split]
+    pieces = [bytes(ether() / piece) for piece in split]
     frames, _ = w.read(w.file(whole[:-1] + [Packet(0, 9, 1, piece, len(piece)) for piece in pieces]))
     assert [frame.data for frame in frames[2:]] == [w.send(1), w.send(2)]
 
@@ -169,7 +174,7 @@ def test_a_packet_with_length_zero_reaches_to_the_end_of_the_wire(w):
     """Big TCP: an IPv6 packet above 64 KB has no length that fits."""
     frame = w.send(1, bytes(100_000))
     whole = packets(WRAPS["ethernet, IPv6"][1], w, 1)[:4]
-    data = bytes(scapy.Ether() / ip6(True, plen=0) / tcp(True, 100 + len(w.connect), "PA", b"")) + frame
+    data = bytes(ether() / ip6(True, plen=0) / tcp(True, 100 + len(w.connect), "PA", b"")) + frame
     frames, notes = w.read(w.file([*whole, Packet(5, 5, 1, data, len(data))]))
     assert frames[2].data == frame
     assert notes == []
@@ -177,11 +182,11 @@ def test_a_packet_with_length_zero_reaches_to_the_end_of_the_wire(w):
 
 def test_other_traffic_is_nothing(w):
     others = [
-        scapy.Ether() / scapy.ARP(),
-        scapy.Ether() / scapy.IP() / scapy.ICMP(),
-        scapy.Ether() / scapy.IP() / scapy.UDP(dport=53) / scapy.DNS(),
-        scapy.Ether() / scapy.IP() / scapy.UDP(dport=4789) / scapy.Raw(b"no tunnel at all"),
-        scapy.Ether() / scapy.IP() / scapy.UDP(dport=6081) / scapy.Raw(b"\xffno tunnel at all"),
-        scapy.Ether() / scapy.LLC() / scapy.Raw(bytes(50)),
+        ether() / scapy.ARP(),
+        ether() / scapy.IP() / scapy.ICMP(),
+        ether() / scapy.IP() / scapy.UDP(dport=53) / scapy.DNS(),
+        ether() / scapy.IP() / scapy.UDP(dport=4789) / scapy.Raw(b"no tunnel at all"),
+        ether() / scapy.IP() / scapy.UDP(dport=6081) / scapy.Raw(b"\xffno tunnel at all"),
+        ether() / scapy.LLC() / scapy.Raw(bytes(50)),
     ]
     assert w.read(w.file([Packet(1, 1, 1, bytes(each), len(each)) for each in others])) == ([], [])

@@ -1,0 +1,63 @@
+"""Figures by arithmetic; the commands' figures are judged by truth files in tests/cli/test_stats.py."""
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pcli.codec.observe.statistics import Histogram, Latencies, Rates, Types
+from pcli.codec.proto import pb
+
+LOOKUP = pb.CommandLookupTopic(topic="t", request_id=1)
+
+
+@given(st.lists(st.integers(1, 10**12), min_size=1), st.sampled_from([0.01, 0.5, 0.9, 0.99, 1.0]))
+def test_percentiles_are_one_per_cent_off_at_most(values, share):
+    histogram = Histogram()
+    for value in values:
+        histogram.add(value)
+    exact = sorted(values)[max(1, math.ceil(share * len(values))) - 1]
+    assert abs(histogram.percentile(share) - exact) <= 0.01 * exact + 1
+    assert (histogram.count, histogram.total) == (len(values), sum(values))
+    assert (histogram.lowest, histogram.highest) == (min(values), max(values))
+
+
+def test_nothing_counted():
+    assert Histogram().percentile(0.5) is None
+
+
+def test_latencies_count_answers_errors_and_the_unanswered(talk):
+    latencies = Latencies()
+    for request in (1, 2, 3):
+        latencies.add(talk.client(pb.CommandLookupTopic(topic="t", request_id=request)))
+    answer = pb.CommandLookupTopicResponse(request_id=1, response=pb.CommandLookupTopicResponse.Connect)
+    latencies.add(talk.broker(answer))
+    latencies.add(talk.broker(pb.CommandError(request_id=2, error=pb.ServiceNotReady, message="no")))
+    (row,) = latencies.rows(talk.observer.unanswered())
+    assert (row["type"], row["answered"], row["errors"], row["unanswered"]) == ("LOOKUP", 2, 1, 1)
+    # Frames are a millisecond apart: the first request waited three, the second too.
+    assert (row["min"], row["max"]) == (0.003, 0.003)
+
+
+def test_rates_put_frames_into_intervals(talk):
+    rates = Rates(0.002)
+    facts = [talk.client(pb.CommandPing()) for _ in range(5)]
+    for one in facts:
+        rates.add(one)
+    rows = rates.rows()
+    assert [row["client_frames"] for row in rows] == [2, 2, 1]
+    assert [row["from"] for row in rows] == [0.0, 0.002, 0.004]
+    assert rows[0]["client_bytes"] == 2 * facts[0].frame.length
+
+
+def test_types_by_side(talk):
+    types = Types()
+    for _ in range(3):
+        types.add(talk.client(LOOKUP))
+    types.add(talk.client(pb.CommandPing()))
+    types.add(talk.broker(pb.CommandPong()))
+    assert [(row["from"], row["type"], row["frames"], row["share"]) for row in types.rows()] == [
+        ("client", "LOOKUP", 3, 0.75),
+        ("client", "PING", 1, 0.25),
+        ("broker", "PONG", 1, 1.0),
+    ]
