@@ -33,11 +33,11 @@ def written(facts: Iterator[Facts], reading: Reading, path: str) -> Iterator[Fac
     with file:
         try:
             for one in facts:
-                chosen.add_frame(one)
+                chosen.add(one)
                 yield one
         finally:
             options = ReadOptions(decode_as=reading.decode_as)
-            packets = packets_of(read_capture(((one.name, one.file) for one in reading.inputs()), options), chosen)
+            kept = packets_of(read_capture(((one.name, one.file) for one in reading.inputs()), options), chosen)
             files = ((one.name, one.file) for one in reading.inputs())
-            count = copy_packets(read_packets(files), packets, PcapngWriter(file))
+            count = copy_packets(read_packets(files), kept, PcapngWriter(file))
             say(f"{count} packets written to {path}")

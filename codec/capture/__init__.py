@@ -1,9 +1,10 @@
 """Captures: from the bytes of a file to Pulsar frames, and from packets to a file.
 
 The way of the data, a module each: ``files`` and ``zst`` (bytes, unpacked), ``pcap`` and ``pcapng`` (records),
-``link``, ``ip`` and ``tunnels`` (to the TCP segment), ``streams`` (bytes in order, holes), ``walk`` (frames),
-with ``sniff`` and ``judge`` (what is it), ``resync`` (where does it go on). ``fast`` is the short way through all of
-them. ``reading`` puts them together. ``rotated`` orders the parts of a recording, ``writer`` and ``recorder`` write.
+``link``, ``ip`` and ``tunnels`` (to the TCP segment), ``connections`` and ``streams`` (bytes in order, holes), ``walk``
+(frames), with ``sniff`` and ``judge`` (what is it) and ``resync`` (where does it go on). ``fast`` is the short way
+through all of them. ``reading`` puts them together. ``rotated`` orders the parts of a recording; ``writer`` and
+``recorder`` write.
 """
 
 from pcli.codec.capture.frames import NOTE_KINDS, CapturedFrame, Note, Stream

@@ -44,7 +44,8 @@ class Reader:
     def packets(self, data: bytes, records: list[Record]) -> None:
         """All packets of a window."""
         tcp = self.tcp
-        ways, number, alarm = tcp.ways.get, self.packet, tcp.alarm
+        table = tcp.table
+        ways, number, alarm = table.ways.get, self.packet, table.alarm
         pull = interface = None
         skip = 0
         for start, end, wire, time_ns, face in records:
@@ -53,7 +54,7 @@ class Reader:
                 interface, skip, pull = face, face.skip, None if self.careful else face.pull
             if number >= alarm:
                 tcp.ring(number)
-                alarm = tcp.alarm
+                alarm = table.alarm
             if pull is not None:
                 try:
                     kind, version, length, fragment, protocol, key, seq, ack, size, flags = pull(data, start)
@@ -79,8 +80,10 @@ class Reader:
                             continue
             segment = pull_segment(data, face.link, start, end, wire, number, self._fragments)
             if segment is not None:
+                if face.left_out is face:
+                    tcp.skip_left_out(segment, number)
                 tcp.segment(segment, number, time_ns)
-                alarm = tcp.alarm
+                alarm = table.alarm
         self.packet = number
 
     def _data(self, way: Direction, data: bytes, at: int, stop: int, number: int, time_ns: int) -> None:

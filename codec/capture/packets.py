@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Final
 
-__all__ = ["FAST", "Interface", "Packet", "Record", "Secrets", "Window"]
+__all__ = ["FAST", "LEFT_OUT", "Interface", "Packet", "Record", "Secrets", "Window"]
 
 # IPv4 without options, then TCP: version and header length, total length, flags and fragment offset, protocol,
 # the key (both addresses, both ports, as they stand), sequence number, acknowledgement, header length, flags.
@@ -29,10 +29,15 @@ FAST: Final[dict[int, tuple[int, Callable[..., tuple[Any, ...]]]]] = {
 path needs at once. Ethernet, Linux cooked v1 and v2."""
 
 
+LEFT_OUT: Final = b"pcli: packets of this direction were left out before this one; it begins with a frame"
+"""The comment on a packet of an excerpt behind which the walk goes on without doubt: what is missing was left out
+on purpose, and the packet's first byte is the first of a frame."""
+
+
 class Interface:
     """Where packets were captured: one for a pcap file, one for each description block of a pcapng."""
 
-    __slots__ = ("link", "name", "nanos", "offset_ns", "pull", "skip", "snaplen", "units")
+    __slots__ = ("left_out", "link", "name", "nanos", "offset_ns", "pull", "skip", "snaplen", "units")
 
     def __init__(self, link: int, snaplen: int = 0, name: str = "") -> None:
         self.link = link
@@ -50,11 +55,21 @@ class Interface:
         self.pull: Callable[..., tuple[Any, ...]] | None = None
         if link in FAST:
             self.skip, self.pull = FAST[link]
+        self.left_out: Interface | None = None
+        """For packets with the comment LEFT_OUT: see `behind_left_out`. Of that one it is itself."""
 
     def set_units(self, units: int) -> None:
         """Time stamps count this many units a second."""
         self.units = units
         self.nanos = 1_000_000_000 // units if 1_000_000_000 % units == 0 else 0
+
+    def behind_left_out(self) -> Interface:
+        """The same interface for packets with the comment LEFT_OUT, which no fast path takes."""
+        if self.left_out is None:
+            twin = Interface(self.link, self.snaplen, self.name)
+            twin.pull, twin.left_out = None, twin
+            self.left_out = twin
+        return self.left_out
 
     def time(self, stamp: int) -> int:
         """Nanoseconds since 1970 of a time stamp."""
@@ -84,6 +99,8 @@ class Packet:
     """Bytes on the wire."""
     interface: str = ""
     """The interface's name, where the file has one."""
+    left_out: bool = False
+    """Whether it has the comment LEFT_OUT."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from struct import Struct
 from typing import Any, Final
 
 from pcli.codec.capture.files import Source
-from pcli.codec.capture.packets import Interface, Record, Secrets, Window
+from pcli.codec.capture.packets import LEFT_OUT, Interface, Record, Secrets, Window
 from pcli.codec.capture.pcap import MAX_PACKET
 from pcli.codec.errors import CaptureError
 
@@ -36,6 +36,10 @@ _MAX_BLOCK: Final = MAX_PACKET + 64 * 1024
 _MAX_SECRETS: Final = 64 * 1024 * 1024
 """All secrets of a file together; later ones are left out."""
 _MAX_INTERFACES: Final = 1 << 16
+
+
+_WITH_COMMENT: Final = 32 + len(LEFT_OUT)
+"""A packet block that is larger than its packet by this may have the comment."""
 
 
 class PcapngReader:
@@ -106,6 +110,8 @@ class PcapngReader:
                 stamp = high << 32 | low
                 time = stamp * interface.nanos + interface.offset_ns if interface.nanos else interface.time(stamp)
                 start = position + 28
+                if length - captured > _WITH_COMMENT and LEFT_OUT in data[start + captured : end]:
+                    interface = interface.behind_left_out()
                 records.append((start, start + captured, wire if wire > captured else captured, time, interface))
                 self._time = time
             elif kind in _WANTED:

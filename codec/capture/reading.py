@@ -91,7 +91,8 @@ def read_packets(files: Files) -> Iterator[Packet | Secrets | Note]:
                     data, records = item
                     for start, end, wire, time_ns, face in records:
                         number += 1
-                        yield Packet(number, time_ns, face.link, data[start:end], wire, face.name)
+                        marked = face.left_out is face
+                        yield Packet(number, time_ns, face.link, data[start:end], wire, face.name, marked)
                 else:
                     yield replace(item, packet=number) if isinstance(item, Note) else item
         if note is not None:

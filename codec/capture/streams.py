@@ -15,20 +15,18 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from heapq import heappop, heappush
-from ipaddress import IPv6Address
-from struct import Struct
 from typing import Final
 
+from pcli.codec.capture.connections import NEVER, Table
 from pcli.codec.capture.flows import IGNORE, SKIP, SLOW, SYNC, Connection, Direction, Piece
-from pcli.codec.capture.frames import RESYNC, Stream
+from pcli.codec.capture.frames import RESYNC
 from pcli.codec.capture.judge import Judge
 from pcli.codec.capture.output import Output
-from pcli.codec.capture.tunnels import Segment
+from pcli.codec.capture.tunnels import ACK, FIN, RST, SYN, Segment
 from pcli.codec.capture.walk import Walker
 from pcli.codec.wire.problems import Problem
 
-__all__ = ["GRACE", "HISTORY", "NEVER", "Tcp"]
+__all__ = ["GRACE", "HISTORY", "Tcp"]
 
 GRACE: Final = 32
 """Packets of the capture that a proven hole waits for reordered ones, and a closed connection for late ones."""
@@ -44,21 +42,11 @@ HELD_ONE_SIDED: Final = 64
 HISTORY: Final = 256
 """Data packets that are remembered to compare retransmissions with."""
 
-MAX_CONNECTIONS: Final = 1 << 16
-"""Connections that are remembered; above, those longest without a packet are forgotten."""
-
-MAX_CLOSED: Final = 4096
-"""Connections that are over and remembered for late packets."""
-
-NEVER: Final = 1 << 62
 _FAR_BACK: Final = -(1 << 28)
 _FAR_AHEAD: Final = 1 << 30
 """A sequence number further off belongs to another connection, whose SYN the capture has not."""
 
 _MASK: Final = 0xFFFFFFFF
-_FIN, _SYN, _RST, _ACK = 1, 2, 4, 16
-
-_ports = Struct(">HH").unpack_from
 
 
 class Tcp:
@@ -69,32 +57,23 @@ class Tcp:
         self.walker = walker
         self.judge = judge
         self.limit = limit
-        self.ways: dict[bytes, Direction] = {}
-        """Direction by its addresses and ports, see ``Segment.key``."""
+        self.table = Table()
         self.history: deque[tuple[Direction, int, bytes, int, int]] = deque(maxlen=HISTORY)
         """The last data packets: direction, offset, and where their bytes are."""
-        self.alarm = NEVER
-        """The packet at which `ring` must be called."""
-        self.count = 0
-        """Connections so far."""
-        self._alarms: list[tuple[int, int, Connection]] = []
-        self._ticket = 0
-        self._closed: deque[Connection] = deque()
-        self._living: dict[Connection, None] = {}
 
     # -- one segment -----------------------------------------------------------------------------------------------
 
     def segment(self, segment: Segment, packet: int, time_ns: int) -> None:
         """Take a segment in the general way."""
-        way = self.ways.get(segment.key)
+        way = self.table.ways.get(segment.key)
         flags = segment.flags
-        if way is None or (flags & (_SYN | _ACK) == _SYN and way.isn != segment.seq):
+        if way is None or (flags & (SYN | ACK) == SYN and way.isn != segment.seq):
             way = self._new(segment, packet, way)
         connection = way.connection
         connection.last = packet
         peer = way.peer
         seq, size = segment.seq, segment.end - segment.start + segment.missing
-        if flags & _SYN:
+        if flags & SYN:
             self._syn(way, segment, packet)
             seq = seq + 1 & _MASK
         elif way.base < 0:
@@ -102,7 +81,7 @@ class Tcp:
         way.seen = True
         if segment.packets:
             self.output.remember_fragments(packet, segment.packets)
-        if flags & _ACK:
+        if flags & ACK:
             way.ack = segment.ack
         if connection.finished:
             return
@@ -112,12 +91,12 @@ class Tcp:
             self._judge_hole(peer, packet)
             connection.paused = connection.paused or peer.deadline >= 0
             offset = self._data(way, segment, offset, packet, time_ns)
-        if flags & _FIN and way.fin < 0:
+        if flags & FIN and way.fin < 0:
             way.fin = offset + size
-        if flags & _RST:
+        if flags & RST:
             way.fin = way.offset if way.fin < 0 else way.fin
         self._settle(connection, packet)
-        if flags & _RST or (self._over(way) and self._over(peer)):
+        if flags & RST or (self._over(way) and self._over(peer)):
             self._close(connection, packet)
 
     def _data(self, way: Direction, segment: Segment, offset: int, packet: int, time_ns: int) -> int:
@@ -169,6 +148,17 @@ class Tcp:
         way.base = segment.seq - way.offset & _MASK
         way.fin = -1
         return way.offset
+
+    def skip_left_out(self, segment: Segment, packet: int) -> None:
+        """An excerpt has this packet without those before it, and says so: go on behind what was left out."""
+        way = self.table.ways.get(segment.key)
+        if way is None or way.base < 0 or way.mode == SKIP:
+            return
+        offset = way.offset + _signed(segment.seq - way.base - way.offset)
+        if offset > way.offset:
+            self._declare_all(way, packet)
+        if offset > way.offset:
+            self.walker.skip_left_out(way, offset)
 
     # -- bytes that came before ------------------------------------------------------------------------------------
 
@@ -328,28 +318,11 @@ class Tcp:
         """A connection that was not seen before; one on the same ports is over."""
         if old is not None:
             self._finish(old.connection, packet, "the connection ends")
-            self._forget(old.connection)
-        elif len(self._living) >= MAX_CONNECTIONS:
-            self._forget_oldest(packet)
-        key = segment.key
-        half = (len(key) - 4) // 2
-        source, target = _ports(key, len(key) - 4)
-        near, far = (_text(key[:half]), source), (_text(key[half:-4]), target)
-        syn = bool(segment.flags & _SYN)
-        if syn:
-            client = not segment.flags & _ACK
-        else:
-            client = not self.judge.server_first(source, target)
-        stream = Stream(self.count, *((near, far) if client else (far, near)), midstream=not syn)
-        stream.opening = (packet,)
-        self.count += 1
-        back = key[half:-4] + key[:half] + key[-2:] + key[-4:-2]
-        connection = Connection(stream, self.limit, (key, back), first_is_client=client)
-        connection.oriented = syn
-        self.ways[back] = connection.back
-        self.ways[key] = connection.there
-        self._living[connection] = None
-        return connection.there
+            self.table.forget(old.connection)
+        for connection in self.table.surplus():
+            self._finish(connection, packet, "the connection was forgotten")
+            self.table.forget(connection)
+        return self.table.create(segment, packet, self.limit, self.judge)
 
     def _syn(self, way: Direction, segment: Segment, packet: int) -> None:
         """Sequence numbers begin behind the SYN."""
@@ -385,21 +358,6 @@ class Tcp:
             way.held.clear()
             way.held_bytes = 0
 
-    def _forget(self, connection: Connection) -> None:
-        self._living.pop(connection, None)
-        for key, way in zip(connection.keys, (connection.there, connection.back)):
-            if self.ways.get(key) is way:
-                del self.ways[key]
-
-    def _forget_oldest(self, packet: int) -> None:
-        """Make room: a quarter of the connections, those whose last slow packet is longest ago."""
-        oldest = sorted(self._living, key=lambda each: each.last)[: MAX_CONNECTIONS // 4]
-        for connection in oldest:
-            self._finish(connection, packet, "the connection was forgotten")
-            self._forget(connection)
-
-    # -- alarms ----------------------------------------------------------------------------------------------------
-
     def _set_alarm(self, connection: Connection, packet: int) -> None:
         """When somebody must look at the connection again."""
         due = NEVER
@@ -410,41 +368,24 @@ class Tcp:
                 due = min(due, way.search.alarm)
         if connection.closing >= 0 and not connection.finished:
             due = min(due, connection.closing)
-        if due == NEVER or (0 <= connection.alarm <= due and connection.alarm > packet):
-            return
-        connection.alarm = due
-        self._ticket += 1
-        heappush(self._alarms, (due, self._ticket, connection))
-        self.alarm = self._alarms[0][0]
+        self.table.set_alarm(connection, due, packet)
 
     def ring(self, packet: int) -> None:
-        """The packet ``alarm`` has come: everything that is due."""
-        while self._alarms and self._alarms[0][0] <= packet:
-            due, _, connection = heappop(self._alarms)
-            if connection.alarm != due or connection.finished:
-                continue
-            connection.alarm = -1
+        """The packet of the next alarm has come: everything that is due."""
+        for connection in self.table.due(packet):
             self._check(connection, packet)
             for way in (connection.there, connection.back):
                 self.walker.alarm(way, packet)
             self._settle(connection, packet)
             if 0 <= connection.closing <= packet:
                 self._finish(connection, packet, "the connection ends")
-                self._retire(connection)
-        self.alarm = self._alarms[0][0] if self._alarms else NEVER
-
-    def _retire(self, connection: Connection) -> None:
-        """Keep a connection that is over for late packets, for a while."""
-        self._closed.append(connection)
-        if len(self._closed) > MAX_CLOSED:
-            self._forget(self._closed.popleft())
+                self.table.retire(connection)
 
     def end(self, packet: int) -> None:
         """The input has ended."""
-        for connection in list(self._living):
+        for connection in list(self.table.living):
             self._finish(connection, packet, "the connection ends" if connection.closing >= 0 else "the capture ends")
-        self._living.clear()
-        self.ways.clear()
+            self.table.forget(connection)
 
 
 def _offset(piece: Piece) -> int:
@@ -460,7 +401,3 @@ def _signed(distance: int) -> int:
     """A difference of sequence numbers as a signed number."""
     distance &= _MASK
     return distance - (1 << 32) if distance & 0x80000000 else distance
-
-
-def _text(address: bytes) -> str:
-    return ".".join(map(str, address)) if len(address) == 4 else str(IPv6Address(address))

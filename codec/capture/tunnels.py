@@ -15,9 +15,15 @@ from typing import Final
 from pcli.codec.capture.ip import Fragments, Inner, pull_ip
 from pcli.codec.capture.link import IPV4, IPV6, LINKS, Place, ethernet, ethertype
 
-__all__ = ["Segment", "pull_segment"]
+__all__ = ["ACK", "FIN", "RST", "SYN", "Segment", "pull_segment"]
 
 MAX_DEPTH: Final = 8
+
+FIN: Final = 1
+SYN: Final = 2
+RST: Final = 4
+ACK: Final = 16
+"""Flags of the TCP header."""
 
 _TCP: Final = 6
 _UDP: Final = 17

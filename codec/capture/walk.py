@@ -244,6 +244,16 @@ class Walker:
             self._leave(way, packet)
         way.mode, way.next, way.search, way.trouble = SKIP, IGNORE, None, []
 
+    def skip_left_out(self, way: Direction, offset: int) -> None:
+        """Bytes up to ``offset`` were left out of an excerpt; a frame begins there."""
+        trim(way, len(way.run))
+        way.offset, way.partial, way.search, way.trouble = offset, None, None, []
+        if way.mode != SNIFF:
+            # It is as certain as the walk was that the excerpt was made from.
+            way.mode, way.need = SYNC, 8
+            if way.sync == START:
+                way.sync = ANCHORED
+
     def interrupt(self, way: Direction, packet: int) -> None:
         """The direction goes on at an unknown distance."""
         self.finish(way, packet, "another connection begins")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import BinaryIO, Final
 
-from pcli.codec.capture.packets import Packet, Secrets
+from pcli.codec.capture.packets import LEFT_OUT, Packet, Secrets
 
 __all__ = ["PcapngWriter"]
 
@@ -40,7 +40,8 @@ class PcapngWriter:
         stamp = packet.time_ns & 0xFFFFFFFFFFFFFFFF
         size = len(packet.data)
         head = _packet(number, stamp >> 32, stamp & 0xFFFFFFFF, size, max(packet.wire_length, size))
-        self._write(6, head + _padded(packet.data))
+        options = _push_options([(1, LEFT_OUT)]) if packet.left_out else b""
+        self._write(6, head + _padded(packet.data) + options)
 
     def secrets(self, secrets: Secrets) -> None:
         """Write a block of decryption secrets; it must come before the packets that need it."""

@@ -2,34 +2,38 @@
 
 Rules of this file
 1. Kept are the packets of the chosen frames and of the requests that they answer, and, on their connections, what
-   an observer must have seen to know the same: handshakes, producers and consumers coming and going, schemas.
-2. Three passes, little memory: one bit a frame while frames are chosen, one bit a packet when they are looked up,
+   an observer must have seen to know the same: handshakes, producers and consumers coming and going, schemas. Of
+   every connection the first packets are kept, so that connections are counted as before.
+2. A packet may end inside a frame: then the packets of that frame are kept too, and so on, until both ends of what is
+   kept are ends of frames. The first packet of each such run says in a comment that packets were left out before it.
+3. Three passes, little memory: one bit a frame while frames are chosen, one bit a packet when they are looked up,
    and the copying.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from pcli.codec.capture import CapturedFrame, Note, Packet, Secrets
 from pcli.codec.capture.writer import PcapngWriter
 from pcli.codec.observe.state import Facts
 from pcli.codec.wire.commands import BY_NAME
 
-__all__ = ["Chosen", "copy_packets", "packets_of"]
+__all__ = ["Bits", "Chosen", "Kept", "copy_packets", "packets_of"]
 
 _CONTEXT = frozenset(
     BY_NAME[name].number
     for name in (
         "CONNECT", "CONNECTED", "PRODUCER", "PRODUCER_SUCCESS", "SUBSCRIBE", "SUCCESS", "ERROR", "CLOSE_PRODUCER",
-        "CLOSE_CONSUMER", "GET_SCHEMA", "GET_SCHEMA_RESPONSE", "GET_OR_CREATE_SCHEMA", "GET_OR_CREATE_SCHEMA_RESPONSE",
-        "SCALABLE_TOPIC_SUBSCRIBE", "SCALABLE_TOPIC_SUBSCRIBE_RESPONSE",
+        "CLOSE_CONSUMER", "LOOKUP", "GET_SCHEMA", "GET_SCHEMA_RESPONSE", "GET_OR_CREATE_SCHEMA",
+        "GET_OR_CREATE_SCHEMA_RESPONSE", "SCALABLE_TOPIC_SUBSCRIBE", "SCALABLE_TOPIC_SUBSCRIBE_RESPONSE",
     )
 )  # fmt: skip
 
 
-class Chosen:
-    """A set of numbers from 1, as bits."""
+class Bits:
+    """A set of numbers from 0, a bit each."""
 
     __slots__ = ("_bits",)
 
@@ -37,7 +41,7 @@ class Chosen:
         self._bits = bytearray()
 
     def add(self, number: int) -> None:
-        """Choose a number."""
+        """Put a number in."""
         place = number >> 3
         if place >= len(self._bits):
             self._bits.extend(bytes(place + 1 + (place >> 3) - len(self._bits)))
@@ -47,41 +51,97 @@ class Chosen:
         place = number >> 3
         return place < len(self._bits) and bool(self._bits[place] >> (number & 7) & 1)
 
-    def add_frame(self, facts: Facts) -> None:
+
+class Chosen:
+    """The frames that somebody wants, by number, and their connections."""
+
+    __slots__ = ("frames", "streams")
+
+    def __init__(self) -> None:
+        self.frames = Bits()
+        self.streams = Bits()
+
+    def add(self, facts: Facts) -> None:
         """Choose a frame, and the request that it answers."""
-        self.add(facts.frame.number)
+        self.streams.add(facts.frame.stream.number)
+        self.frames.add(facts.frame.number)
         if facts.request_number:
-            self.add(facts.request_number)
+            self.frames.add(facts.request_number)
 
 
-def packets_of(recording: Iterable[CapturedFrame | Note], frames: Chosen) -> Chosen:
-    """The packets to keep for the chosen frames of a recording, which is gone through once.
+class Kept:
+    """The packets to keep, by number, and those of them that stand behind others that are left out."""
 
-    What a connection needs before its first chosen frame is not known to be needed yet when it passes: it is kept
-    for every connection, and is a few packets each.
-    """
-    packets = Chosen()
-    streams: set[int] = set()
+    __slots__ = ("behind_left_out", "packets")
+
+    def __init__(self) -> None:
+        self.packets = Bits()
+        self.behind_left_out = Bits()
+
+
+class _Run:
+    """Frames of one direction whose packets hang together: each begins in the packet in which the one before ends."""
+
+    __slots__ = ("certain", "end", "packets", "wanted")
+
+    def __init__(self) -> None:
+        self.packets: list[int] = []
+        self.end = 0
+        """Offset behind the last frame."""
+        self.wanted = False
+        self.certain = False
+        """Whether the first packet begins with the first frame."""
+
+
+def packets_of(recording: Iterable[CapturedFrame | Note], chosen: Chosen) -> Kept:
+    """The packets to keep for the chosen frames of a recording, which is gone through once."""
+    kept = Kept()
+    seen = Bits()
+    runs: dict[tuple[int, bool], _Run] = {}
     for event in recording:
-        if not isinstance(event, CapturedFrame):
-            continue
-        if event.stream.number not in streams:
-            streams.add(event.stream.number)
-            for packet in event.stream.opening:
-                packets.add(packet)
-        if event.type in _CONTEXT or event.number in frames:
-            for packet in event.packets:
-                packets.add(packet)
-    return packets
+        stream = event.stream
+        if stream is not None and stream.number not in seen:
+            seen.add(stream.number)
+            for packet in stream.opening:
+                kept.packets.add(packet)
+        if isinstance(event, CapturedFrame) and event.stream.number in chosen.streams:
+            way = (event.stream.number, event.from_client)
+            run = runs.get(way)
+            if run is None or run.packets[-1] != event.packets[0]:
+                runs[way] = run = _next_run(event, run, kept)
+            run.packets += event.packets if not run.packets else event.packets[1:]
+            run.end = event.offset + event.length
+            run.wanted = run.wanted or event.number in chosen.frames or event.type in _CONTEXT
+    for run in runs.values():
+        _keep(run, kept)
+    return kept
 
 
-def copy_packets(recording: Iterable[Packet | Secrets | Note], packets: Chosen, writer: PcapngWriter) -> int:
-    """Write the chosen packets of a recording, and all its decryption secrets; how many packets were written."""
+def _next_run(frame: CapturedFrame, before: _Run | None, kept: Kept) -> _Run:
+    run = _Run()
+    if before is None:
+        run.certain = frame.offset == 0 and not frame.stream.midstream
+    else:
+        _keep(before, kept)
+        run.certain = before.end == frame.offset
+    return run
+
+
+def _keep(run: _Run, kept: Kept) -> None:
+    if run.wanted:
+        for packet in run.packets:
+            kept.packets.add(packet)
+        if run.certain:
+            kept.behind_left_out.add(run.packets[0])
+
+
+def copy_packets(recording: Iterable[Packet | Secrets | Note], kept: Kept, writer: PcapngWriter) -> int:
+    """Write the packets to keep of a recording, and all its decryption secrets; how many packets were written."""
     written = 0
     for item in recording:
         if isinstance(item, Secrets):
             writer.secrets(item)
-        elif isinstance(item, Packet) and item.number in packets:
-            writer.packet(item)
+        elif isinstance(item, Packet) and item.number in kept.packets:
+            writer.packet(replace(item, left_out=True) if item.number in kept.behind_left_out else item)
             written += 1
     return written

@@ -9,10 +9,20 @@ from typing import Any
 
 import pytest
 
-from pcli.codec.capture import CapturedFrame, Note, Packet, PcapngWriter, ReadOptions, read_capture, read_packets
+from pcli.codec.capture import (
+    NOTE_KINDS,
+    CapturedFrame,
+    Note,
+    Packet,
+    PcapngWriter,
+    ReadOptions,
+    read_capture,
+    read_packets,
+)
 from pcli.codec.proto import pb
 from pcli.codec.wire import push_frame
 from pcli.codec.wire.hot import push_ack, push_message, push_send, push_send_receipt
+from pcli.codec.wire.problems import KINDS
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 
@@ -137,7 +147,12 @@ class Words:
         """Frames and notes, read once."""
         opened = [(f"file{index}", cls.opened(file)) for index, file in enumerate(files)]
         items = list(read_capture(opened, ReadOptions(**options)))
-        return [x for x in items if isinstance(x, CapturedFrame)], [x for x in items if isinstance(x, Note)]
+        frames = [x for x in items if isinstance(x, CapturedFrame)]
+        notes = [x for x in items if isinstance(x, Note)]
+        assert [frame.number for frame in frames] == list(range(1, len(frames) + 1))
+        assert {note.kind for note in notes} <= set(NOTE_KINDS)
+        assert {problem.kind for frame in frames for problem in frame.capture_problems} <= set(KINDS)
+        return frames, notes
 
     @classmethod
     def opened(cls, file: Any) -> Any:

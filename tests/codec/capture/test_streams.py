@@ -164,6 +164,13 @@ def test_streams_are_counted_in_order_of_their_first_packets(w):
     assert frames[0].stream.number == 1
 
 
+def test_a_stream_knows_the_packets_that_opened_it(w):
+    tape = w.Tape().send(0, client_port=7).hello().send(0, w.connect)
+    frames, _ = w.read(tape)
+    assert frames[0].stream.opening == (2, 3)
+    assert w.read(w.Tape().idle(2).send(9, w.send(1)))[0][0].stream.opening == (3,)
+
+
 def test_data_with_the_fin_and_late_packets(w):
     tape = w.Tape()
     at, back = talk(w, tape)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from pcli.codec.capture import CapturedFrame, Note
-
 
 def begun(w, **options):
     """A tape with CONNECT and CONNECTED, and the offset behind CONNECT."""
@@ -234,10 +232,3 @@ def test_real_traffic_with_every_nth_packet_lost(w, small_captures, name, step):
     missing, invented, _ = losses(w, packets, base, lost)
     assert missing == []
     assert invented == []
-
-
-def test_what_a_note_and_a_frame_are(w):
-    tape, _ = begun(w)
-    frames, _ = w.read(tape)
-    assert isinstance(frames[0], CapturedFrame)
-    assert Note("gap", "text").stream is None

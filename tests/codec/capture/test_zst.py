@@ -52,15 +52,19 @@ def test_random_bytes_are_raw_blocks_and_equal_ones_are_runs():
     assert unpacked(bytes(cramjam.zstd.compress(data))) == data
 
 
+def collect(pieces, out):
+    for piece in pieces:
+        out.append(piece)
+
+
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_cut_frame_gives_its_whole_blocks(whole):
     frame = bytes(cramjam.zstd.compress(DATA)) if whole else packed(DATA, "-1")
-    out = bytearray()
-    pieces = unzstd(iter([frame[: len(frame) * 2 // 3]]))
+    out: list[bytes] = []
     with pytest.raises(CaptureError, match="end early"):
-        out.extend(byte for piece in pieces for byte in piece)
-    assert DATA.startswith(bytes(out))
-    assert len(out) > len(DATA) // 3
+        collect(unzstd(iter([frame[: len(frame) * 2 // 3]])), out)
+    assert DATA.startswith(b"".join(out))
+    assert len(b"".join(out)) > len(DATA) // 3
 
 
 @pytest.mark.parametrize("data", [b"\x28\xb5\x2f\xfd\x00\x58\xff\xff\xff", b"\x28\xb5\x2f\xfd\x00\x58\x15\0\0\xff\xff"])

@@ -1,0 +1,114 @@
+"""The table of connections: by addresses and ports, with alarms, and bounded.
+
+Rules of this file
+1. Streams are counted as tshark does: in the order of their first packets, a new SYN on old ports being a new one.
+2. A connection that is over stays for a while, so that late packets open no new stream.
+3. Time is counted in packets of the input: the same file gives the same frames, however it is read.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from ipaddress import IPv6Address
+from struct import Struct
+from typing import Final
+
+from pcli.codec.capture.flows import Connection, Direction
+from pcli.codec.capture.frames import Stream
+from pcli.codec.capture.judge import Judge
+from pcli.codec.capture.tunnels import ACK, SYN, Segment
+
+__all__ = ["MAX_CLOSED", "MAX_CONNECTIONS", "NEVER", "Table"]
+
+MAX_CONNECTIONS: Final = 1 << 16
+"""Connections that are remembered; above, a quarter of them is forgotten."""
+
+MAX_CLOSED: Final = 4096
+"""Connections that are over and remembered for late packets."""
+
+NEVER: Final = 1 << 62
+
+_ports = Struct(">HH").unpack_from
+
+
+class Table:
+    """All connections that are remembered."""
+
+    def __init__(self) -> None:
+        self.ways: dict[bytes, Direction] = {}
+        """Direction by its addresses and ports, see ``Segment.key``."""
+        self.living: dict[Connection, None] = {}
+        """All connections, in order of their first packets."""
+        self.count = 0
+        """Connections so far."""
+        self.alarm = NEVER
+        """The packet at which `due` has something to give."""
+        self._alarms: list[tuple[int, int, Connection]] = []
+        self._ticket = 0
+        self._closed: deque[Connection] = deque()
+
+    def create(self, segment: Segment, packet: int, limit: int, judge: Judge) -> Direction:
+        """A new connection; gives the direction of its first packet."""
+        key = segment.key
+        half = (len(key) - 4) // 2
+        source, target = _ports(key, len(key) - 4)
+        near, far = (_text(key[:half]), source), (_text(key[half:-4]), target)
+        syn = bool(segment.flags & SYN)
+        if syn:
+            client = not segment.flags & ACK
+        else:
+            client = not judge.server_first(source, target)
+        stream = Stream(self.count, *((near, far) if client else (far, near)), midstream=not syn)
+        stream.opening = (packet,)
+        self.count += 1
+        back = key[half:-4] + key[:half] + key[-2:] + key[-4:-2]
+        connection = Connection(stream, limit, (key, back), first_is_client=client)
+        connection.oriented = syn
+        self.ways[back] = connection.back
+        self.ways[key] = connection.there
+        self.living[connection] = None
+        return connection.there
+
+    def forget(self, connection: Connection) -> None:
+        """The connection is no longer known."""
+        self.living.pop(connection, None)
+        for key, way in zip(connection.keys, (connection.there, connection.back)):
+            if self.ways.get(key) is way:
+                del self.ways[key]
+
+    def retire(self, connection: Connection) -> None:
+        """The connection is over; the oldest of these is forgotten."""
+        self._closed.append(connection)
+        if len(self._closed) > MAX_CLOSED:
+            self.forget(self._closed.popleft())
+
+    def surplus(self) -> list[Connection]:
+        """The connections to be forgotten to make room: those without Pulsar first, then those longest silent."""
+        if len(self.living) < MAX_CONNECTIONS:
+            return []
+        order = sorted(self.living, key=lambda each: (each.stream.kind == "pulsar" and not each.finished, each.last))
+        return order[: MAX_CONNECTIONS // 4]
+
+    def set_alarm(self, connection: Connection, due: int, packet: int) -> None:
+        """Somebody must look at the connection at the packet ``due``; an earlier alarm stands."""
+        if due == NEVER or packet < connection.alarm <= due:
+            return
+        connection.alarm = due
+        self._ticket += 1
+        heappush(self._alarms, (due, self._ticket, connection))
+        self.alarm = self._alarms[0][0]
+
+    def due(self, packet: int) -> Iterator[Connection]:
+        """The connections whose alarms have come, each as its turn comes."""
+        while self._alarms and self._alarms[0][0] <= packet:
+            due, _, connection = heappop(self._alarms)
+            if connection.alarm == due and not connection.finished:
+                connection.alarm = -1
+                yield connection
+        self.alarm = self._alarms[0][0] if self._alarms else NEVER
+
+
+def _text(address: bytes) -> str:
+    return ".".join(map(str, address)) if len(address) == 4 else str(IPv6Address(address))
