@@ -22,7 +22,7 @@ lint: $(READY)
 types: $(READY) build/installed
 	MYPYPATH=build/installed $(BIN)/mypy -p pcli
 
-walls: $(READY)
+walls: $(READY) build/installed
 	PYTHONPATH=build/installed $(BIN)/lint-imports
 
 # The wheel, unpacked where nothing else of ours can be imported by accident.
@@ -32,8 +32,16 @@ build/installed: $(READY) $(shell git ls-files '*.py' '*.pyi' pyproject.toml)
 	$(BIN)/pip -q install --no-deps --target $@ build/wheel/*.whl
 	touch $@
 
+# The wheel as a user has it: with the core dependencies only, and called from where nothing of the tree is at hand.
+ALONE = build/alone/bin
 wheel-check: build/installed
-	cd build && PYTHONPATH=installed ../$(BIN)/python -P -m pcli.cli --version
+	rm -rf build/alone && $(PYTHON) -m venv build/alone
+	$(ALONE)/pip -q --disable-pip-version-check install --require-hashes -r requirements/core.txt
+	$(ALONE)/pip -q --disable-pip-version-check install --no-deps build/wheel/*.whl
+	cd build/alone && bin/pcli --version | grep -F "$$(ls ../wheel | cut -d- -f2)"
+	cd build/alone && bin/pcli decode 0000000c00000008080b5a040801100a | grep -F -m 1 FLOW
+	cd build/alone && bin/pcli dissect -r ../../tests/captures/java/schemas.pcap --payload | grep -F -m 1 SEND
+	cd build/alone && bin/python -m pcli.cli fields message_id | grep -F -m 1 message_id
 
 # The generated code of codec/proto; proto-check fails when it is not what the .proto gives.
 proto: $(VENV)-proto/ready
@@ -55,6 +63,7 @@ UV ?= uv
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
           --no-emit-index-url --no-emit-find-links
 lock:
+	$(COMPILE) pyproject.toml -o requirements/core.txt
 	$(COMPILE) pyproject.toml --all-extras -o requirements/all.txt
 	$(COMPILE) pyproject.toml --extra capture --extra crypto --group dev -o requirements/dev.txt
 	$(COMPILE) --group proto -o requirements/proto.txt
@@ -65,7 +74,7 @@ bench: $(READY)
 
 # 10^5 mutated captures; the tests do 10^3.
 fuzz: $(READY)
-	PCLI_FUZZ=100000 $(BIN)/pytest -q tests/codec/capture/test_fuzz.py
+	PCLI_FUZZ=100000 $(BIN)/pytest -q tests/codec/capture/test_mutated.py
 
 clean:
 	rm -rf build $(VENV) $(VENV)-proto

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Final
 
 import typer
 
-__all__ = ["capture"]
+from pcli.codec.errors import LocalError
+
+__all__ = ["capture", "ring_limits", "stop_after"]
+
+_RING_LIMITS: Final = ("filesize", "files", "duration")
+"""What dumpcap's -b knows and we pass on."""
 
 
 def capture(
@@ -24,33 +30,49 @@ def capture(
 
     pcli capture -i lo -w pulsar.pcapng -a duration:60
     """
+    import signal
     import sys
 
-    from pcli.cli.output import fail, say
+    from pcli.cli.output import say
     from pcli.replay.recording import record
 
-    duration = 0.0
-    for rule in stop or ():
-        name, _, value = rule.partition(":")
-        try:
-            duration = float(value)
-        except ValueError:
-            duration = -1
-        if name != "duration" or duration <= 0:
-            fail(f"-a {rule}: write duration:SECONDS")
-    for rule in ring or ():
-        name, _, value = rule.partition(":")
-        if name not in ("filesize", "files", "duration") or not value.isdigit():
-            fail(f"-b {rule}: write filesize:KB, files:N or duration:SECONDS")
-
+    duration, limits = stop_after(stop or ()), ring_limits(ring or ())
+    # `timeout 60 pcli capture` ends like Ctrl-C: the capture program must not stay behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     live = sys.stderr.isatty()
 
     def count(packets: int) -> None:
         if live:
             print(f"\r{packets} packets", end="", file=sys.stderr, flush=True)
 
-    done = record(interface, write, capture_filter=capture_filter, ring=ring or [], duration=duration, on_count=count)
+    done = record(interface, write, capture_filter=capture_filter, ring=limits, duration=duration, on_count=count)
     if live:
         print("\r", end="", file=sys.stderr)
     lost = "unknown" if done.dropped is None else str(done.dropped)
     say(f"{done.packets} packets written to {write} by {done.program}, {lost} dropped by the kernel")
+
+
+def stop_after(rules: Sequence[str]) -> float:
+    """Seconds until a recording stops by itself, from the values of -a: the last one counts, and 0 is for ever.
+
+    LocalError when a value is not ``duration:SECONDS``.
+    """
+    seconds = 0.0
+    for rule in rules:
+        name, _, value = rule.partition(":")
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = 0.0
+        if name != "duration" or not 0 < seconds < float("inf"):
+            raise LocalError(f"-a {rule}: write duration:SECONDS")
+    return seconds
+
+
+def ring_limits(rules: Sequence[str]) -> list[str]:
+    """The values of -b, each a known limit with a whole number above 0; else LocalError."""
+    for rule in rules:
+        name, _, value = rule.partition(":")
+        if name not in _RING_LIMITS or not (value.isascii() and value.isdigit() and int(value)):
+            raise LocalError(f"-b {rule}: write filesize:KB, files:N or duration:SECONDS")
+    return list(rules)

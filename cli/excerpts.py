@@ -2,42 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
-from pcli.cli.output import say
+from pcli.cli.output import fail, say
 
 if TYPE_CHECKING:
     from pcli.cli.reading import Reading
     from pcli.codec.observe import Facts
+    from pcli.codec.observe.excerpt import Chosen
 
 __all__ = ["written"]
 
 
-def written(facts: Iterator[Facts], reading: Reading, path: str) -> Iterator[Facts]:
+def written(facts: Iterator[Facts], reading: Reading, path: str, *, secrets: bool) -> Generator[Facts, None, None]:
     """The same facts; when they end, by themselves or by Ctrl-C, the packets of their frames are in the file.
 
-    LocalError at once when the file can't be written.
+    The file appears when it is whole. Credentials in it are stars, unless ``secrets``. The command ends at once when
+    the file can't be written, or is one of the inputs.
     """
+    from pcli.codec.observe.excerpt import Chosen
+
+    for name in reading.files:
+        with suppress(OSError):
+            if Path(name).samefile(path):
+                fail(f"-w {path}: that is the capture which is being read")
+    # A device or a pipe is written as it is, a file beside its place and then moved there.
+    regular = not Path(path).exists() or Path(path).is_file()
+    part = Path(f"{path}.part") if regular else Path(path)
+    chosen = Chosen()
+    try:
+        with part.open("wb") as file:
+            try:
+                for one in facts:
+                    chosen.add(one)
+                    yield one
+            except (KeyboardInterrupt, GeneratorExit):
+                _copy(reading, chosen, file, path, secrets=secrets)
+                if regular:
+                    part.replace(path)
+                raise
+            _copy(reading, chosen, file, path, secrets=secrets)
+        if regular:
+            part.replace(path)
+    except OSError as error:
+        fail(f"-w {path}: {(error.strerror or str(error)).lower()}")
+    finally:
+        if regular:
+            part.unlink(missing_ok=True)
+
+
+def _copy(reading: Reading, chosen: Chosen, file: BinaryIO, path: str, *, secrets: bool) -> None:
     from pcli.codec.capture import ReadOptions, read_capture, read_packets
     from pcli.codec.capture.writer import PcapngWriter
-    from pcli.codec.errors import LocalError
-    from pcli.codec.observe.excerpt import Chosen, copy_packets, packets_of
+    from pcli.codec.observe.excerpt import copy_packets, packets_of
 
-    try:
-        file = Path(path).open("wb")  # noqa: SIM115  (closed below, after the last frame)
-    except OSError as error:
-        raise LocalError(f"-w {path}: {(error.strerror or str(error)).lower()}") from None
-    chosen = Chosen()
-    with file:
-        try:
-            for one in facts:
-                chosen.add(one)
-                yield one
-        finally:
-            options = ReadOptions(decode_as=reading.decode_as)
-            kept = packets_of(read_capture(((one.name, one.file) for one in reading.inputs()), options), chosen)
-            files = ((one.name, one.file) for one in reading.inputs())
-            count = copy_packets(read_packets(files), kept, PcapngWriter(file))
-            say(f"{count} packets written to {path}")
+    options = ReadOptions(decode_as=reading.decode_as)
+    kept = packets_of(read_capture(reading.named_files(), options), chosen)
+    count = copy_packets(read_packets(reading.named_files()), kept, PcapngWriter(file), secrets=secrets)
+    file.flush()
+    say(f"{count} packets written to {path}")

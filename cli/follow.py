@@ -27,7 +27,9 @@ def follow(
     message_id: Annotated[
         str, typer.Option("--message-id", metavar="LEDGER:ENTRY", help="A message: sent, delivered, acknowledged.")
     ] = "",
-    request: Annotated[int | None, typer.Option("--request", metavar="ID", help="A request and its answer.")] = None,
+    request: Annotated[
+        int | None, typer.Option("--request", metavar="ID", help="A request and its answer; with --stream.")
+    ] = None,
     output: Annotated[
         _Format, typer.Option("-T", "--format", help="text: lines; mermaid: a sequence diagram.")
     ] = _Format.text,
@@ -43,20 +45,21 @@ def follow(
     pcli follow -r capture.pcap --message-id 7:0 -T mermaid
     """
     from pcli.cli.following import conversation
-    from pcli.cli.output import Exit, fail, write_line
+    from pcli.cli.output import Exit, fail, say, write_line
     from pcli.cli.printing import text_writer
     from pcli.cli.reading import Reading
     from pcli.codec.observe.mermaid import mermaid_lines
 
-    chosen = [stream is not None, bool(consumer), bool(producer), bool(message_id), request is not None]
-    if sum(chosen) != 1:
-        fail("one of --stream, --consumer, --producer, --message-id, --request says what to follow")
+    chosen = [stream is not None and request is None, bool(consumer), bool(producer), bool(message_id)]
+    if sum([*chosen, request is not None]) != 1:
+        fail("one of --stream, --consumer, --producer, --message-id, --request (with --stream) says what to follow")
     files = [*(read or ()), *(more or ())]
     reading = Reading(files=files, decode_as=decode_as_ports(decode_as), system=system, rewindable=bool(message_id))
     found = conversation(
         reading, stream=stream, consumer=consumer, producer=producer, message_id=message_id, request=request
     )
     count = 0
+    streams: set[int] = set()
     if output is _Format.mermaid:
         lines = list(mermaid_lines(found))
         count = len(lines) - 2
@@ -66,8 +69,11 @@ def follow(
         line_of = text_writer(reading, time, color=not no_color)
         for facts in found:
             count += 1
+            streams.add(facts.frame.stream.number)
             write_line(line_of(facts))
     code = reading.finish()
+    if request is not None and len(streams) > 1:
+        say(f"several clients used this id, on streams {', '.join(map(str, sorted(streams)))}: --stream shows one")
     if not count:
         fail("no frame of that conversation is in the capture", Exit.NO)
     raise typer.Exit(code)

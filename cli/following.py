@@ -21,11 +21,14 @@ def conversation(
     message_id: str = "",
     request: int | None = None,
 ) -> Iterator[Facts]:
-    """Facts of the frames that belong together; exactly one of the arguments says what holds them together."""
+    """Facts of the frames that belong together.
+
+    One of the arguments says what holds them together; ``stream`` may narrow ``request``.
+    """
     from pcli.codec.observe import following
     from pcli.codec.wire import MessageId
 
-    if stream is not None:
+    if stream is not None and request is None:
         return (facts for facts in reading.facts() if facts.frame.stream.number == stream)
     if message_id:
         # Two passes: a SEND is known to be about the message only when its receipt comes.
@@ -39,4 +42,6 @@ def conversation(
     else:
         assert request is not None
         belongs = following.of_request(request)
-    return (facts for facts in reading.facts() if belongs(facts))
+    return (
+        facts for facts in reading.facts() if belongs(facts) and (stream is None or facts.frame.stream.number == stream)
+    )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pcli.cli.output import Exit, say, write_line
+from pcli.cli.output import Exit, json_text, say, write_line
 from pcli.codec.errors import CaptureError, LocalError
 from pcli.codec.wire import Frame, FrameReader, pull_assignments, pull_bytes, pull_wire_json, push_wire_json
 from pcli.codec.wire.commands import COMMANDS
@@ -42,17 +42,20 @@ def read_frames(source: str, form: str) -> tuple[list[Frame], Exit]:
 def _given(source: str) -> bytes:
     if source == "-":
         return sys.stdin.buffer.read()
-    # An argument that is too long for a path, or has a NUL in it, is no path: it is the frame itself.
-    try:
-        is_file = Path(source).is_file()
-    except (OSError, ValueError):
-        is_file = False
-    if not is_file:
+    if not _is_file(source):
         return source.encode()
     try:
         return Path(source).read_bytes()
     except OSError as error:
         raise CaptureError(f"{source}: {(error.strerror or str(error)).lower()}") from None
+
+
+def _is_file(source: str) -> bool:
+    # An argument that is too long for a path, or has a NUL in it, is no path: it is the frame itself.
+    try:
+        return Path(source).is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def print_frames(frames: list[Frame], output: str, *, from_client: bool | None, payload: bool, secrets: bool) -> None:
@@ -61,18 +64,20 @@ def print_frames(frames: list[Frame], output: str, *, from_client: bool | None, 
     from pcli.codec.observe.loose import flatten_loose, loose_facts
     from pcli.codec.observe.tree import tree_lines
 
+    contents = Contents()
     for number, frame in enumerate(frames, 1):
         if output == "wire":
-            write_line(json.dumps(pull_wire_json(frame), ensure_ascii=False))
+            write_line(json_text(pull_wire_json(frame)))
             continue
         client = _client_sends(frame) if from_client is None else from_client
-        facts = loose_facts(frame, number, from_client=client)
+        facts = loose_facts(frame, number, contents.open, from_client=client)
+        contents.see(facts)
         if output == "json":
-            write_line(json.dumps(flatten_loose(facts, payload=payload, secrets=secrets), ensure_ascii=False))
+            write_line(json_text(flatten_loose(facts, payload=payload, secrets=secrets)))
         else:
             for line in tree_lines(facts, secrets=secrets):
                 write_line(line)
-            for line in Contents().lines(facts) if payload else ():
+            for line in contents.lines(facts) if payload else ():
                 write_line(f"    {line}")
 
 
@@ -84,11 +89,18 @@ def _client_sends(frame: Frame) -> bool:
 def encoded_frames(words: list[str]) -> Iterator[bytes]:
     """Frames from ``TYPE field=value …``, or from JSON (objects one after another, or a list) in a file or stdin."""
     first = words[0]
-    if len(words) > 1 or not (first == "-" or first.lstrip()[:1] in ("{", "[") or Path(first).is_file()):
+    if len(words) > 1 or not (first == "-" or first.lstrip()[:1] in ("{", "[") or _is_file(first)):
         yield push_wire_json(pull_assignments(words))
         return
-    for wire in _json_values(_given(words[0]).decode(errors="replace")):
+    for wire in _json_values(_text(_given(words[0]))):
         yield from map(push_wire_json, wire if isinstance(wire, list) else [wire])
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise LocalError("no JSON: the text is not UTF-8", error.start) from None
 
 
 def _json_values(text: str) -> Iterator[Any]:
@@ -97,7 +109,7 @@ def _json_values(text: str) -> Iterator[Any]:
     while position < len(text):
         try:
             value, position = decoder.raw_decode(text, position)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise LocalError(f"no JSON: {error}", position) from None
         yield value
         position = _after_blanks(text, position)

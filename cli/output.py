@@ -9,12 +9,13 @@ Rules of this file
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from enum import IntEnum
-from typing import NoReturn
+from typing import Any, NoReturn
 
-__all__ = ["Exit", "fail", "say", "stop_quietly", "write_bytes", "write_line"]
+__all__ = ["Exit", "fail", "json_text", "say", "stop_quietly", "write_bytes", "write_line"]
 
 
 class Exit(IntEnum):
@@ -31,6 +32,15 @@ def write_line(text: str) -> None:
     """One line of data on stdout."""
     sys.stdout.write(text)
     sys.stdout.write("\n")
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    """A value as JSON that is readable and harmless: what is not printable stands as its escape, line ends aside."""
+    separators = None if indent is not None else (",", ":")
+    text = json.dumps(value, ensure_ascii=False, separators=separators, indent=indent)
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)
 
 
 def write_bytes(data: bytes) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pcli.cli.output import fail
+from pcli.cli.output import fail, json_text
 from pcli.cli.times import TimeFormat, time_writer
 
 if TYPE_CHECKING:
@@ -98,17 +99,19 @@ class Printing:
     def run(self, write: str) -> None:
         """Read and print; with ``write``, a path, copy the packets of what was printed there as well."""
         printer = self._printer()
-        facts = self.reading.facts()
+        facts: Generator[Facts, None, None] = self.reading.facts()
         if write:
             from pcli.cli.excerpts import written
 
-            facts = written(facts, self.reading, write)
+            facts = written(facts, self.reading, write, secrets=self.secrets)
         out = sys.stdout.write
         flush = sys.stdout.flush if self.reading.interface or sys.stdout.isatty() else None
-        for one in facts:
-            out(printer(one))
-            if flush is not None:
-                flush()
+        # Closed also when nobody reads any more, or on Ctrl-C: what was shown until then is written.
+        with closing(facts):
+            for one in facts:
+                out(printer(one))
+                if flush is not None:
+                    flush()
 
     def _printer(self) -> Callable[[Facts], str]:
         if self.output != "fields" and (self.fields or self.layout):
@@ -122,10 +125,11 @@ class Printing:
         return self._with_hex(printer) if self.hexdump else printer
 
     def _with_hex(self, printer: Callable[[Facts], str]) -> Callable[[Facts], str]:
-        from pcli.codec.observe.tree import hex_lines
+        from pcli.codec.observe.tree import hex_lines, shown_bytes
 
         def both(facts: Facts) -> str:
-            return printer(facts) + "".join(f"    {line}\n" for line in hex_lines(facts.frame.data)) + "\n"
+            data = shown_bytes(facts.frame, secrets=self.secrets, payload=self.payload)
+            return printer(facts) + "".join(f"    {line}\n" for line in hex_lines(data)) + "\n"
 
         return both
 
@@ -151,13 +155,10 @@ class Printing:
         return tree
 
     def _ndjson_printer(self) -> Callable[[Facts], str]:
-        import json
-
         from pcli.codec.observe import flatten
 
-        encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
         payload, secrets = self.payload, self.secrets
-        return lambda facts: encode(flatten(facts, payload=payload, secrets=secrets)) + "\n"
+        return lambda facts: json_text(flatten(facts, payload=payload, secrets=secrets)) + "\n"
 
     def _fields_printer(self) -> Callable[[Facts], str]:
         from pcli.codec.observe import column, find_field

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from pcli.cli.output import Exit, say
+from pcli.codec.observe.bits import Bits
 
 if TYPE_CHECKING:
     from pcli.codec.capture import Note, ReadOptions
@@ -32,7 +33,6 @@ class Reading:
     files: Sequence[str] = ()
     interface: str = ""
     filter: str = ""
-    capture_filter: str = ""
     decode_as: dict[int, str] = field(default_factory=dict)
     system: bool = False
     """Whether to show the traffic of the broker's own client."""
@@ -53,8 +53,10 @@ class Reading:
     _observer: Observer | None = None
     _inputs: list[Input] = field(default_factory=list)
     _stack: ExitStack = field(default_factory=ExitStack)
+    _matched: Bits = field(default_factory=Bits)
+    """The frames that were shown."""
 
-    def facts(self) -> Iterator[Facts]:
+    def facts(self) -> Generator[Facts, None, None]:
         """Facts of every frame that matches, in order. Notes about the capture go to stderr as they come.
 
         May be called again, for another pass, when ``rewindable`` was set.
@@ -82,7 +84,8 @@ class Reading:
         see, everything = observer.see, self.system or "pulsar.system" in self.filter
         learn = self.contents.see if self.contents is not None else None
         before = 0
-        for event in watched(read_capture(((one.name, one.file) for one in inputs), options), inputs):
+        files = ((one.name, one.file) for one in inputs)
+        for event in watched(read_capture(files, options), inputs):
             if not isinstance(event, CapturedFrame):
                 if first_pass:
                     self._note(event)
@@ -94,6 +97,7 @@ class Reading:
                 self.first_ns = before = event.time_ns
             if (everything or not facts.system) and (wanted is None or wanted(facts)):
                 self.before_ns = before
+                self._matched.add(event.number)
                 yield facts
             before = event.time_ns
             if event.number == self.count:
@@ -102,7 +106,7 @@ class Reading:
     def inputs(self) -> list[Input]:
         """The opened inputs, at their beginnings."""
         from pcli.codec.errors import LocalError
-        from pcli.replay import Input, open_inputs, open_interface
+        from pcli.replay import Input, Spool, open_inputs, open_interface
 
         if self._inputs:
             for one in self._inputs:
@@ -114,15 +118,21 @@ class Reading:
         else:
             if self.files or self.both_passes:
                 raise LocalError("-i reads from a live interface: it goes neither with -r nor with -2")
-            live = self._stack.enter_context(open_interface(self.interface, self.capture_filter))
+            live = self._stack.enter_context(open_interface(self.interface))
+            if self.rewindable:
+                live = cast(BinaryIO, self._stack.enter_context(Spool(live)))
             self._inputs = [Input(self.interface, live, None)]
         return self._inputs
+
+    def named_files(self) -> Iterator[tuple[str, BinaryIO]]:
+        """The inputs, at their beginnings, as the readers of captures take them."""
+        return ((one.name, one.file) for one in self.inputs())
 
     def _answers(self, options: ReadOptions) -> AnswerIndex:
         from pcli.codec.capture import read_capture
         from pcli.codec.observe import answer_index
 
-        return answer_index(read_capture(((one.name, one.file) for one in self.inputs()), options))
+        return answer_index(read_capture(self.named_files(), options))
 
     def _note(self, note: Note) -> None:
         if note.kind == "file":
@@ -132,9 +142,9 @@ class Reading:
             say(_placed(note))
 
     def unanswered(self) -> list[Request]:
-        """Requests without an answer, as far as the reading went; the broker's own only when they are shown."""
+        """Requests that were shown and have no answer, as far as the reading went."""
         found = [] if self._observer is None else self._observer.unanswered()
-        return [request for request in found if self.system or not request.system]
+        return [request for request in found if request.number in self._matched]
 
     def finish(self) -> Exit:
         """Close the inputs, tell what was not told one by one; the exit code."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from pcli.cli.output import write_line
+from pcli.cli.output import json_text, write_line
 
 __all__ = ["print_rows"]
 
@@ -13,7 +12,7 @@ __all__ = ["print_rows"]
 def print_rows(rows: list[dict[str, Any]], output: str, titles: dict[str, str]) -> None:
     """Print rows as ``json`` (a list of objects) or ``text``; ``titles`` names the columns to show, in order."""
     if output == "json":
-        write_line(json.dumps(rows, indent=1, ensure_ascii=False))
+        write_line(json_text(rows, indent=1))
         return
     numbers = {name: all(isinstance(row.get(name), int | float | None) for row in rows) for name in titles}
     cells = [[_text(name, row.get(name)) for name in titles] for row in rows]

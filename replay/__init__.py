@@ -5,5 +5,6 @@
 """
 
 from pcli.replay.sources import Input, open_inputs, open_interface
+from pcli.replay.spool import Spool
 
-__all__ = ["Input", "open_inputs", "open_interface"]
+__all__ = ["Input", "Spool", "open_inputs", "open_interface"]

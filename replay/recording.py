@@ -4,24 +4,24 @@ Rules of this file
 1. The capture program writes the file itself; we only read what it says about its counts. Python in the way of the
    packets would lose some.
 2. It is asked to stop (SIGTERM), never killed, so that the file is whole; Ctrl-C and a duration do the same.
-3. Drops are part of the result: a capture that does not say what it lost is none.
+3. Whether it went well, the program's exit code says; tcpdump's is 0 also on a full disk, so its file is counted.
+4. Drops are part of the result: a capture that does not say what it lost is none.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import selectors
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Final
 
-from pcli.codec.errors import CaptureError, LocalError
+from pcli.codec.errors import CaptureError
+from pcli.replay.scapy_live import record_with_scapy
 from pcli.replay.sources import capture_command, refusal
 
 __all__ = ["Recorded", "record"]
@@ -42,6 +42,8 @@ class Recorded:
 # tcpdump: "12 packets captured" on SIGUSR1 and at the end, "0 packets dropped by kernel".
 _COUNT = re.compile(r"Packets(?: captured)?: (\d+)|(\d+) packets? captured")
 _DROPPED = re.compile(r"': \d+/(\d+) \(|(\d+) packets? dropped by kernel")
+_LINES_KEPT: Final = 50
+"""Lines of a program's talk that may hold its reason for failing; it is in the first ones."""
 
 
 def record(
@@ -56,26 +58,32 @@ def record(
     """Record until the duration (seconds; 0: for ever) is over or Ctrl-C.
 
     ``on_count`` is told the packets so far about once a second. CaptureError when the program refuses (no such
-    interface, no permission, a wrong filter, no space), with its own last word; LocalError when there is none.
+    interface, no permission, a wrong filter, no space), with its own words and the counts so far; LocalError when
+    there is no program.
     """
-    try:
-        command = capture_command(interface, capture_filter, path, ring)
-    except LocalError:
-        if ring or importlib.util.find_spec("scapy") is None:
-            raise
-        return _record_with_scapy(interface, path, capture_filter, duration, on_count)
+    command = capture_command(interface, capture_filter, path, ring)
+    if command is None:
+        return Recorded("scapy", record_with_scapy(interface, path, capture_filter, duration, on_count), None)
+    program = Path(command[0]).name
     said = _Said(on_count)
     until = time.monotonic() + duration if duration else None
+    # Ctrl-C is how a recording ends; the program gets it too.
+    fine = {0}
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, bufsize=0) as process:  # noqa: S603
         assert process.stderr is not None
-        # Ctrl-C is how a recording ends; the program gets it too.
-        with suppress(KeyboardInterrupt):
-            _watch(process, said, until)
-        process.terminate()
+        try:
+            ended = _watch(process, program, said, until)
+        except KeyboardInterrupt:
+            ended = False
+        if not ended:
+            process.terminate()
+            fine |= {-signal.SIGTERM, -signal.SIGINT}
         said.feed(process.stderr.read())
-    if said.packets is None and process.returncode not in (0, -signal.SIGTERM):
-        raise CaptureError(f"{interface}: {said.refusal or 'the capture program failed'}")
-    return Recorded(Path(command[0]).name, said.packets or 0, said.dropped)
+    if process.returncode not in fine:
+        raise CaptureError(f"{interface}: {said.refusal or f'{program} failed'}{said.counts}")
+    if program == "tcpdump" and said.packets and Path(path).is_file():
+        _check_all_written(path, said)
+    return Recorded(program, said.packets or 0, said.dropped)
 
 
 class _Said:
@@ -84,14 +92,29 @@ class _Said:
     def __init__(self, on_count: Callable[[int], None]) -> None:
         self.packets: int | None = None
         self.dropped: int | None = None
-        self.refusal = ""
-        """Why it refused, if it did."""
+        self.spoke = False
+        """Whether it has said anything: then it is up and knows its signals."""
         self._on_count = on_count
         self._rest = ""
+        self._lines: list[str] = []
+
+    @property
+    def refusal(self) -> str:
+        """Why it failed, if it did."""
+        return refusal("\n".join(self._lines).encode())
+
+    @property
+    def counts(self) -> str:
+        """The counts so far, for the end of an error; empty before the first."""
+        if self.packets is None:
+            return ""
+        lost = "" if self.dropped is None else f", {self.dropped} dropped"
+        return f" ({self.packets} packets captured{lost})"
 
     def feed(self, data: bytes | None) -> None:
         """Take the next bytes; the programs end lines with a carriage return as well."""
         *lines, self._rest = re.split(r"[\r\n]", self._rest + (data or b"").decode(errors="replace"))
+        self.spoke = self.spoke or bool(data)
         if not data:
             lines.append(self._rest)
         for line in lines:
@@ -101,45 +124,31 @@ class _Said:
                 self._on_count(self.packets)
             if dropped is not None:
                 self.dropped = int(dropped.group(1) or dropped.group(2))
-            self.refusal = self.refusal or refusal(line.encode())
+            if count is None and len(self._lines) < _LINES_KEPT:
+                self._lines.append(line)
 
 
-def _watch(process: subprocess.Popen[bytes], said: _Said, until: float | None) -> None:
-    """Read what the program says until it ends or the time is over."""
+def _watch(process: subprocess.Popen[bytes], program: str, said: _Said, until: float | None) -> bool:
+    """Read what the program says until it ends by itself (True) or the time is over."""
     assert process.stderr is not None
-    is_tcpdump = Path(str(process.args[0] if isinstance(process.args, list) else "")).name == "tcpdump"
     with selectors.DefaultSelector() as selector:
         selector.register(process.stderr, selectors.EVENT_READ)
-        while process.poll() is None and (until is None or time.monotonic() < until):
-            if selector.select(min(1.0, max(0.0, until - time.monotonic())) if until is not None else 1.0):
+        while until is None or time.monotonic() < until:
+            if selector.select(1.0 if until is None else min(1.0, max(0.0, until - time.monotonic()))):
                 data = process.stderr.read(65536)
                 if not data:
-                    return
+                    return True
                 said.feed(data)
-            elif is_tcpdump:  # it tells its counts when it is asked
+            elif program == "tcpdump" and said.spoke:  # it tells its counts when it is asked
                 process.send_signal(signal.SIGUSR1)
+    return False
 
 
-def _record_with_scapy(
-    interface: str, path: str, capture_filter: str, duration: float, on_count: Callable[[int], None]
-) -> Recorded:
-    """The slow way, where neither program is installed; scapy's sniffer can't tell what it lost."""
-    from scapy.sendrecv import sniff
-    from scapy.utils import PcapWriter
+def _check_all_written(path: str, said: _Said) -> None:
+    """Tcpdump does not look whether its packets reach the file; CaptureError when some did not."""
+    from pcli.codec.capture import Packet, read_packets
 
-    packets = 0
-    writer = PcapWriter(path, sync=True)
-
-    def keep(packet: Any) -> None:
-        nonlocal packets
-        packets += 1
-        writer.write(packet)
-        on_count(packets)
-
-    try:
-        sniff(iface=interface, filter=capture_filter or None, prn=keep, store=False, timeout=duration or None)
-    except OSError as error:
-        raise CaptureError(f"{interface}: {error}") from None
-    finally:
-        writer.close()
-    return Recorded("scapy", packets, None)
+    with Path(path).open("rb") as file:
+        written = sum(isinstance(item, Packet) for item in read_packets([(path, file)]))
+    if written < (said.packets or 0):
+        raise CaptureError(f"{path}: only {written} packets are in the file: is the disk full?{said.counts}")

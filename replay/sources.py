@@ -5,6 +5,7 @@ Rules of this file
 2. What cannot be opened is one clear CaptureError before any work begins, with the path and the way out.
 3. Several files are put in reading order by their first packet, as parts of one recording (codec.capture.rotated).
 4. Live packets come from tcpdump or dumpcap where they are installed: they lose fewer than Python can. Else scapy.
+5. A regular file is open only while it is read (lazy_file): a recording may have more parts than a process files.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import glob
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,6 +24,8 @@ from pathlib import Path
 from typing import BinaryIO, Self, cast
 
 from pcli.codec.errors import CaptureError, LocalError
+from pcli.replay.lazy_file import LazyFile, Turn, reason_of
+from pcli.replay.scapy_live import has_scapy, open_with_scapy
 
 __all__ = ["Input", "capture_command", "open_inputs", "open_interface", "refusal"]
 
@@ -52,8 +56,9 @@ def open_inputs(paths: Sequence[str], *, rewindable: bool = False) -> list[Input
     names = [name for path in paths for name in _expand(path)]
     if not names:
         raise LocalError("no capture to read: give files with -r, or an interface with -i")
+    turn = Turn()
     with ExitStack() as opened:
-        inputs = [opened.enter_context(_open(name)) for name in names]
+        inputs = [opened.enter_context(_open(name, turn)) for name in names]
         opened.pop_all()  # all could be opened: from here on they are the caller's
     if rewindable:
         inputs = [one if one.size is not None else _spooled(one) for one in inputs]
@@ -78,17 +83,20 @@ def _expand(path: str) -> list[str]:
     return [path]
 
 
-def _open(name: str) -> Input:
+def _open(name: str, turn: Turn) -> Input:
     if name == "-":
         return Input("-", sys.stdin.buffer, None)
     path = Path(name)
     try:
-        # The reader has windows of its own: another buffer would only copy, and hold back what a pipe has.
+        # Unbuffered: a buffer would hold back what a pipe has.
         file = path.open("rb", buffering=0)
     except OSError as error:
-        raise CaptureError(f"{name}: {(error.strerror or str(error)).lower()}") from None
-    size = os.fstat(file.fileno()).st_size
-    return Input(name, file, size if path.is_file() else None)
+        raise CaptureError(f"{name}: {reason_of(error)}") from None
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode):
+        return Input(name, cast(BinaryIO, file), None)
+    file.close()
+    return Input(name, cast(BinaryIO, LazyFile(path, turn)), status.st_size)
 
 
 def _spooled(source: Input) -> Input:
@@ -120,6 +128,10 @@ def open_interface(interface: str, capture_filter: str = "") -> Iterator[BinaryI
     import tempfile
 
     command = capture_command(interface, capture_filter, "-")
+    if command is None:
+        with open_with_scapy(interface, capture_filter) as live:
+            yield live
+        return
     with (
         tempfile.TemporaryFile() as errors,
         # Unbuffered: a raw file, whose read gives what is there and does not wait for more.
@@ -141,27 +153,35 @@ def open_interface(interface: str, capture_filter: str = "") -> Iterator[BinaryI
 
 
 def refusal(said: bytes) -> str:
-    """Why a capture program refused: the first line on its stderr that is no progress; empty when it did not."""
-    lines = (line.strip() for line in said.decode(errors="replace").splitlines())
-    return next((line for line in lines if line and not _PROGRESS.match(line)), "")
+    """Why a capture program failed: the first lines on its stderr that are no progress, up to an empty one."""
+    reason: list[str] = []
+    for line in map(str.strip, said.decode(errors="replace").splitlines()):
+        if line and not _PROGRESS.match(line):
+            reason.append(line)
+        elif reason:
+            break
+    return " ".join(reason)
 
 
 _PROGRESS = re.compile(r"Capturing on|File: |Packets|\d+ packets?\b|tcpdump: (listening|data link)|Running as user")
 
 
-def capture_command(interface: str, capture_filter: str, output: str, ring: Sequence[str] = ()) -> list[str]:
-    """The command line of the best capture program at hand; LocalError with the way out when there is none.
+def capture_command(interface: str, capture_filter: str, output: str, ring: Sequence[str] = ()) -> list[str] | None:
+    """The command line of the best capture program at hand; None where there is only scapy.
 
     ``output`` is a path or ``-``; ``ring`` are the values of dumpcap's ``-b`` (``filesize:1000``, ``files:5``).
+    LocalError with the way out when nothing can do it.
     """
     dumpcap, tcpdump = shutil.which("dumpcap"), shutil.which("tcpdump")
     if dumpcap and (ring or output != "-" or not tcpdump):
         chosen = ["-f", capture_filter] if capture_filter else []
         limits = [word for value in ring for word in ("-b", value)]
         return [dumpcap, "-i", interface, *chosen, *limits, "-w", output]
-    if tcpdump and not ring:
+    if ring:
+        raise LocalError("a ring of files (-b) needs dumpcap: Debian has it in wireshark-common")
+    if tcpdump:
         # -U: every packet at once; --immediate-mode is not known everywhere.
         return [tcpdump, "-n", "-s", "0", "-U", "-i", interface, "-w", output, *capture_filter.split()]
-    if tcpdump:
-        raise LocalError("a ring of files (-b) needs dumpcap: Debian has it in wireshark-common")
+    if has_scapy():
+        return None
     raise LocalError("no capture program here: install tcpdump or dumpcap, or pulsar-pcli[capture] for scapy")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,42 @@ def test_every_module_promises_names_that_it_has(path):
 def test_no_todo_and_no_path_of_a_machine(path):
     text = path.read_text()
     assert [word for word in ("TODO", "FIXME", "XXX", "/home/", "/root/", "/work/") if word in text] == []
+
+
+IMPURE = {"open", "print", "input", "exec", "eval", "compile", "__import__", "breakpoint"}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "codec").rglob("*.py")), ids=name_of)
+def test_codec_opens_and_prints_nothing(path):
+    """The modules that it may not import are named in pyproject.toml; these need no import."""
+    called = (node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+    assert [func.id for func in called if isinstance(func, ast.Name) and func.id in IMPURE] == []
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "codec").rglob("*.py")), ids=name_of)
+def test_codec_takes_only_the_parser_of_urllib(path):
+    """The contracts in pyproject.toml know whole libraries only; urllib's parser is pure, the rest of it is not."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    taken = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    taken |= {
+        f"{node.module}.{alias.name}" if node.module == "urllib" else str(node.module)
+        for node in nodes
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert {name for name in taken if name.split(".")[0] == "urllib"} <= {"urllib.parse"}
+
+
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def test_every_package_is_in_the_wheel():
+    folders = {path.parent for room in ROOMS for path in (ROOT / room).rglob("__init__.py")}
+    found = sorted(".".join(("pcli", *folder.relative_to(ROOT).parts)) for folder in folders)
+    assert sorted(PYPROJECT["tool"]["setuptools"]["packages"]) == found
+
+
+def test_the_version_is_one():
+    import pcli.cli
+
+    assert PYPROJECT["project"]["version"] == pcli.cli.__version__

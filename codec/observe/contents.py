@@ -16,10 +16,20 @@ from pcli.codec.observe.lines import size_text
 from pcli.codec.observe.printable import printable
 from pcli.codec.observe.state import Facts, ObservedFrame
 from pcli.codec.payload import ChunkJoiner, Entry, Message, PrivateKeys, SchemaBook, open_entry
-from pcli.codec.wire.commands import PAYLOAD_TYPES
+from pcli.codec.wire.commands import BY_NAME, PAYLOAD_TYPES
 from pcli.codec.wire.problems import Problem
 
 __all__ = ["Contents"]
+
+
+_WITH_SCHEMAS: Final = frozenset(
+    BY_NAME[name].number
+    for name in (
+        "PRODUCER", "PRODUCER_SUCCESS", "SUBSCRIBE", "GET_SCHEMA", "GET_SCHEMA_RESPONSE", "GET_OR_CREATE_SCHEMA",
+        "GET_OR_CREATE_SCHEMA_RESPONSE", "ERROR",
+    )
+)  # fmt: skip
+"""The commands from which SchemaBook learns."""
 
 
 class Contents:
@@ -45,9 +55,9 @@ class Contents:
     def see(self, facts: Facts) -> None:
         """Learn from a frame, in the order of the capture."""
         frame = facts.frame
-        if frame.type not in PAYLOAD_TYPES:
+        if frame.type in _WITH_SCHEMAS:
             self._schemas.see(frame.stream.number, frame.command)
-        elif frame.metadata is not None and frame.metadata.HasField("chunk_id"):
+        elif frame.type in PAYLOAD_TYPES and frame.metadata is not None and frame.metadata.HasField("chunk_id"):
             _ = facts.opened
 
     def lines(self, facts: Facts) -> Iterator[str]:

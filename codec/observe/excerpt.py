@@ -17,10 +17,12 @@ from dataclasses import replace
 
 from pcli.codec.capture import CapturedFrame, Note, Packet, Secrets
 from pcli.codec.capture.writer import PcapngWriter
+from pcli.codec.observe.bits import Bits
 from pcli.codec.observe.state import Facts
+from pcli.codec.observe.tree import secret_values
 from pcli.codec.wire.commands import BY_NAME
 
-__all__ = ["Bits", "Chosen", "Kept", "copy_packets", "packets_of"]
+__all__ = ["Chosen", "Kept", "copy_packets", "packets_of"]
 
 _CONTEXT = frozenset(
     BY_NAME[name].number
@@ -32,24 +34,9 @@ _CONTEXT = frozenset(
 )  # fmt: skip
 
 
-class Bits:
-    """A set of numbers from 0, a bit each."""
-
-    __slots__ = ("_bits",)
-
-    def __init__(self) -> None:
-        self._bits = bytearray()
-
-    def add(self, number: int) -> None:
-        """Put a number in."""
-        place = number >> 3
-        if place >= len(self._bits):
-            self._bits.extend(bytes(place + 1 + (place >> 3) - len(self._bits)))
-        self._bits[place] |= 1 << (number & 7)
-
-    def __contains__(self, number: int) -> bool:
-        place = number >> 3
-        return place < len(self._bits) and bool(self._bits[place] >> (number & 7) & 1)
+_WITH_SECRETS = frozenset(
+    BY_NAME[name].number for name in ("CONNECT", "AUTH_CHALLENGE", "AUTH_RESPONSE", "LOOKUP", "PARTITIONED_METADATA")
+)
 
 
 class Chosen:
@@ -72,11 +59,13 @@ class Chosen:
 class Kept:
     """The packets to keep, by number, and those of them that stand behind others that are left out."""
 
-    __slots__ = ("behind_left_out", "packets")
+    __slots__ = ("behind_left_out", "packets", "secrets")
 
     def __init__(self) -> None:
         self.packets = Bits()
         self.behind_left_out = Bits()
+        self.secrets: dict[int, list[bytes]] = {}
+        """Credentials, by the packets that carry them or a part of them."""
 
 
 class _Run:
@@ -109,6 +98,10 @@ def packets_of(recording: Iterable[CapturedFrame | Note], chosen: Chosen) -> Kep
             run = runs.get(way)
             if run is None or run.packets[-1] != event.packets[0]:
                 runs[way] = run = _next_run(event, run, kept)
+            if event.type in _WITH_SECRETS:
+                for value in secret_values(event.command):
+                    for packet in event.packets:
+                        kept.secrets.setdefault(packet, []).append(value)
             run.packets += event.packets if not run.packets else event.packets[1:]
             run.end = event.offset + event.length
             run.wanted = run.wanted or event.number in chosen.frames or event.type in _CONTEXT
@@ -135,13 +128,35 @@ def _keep(run: _Run, kept: Kept) -> None:
             kept.behind_left_out.add(run.packets[0])
 
 
-def copy_packets(recording: Iterable[Packet | Secrets | Note], kept: Kept, writer: PcapngWriter) -> int:
-    """Write the packets to keep of a recording, and all its decryption secrets; how many packets were written."""
+def copy_packets(
+    recording: Iterable[Packet | Secrets | Note], kept: Kept, writer: PcapngWriter, *, secrets: bool = False
+) -> int:
+    """Write the packets to keep of a recording; how many packets were written.
+
+    Credentials become stars, unless ``secrets``: then the decryption secrets of the recording are written too.
+    """
     written = 0
     for item in recording:
         if isinstance(item, Secrets):
-            writer.secrets(item)
+            if secrets:
+                writer.secrets(item)
         elif isinstance(item, Packet) and item.number in kept.packets:
-            writer.packet(replace(item, left_out=True) if item.number in kept.behind_left_out else item)
+            data = item.data
+            for value in kept.secrets.get(item.number, ()) if not secrets else ():
+                data = _starred(data, value)
+            left_out = item.left_out or item.number in kept.behind_left_out
+            writer.packet(replace(item, data=data, left_out=left_out))
             written += 1
     return written
+
+
+def _starred(data: bytes, value: bytes) -> bytes:
+    """The bytes of a packet without a credential in it, or without the part of it at the packet's end or beginning."""
+    if value in data:
+        return data.replace(value, b"*" * len(value))
+    for size in range(len(value) - 1, 3, -1):
+        if data.endswith(value[:size]):
+            return data[:-size] + b"*" * size
+        if value[-size:] in data:
+            return data.replace(value[-size:], b"*" * size)
+    return data

@@ -18,6 +18,7 @@ from google.protobuf.message import Message
 from pcli.codec.observe.printable import printable
 from pcli.codec.observe.state import Consumer, Facts, Producer
 from pcli.codec.wire.commands import BY_NAME, COMMANDS, name_of
+from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.message_id import MessageId, signed
 
 __all__ = ["describe", "latency_text", "short_topic", "size_text"]
@@ -78,7 +79,8 @@ def _value(field: FieldDescriptor, value: Any) -> Any:
         return field.enum_type.values_by_number[value].name
     if isinstance(value, bytes) and field.type == FieldDescriptor.TYPE_STRING:
         return value.decode(errors="backslashreplace")  # a text that is not UTF-8
-    return value
+    # The broker means Java's -1 by an unsigned field with all bits set.
+    return -1 if value == MINUS_ONE and field.type == FieldDescriptor.TYPE_UINT64 else value
 
 
 def _id(place: Any) -> str:
@@ -144,7 +146,7 @@ _SHOWN_METADATA: Final[dict[str, Callable[[Any, Any], str]]] = {
 def _send(facts: Facts) -> str:
     hot = facts.hot
     if hot is not None:
-        producer, sequence, _, highest = hot
+        producer, sequence, highest = hot[0], signed(hot[1]), hot[3]
     else:
         send = _body(facts)
         producer, sequence = send.get("producer_id", "?"), send.get("sequence_id", "?")
@@ -156,7 +158,7 @@ def _send(facts: Facts) -> str:
 def _send_receipt(facts: Facts) -> str:
     hot = facts.hot
     if hot is not None:
-        producer, sequence, ledger, entry, _ = hot
+        producer, sequence, ledger, entry = hot[0], signed(hot[1]), hot[2], hot[3]
         place = f"{signed(ledger)}:{signed(entry)}"
     else:
         receipt = _body(facts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pcli.codec.observe.flatten import flatten
-from pcli.codec.observe.state import Facts, open_frame
+from pcli.codec.observe.state import Facts, Opener, open_frame
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.problems import Problem
 
@@ -40,9 +40,9 @@ class LooseFrame(Frame):
         self.from_client = from_client
 
 
-def loose_facts(frame: Frame, number: int, *, from_client: bool) -> Facts:
-    """Facts of a frame by itself: no names, no answers."""
-    return Facts(LooseFrame(frame, number, from_client=from_client), open_frame)
+def loose_facts(frame: Frame, number: int, opener: Opener = open_frame, *, from_client: bool) -> Facts:
+    """Facts of a frame by itself: no names, no answers. ``opener`` opens its payload."""
+    return Facts(LooseFrame(frame, number, from_client=from_client), opener)
 
 
 def flatten_loose(facts: Facts, *, secrets: bool = False, payload: bool = False) -> dict[str, Any]:

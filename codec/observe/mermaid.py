@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from pcli.codec.observe.general import problems_of
 from pcli.codec.observe.lines import describe, latency_text
 from pcli.codec.observe.printable import printable
 from pcli.codec.observe.state import Facts
@@ -35,7 +36,7 @@ def mermaid_lines(conversation: Iterable[Facts]) -> Iterator[str]:
         arrow = f"{client}->>broker" if frame.from_client else f"broker->>{client}"
         late = f" ({latency_text(facts.latency_ns)})" if facts.latency_ns >= 0 else ""
         yield f"    {arrow}: {_safe(f'{name_of(frame.type)} {describe(facts)}{late}')}"
-        for problem in [*frame.capture_problems, *frame.problems]:
+        for problem in problems_of(facts):
             yield f"    Note over broker: {_safe(f'frame {frame.number}: {problem}')}"
 
 

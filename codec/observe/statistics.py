@@ -28,20 +28,23 @@ _ERRORS: Final = frozenset({BY_NAME["ERROR"].number, BY_NAME["SEND_ERROR"].numbe
 
 
 def _messages(facts: Facts) -> int:
-    """Messages in an entry: the size of the batch, else one."""
+    """Messages in an entry: the size of the batch, else one; of a chunked message the last chunk counts."""
     metadata = facts.frame.metadata
-    return metadata.num_messages_in_batch if metadata is not None else 1
+    if metadata is None:
+        return 1
+    if metadata.HasField("chunk_id"):
+        return int(metadata.chunk_id + 1 == metadata.num_chunks_from_msg)
+    return max(1, metadata.num_messages_in_batch)
 
 
 class Histogram:
     """Counts of durations in buckets of one per cent; nanoseconds in and out."""
 
-    __slots__ = ("_buckets", "count", "highest", "lowest", "total")
+    __slots__ = ("_buckets", "count", "highest", "lowest")
 
     def __init__(self) -> None:
         self._buckets: Counter[int] = Counter()
         self.count = 0
-        self.total = 0
         self.lowest = self.highest = 0
 
     def add(self, nanoseconds: int) -> None:
@@ -49,7 +52,6 @@ class Histogram:
         self.lowest = min(self.lowest, nanoseconds) if self.count else nanoseconds
         self.highest = max(self.highest, nanoseconds) if self.count else nanoseconds
         self.count += 1
-        self.total += nanoseconds
         self._buckets[round(math.log(nanoseconds) * 100) if nanoseconds > 0 else -1] += 1
 
     def percentile(self, share: float) -> int | None:
@@ -115,7 +117,7 @@ class Connections:
                 "client": "{}:{}".format(*frame.stream.client),
                 "server": "{}:{}".format(*frame.stream.server),
                 "version": None,
-                "start": frame.time_ns / _BILLION,
+                "start_ns": frame.time_ns,
                 "duration": 0.0,
                 "client_frames": 0,
                 "broker_frames": 0,
@@ -124,7 +126,7 @@ class Connections:
                 "published": 0,
                 "delivered": 0,
             }
-        row["duration"] = round(frame.time_ns / _BILLION - row["start"], 9)
+        row["duration"] = (frame.time_ns - row["start_ns"]) / _BILLION
         side = "client" if frame.from_client else "broker"
         row[f"{side}_frames"] += 1
         row[f"{side}_bytes"] += frame.length

@@ -13,14 +13,15 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from pcli.codec.observe.general import problems_of
 from pcli.codec.observe.lines import latency_text
 from pcli.codec.observe.printable import printable
-from pcli.codec.observe.state import Facts
-from pcli.codec.wire.commands import COMMANDS, name_of
+from pcli.codec.observe.state import Facts, ObservedFrame
+from pcli.codec.wire.commands import name_of
 from pcli.codec.wire.message_id import signed
 from pcli.codec.wire.redact import SECRET_FIELDS, hidden
 
-__all__ = ["hex_lines", "message_lines", "tree_lines"]
+__all__ = ["hex_lines", "message_lines", "secret_values", "shown_bytes", "tree_lines"]
 
 
 def tree_lines(facts: Facts, *, secrets: bool = False) -> Iterator[str]:
@@ -31,12 +32,11 @@ def tree_lines(facts: Facts, *, secrets: bool = False) -> Iterator[str]:
     frame = facts.frame
     side = "client → broker" if frame.from_client else "broker → client"
     yield f"{name_of(frame.type)}  {side}  {frame.length} bytes"
-    row = COMMANDS.get(frame.type)
-    command: Message = frame.command
-    if row is not None and command.HasField(row.field):
-        yield f"  {row.field}"
-        yield from message_lines(getattr(command, row.field), "    ", secrets=secrets)
-    yield from _unknown_lines(command, "  ")
+    for field, body in frame.command.ListFields():
+        if field.message_type is not None:
+            yield f"  {field.name}"
+            yield from message_lines(body, "    ", secrets=secrets)
+    yield from _unknown_lines(UnknownFieldSet(frame.command), "  ")
     entry = frame.broker_entry
     if entry is not None:
         yield "  broker entry"
@@ -55,7 +55,7 @@ def tree_lines(facts: Facts, *, secrets: bool = False) -> Iterator[str]:
         yield f"  answers frame {facts.request_number} after {latency_text(facts.latency_ns)}"
     if facts.answer_number:
         yield f"  answered in frame {facts.answer_number}"
-    for problem in [*frame.capture_problems, *frame.problems]:
+    for problem in problems_of(facts):
         yield f"  problem: {printable(problem)}"
 
 
@@ -66,11 +66,13 @@ def message_lines(message: Message, indent: str, *, secrets: bool = False) -> It
             if field.message_type is None:
                 yield f"{indent}{field.name}: {_scalar(message, field, item, secrets)}"
             elif field.message_type.name in ("KeyValue", "KeyLongValue"):
-                yield f"{indent}{field.name}: {printable(item.key)} = {printable(item.value)}"
+                key, word = (_scalar(item, one, getattr(item, one.name), secrets) for one in item.DESCRIPTOR.fields)
+                yield f"{indent}{field.name}: {key} = {word}"
+                yield from _unknown_lines(UnknownFieldSet(item), indent + "  ")
             else:
                 yield f"{indent}{field.name}"
                 yield from message_lines(item, indent + "  ", secrets=secrets)
-    yield from _unknown_lines(message, indent)
+    yield from _unknown_lines(UnknownFieldSet(message), indent)
 
 
 def _scalar(message: Message, field: FieldDescriptor, value: Any, secrets: bool) -> str:
@@ -88,12 +90,38 @@ def _scalar(message: Message, field: FieldDescriptor, value: Any, secrets: bool)
     return str(signed(value)) if value == 2**64 - 1 else printable(value)
 
 
-def _unknown_lines(message: Message, indent: str) -> Iterator[str]:
-    unknown = UnknownFieldSet(message)
+def _unknown_lines(unknown: UnknownFieldSet, indent: str) -> Iterator[str]:
     for index in range(len(unknown)):
-        data = unknown[index].data
-        shown = data.hex() if isinstance(data, bytes) else data
-        yield f"{indent}unknown field {unknown[index].field_number}: {shown}"
+        number, data = unknown[index].field_number, unknown[index].data
+        if isinstance(data, UnknownFieldSet):
+            yield f"{indent}unknown group {number}"
+            yield from _unknown_lines(data, indent + "  ")
+        else:
+            yield f"{indent}unknown field {number}: {data.hex() if isinstance(data, bytes) else data}"
+
+
+def shown_bytes(frame: ObservedFrame, *, secrets: bool = False, payload: bool = False) -> bytes:
+    """The bytes of a frame with stars in place of credentials and of the payload, unless they are asked for."""
+    data, parts = frame.data, frame.parts
+    if not secrets:
+        command = data[parts.command_start : parts.command_end]
+        for value in secret_values(frame.command):
+            command = command.replace(value, b"*" * len(value))
+        data = data[: parts.command_start] + command + data[parts.command_end :]
+    if not payload and parts.payload_start >= 0:
+        size = parts.payload_end - parts.payload_start
+        data = data[: parts.payload_start] + b"*" * size + data[parts.payload_end :]
+    return data
+
+
+def secret_values(message: Message) -> Iterator[bytes]:
+    """The bytes of every credential in a message."""
+    for field, value in message.ListFields():
+        if f"{message.DESCRIPTOR.name}.{field.name}" in SECRET_FIELDS:
+            yield value if isinstance(value, bytes) else value.encode()
+        elif field.message_type is not None:
+            for part in value if field.is_repeated else (value,):
+                yield from secret_values(part)
 
 
 def hex_lines(data: bytes) -> Iterator[str]:

@@ -9,16 +9,25 @@ of KeyValue takes ``properties.color=red``. The payload is ``payload=text``, or 
 from __future__ import annotations
 
 import json
-from typing import Any
+import re
+from typing import Any, Final, TypeVar
 
 from google.protobuf.descriptor import Descriptor
 
 from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
 from pcli.codec.wire.commands import BY_NAME, PAYLOAD_TYPES
+from pcli.codec.wire.constants import DEEPEST
 from pcli.codec.wire.message_id import MessageId
+from pcli.codec.wire.near import near
 
 __all__ = ["pull_assignments"]
+
+# As Python writes them, in ASCII. No number of the protocol has more digits than the longest double.
+_INTEGER: Final = re.compile(r"[-+]?(0[xX][0-9a-fA-F]{1,16}|0|[1-9][0-9]{0,19})")
+_FLOAT: Final = re.compile(r"[-+]?([0-9.]{1,400}([eE][-+]?[0-9]{1,4})?|nan|inf)")
+
+_Holder = TypeVar("_Holder", dict[str, Any], list[Any])
 
 
 def pull_assignments(words: list[str]) -> dict[str, Any]:
@@ -28,7 +37,7 @@ def pull_assignments(words: list[str]) -> dict[str, Any]:
     name = words[0].upper()
     row = BY_NAME.get(name)
     if row is None:
-        raise LocalError(f"there is no command {words[0]}{_near(name, list(BY_NAME))}")
+        raise LocalError(f"there is no command {words[0]}{near(name, BY_NAME)}")
     wire: dict[str, Any] = {"type": name, row.field: {}}
     blocks: dict[str, Descriptor] = {}
     if row.number in PAYLOAD_TYPES:
@@ -40,11 +49,13 @@ def pull_assignments(words: list[str]) -> dict[str, Any]:
         path, separator, text = word.partition("=")
         if not separator:
             raise LocalError(f"{word}: write field=value")
+        if path.count(".") > DEEPEST:
+            raise LocalError(f"{path.partition('.')[0]}: more than {DEEPEST} messages inside each other")
         head, _, rest = path.partition(".")
         if head in blocks and rest:
-            _assign(wire.setdefault(head, {}), blocks[head], rest, text, word)
+            _assign(_holder(wire, head, {}, word), blocks[head], rest, text, word)
         elif path == "payload" and blocks:
-            wire["payload"] = text[4:] if text.startswith("hex:") else text.encode().hex()
+            wire["payload"] = text[4:] if text.startswith("hex:") else _hex(text, word)
         elif path == "checksum" and blocks:
             wire["checksum"] = text
         else:
@@ -54,32 +65,41 @@ def pull_assignments(words: list[str]) -> dict[str, Any]:
 
 def _assign(place: dict[str, Any], descriptor: Descriptor, path: str, text: str, word: str) -> None:
     head, _, rest = path.partition(".")
-    field = descriptor.fields_by_name.get(head)
+    # The descriptors' mapping takes no half surrogates, which a command line may bring.
+    field = descriptor.fields_by_name.get(head) if head.isascii() else None
     if field is None:
-        near = _near(head, [known.name for known in descriptor.fields])
-        raise LocalError(f"{word}: {descriptor.name} has no field {head}{near}")
+        known = near(head, (field.name for field in descriptor.fields))
+        raise LocalError(f"{word}: {descriptor.name} has no field {head}{known}")
     inner = field.message_type
     if rest and inner is None:
         raise LocalError(f"{word}: {head} has no parts")
     if rest and inner is not None and field.is_repeated:
         if inner.name not in ("KeyValue", "KeyLongValue"):
             raise LocalError(f"{word}: {head} is a list: give its items as JSON")
-        value: Any = {"key": rest, "value": int(text) if inner.name == "KeyLongValue" and text.isdigit() else text}
-        place.setdefault(head, []).append(value)
+        value: Any = {"key": rest, "value": _integer(text, word) if inner.name == "KeyLongValue" else text}
+        _holder(place, head, [], word).append(value)
     elif rest and inner is not None:
-        _assign(place.setdefault(head, {}), inner, rest, text, word)
+        _assign(_holder(place, head, {}, word), inner, rest, text, word)
     elif field.is_repeated:
         value = _value(field, text, word)
-        place.setdefault(head, []).extend(value if isinstance(value, list) else [value])
+        _holder(place, head, [], word).extend(value if isinstance(value, list) else [value])
     else:
         place[head] = _value(field, text, word)
+
+
+def _holder(place: dict[str, Any], head: str, empty: _Holder, word: str) -> _Holder:
+    """The object or list at ``head``, made when missing; JSON given before may have put something else there."""
+    found = place.setdefault(head, empty)
+    if not isinstance(found, type(empty)):
+        raise LocalError(f"{word}: {head} was given before, and has no parts")
+    return found
 
 
 def _value(field: Any, text: str, word: str) -> Any:
     if text.startswith(("{", "[")) and (field.message_type is not None or field.is_repeated):
         try:
             return json.loads(text)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:  # also for numbers of thousands of digits, and a thousand [
             raise LocalError(f"{word}: no JSON: {error}") from None
     if field.message_type is not None and field.message_type.name == "MessageIdData":
         place = MessageId.parse(text)
@@ -89,7 +109,7 @@ def _value(field: Any, text: str, word: str) -> Any:
     if field.message_type is not None:
         raise LocalError(f"{word}: {field.message_type.name} is a message: give it as JSON or field by field")
     if field.type in (field.TYPE_STRING, field.TYPE_BYTES) or field.enum_type is not None:
-        return text if field.type != field.TYPE_BYTES or not text.startswith("text:") else text[5:].encode().hex()
+        return text if field.type != field.TYPE_BYTES or not text.startswith("text:") else _hex(text[5:], word)
     return _number(field, text, word)
 
 
@@ -98,14 +118,25 @@ def _number(field: Any, text: str, word: str) -> Any:
         if text.lower() not in ("true", "false"):
             raise LocalError(f"{word}: true or false is expected")
         return text.lower() == "true"
+    if field.type not in (field.TYPE_DOUBLE, field.TYPE_FLOAT):
+        return _integer(text, word)
     try:
-        return float(text) if field.type in (field.TYPE_DOUBLE, field.TYPE_FLOAT) else int(text, 0)
+        if _FLOAT.fullmatch(text):
+            return float(text)
     except ValueError:
-        raise LocalError(f"{word}: a number is expected") from None
+        pass  # points alone, or too many of them
+    raise LocalError(f"{word}: a number is expected")
 
 
-def _near(word: str, known: list[str]) -> str:
-    import difflib
+def _integer(text: str, word: str) -> int:
+    if not _INTEGER.fullmatch(text):
+        raise LocalError(f"{word}: a number is expected")
+    return int(text, 0)
 
-    near = difflib.get_close_matches(word, known, 3)
-    return f"; near: {', '.join(near)}" if near else ""
+
+def _hex(text: str, word: str) -> str:
+    """The bytes of a text as hex; those that were no UTF-8 on the command line stay what they were."""
+    try:
+        return text.encode(errors="surrogateescape").hex()
+    except UnicodeEncodeError:
+        raise LocalError(f"{word!a}: half of a surrogate pair") from None

@@ -83,9 +83,9 @@ _TABLE: Final = """
 28 SEEK | seek | client | consumer_id request_id message_id | SUCCESS ERROR | request_id | 12
 29 GET_LAST_MESSAGE_ID | getLastMessageId | client | consumer_id request_id | GET_LAST_MESSAGE_ID_RESPONSE ERROR | request_id | 12
 30 GET_LAST_MESSAGE_ID_RESPONSE | getLastMessageIdResponse | broker | request_id message_id=last_message_id | | | 12
-31 ACTIVE_CONSUMER_CHANGE | active_consumer_change | broker | consumer_id | | | 13
-32 GET_TOPICS_OF_NAMESPACE | getTopicsOfNamespace | client | request_id | GET_TOPICS_OF_NAMESPACE_RESPONSE ERROR | request_id | 13
-33 GET_TOPICS_OF_NAMESPACE_RESPONSE | getTopicsOfNamespaceResponse | broker | request_id topic=topics | | | 13
+31 ACTIVE_CONSUMER_CHANGE | active_consumer_change | broker | consumer_id | | | 12
+32 GET_TOPICS_OF_NAMESPACE | getTopicsOfNamespace | client | request_id | GET_TOPICS_OF_NAMESPACE_RESPONSE ERROR | request_id | 12
+33 GET_TOPICS_OF_NAMESPACE_RESPONSE | getTopicsOfNamespaceResponse | broker | request_id topic=topics | | | 12
 34 GET_SCHEMA | getSchema | client | request_id topic | GET_SCHEMA_RESPONSE ERROR | request_id | 13
 35 GET_SCHEMA_RESPONSE | getSchemaResponse | broker | request_id error=error_code | | | 13
 36 AUTH_CHALLENGE | authChallenge | broker | | AUTH_RESPONSE | order | 14

@@ -10,13 +10,13 @@ from typing import Final
 __all__ = [
     "BROKER_ENTRY_MAGIC",
     "CHECKSUM_MAGIC",
+    "DEEPEST",
     "DEFAULT_MAX_MESSAGE_SIZE",
     "DEFAULT_PORT",
     "DEFAULT_TLS_PORT",
     "FRAME_OVERHEAD",
     "MAX_FRAME_SIZE",
     "MINUS_ONE",
-    "NEWEST_PROTOCOL_VERSION",
 ]
 
 CHECKSUM_MAGIC: Final = 0x0E01
@@ -38,7 +38,11 @@ TLS hello read as a length are 369,295,616, and nobody should wait for 352 MiB t
 MINUS_ONE: Final = 2**64 - 1
 """-1 in an unsigned field, as in the ids of a receipt for a duplicate."""
 
-NEWEST_PROTOCOL_VERSION: Final = 21
+DEEPEST: Final = 100
+"""Messages inside each other. Protobuf parsers stop there by default, so nobody could read what is deeper."""
 
 DEFAULT_PORT: Final = 6650
+"""``brokerServicePort`` of broker.conf: the binary protocol in the clear."""
+
 DEFAULT_TLS_PORT: Final = 6651
+"""``brokerServicePortTls``, as the documentation suggests it: the same behind TLS."""

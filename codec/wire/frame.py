@@ -22,13 +22,17 @@ import google_crc32c
 from google.protobuf.message import DecodeError, Message
 
 from pcli.codec.proto import pb
+from pcli.codec.wire.commands import BY_NAME, COMMANDS, PAYLOAD_TYPES
 from pcli.codec.wire.constants import BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC
 from pcli.codec.wire.problems import Problem
 
 __all__ = ["MESSAGE", "SEND", "Frame", "Parts", "pull_type"]
 
-SEND: Final = 6
-MESSAGE: Final = 9
+SEND: Final = BY_NAME["SEND"].number
+"""The type of a message on its way to the broker."""
+
+MESSAGE: Final = BY_NAME["MESSAGE"].number
+"""The type of a message on its way to a consumer."""
 
 _u32 = Struct(">I").unpack_from
 _u16 = Struct(">H").unpack_from
@@ -70,6 +74,7 @@ class Parts:
         "checksum",
         "command_end",
         "command_start",
+        "computed",
         "entry_end",
         "entry_start",
         "metadata_end",
@@ -85,6 +90,8 @@ class Parts:
         self.entry_start = self.entry_end = -1
         self.checksum: int | None = None
         """CRC-32C as stored; None: no checksum block."""
+        self.computed: int | None = None
+        """CRC-32C of the bytes; None as long as nobody asked for it."""
         self.checked_start = -1
         """Where the checksummed bytes begin: at the metadata's length field."""
         self.metadata_start = self.metadata_end = -1
@@ -176,11 +183,17 @@ class Frame:
             return None
         if parts.checksum is None:
             return "none"
-        return "good" if _crc32c(self.data[parts.checked_start : parts.payload_end]) == parts.checksum else "bad"
+        if parts.computed is None:
+            parts.computed = _crc32c(self.data[parts.checked_start : parts.payload_end])
+        return "good" if parts.computed == parts.checksum else "bad"
 
     @property
     def problems(self) -> list[Problem]:
-        """Everything that is wrong inside this frame. Parses what was not parsed yet."""
+        """Everything that is wrong with the bytes of this frame by itself. Parses what was not parsed yet.
+
+        Texts that are not UTF-8, unknown fields and commands from the wrong side are not looked for here: that is the
+        business of ``observe``, which knows the conversation.
+        """
         command, parts = self.command, self.parts
         found = list(parts.problems)
         if self.missing:
@@ -192,8 +205,7 @@ class Frame:
                 found += _required(part)
         found += (problem for problem in parts.problems if problem not in found)
         if self.checksum == "bad":
-            computed = _crc32c(self.data[parts.checked_start : parts.payload_end])
-            found.append(Problem("checksum", f"0x{parts.checksum:08x} in the frame, 0x{computed:08x} computed"))
+            found.append(Problem("checksum", f"0x{parts.checksum:08x} in the frame, 0x{parts.computed:08x} computed"))
         return found
 
 
@@ -207,7 +219,7 @@ def _parse(message: Message, data: bytes, kind: str, frame: Frame) -> None:
 
 
 def _command_problems(number: int, command: pb.BaseCommand) -> list[Problem]:
-    if number not in pb.BaseCommand.Type.values():
+    if number not in COMMANDS:
         return [Problem("unknown-command", f"type {number}" if number >= 0 else "no type")]
     return _required(command) or _without_body(number, command)
 
@@ -239,7 +251,7 @@ def _split(data: bytes, type_: int) -> Parts:
         parts.command_end = end
         return parts
     parts.command_end = position
-    if type_ in (SEND, MESSAGE):
+    if type_ in PAYLOAD_TYPES:
         _split_entry(data, parts, position, end, whole)
     elif position < end:
         parts.problems.append(Problem("trailing", f"{end - position} bytes behind the command"))

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from pcli.codec.errors import LocalError
+
 __all__ = [
     "CONSISTENT_RANGE",
     "SLOTS",
@@ -75,6 +77,12 @@ def consistent_hash(key: bytes) -> int:
 
 
 def partition_of(key: str, partitions: int, *, murmur: bool = False) -> int:
-    """The partition to which a client routes a key: JavaStringHash by default, Murmur3_32Hash by setting."""
-    value = murmur3_31(key.encode()) if murmur else java_string_hash(key) & 0x7FFFFFFF
+    """The partition to which a client routes a key: JavaStringHash by default, Murmur3_32Hash by setting.
+
+    LocalError for a topic of no partitions.
+    """
+    if partitions < 1:
+        raise LocalError(f"{partitions} partitions: at least one is needed")
+    # Half of a surrogate pair is a question mark to String.getBytes.
+    value = murmur3_31(key.encode(errors="replace")) if murmur else java_string_hash(key) & 0x7FFFFFFF
     return value % partitions

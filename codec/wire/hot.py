@@ -4,8 +4,8 @@ Rules of this file
 1. `pull_x` reads the command bytes (without the frame's two lengths) into a plain tuple of ints; `push_x` writes a
    whole frame. Both are held against protobuf by tests, on every frame of the corpus.
 2. A command with anything unusual in it (a transaction, a chunk, bit sets, properties, unknown fields, another order
-   of type and body) is None here: the caller then takes the full way through ``Frame.command``. A hot path that
-   knows everything is no longer hot.
+   of type and body, an id given twice, a number too large for its field) is None here: the caller then takes the full
+   way through ``Frame.command``. A hot path that knows everything is no longer hot.
 3. Ids come back as they are on the wire (unsigned); only ``partition``, an int32, is made signed: -1 travels as ten
    bytes.
 
@@ -15,9 +15,11 @@ Tags are ``field number << 3 | wire type``; all numbers of these commands are be
 from __future__ import annotations
 
 from struct import Struct
+from typing import Final
 
 import google_crc32c
 
+from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.constants import CHECKSUM_MAGIC
 
 __all__ = [
@@ -42,6 +44,26 @@ _u32 = Struct(">I").pack
 _crc32c = google_crc32c.value
 _extend = google_crc32c.extend
 
+# The tag of each body: the field has the number of the command's type.
+_SEND: Final = BY_NAME["SEND"].number << 3 | 2
+_SEND_RECEIPT: Final = BY_NAME["SEND_RECEIPT"].number << 3 | 2
+_MESSAGE: Final = BY_NAME["MESSAGE"].number << 3 | 2
+_ACK: Final = BY_NAME["ACK"].number << 3 | 2
+_FLOW: Final = BY_NAME["FLOW"].number << 3 | 2
+
+# How a command of each begins: field 1 with the type, the body's tag.
+_OPEN_SEND: Final = bytes((8, _SEND >> 3, _SEND))
+_OPEN_SEND_RECEIPT: Final = bytes((8, _SEND_RECEIPT >> 3, _SEND_RECEIPT))
+_OPEN_MESSAGE: Final = bytes((8, _MESSAGE >> 3, _MESSAGE))
+_OPEN_ACK: Final = bytes((8, _ACK >> 3, _ACK))
+_OPEN_FLOW: Final = bytes((8, _FLOW >> 3, _FLOW))
+
+_INT32: Final = 0x7FFFFFFF
+_UINT32: Final = 0xFFFFFFFF
+_INT64: Final = 0xFFFFFFFFFFFFFFFF
+_MINUS_INT32: Final = _INT64 - _INT32
+"""-2^31 as it travels in an int32: ten bytes."""
+
 
 def _long(data: bytes, position: int, first: int) -> tuple[int, int]:
     """The rest of a varint whose first byte, above 127, has been read; position is behind that byte."""
@@ -51,7 +73,10 @@ def _long(data: bytes, position: int, first: int) -> tuple[int, int]:
         byte = data[position]
         position += 1
         if byte < 128:
-            return (value | byte << shift) & 0xFFFFFFFFFFFFFFFF, position
+            value |= byte << shift
+            if value > _INT64:
+                raise IndexError  # more than 64 bits: unusual, like running out of bytes
+            return value, position
         value |= (byte & 127) << shift
         shift += 7
         if shift > 63:
@@ -112,9 +137,17 @@ def _message_id(data: bytes, position: int, end: int) -> tuple[int, int, int, in
         elif tag == 16:
             entry = value
         elif tag == 24:
-            partition = value if value < 1 << 31 else value - (1 << 64)
+            if value > _INT32:
+                if value < _MINUS_INT32:
+                    return None
+                value -= 1 << 64
+            partition = value
         elif tag == 32:
-            batch = value if value < 1 << 31 else value - (1 << 64)
+            if value > _INT32:
+                if value < _MINUS_INT32:
+                    return None
+                value -= 1 << 64
+            batch = value
         else:
             return None
     return None if ledger < 0 or entry < 0 or position != end else (ledger, entry, partition, batch)
@@ -123,7 +156,7 @@ def _message_id(data: bytes, position: int, end: int) -> tuple[int, int, int, in
 def pull_send(data: bytes, start: int, end: int) -> tuple[int, int, int, int] | None:
     """SEND: producer id, sequence id, number of messages, highest sequence id (the last two -1: not given)."""
     try:
-        position = _body(data, start, end, 0x32)
+        position = _body(data, start, end, _SEND)
         if position < 0:
             return None
         producer = sequence = -1
@@ -146,13 +179,15 @@ def pull_send(data: bytes, start: int, end: int) -> tuple[int, int, int, int] | 
                 return None
     except IndexError:
         return None
-    return None if producer < 0 or sequence < 0 or position != end else (producer, sequence, count, highest)
+    if producer < 0 or sequence < 0 or count > _INT32 or position != end:
+        return None
+    return producer, sequence, count, highest
 
 
 def pull_send_receipt(data: bytes, start: int, end: int) -> tuple[int, int, int, int, int] | None:
     """SEND_RECEIPT: producer id, sequence id, ledger, entry, highest sequence id (-1: not given)."""
     try:
-        position = _body(data, start, end, 0x3A)
+        position = _body(data, start, end, _SEND_RECEIPT)
         if position < 0:
             return None
         producer = sequence = highest = -1
@@ -167,8 +202,10 @@ def pull_send_receipt(data: bytes, start: int, end: int) -> tuple[int, int, int,
                 producer = value
             elif tag == 16:
                 sequence = value
-            elif tag == 26:
+            elif tag == 26 and found is None:
                 found = _message_id(data, position, position + value)
+                if found is None:
+                    return None
                 position += value
             elif tag == 32:
                 highest = value
@@ -176,7 +213,7 @@ def pull_send_receipt(data: bytes, start: int, end: int) -> tuple[int, int, int,
                 return None
     except IndexError:
         return None
-    if found is None or found[2] >= 0 or found[3] >= 0 or producer < 0 or sequence < 0 or position != end:
+    if found is None or found[2] != -1 or found[3] != -1 or producer < 0 or sequence < 0 or position != end:
         return None
     return producer, sequence, found[0], found[1], highest
 
@@ -184,7 +221,7 @@ def pull_send_receipt(data: bytes, start: int, end: int) -> tuple[int, int, int,
 def pull_message(data: bytes, start: int, end: int) -> tuple[int, int, int, int, int] | None:
     """MESSAGE: consumer id, ledger, entry, partition (-1: none), redelivery count (-1: not given)."""
     try:
-        position = _body(data, start, end, 0x4A)
+        position = _body(data, start, end, _MESSAGE)
         if position < 0:
             return None
         consumer = redeliveries = -1
@@ -197,8 +234,10 @@ def pull_message(data: bytes, start: int, end: int) -> tuple[int, int, int, int,
                 value, position = _long(data, position, value)
             if tag == 8:
                 consumer = value
-            elif tag == 18:
+            elif tag == 18 and found is None:
                 found = _message_id(data, position, position + value)
+                if found is None:
+                    return None
                 position += value
             elif tag == 24:
                 redeliveries = value
@@ -206,7 +245,7 @@ def pull_message(data: bytes, start: int, end: int) -> tuple[int, int, int, int,
                 return None
     except IndexError:
         return None
-    if found is None or found[3] >= 0 or consumer < 0 or position != end:
+    if found is None or found[3] != -1 or consumer < 0 or redeliveries > _UINT32 or position != end:
         return None
     return consumer, found[0], found[1], found[2], redeliveries
 
@@ -214,7 +253,7 @@ def pull_message(data: bytes, start: int, end: int) -> tuple[int, int, int, int,
 def pull_ack(data: bytes, start: int, end: int) -> tuple[int, int, list[tuple[int, int, int, int]], int] | None:
     """ACK: consumer id, ack type (1: cumulative), ids as (ledger, entry, partition, batch), request id (-1: none)."""
     try:
-        position = _body(data, start, end, 0x52)
+        position = _body(data, start, end, _ACK)
         if position < 0:
             return None
         consumer = kind = request = -1
@@ -247,7 +286,7 @@ def pull_ack(data: bytes, start: int, end: int) -> tuple[int, int, list[tuple[in
 def pull_flow(data: bytes, start: int, end: int) -> tuple[int, int] | None:
     """FLOW: consumer id, permits (messages)."""
     try:
-        position = _body(data, start, end, 0x5A)
+        position = _body(data, start, end, _FLOW)
         if position < 0:
             return None
         consumer = permits = -1
@@ -265,7 +304,7 @@ def pull_flow(data: bytes, start: int, end: int) -> tuple[int, int] | None:
                 return None
     except IndexError:
         return None
-    return None if consumer < 0 or permits < 0 or position != end else (consumer, permits)
+    return None if consumer < 0 or permits < 0 or permits > _UINT32 or position != end else (consumer, permits)
 
 
 _ONE = [bytes([value]) for value in range(128)]
@@ -300,7 +339,7 @@ def push_send_receipt(producer_id: int, sequence_id: int, ledger: int, entry: in
     """A SEND_RECEIPT frame. Ledger and entry -1: a duplicate. The highest sequence id is always written."""
     place = _push_id(ledger, entry, -1)
     return _push_simple(
-        b"\x08\x07\x3a",
+        _OPEN_SEND_RECEIPT,
         b"".join((
             b"\x08", push_varint(producer_id), b"\x10", push_varint(sequence_id),
             b"\x1a", push_varint(len(place)), place, b"\x20", push_varint(highest_sequence_id),
@@ -316,7 +355,7 @@ def push_message(
     body = b"".join((b"\x08", push_varint(consumer_id), b"\x12", push_varint(len(place)), place))
     if redelivery_count:
         body += b"\x18" + push_varint(redelivery_count)
-    command = b"\x08\x09\x4a" + push_varint(len(body)) + body
+    command = _OPEN_MESSAGE + push_varint(len(body)) + body
     lengths = _two_lengths(len(command) + 4 + len(headers_and_payload), len(command))
     return b"".join((lengths, command, headers_and_payload))
 
@@ -330,7 +369,7 @@ def push_send(
         body += b"\x18" + push_varint(num_messages)
     if highest_sequence_id:
         body += b"\x30" + push_varint(highest_sequence_id)
-    command = b"\x08\x06\x32" + push_varint(len(body)) + body
+    command = _OPEN_SEND + push_varint(len(body)) + body
     checked = _extend(_crc32c(_u32(len(metadata)) + metadata), payload)
     total = 4 + len(command) + 10 + len(metadata) + len(payload)
     headers = _headers(CHECKSUM_MAGIC, checked, len(metadata))
@@ -347,9 +386,9 @@ def push_ack(consumer_id: int, ack_type: int, ids: list[tuple[int, int, int, int
         out += (b"\x1a", push_varint(len(place)), place)
     if request_id >= 0:
         out += (b"\x40", push_varint(request_id))
-    return _push_simple(b"\x08\x0a\x52", b"".join(out))
+    return _push_simple(_OPEN_ACK, b"".join(out))
 
 
 def push_flow(consumer_id: int, permits: int) -> bytes:
     """A FLOW frame."""
-    return _push_simple(b"\x08\x0b\x5a", b"\x08" + push_varint(consumer_id) + b"\x10" + push_varint(permits))
+    return _push_simple(_OPEN_FLOW, b"\x08" + push_varint(consumer_id) + b"\x10" + push_varint(permits))

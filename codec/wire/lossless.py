@@ -9,19 +9,26 @@ Rules of this file
 1. Keys are proto names, enums their names, bytes lower-case hex, unsigned -1 is -1. Nothing is hidden: who asks for
    the lossless form gets credentials and payload too.
 2. ``checksum`` is "good" when the CRC-32C is right (it is computed again when encoding, so that an edited frame has
-   the right one), the stored number in hex when it is wrong, and absent when there is no checksum block.
+   the right one), the stored number in hex when it is wrong, and absent when there is no checksum block. Of the four
+   keys behind the command one is enough for SEND and MESSAGE: the metadata is then empty. Others have no such keys.
 3. Unknown fields are kept as the hex of their bytes under the key ``unknown``, in the object that holds them.
 4. Protobuf leaves room: order of fields, long varints, texts that are not UTF-8. Where writing the object would not
    give the bytes that came, they stand under ``bytes`` (``{"command": hex, …}``). When encoding they win as long as
    they still say what the object says; an object that was edited wins over them.
-5. A frame whose lengths do not fit each other, or that the capture cut, is ``{"type": …, "raw": hex}``.
+5. The JSON is strict: doubles that are no numbers are texts, ``inf``, ``-inf`` and ``nan:`` with their 16 hex digits.
+6. A type of no known version is ``UNKNOWN_<number>``; its first field, the type, is then not under ``unknown``.
+   ``UNKNOWN_-1`` is a command without a type.
+7. A frame whose lengths do not fit each other, or that the capture cut, is ``{"type": …, "raw": hex}``.
 """
 
 from __future__ import annotations
 
 import binascii
+import math
+import re
 from collections.abc import Callable
 from contextlib import suppress
+from struct import Struct
 from typing import Any, Final
 
 from google.protobuf.descriptor import FieldDescriptor
@@ -31,8 +38,11 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import join_frame, push_entry
-from pcli.codec.wire.commands import BY_NAME, COMMANDS, name_of
+from pcli.codec.wire.commands import BY_NAME, COMMANDS, PAYLOAD_TYPES, name_of
+from pcli.codec.wire.constants import DEEPEST
 from pcli.codec.wire.frame import Frame
+from pcli.codec.wire.hot import push_varint
+from pcli.codec.wire.near import near
 
 __all__ = ["pull_wire_json", "push_wire_json"]
 
@@ -42,6 +52,10 @@ _UNSIGNED: Final = {
     FieldDescriptor.TYPE_UINT32: 32,
     FieldDescriptor.TYPE_FIXED32: 32,
 }
+_FLOATING: Final = (FieldDescriptor.TYPE_DOUBLE, FieldDescriptor.TYPE_FLOAT)
+_NUMBER_OF_UNKNOWN: Final = re.compile(r"UNKNOWN_(-1|[0-9]{1,20})")
+_NAN: Final = re.compile(r"nan:[0-9a-f]{16}")
+_double = Struct(">d")
 _ALL_ONES: Final = 2**64 - 1
 _NONE: Final[dict[str, Any]] = {}
 
@@ -60,11 +74,13 @@ def pull_wire_json(frame: Frame) -> dict[str, Any]:
         return {**out, "raw": frame.data.hex()}
     command = frame.data[parts.command_start : parts.command_end]
     exact: dict[str, str] = {}
-    out |= {key: value for key, value in _block(pb.BaseCommand(), command, "command", exact).items() if key != "type"}
+    body = _block(pb.BaseCommand(), command, "command", exact, _lead(frame.type))
     row = COMMANDS.get(frame.type)
-    if row is not None and row.field not in out:
-        # A body that is missing is not the same as an empty one, which is what encoding makes of it.
+    if row.field not in body if row is not None else "type" in body:
+        # A body that is missing is not the same as an empty one, which is what encoding makes of it. And a type of no
+        # version may have a known one behind it.
         exact["command"] = command.hex()
+    out |= {key: value for key, value in body.items() if key != "type"}
     if parts.metadata_start >= 0:
         if parts.entry_start >= 0:
             entry = frame.data[parts.entry_start : parts.entry_end]
@@ -89,17 +105,38 @@ def push_wire_json(wire: dict[str, Any]) -> bytes:
     exact = wire.get("bytes") or {}
     if not isinstance(exact, dict):
         raise LocalError('"bytes" is an object of hex texts')
-    row = BY_NAME.get(wire["type"])
+    number = _number_of(wire["type"])
+    row = COMMANDS.get(number)
     body = {key: value for key, value in wire.items() if key not in _AROUND}
     if row is not None:
         body = {"type": row.name, row.field: {}, **body}
-    command = _packed(pb.BaseCommand(), body, "command", exact, {row.field: {}} if row is not None else {})
-    if "metadata" not in wire and "metadata" not in exact:
-        return join_frame(command)
-    return join_frame(command, _entry(wire, exact))
+    defaults: dict[str, Any] = {row.field: {}} if row is not None else {}
+    command = _packed(pb.BaseCommand(), body, "command", exact, defaults, _lead(number))
+    behind = [key for key in _BEHIND if key in wire]
+    if behind and number not in PAYLOAD_TYPES:
+        raise LocalError(f"{behind[0]}: nothing stands behind {wire['type']}; SEND and MESSAGE have a payload")
+    return join_frame(command, _entry(wire, exact) if behind else b"")
 
 
-_AROUND: Final = frozenset({"type", "entry", "checksum", "metadata", "payload", "bytes"})
+_BEHIND: Final = ("entry", "checksum", "metadata", "payload")
+_AROUND: Final = frozenset({"type", "bytes", *_BEHIND})
+
+
+def _number_of(name: str) -> int:
+    """The number of a command type from its name, as ``name_of`` gives it; -1: no type."""
+    row = BY_NAME.get(name)
+    if row is not None:
+        return row.number
+    unknown = _NUMBER_OF_UNKNOWN.fullmatch(name)
+    number = int(unknown.group(1)) if unknown is not None else _ALL_ONES + 1
+    if number > _ALL_ONES:
+        raise LocalError(f"type: there is no command {_shown(name)}{near(name, BY_NAME)}")
+    return number
+
+
+def _lead(number: int) -> bytes:
+    """The type's field where the generated code does not know the type: it stands first. Else nothing."""
+    return b"" if number in COMMANDS or number < 0 else b"\x08" + push_varint(number)
 
 
 def _entry(wire: dict[str, Any], exact: dict[str, Any]) -> bytes:
@@ -116,12 +153,12 @@ def _entry(wire: dict[str, Any], exact: dict[str, Any]) -> bytes:
     return entry[:place] + stored + entry[place + 4 :]
 
 
-def _block(message: Message, data: bytes, name: str, exact: dict[str, str]) -> dict[str, Any]:
+def _block(message: Message, data: bytes, name: str, exact: dict[str, str], lead: bytes = b"") -> dict[str, Any]:
     """One message as an object; its bytes go to ``exact`` when the object alone would not give them back."""
     try:
-        message.MergeFromString(data)
+        message.MergeFromString(data.removeprefix(lead))
         out = _object(message)
-        again = _packed(type(message)(), out, name, {})
+        again = _packed(type(message)(), out, name, {}, lead=lead)
     except (DecodeError, LocalError):
         exact[name] = data.hex()
         return _object(message)
@@ -130,16 +167,25 @@ def _block(message: Message, data: bytes, name: str, exact: dict[str, str]) -> d
     return out
 
 
-def _packed(message: Message, value: Any, name: str, exact: dict[str, Any], defaults: dict[str, Any] = _NONE) -> bytes:
+def _packed(
+    message: Message,
+    value: Any,
+    name: str,
+    exact: dict[str, Any],
+    defaults: dict[str, Any] = _NONE,
+    lead: bytes = b"",
+) -> bytes:
     """The bytes of one message from its object, or those that came if the object was not edited."""
+    if not isinstance(value, dict):
+        raise LocalError(f"{name}: an object is expected, not {_shown(value)}")
     if name in exact:
         came = _bytes(exact[name], f"bytes.{name}")
         # The type stands outside; a command that gives it twice means another one to protobuf than to a reader.
-        if {**defaults, **_says(message, came), "type": ""} == {**value, "type": ""}:
+        if {**defaults, **_says(message, came.removeprefix(lead)), "type": ""} == {**value, "type": ""}:
             return came
     fresh = type(message)()
     _fill(fresh, value, name)
-    return fresh.SerializePartialToString()
+    return lead + fresh.SerializePartialToString()
 
 
 def _says(message: Message, data: bytes) -> dict[str, Any]:
@@ -169,6 +215,8 @@ def _value(field: FieldDescriptor, value: Any) -> Any:
     if isinstance(value, bytes):
         # A text field gives bytes when they are not UTF-8.
         return value.hex() if field.type == FieldDescriptor.TYPE_BYTES else value.decode(errors="backslashreplace")
+    if field.type in _FLOATING and not math.isfinite(value):
+        return f"nan:{_double.pack(value).hex()}" if math.isnan(value) else str(value)
     if value == _ALL_ONES and field.type in _UNSIGNED:
         return -1
     return value
@@ -185,22 +233,26 @@ def _unknown_bytes(message: Message) -> bytes:
     return copy.SerializePartialToString()
 
 
-def _fill(message: Message, value: Any, path: str) -> None:
+def _fill(message: Message, value: Any, path: str, depth: int = 1) -> None:
     if not isinstance(value, dict):
-        raise LocalError(f"{path}: an object is expected, not {value!r}")
+        raise LocalError(f"{path}: an object is expected, not {_shown(value)}")
+    if depth > DEEPEST:
+        raise LocalError(f"{path}: more than {DEEPEST} messages inside each other")
     message.SetInParent()
     for key, item in value.items():
         here = f"{path}.{key}"
         if key == "unknown":
             _merge_unknown(message, _bytes(item, here), here)
             continue
-        field = message.DESCRIPTOR.fields_by_name.get(key)
+        # The descriptors' mapping takes no half surrogates, which JSON may have.
+        field = message.DESCRIPTOR.fields_by_name.get(key) if key.isascii() else None
         if field is None:
-            raise LocalError(f"{here}: {message.DESCRIPTOR.name} has no such field{_nearest(key, message)}")
+            known = near(key, (field.name for field in message.DESCRIPTOR.fields))
+            raise LocalError(f"{here}: {message.DESCRIPTOR.name} has no such field{known}")
         if field.is_repeated != isinstance(item, list):
             raise LocalError(f"{here}: {'a list' if field.is_repeated else 'a single value'} is expected")
         for one in item if field.is_repeated else (item,):
-            _set(message, field, one, here)
+            _set(message, field, one, here, depth)
 
 
 def _merge_unknown(message: Message, data: bytes, path: str) -> None:
@@ -210,17 +262,10 @@ def _merge_unknown(message: Message, data: bytes, path: str) -> None:
         raise LocalError(f"{path}: these are no protobuf fields") from None
 
 
-def _nearest(word: str, message: Message) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(word, [field.name for field in message.DESCRIPTOR.fields], 3)
-    return f"; near: {', '.join(near)}" if near else ""
-
-
-def _set(message: Message, field: Any, value: Any, path: str) -> None:
+def _set(message: Message, field: Any, value: Any, path: str, depth: int) -> None:
     place = getattr(message, field.name)
     if field.message_type is not None:
-        _fill(place.add() if field.is_repeated else place, value, path)
+        _fill(place.add() if field.is_repeated else place, value, path, depth + 1)
         return
     scalar = _scalar(field, value, path)
     try:
@@ -228,25 +273,47 @@ def _set(message: Message, field: Any, value: Any, path: str) -> None:
             place.append(scalar)
         else:
             setattr(message, field.name, scalar)
-    except (TypeError, ValueError):
-        raise LocalError(f"{path}: {value!r} is no value for this field") from None
+    except (TypeError, ValueError, OverflowError):
+        raise LocalError(f"{path}: {_shown(value)} is no value for this field") from None
 
 
 def _scalar(field: FieldDescriptor, value: Any, path: str) -> Any:
     if field.type == FieldDescriptor.TYPE_BYTES:
         return _bytes(value, path)
     if field.enum_type is not None and isinstance(value, str):
-        known = field.enum_type.values_by_name.get(value)
+        known = field.enum_type.values_by_name.get(value) if value.isascii() else None
         if known is None:
             raise LocalError(f"{path}: one of {', '.join(field.enum_type.values_by_name)}")
         return known.number
+    if field.type in _FLOATING and isinstance(value, str):
+        return _no_number(value, path)
     if value == -1 and field.type in _UNSIGNED:
         return 2 ** _UNSIGNED[field.type] - 1
     return value
+
+
+def _no_number(text: str, path: str) -> float:
+    """A double that JSON has no number for, from its text."""
+    if text in ("inf", "-inf", "nan"):
+        return float(text)
+    value: float = _double.unpack(bytes.fromhex(text[4:]))[0] if _NAN.fullmatch(text) else 0.0
+    if not math.isnan(value):
+        raise LocalError(f"{path}: a number is expected, or inf, -inf, nan, nan: with 16 hex digits")
+    return value
+
+
+def _shown(value: Any) -> str:
+    """A value for a message: short, whatever it is."""
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    if isinstance(value, int) and value.bit_length() > 64:
+        return f"a number of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def _bytes(value: Any, path: str) -> bytes:
     try:
         return binascii.unhexlify(value)
     except (TypeError, ValueError):
-        raise LocalError(f"{path}: hex is expected, not {value!r}") from None
+        raise LocalError(f"{path}: hex is expected, not {_shown(value)}") from None

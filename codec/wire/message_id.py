@@ -1,14 +1,19 @@
-"""Message ids: where a message lies, as text and as a value; and the bit sets of partly acknowledged batches."""
+"""Message ids: where a message lies, as text and as a value."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
 from dataclasses import dataclass
+from typing import Final
 
 from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
 
-__all__ = ["MessageId", "pull_ack_set", "push_ack_set", "signed"]
+__all__ = ["MessageId", "signed"]
+
+# Bits of each number with its sign: Java's long and int, as the broker keeps them.
+_BITS: Final = (64, 64, 32, 32)
+_NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
 
 
 def signed(value: int) -> int:
@@ -18,7 +23,11 @@ def signed(value: int) -> int:
 
 @dataclass(frozen=True, slots=True, order=True)
 class MessageId:
-    """An id, ordered as the broker orders: ledger, entry, then index in the batch. -1: none."""
+    """An id. -1: none.
+
+    The order is that of the clients (MessageIdAdvUtils): ledger, entry, partition, batch index. The positions by which
+    a broker orders are ledger and entry alone.
+    """
 
     ledger: int
     entry: int
@@ -27,14 +36,14 @@ class MessageId:
 
     @classmethod
     def parse(cls, text: str) -> MessageId:
-        """Read ``ledger:entry[:partition[:batch]]``; LocalError if it is nothing like that."""
+        """Read ``ledger:entry[:partition[:batch]]``; LocalError if it is none, or a number is too large."""
         words = text.strip().split(":")
-        try:
-            numbers = [int(word) for word in words]
-        except ValueError:
-            numbers = []
-        if not 2 <= len(numbers) <= 4:
+        if not 2 <= len(words) <= 4 or not all(map(_NUMBER.fullmatch, words)):
             raise LocalError(f"{text!r} is no message id: write ledger:entry, ledger:entry:partition or …:batch")
+        numbers = [int(word) for word in words]
+        for number, bits in zip(numbers, _BITS, strict=False):
+            if not -(1 << bits - 1) <= number < 1 << bits - 1:
+                raise LocalError(f"{text!r} is no message id: {number} does not fit {bits} bits")
         return cls(*numbers)
 
     @classmethod
@@ -43,12 +52,15 @@ class MessageId:
         return cls(signed(data.ledgerId), signed(data.entryId), data.partition, data.batch_index)
 
     def proto(self) -> pb.MessageIdData:
-        """The MessageIdData; what is -1 is left out, but for ledger and entry."""
+        """The MessageIdData; what is -1 is left out, but for ledger and entry. LocalError: a number too large."""
         data = pb.MessageIdData(ledgerId=self.ledger & 2**64 - 1, entryId=self.entry & 2**64 - 1)
-        if self.partition != -1:
-            data.partition = self.partition
-        if self.batch != -1:
-            data.batch_index = self.batch
+        try:
+            if self.partition != -1:
+                data.partition = self.partition
+            if self.batch != -1:
+                data.batch_index = self.batch
+        except ValueError:
+            raise LocalError(f"{self}: partition and batch index have 32 bits") from None
         return data
 
     def __str__(self) -> str:
@@ -57,23 +69,3 @@ class MessageId:
         if self.partition == -1 and self.batch == -1:
             return text
         return f"{text}:{self.partition}" if self.batch == -1 else f"{text}:{self.partition}:{self.batch}"
-
-
-def pull_ack_set(words: Iterable[int], size: int) -> list[int]:
-    """The batch indexes below ``size`` whose bit is set: those that are not acknowledged (java.util.BitSet)."""
-    bits = 0
-    for place, word in enumerate(words):
-        if place * 64 >= size:
-            break
-        bits |= (word & 2**64 - 1) << 64 * place
-    return [index for index in range(size) if bits >> index & 1]
-
-
-def push_ack_set(indexes: Iterable[int]) -> list[int]:
-    """The words of a bit set with these bits, signed 64-bit; no trailing zero words (BitSet.toLongArray)."""
-    words: list[int] = []
-    for index in indexes:
-        place = index >> 6
-        words += [0] * (place + 1 - len(words))
-        words[place] |= 1 << (index & 63)
-    return [signed(word) for word in words]

@@ -6,6 +6,7 @@ Source: class TopicName; broker-side rules as seen on 4.2.4. A v1 name has a clu
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, unquote
@@ -19,8 +20,10 @@ DOMAINS: Final = ("persistent", "non-persistent", "topic", "segment")
 
 _PARTITION: Final = "-partition-"
 
-# Local names of the broker's own topics, SystemTopicNames.
-_SYSTEM_NAMES: Final = ("__change_events", "__transaction_buffer_snapshot", "__transaction_coordinator_assign")
+_INDEX: Final = re.compile(r"0|[1-9][0-9]{0,9}")
+
+# What tenants, clusters and namespaces are made of: class NamedEntity.
+_NAMED: Final = re.compile(r"[-=:.\w]*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,9 @@ class TopicName:
         words = rest.split("/", 3)
         if len(words) < 3 or not all(word.strip() for word in words):
             raise LocalError(f"topic name {text!r}: it has {len(words)} parts behind the domain, or an empty one")
+        for word in words[:-1]:
+            if not _NAMED.fullmatch(word):
+                raise LocalError(f"topic name {text!r}: {word!r} has more than letters, digits and - = : . _")
         if len(words) == 3:
             return cls(domain, words[0], words[1], words[2])
         return cls(domain, words[0], words[2], words[3], words[1])
@@ -99,21 +105,13 @@ class TopicName:
         place = f"{base.tenant}/{base.namespace}" if base.cluster is None else base._v1_namespace
         return f"{place}/{base.encoded_local}"
 
-    @property
-    def system(self) -> bool:
-        """Whether the broker keeps this topic for itself."""
-        local = split_partition(self.local)[0]
-        if (self.tenant, self.namespace) == ("pulsar", "system"):
-            return True
-        return local.startswith(_SYSTEM_NAMES) or local.endswith("__transaction_pending_ack")
-
 
 def split_partition(local: str) -> tuple[str, int]:
     """A local name as base and partition index; index -1 when it names no partition.
 
-    Only a plain non-negative number behind the last ``-partition-`` counts: no sign, no leading zeros.
+    Only a plain number that fits Java's int, behind the last ``-partition-``, counts: no sign, no leading zeros.
     """
     base, separator, index = local.rpartition(_PARTITION)
-    if separator and base and index.isascii() and index.isdigit() and (index == "0" or index[0] != "0"):
+    if separator and base and _INDEX.fullmatch(index) and int(index) < 1 << 31:
         return base, int(index)
     return local, -1

@@ -115,11 +115,19 @@ def test_tokens_are_hidden_unless_asked_for(pcli, small_captures):
     capture = small_captures / "python/20-token-authentication.pcap"
     token = b"eyJ"  # how every JSON web token begins
     assert token in capture.read_bytes()
-    for form in (["-V"], ["-T", "ndjson"], []):
+    for form in (["-V"], ["-T", "ndjson"], [], ["-x"], ["-V", "-x"]):
         told = pcli("dissect", "-r", capture, *form)
         assert token.decode() not in told.out
         assert token.hex() not in told.out
+        assert token.hex(" ") not in told.out
+    assert token.hex(" ") in pcli("dissect", "-r", capture, "-x", "--show-secrets").out
     assert token.hex() in pcli("dissect", "-r", capture, "-T", "ndjson", "--show-secrets").out
+
+
+def test_payloads_are_hidden_in_hex_too(pcli, small_captures):
+    asked = ("dissect", "-r", small_captures / "java/schemas.pcap", "-Y", "pulsar.type == MESSAGE", "-x")
+    assert "symbol" not in pcli(*asked).out
+    assert "symbol" in pcli(*asked, "--payload").out
 
 
 def test_payloads_are_opened_with_the_key(pcli, small_captures):

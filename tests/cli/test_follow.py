@@ -56,10 +56,20 @@ def test_a_message_from_its_sending_on(pcli, small_captures):
 def test_a_request_and_its_answer(pcli, small_captures):
     capture = small_captures / NACK
     request = rows(pcli, capture, "-Y", "pulsar.type == SUBSCRIBE")[0]
-    told = pcli("follow", "-r", capture, "--request", str(request["pulsar.request_id"]), "--stream", "1")
-    assert told.code == 2  # one thing at a time
-    told = pcli("follow", "-r", capture, "--request", str(request["pulsar.request_id"]))
+    asked = ("follow", "-r", capture, "--request", str(request["pulsar.request_id"]))
+    told = pcli(*asked, "--stream", str(request["tcp.stream"]))
     assert [line.split()[4] for line in told.lines] == ["SUBSCRIBE", "SUCCESS"]
+
+
+def test_one_thing_at_a_time(pcli, small_captures):
+    told = pcli("follow", "-r", small_captures / NACK, "--consumer", "a", "--producer", "b")
+    assert (told.code, told.out) == (2, "")
+
+
+def test_request_ids_of_several_clients(pcli, small_captures):
+    capture = small_captures / "python/10-shared-redelivery.pcap"
+    told = pcli("follow", "-r", capture, "--request", "2")
+    assert "several clients used this id, on streams" in told.err
 
 
 def test_a_sequence_diagram(pcli, small_captures):

@@ -38,6 +38,13 @@ def test_topics(pcli, small_captures):
     assert (row["producers"], row["subscriptions"], row["consumers"]) == (1, 1, 3)
 
 
+def test_chunks_are_one_message(pcli, small_captures):
+    capture = small_captures / "go/chunks.pcap"
+    events = Counter(event["type"] for event in truth(capture)["events"])
+    (row,) = rows(pcli, capture, "topics")
+    assert row["published"] == events["produced"]
+
+
 def test_connections(pcli, small_captures):
     capture = small_captures / SHARED
     connections = rows(pcli, capture, "conv", "--system")
@@ -81,3 +88,12 @@ def test_text_is_an_aligned_table(pcli, small_captures):
 def test_a_filter_narrows_what_is_counted(pcli, small_captures):
     found = rows(pcli, small_captures / SHARED, "types", "-Y", "pulsar.from == client")
     assert {row["from"] for row in found} == {"client"}
+
+
+def test_a_filter_narrows_the_unanswered_too(pcli, small_captures):
+    capture = small_captures / "python/37-packets-lost.pcap"
+    everything = rows(pcli, capture, "latency")
+    assert any(row["unanswered"] for row in everything)
+    assert rows(pcli, capture, "latency", "-Y", "pulsar.type == CONNECTED or pulsar.type == CONNECT") == [
+        row for row in everything if row["type"] == "CONNECT"
+    ]

@@ -1,6 +1,8 @@
 """Inputs: files, folders, globs, pipes; the order of parts; what is told when they are not there."""
 
 import io
+import subprocess
+import sys
 
 import pytest
 
@@ -85,6 +87,11 @@ def test_the_best_program_at_hand(monkeypatch, installed, ring, program):
 
 def test_no_program_at_hand(monkeypatch):
     monkeypatch.setattr(sources.shutil, "which", lambda name: None)
+    monkeypatch.setattr(sources, "has_scapy", lambda: True)
+    assert capture_command("lo", "", "-") is None
+    with pytest.raises(LocalError, match="needs dumpcap"):
+        capture_command("lo", "", "x", ["files:3"])
+    monkeypatch.setattr(sources, "has_scapy", lambda: False)
     with pytest.raises(LocalError, match="install tcpdump or dumpcap"):
         capture_command("lo", "", "-")
 
@@ -94,10 +101,79 @@ def test_no_program_at_hand(monkeypatch):
     ("said", "reason"),
     [
         (b"Capturing on 'x'\ndumpcap: There is no device named \"x\".\n", 'dumpcap: There is no device named "x".'),
-        (b"tcpdump: x: No such device exists\n(No such device exists)\n", "tcpdump: x: No such device exists"),
+        (
+            b"tcpdump: x: You don't have permission\n(socket: not permitted)\n\nSee the guide.\n",
+            "tcpdump: x: You don't have permission (socket: not permitted)",
+        ),
         (b"Capturing on 'Loopback: lo'\nFile: y\nPackets: 3 \rPackets captured: 3\n", ""),
         (b"tcpdump: listening on lo, link-type EN10MB\n3 packets captured\n", ""),
     ],
 )
 def test_why_a_program_refused(said, reason):
     assert refusal(said) == reason
+
+
+MANY = """
+import resource, sys
+from pcli.codec.capture import CapturedFrame, read_capture
+from pcli.replay import open_inputs
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+inputs = open_inputs([sys.argv[1]])
+for _ in range(2):
+    events = list(read_capture((one.name, one.file) for one in inputs))
+    print(len(inputs), sum(isinstance(event, CapturedFrame) for event in events))
+    for one in inputs:
+        assert one.file.tell() <= one.size
+        one.file.seek(0)
+"""
+
+
+@pytest.mark.parametrize("cut", [0, 1], ids=["whole", "damaged"])
+def test_more_parts_than_a_process_may_open(small_captures, tmp_path, cut):
+    """Damaged parts too: the reader gives them up before their end."""
+    data = (small_captures / "go" / "nack.pcap").read_bytes()
+    broken = data[:24] + b"\xff" * 40 + data[24:] * 20
+    for number in range(60):
+        (tmp_path / f"{number:03}.pcap").write_bytes(broken if cut and number else data)
+    done = subprocess.run([sys.executable, "-c", MANY, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    first, second = done.stdout.splitlines()
+    assert first == second
+    assert first.startswith("60 ")
+    assert int(first.split()[1]) > 0
+
+
+def test_a_lazy_file_is_like_any_other(tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(b"0123456789")
+    (one,) = open_inputs([str(path)])
+    file = one.file
+    assert (file.read(4), file.tell()) == (b"0123", 4)
+    assert (file.read(100), file.read(100), file.tell()) == (b"456789", b"", 10)
+    assert not file.closed
+    file.seek(2)
+    assert (file.tell(), file.read()) == (2, b"23456789")
+    file.close()
+    assert file.closed
+    with pytest.raises(ValueError, match="closed file"):
+        file.read(1)
+
+
+def test_two_files_read_in_turns_keep_their_places(tmp_path):
+    for name in "ab":
+        (tmp_path / name).write_bytes(name.encode() + b"123")
+    inputs = open_inputs([str(tmp_path / name) for name in "ab"])
+    read = [one.file.read(2) for one in inputs] + [one.file.read(2) for one in inputs]
+    assert sorted(read) == [b"23", b"23", b"a1", b"b1"]
+    names(inputs)
+
+
+def test_a_part_that_has_gone_meanwhile(tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(b"0123")
+    (one,) = open_inputs([str(path)])
+    path.unlink()
+    with pytest.raises(CaptureError, match="x: no such file"):
+        one.file.read(1)
+    one.file.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import random
 
 import pytest
@@ -17,7 +18,8 @@ NAMES = [
     "python/03-compression-lz4.pcap.gz", "python/04-compression-zlib.pcapng.zst", "java/cut-packets.pcap",
     "java/late-capture.pcap", "python/21-tls.pcapng",
 ]  # fmt: skip
-TRIALS = 125
+TRIALS = int(os.environ.get("PCLI_FUZZ", "1000")) // len(NAMES)
+"""Mutations of each capture; `make fuzz` asks for more."""
 
 
 def survives(data: bytes) -> None:

@@ -18,7 +18,7 @@ def test_percentiles_are_one_per_cent_off_at_most(values, share):
         histogram.add(value)
     exact = sorted(values)[max(1, math.ceil(share * len(values))) - 1]
     assert abs(histogram.percentile(share) - exact) <= 0.01 * exact + 1
-    assert (histogram.count, histogram.total) == (len(values), sum(values))
+    assert histogram.count == len(values)
     assert (histogram.lowest, histogram.highest) == (min(values), max(values))
 
 

@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from pcli.codec.capture import CapturedFrame, read_capture
+from pcli.codec.observe.system import is_system_topic
 from pcli.codec.payload import CHUNK, OPEN, SEALED, ChunkJoiner, Entry, Message, PrivateKeys, SchemaBook, open_entry
 from pcli.codec.proto import pb
 from pcli.codec.wire.problems import Problem
-from pcli.codec.wire.topic_name import TopicName
 
 SMALL = Path(__file__).parents[2] / "captures"
 SHARED = Path(__file__).parents[4] / "shared" / "captures"
@@ -265,7 +265,7 @@ def set_apart(sent: Sent, wire: Wire) -> bool:
     if not sent.topic:
         # The broker's own client was connected before the capture began. Where everybody was, nobody is set apart.
         return sent.midstream and wire.name not in MIDSTREAM
-    return TopicName.parse(sent.topic).system or sent.topic.endswith(SENT_BY_CLIENTS.get(wire.name, ()))
+    return is_system_topic(sent.topic) or sent.topic.endswith(SENT_BY_CLIENTS.get(wire.name, ()))
 
 
 @pytest.fixture(scope="module", params=NAMES)

@@ -1,6 +1,10 @@
 """Frames from words."""
 
+from contextlib import suppress
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
@@ -61,6 +65,34 @@ def test_a_message_with_its_entry():
     assert told == push_frame(pb.CommandSend(producer_id=1, sequence_id=5), entry)
 
 
+def test_bytes_of_the_command_line_that_are_no_utf8():
+    entry = push_entry(b"", b"\xff")
+    assert frame("SEND", "producer_id=1", "sequence_id=1", "payload=\udcff")[-len(entry) :] == entry
+
+
+PATHS = st.sampled_from(
+    [
+        "message_id",
+        "properties",
+        "properties.a",
+        "message_id.x",
+        "response",
+        "response.auth_data",
+        "schema.properties.a",
+    ]
+)
+TEXTS = st.sampled_from(["[1]", "{}", '{"a": [5]}', '{"properties": 5}', "1:2", "inf", "²"]) | st.text(st.characters())
+
+
+@given(
+    st.sampled_from(["ACK", "AUTH_RESPONSE", "SUBSCRIBE", "SEND"]),
+    st.lists(st.builds("{}={}".format, PATHS | st.text(st.characters()), TEXTS), max_size=4),
+)
+def test_no_words_raise_anything_foreign(name, words):
+    with suppress(LocalError):
+        assert isinstance(frame(name, *words), bytes)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -75,6 +107,21 @@ def test_a_message_with_its_entry():
         (["SUBSCRIBE", "durable=perhaps"], "true or false"),
         (["SUBSCRIBE", "schema=x"], "is a message"),
         (["SUBSCRIBE", "schema={x"], "no JSON"),
+        (["ACK", "properties.a=²"], "a number is expected"),
+        (["ACK", "properties.a=" + "9" * 5000], "a number is expected"),
+        (["FLOW", "consumer_id=٣"], "a number is expected"),
+        (["FLOW", "consumer_id=0x" + "f" * 5000], "a number is expected"),
+        (["CONSUMER_STATS_RESPONSE", "msgRateOut=1.2.3"], "a number is expected"),
+        (["ACK", "message_id=" + "[" * 100_000], "no JSON"),
+        (["ACK", "message_id=[" + "9" * 5000 + "]"], "no JSON"),
+        (["ACK", 'message_id={"ledgerId": 1e999}'], "is no value"),
+        (["ACK", f"message_id={2**31}:1:{2**31}"], "is no message id"),
+        (["SUBSCRIBE", "start_message_id" + ".first_chunk_message_id" * 5000 + "=1:2"], "inside each other"),
+        (["AUTH_RESPONSE", "response=[1]", "response.auth_data=00"], "was given before"),
+        (["AUTH_RESPONSE", 'response={"auth_data": 5}', "response.auth_data.x=1"], "has no parts"),
+        (["SUBSCRIBE", 'schema={"properties": 5}', "schema.properties.a=1"], "was given before"),
+        (["SEND", "payload=\ud800"], "half of a surrogate pair"),
+        (["FLOW", "\ud800=1"], "has no field"),
     ],
 )
 def test_wrong_words(words, said):

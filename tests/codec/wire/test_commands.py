@@ -50,6 +50,28 @@ def test_answers_come_from_the_other_side_and_carry_what_pairs_them(row):
         assert not key or key in body_of(row).fields_by_name
 
 
+# What a broker sends or takes by the protocol version of the client, as documented and as seen on 4.2.4.
+@pytest.mark.parametrize(
+    ("version", "names"),
+    [
+        (1, "PING PONG"),
+        (2, "REDELIVER_UNACKNOWLEDGED_MESSAGES"),
+        (7, "LOOKUP LOOKUP_RESPONSE"),
+        (8, "CONSUMER_STATS CONSUMER_STATS_RESPONSE"),
+        (9, "REACHED_END_OF_TOPIC"),
+        (12, "GET_LAST_MESSAGE_ID GET_LAST_MESSAGE_ID_RESPONSE ACTIVE_CONSUMER_CHANGE"),
+        (12, "GET_TOPICS_OF_NAMESPACE GET_TOPICS_OF_NAMESPACE_RESPONSE"),
+        (14, "AUTH_CHALLENGE AUTH_RESPONSE"),
+        (15, "GET_OR_CREATE_SCHEMA GET_OR_CREATE_SCHEMA_RESPONSE"),
+        (17, "ACK_RESPONSE"),
+        (19, "TC_CLIENT_CONNECT_REQUEST TC_CLIENT_CONNECT_RESPONSE"),
+        (20, "TOPIC_MIGRATED"),
+    ],
+)
+def test_the_version_that_brought_a_command(version, names):
+    assert {name: BY_NAME[name].since for name in names.split()} == dict.fromkeys(names.split(), version)
+
+
 def test_every_response_answers_something():
     answers = {name for row in COMMANDS.values() for name in row.answers}
     assert {

@@ -52,6 +52,19 @@ def test_absent_and_wrong_checksums_are_told_apart():
     assert (wrong.checksum, kinds(wrong)) == ("bad", ["checksum"])
 
 
+def test_the_checksum_is_computed_once(monkeypatch):
+    computed = []
+
+    def counting(data):
+        computed.append(data)
+        return google_crc32c.value(data)
+
+    monkeypatch.setattr("pcli.codec.wire.frame._crc32c", counting)
+    wrong = Frame.of(push_frame(SEND, push_entry(METADATA, b"hello")[:-1] + b"!"))
+    assert (wrong.checksum, kinds(wrong), wrong.checksum) == ("bad", ["checksum"], "bad")
+    assert len(computed) == 1
+
+
 @pytest.mark.parametrize("kept", range(8, len(FLOW)))
 def test_a_simple_command_cut_by_the_capture(kept):
     frame = Frame.of(FLOW[:kept])

@@ -2,6 +2,7 @@
 
 import pytest
 
+from pcli.codec.errors import LocalError
 from pcli.codec.wire.hashes import (
     consistent_hash,
     java_string_hash,
@@ -60,6 +61,16 @@ def test_slot_zero_is_kept_free():
 )
 def test_java_string_hash(text, expected):
     assert java_string_hash(text) == expected
+
+
+@pytest.mark.parametrize("partitions", [0, -1])
+def test_no_partition_to_choose_from(partitions):
+    with pytest.raises(LocalError, match="at least one"):
+        partition_of("hello", partitions)
+
+
+def test_half_a_surrogate_pair_is_a_question_mark_to_java():
+    assert partition_of("\ud800", 7, murmur=True) == partition_of("?", 7, murmur=True)
 
 
 def test_partition_of_a_key():

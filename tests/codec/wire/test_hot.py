@@ -2,7 +2,7 @@
 
 import pytest
 from google.protobuf.message import DecodeError
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pcli.codec.proto import pb
@@ -127,20 +127,127 @@ def test_the_unusual_is_left_to_the_full_way(pull, body):
     assert read(pull, push_frame(body)) is None
 
 
-@given(st.binary(max_size=40))
-def test_no_bytes_raise_and_what_is_read_is_what_protobuf_reads(data):
-    for type_, pull in (
-        (b"\x08\x06\x32", hot.pull_send),
-        (b"\x08\x0a\x52", hot.pull_ack),
-        (b"\x08\x0b\x5a", hot.pull_flow),
-    ):
-        command = type_ + bytes([len(data)]) + data
-        found = pull(command, 0, len(command))
-        if found is not None:
-            parsed = pb.BaseCommand.FromString(command)
-            ids = {6: "producer_id", 10: "consumer_id", 11: "consumer_id"}
-            body = {6: parsed.send, 10: parsed.ack, 11: parsed.flow}[parsed.type]
-            assert found[0] == getattr(body, ids[parsed.type])
+def ids_of(place):
+    return (place.ledgerId, place.entryId, place.partition, place.batch_index)
+
+
+def given_or_minus_one(body, name):
+    return getattr(body, name) if body.HasField(name) else -1
+
+
+# What protobuf reads, in the shape that the hot path gives.
+MEANT = {
+    6: (
+        hot.pull_send,
+        lambda command: (
+            command.send.producer_id,
+            command.send.sequence_id,
+            given_or_minus_one(command.send, "num_messages"),
+            given_or_minus_one(command.send, "highest_sequence_id"),
+        ),
+    ),
+    7: (
+        hot.pull_send_receipt,
+        lambda command: (
+            command.send_receipt.producer_id,
+            command.send_receipt.sequence_id,
+            *ids_of(command.send_receipt.message_id)[:2],
+            given_or_minus_one(command.send_receipt, "highest_sequence_id"),
+        ),
+    ),
+    9: (
+        hot.pull_message,
+        lambda command: (
+            command.message.consumer_id,
+            *ids_of(command.message.message_id)[:3],
+            given_or_minus_one(command.message, "redelivery_count"),
+        ),
+    ),
+    10: (
+        hot.pull_ack,
+        lambda command: (
+            command.ack.consumer_id,
+            command.ack.ack_type,
+            [ids_of(place) for place in command.ack.message_id],
+            given_or_minus_one(command.ack, "request_id"),
+        ),
+    ),
+    11: (hot.pull_flow, lambda command: (command.flow.consumer_id, command.flow.messagePermits)),
+}
+EDGES = [0, 1, 2, 127, 128, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63, 2**64 - 2**31 - 1, 2**64 - 2**31, 2**64 - 1]
+NUMBER = st.one_of(st.sampled_from(EDGES), U64).map(hot.push_varint)
+# Longer than needed, and longer than 64 bits.
+ODD_NUMBER = st.sampled_from([b"\x81\x00", b"\x80" * 9 + b"\x01", b"\x80" * 9 + b"\x02", b"\x80" * 10 + b"\x01"])
+FIELD = st.builds(
+    lambda number, value: bytes([number << 3]) + value, st.sampled_from([1, 2, 3, 4, 6, 8]), NUMBER | ODD_NUMBER
+)
+
+
+def nested(number, body):
+    return bytes([number << 3 | 2]) + hot.push_varint(len(body)) + body
+
+
+PLACES = st.one_of(
+    st.builds(hot._push_id, U64, U64, PARTITION),
+    st.lists(FIELD, max_size=4).map(b"".join),
+    st.builds(lambda fields: b"\x08\x05\x10\x07" + b"".join(fields), st.lists(FIELD, max_size=2)),
+)
+NESTED = st.builds(nested, st.sampled_from([2, 3]), PLACES)
+PLACE_BYTES = b"\x08\x05\x10\x07"
+USUAL = {
+    6: b"\x08\x01\x10\x01",
+    7: b"\x08\x01\x10\x01" + nested(3, PLACE_BYTES),
+    9: b"\x08\x01" + nested(2, PLACE_BYTES),
+    10: b"\x08\x01\x10\x01",
+    11: b"\x08\x01\x10\x01",
+}
+
+
+def agrees(type_, body):
+    pull, meant = MEANT[type_]
+    command = bytes([8, type_]) + nested(type_, body)
+    found = pull(command + b"rest", 0, len(command))
+    if found is not None:
+        assert found == meant(pb.BaseCommand.FromString(command))
+    return found is not None
+
+
+@pytest.mark.parametrize("type_", MEANT)
+@settings(max_examples=500)
+@given(st.booleans(), st.lists(FIELD | NESTED, max_size=3).map(b"".join) | st.binary(max_size=40))
+def test_no_bytes_raise_and_what_is_read_is_what_protobuf_reads(type_, whole, fields):
+    agrees(type_, USUAL[type_] + fields if whole else fields)
+
+
+@pytest.mark.parametrize("type_", MEANT)
+@pytest.mark.parametrize("value", EDGES)
+def test_each_number_of_each_field_is_read_right_or_left_alone(type_, value):
+    place = b"\x08\x05\x10\x07"
+    for number in range(1, 9):
+        field = bytes([number << 3]) + hot.push_varint(value)
+        for usual in (b"\x08\x01\x10\x01", b"\x08\x01" + nested(2, place), b"\x08\x01\x10\x01" + nested(3, place)):
+            agrees(type_, usual + field)
+        for at in (2, 3):
+            agrees(type_, b"\x08\x01" + (b"\x10\x01" if at == 3 else b"") + nested(at, place + field))
+
+
+# Each is a number that its field can't hold, or an id in two parts, which protobuf makes one.
+@pytest.mark.parametrize(
+    ("type_", "body"),
+    [
+        (11, b"\x08\x01\x10" + hot.push_varint(2**32)),
+        (6, b"\x08\x01\x10\x01\x18" + hot.push_varint(-1)),
+        (6, b"\x08\x01\x10\x01\x18" + hot.push_varint(2**31)),
+        (9, b"\x08\x01" + nested(2, b"\x08\x05\x10\x07") + b"\x18" + hot.push_varint(2**32)),
+        (9, b"\x08\x01" + nested(2, b"\x08\x05\x10\x07\x18" + hot.push_varint(2**31))),
+        (10, b"\x08\x01\x10\x00" + nested(3, b"\x08\x05\x10\x07\x20" + hot.push_varint(2**63))),
+        (9, b"\x08\x01" + nested(2, b"\x08\x05\x10\x07\x18\x01") + nested(2, b"\x08\x06\x10\x07")),
+        (7, b"\x08\x01\x10\x01" + nested(3, b"\x08\x05\x10\x07") + nested(3, b"\x08\x06\x10\x07")),
+        (7, b"\x08\x01\x10\x01" + nested(3, b"\x08\x05\x10\x07\x18" + hot.push_varint(-5))),
+    ],
+)
+def test_numbers_too_large_and_ids_given_twice_are_left_to_the_full_way(type_, body):
+    assert not agrees(type_, body)
 
 
 # Each ends inside its last number: protobuf refuses them, and what follows in the frame is none of their business.

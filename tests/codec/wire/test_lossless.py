@@ -1,6 +1,7 @@
 """The lossless JSON form: whatever came goes out again, and an edit wins."""
 
 import json
+from contextlib import suppress
 from struct import pack
 
 import pytest
@@ -21,7 +22,7 @@ RECEIPT = pb.CommandSendReceipt(
 
 
 def there_and_back(data):
-    wire = json.loads(json.dumps(pull_wire_json(Frame.of(data))))
+    wire = json.loads(json.dumps(pull_wire_json(Frame.of(data)), allow_nan=False))
     assert push_wire_json(wire) == data
     return wire
 
@@ -71,6 +72,9 @@ def test_a_wrong_checksum_stays_wrong_and_an_absent_one_absent():
         b"\x08\x05\x2a\x06\x0a\x02\xff\xfe\x10\x05",  # a topic that is not UTF-8
         b"\x08\x0b\x5a\x7f",  # no protobuf
         b"\x08\x09\x08\x02",  # two types
+        b"\x08\x64\x08\x02",  # a type of no version, and another
+        b"\x08\xc8\x81\x00",  # a type of no version, longer than needed
+        b"\xa0\x06\x07\x08\xc8\x01",  # the same behind an unknown field
         b"",
     ],
 )
@@ -116,12 +120,88 @@ def test_lengths_that_do_not_fit_and_cut_frames_are_raw():
         ({"type": "FLOW", "raw": "0g"}, "hex is expected"),
         ({"type": "SEND", "metadata": {}, "checksum": "12"}, "eight hex digits"),
         ({"type": "FLOW", "flow": {"unknown": "ff"}}, "no protobuf fields"),
+        ({"type": "FLOWS"}, "no command 'FLOWS'; near: FLOW"),
+        ({"type": "UNKNOWN_x"}, "no command"),
+        ({"type": "UNKNOWN_" + "9" * 5000}, "no command"),
+        ({"type": "FLOW", "payload": "00"}, "payload: nothing stands behind FLOW"),
+        ({"type": "UNKNOWN_200", "metadata": {}}, "metadata: nothing stands behind UNKNOWN_200"),
+        ({"type": "FLOW", "flow": {"consumer_id": 10**5000}}, "a number of 16610 bits is no value"),
+        ({"type": "FLOW", "flow": {"\ud800": 1}}, "no such field"),
+        ({"type": "SUBSCRIBE", "subscribe": {"topic": "\ud800"}}, "is no value"),
+        ({"type": "SUBSCRIBE", "subscribe": {"subType": "\ud800"}}, "one of Exclusive"),
+        ({"type": "CONSUMER_STATS_RESPONSE", "consumerStatsResponse": {"msgRateOut": 10**400}}, "is no value"),
+        ({"type": "CONSUMER_STATS_RESPONSE", "consumerStatsResponse": {"msgRateOut": "nan:0"}}, "a number is expected"),
+        ({"type": "SEND", "metadata": 5, "bytes": {"metadata": "00"}}, "an object is expected"),
     ],
 )
 def test_a_wrong_object_is_told_with_its_path(wire, said):
     with pytest.raises(LocalError) as caught:
         push_wire_json(wire)
     assert said in str(caught.value)
+
+
+def test_messages_inside_each_other_without_end():
+    place = {"ledgerId": 1, "entryId": 2}
+    for _ in range(100_000):
+        place = {"ledgerId": 1, "entryId": 2, "first_chunk_message_id": place}
+    for wire in ({"type": "ACK", "ack": {"message_id": [place]}}, {"type": "FLOW", "flow": {"consumer_id": place}}):
+        with pytest.raises(LocalError):
+            push_wire_json(wire)
+    for key in ("metadata", "payload", "raw", "bytes", "checksum"):
+        with pytest.raises(LocalError):
+            push_wire_json({"type": "SEND", key: [place]})
+
+
+NAMES = st.sampled_from([
+    "send", "message", "ack", "message_id", "first_chunk_message_id", "ledgerId", "entryId", "ack_set", "unknown",
+    "subscribe", "subType", "topic", "schema", "properties", "key", "value", "producer_name", "publish_time",
+]) | st.text(st.characters(), max_size=5)  # fmt: skip
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()) | st.just("08ff"),
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(NAMES, inside, max_size=4),
+)
+TYPES = st.sampled_from(["SEND", "MESSAGE", "ACK", "SUBSCRIBE", "CONSUMER_STATS_RESPONSE", "UNKNOWN_200"]) | JSON
+KEYS = st.sampled_from(["bytes", "raw", "entry", "checksum", "metadata", "payload"])
+
+
+@given(st.builds(lambda inside, type_: {**inside, "type": type_}, st.dictionaries(KEYS | NAMES, JSON), TYPES) | JSON)
+def test_any_json_gives_bytes_or_says_why_not(wire):
+    with suppress(LocalError):
+        assert isinstance(push_wire_json(wire), bytes)
+
+
+@pytest.mark.parametrize(
+    ("bits", "text"),
+    [
+        ("7ff8000000000001", "nan:7ff8000000000001"),
+        ("fff8000000000000", "nan:fff8000000000000"),
+        ("7ff0000000000000", "inf"),
+        ("fff0000000000000", "-inf"),
+    ],
+)
+def test_doubles_that_are_no_numbers(bits, text):
+    # CONSUMER_STATS_RESPONSE (26): request_id (field 1) = 1, msgRateOut (field 4, fixed64): little-endian
+    body = b"\x08\x01\x21" + bytes.fromhex(bits)[::-1]
+    command = b"\x08\x1a\xd2\x01" + bytes([len(body)]) + body
+    wire = there_and_back(join_frame(command))
+    assert wire["consumerStatsResponse"] == {"request_id": 1, "msgRateOut": text}
+    assert "bytes" not in wire
+
+
+def test_a_type_of_no_version_is_written_from_its_name():
+    assert push_wire_json({"type": "UNKNOWN_200"}) == join_frame(b"\x08\xc8\x01")
+    assert there_and_back(join_frame(b"\x08\xc8\x01")) == {"type": "UNKNOWN_200"}
+    assert there_and_back(join_frame(b"\x08\xc8\x01\xa0\x06\x07")) == {"type": "UNKNOWN_200", "unknown": "a00607"}
+
+
+@pytest.mark.parametrize("wire", [{"payload": "6869"}, {"checksum": "good"}, {"entry": {"index": 7}}])
+def test_one_part_of_the_payload_is_enough(wire):
+    frame = Frame.of(push_wire_json({"type": "SEND", "send": {"producer_id": 1, "sequence_id": 5}, **wire}))
+    assert frame.parts.problems == []
+    assert frame.metadata == pb.MessageMetadata()
+    assert frame.payload == bytes.fromhex(wire.get("payload", ""))
+    assert frame.checksum == ("good" if "checksum" in wire else "none")
+    assert (frame.broker_entry is not None) == ("entry" in wire)
 
 
 @given(st.binary(min_size=8, max_size=80))

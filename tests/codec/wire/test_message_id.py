@@ -1,12 +1,13 @@
-"""Message ids as text and bit sets as words."""
+"""Message ids as text, as values and on the wire."""
+
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pcli.codec.errors import LocalError
-from pcli.codec.proto import pb
-from pcli.codec.wire.message_id import MessageId, pull_ack_set, push_ack_set, signed
+from pcli.codec.wire.message_id import MessageId, signed
 
 NUMBERS = st.integers(-1, 2**31 - 1)
 
@@ -45,32 +46,36 @@ def test_round_trips(value):
     assert MessageId.parse(str(value)) == value
 
 
-def test_order_is_the_brokers():
-    assert sorted([MessageId(2, 0), MessageId(1, 9), MessageId(1, 10)]) == [
-        MessageId(1, 9),
-        MessageId(1, 10),
-        MessageId(2, 0),
+def test_order_is_the_clients():
+    ordered = [
+        MessageId(1, 9, 0, 3),
+        MessageId(1, 9, 1, 0),
+        MessageId(1, 9, 1, 2),
+        MessageId(1, 10, -1, -1),
+        MessageId(2, 0, -1, -1),
     ]
+    assert all(one < other for one, other in pairwise(ordered))
 
 
-# java.util.BitSet: bits {0, 1, 65} are the words 3 and 2; all of 64 bits are the word -1.
-def test_bit_sets_are_javas():
-    assert push_ack_set([0, 1, 65]) == [3, 2]
-    assert push_ack_set(range(64)) == [-1]
-    assert push_ack_set([]) == []
-    assert pull_ack_set([3, 2], 70) == [0, 1, 65]
-    assert pull_ack_set([-1], 10) == list(range(10))
+# MessageIdData has uint64 and int32; Java reads them as long and int.
+@pytest.mark.parametrize(
+    "text",
+    [f"{2**63}:0", f"0:{-(2**63) - 1}", f"1:2:{2**31}", f"1:2:3:{-(2**31) - 1}", "9" * 5000 + ":1", "٣:1", "²:1"],
+)
+def test_numbers_that_no_id_has(text):
+    with pytest.raises(LocalError, match="is no message id"):
+        MessageId.parse(text)
 
 
-def test_a_bit_set_larger_than_the_batch_costs_nothing():
-    assert pull_ack_set(iter([1] * 10**6), 3) == [0]
+def test_the_largest_numbers():
+    value = MessageId(2**63 - 1, -(2**63), 2**31 - 1, -(2**31))
+    assert MessageId.parse(str(value)) == value
+    assert MessageId.of(value.proto()) == value
 
 
-@given(st.sets(st.integers(0, 300)))
-def test_bit_sets_round_trip(indexes):
-    words = push_ack_set(indexes)
-    assert pull_ack_set(words, 301) == sorted(indexes)
-    assert pb.CommandMessage(consumer_id=1, ack_set=words).ack_set == words
+def test_a_partition_that_does_not_travel():
+    with pytest.raises(LocalError, match="32 bits"):
+        MessageId(1, 2, 2**31).proto()
 
 
 def test_signed():

@@ -1,0 +1,25 @@
+"""A set of numbers, a bit each: frames and packets of captures of any size, remembered in little memory."""
+
+from __future__ import annotations
+
+__all__ = ["Bits"]
+
+
+class Bits:
+    """A set of numbers from 0, a bit each."""
+
+    __slots__ = ("_bits",)
+
+    def __init__(self) -> None:
+        self._bits = bytearray()
+
+    def add(self, number: int) -> None:
+        """Put a number in."""
+        place = number >> 3
+        if place >= len(self._bits):
+            self._bits.extend(bytes(place + 1 + (place >> 3) - len(self._bits)))
+        self._bits[place] |= 1 << (number & 7)
+
+    def __contains__(self, number: int) -> bool:
+        place = number >> 3
+        return place < len(self._bits) and bool(self._bits[place] >> (number & 7) & 1)

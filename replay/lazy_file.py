@@ -1,0 +1,99 @@
+"""Files that are open only while they are read, so that a recording may have more parts than a process may have files.
+
+Rules of this file
+1. A file opens at its first read, and closes at its end and when it is rewound; its place is kept.
+2. Of the files that share a turn one is open at a time. A damaged part is not read to its end, and must not stay open.
+3. What fails is a CaptureError with the path: a part that has gone since it was listed is no bug.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+from pcli.codec.errors import CaptureError
+
+__all__ = ["LazyFile", "Turn", "reason_of"]
+
+
+class Turn:
+    """Which of several files is the open one."""
+
+    __slots__ = ("holder",)
+
+    def __init__(self) -> None:
+        self.holder: LazyFile | None = None
+
+    def pass_to(self, file: LazyFile) -> None:
+        """Close whatever is open, for this one."""
+        if self.holder is not None and self.holder is not file:
+            self.holder.release()
+        self.holder = file
+
+
+class LazyFile(io.RawIOBase):
+    """A regular file, for reading in binary; to the reader it is like any other."""
+
+    def __init__(self, path: Path, turn: Turn) -> None:
+        self._path = path
+        self._turn = turn
+        self._file: io.FileIO | None = None
+        self._position = 0
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Up to ``size`` bytes, all that is left when negative; CaptureError when the file can't be read."""
+        if self.closed:
+            raise ValueError("I/O operation on closed file")
+        try:
+            data = self._opened().read(size) or b""
+        except OSError as error:
+            raise CaptureError(f"{self._path}: {reason_of(error)}") from None
+        self._position += len(data)
+        if size < 0 or (size and not data):
+            self.release()
+        return data
+
+    def _opened(self) -> io.FileIO:
+        if self._file is None:
+            self._turn.pass_to(self)
+            # The reader has windows of its own: another buffer would only copy.
+            self._file = self._path.open("rb", buffering=0)
+            self._file.seek(self._position)
+        return self._file
+
+    def release(self) -> None:
+        """Give the operating system's file back; the next read takes it again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Go to an offset from the beginning; the file opens there at the next read."""
+        if whence != os.SEEK_SET:
+            raise io.UnsupportedOperation("only from the beginning")
+        self.release()
+        self._position = offset
+        return offset
+
+    def tell(self) -> int:
+        """The offset of the next read, whether the file is open or not."""
+        return self._position
+
+    def readable(self) -> bool:
+        """True: that is what it is for."""
+        return True
+
+    def seekable(self) -> bool:
+        """True: it is a regular file."""
+        return True
+
+    def close(self) -> None:
+        """Close for good."""
+        self.release()
+        super().close()
+
+
+def reason_of(error: OSError) -> str:
+    """Why the operating system refused, as the end of a sentence."""
+    return (error.strerror or str(error)).lower()
