@@ -92,6 +92,8 @@ def _root(
 
 def main() -> None:
     """Run the command line; the entry point of ``pcli``."""
+    if sys.stdout is None:  # closed by the shell: >&-
+        fail("stdout is closed: there is nowhere to print")
     if hasattr(sys.stdout, "reconfigure"):
         # Names on the wire may hold anything; a terminal that cannot show a character is no reason to stop.
         sys.stdout.reconfigure(errors="backslashreplace")

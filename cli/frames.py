@@ -22,7 +22,10 @@ def read_frames(source: str, form: str) -> tuple[list[Frame], Exit]:
 
     LocalError when it is neither a file nor bytes in any known form.
     """
-    data = pull_bytes(_given(source), form)
+    given = _given(source)
+    if given[:4] in _CAPTURES:
+        raise LocalError("this is a capture, not a frame: pcli dissect -r reads it")
+    data = pull_bytes(given, form)
     reader = FrameReader(max_frame_size=2**31)
     frames = reader.feed(data)
     if reader.error is not None:
@@ -39,9 +42,15 @@ def read_frames(source: str, form: str) -> tuple[list[Frame], Exit]:
     return frames, Exit.FINE
 
 
+_CAPTURES = (b"\x0a\x0d\x0d\x0a", b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d")
+"""How pcapng and pcap begin; no frame is that long."""
+
+
 def _given(source: str) -> bytes:
     if source == "-":
         return sys.stdin.buffer.read()
+    if "/" in source and Path(source).is_dir():
+        raise CaptureError(f"{source}: a folder")
     if not _is_file(source):
         return source.encode()
     try:

@@ -51,7 +51,8 @@ def write_bytes(data: bytes) -> None:
 
 def say(text: str) -> None:
     """One line of talk on stderr, after what was printed so far."""
-    sys.stdout.flush()
+    if sys.stdout is not None:
+        sys.stdout.flush()
     print(f"pcli: {text}", file=sys.stderr)
 
 

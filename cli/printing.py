@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Generator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -107,7 +107,8 @@ class Printing:
         out = sys.stdout.write
         flush = sys.stdout.flush if self.reading.interface or sys.stdout.isatty() else None
         # Closed also when nobody reads any more, or on Ctrl-C: what was shown until then is written.
-        with closing(facts):
+        # Ctrl-C is how a live view ends.
+        with suppress(*([KeyboardInterrupt] if self.reading.interface else [])), closing(facts):
             for one in facts:
                 out(printer(one))
                 if flush is not None:
@@ -129,7 +130,9 @@ class Printing:
 
         def both(facts: Facts) -> str:
             data = shown_bytes(facts.frame, secrets=self.secrets, payload=self.payload)
-            return printer(facts) + "".join(f"    {line}\n" for line in hex_lines(data)) + "\n"
+            masked = "    (credentials and payloads are masked by *: --show-secrets, --payload)\n"
+            lines = "".join(f"    {line}\n" for line in hex_lines(data))
+            return printer(facts) + lines + ("" if data == facts.frame.data else masked) + "\n"
 
         return both
 

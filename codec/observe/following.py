@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from pcli.codec.observe.fields import find_field
 from pcli.codec.observe.state import Consumer, Facts, Producer
+from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.message_id import MessageId
 
 __all__ = ["about_message", "of_consumer", "of_producer", "of_request"]
@@ -41,20 +43,35 @@ def about_message(recording: Iterable[Facts], wanted: MessageId) -> frozenset[in
     """The numbers of the frames in which a message was sent, receipted, delivered, acknowledged, asked for again.
 
     A SEND does not know its id yet: it is found by its receipt. An id without partition or batch index means the
-    message whatever they are. A cumulative acknowledgement of a later message is not among them.
+    message whatever they are. Of a consumer's cumulative acknowledgements the first that reaches the message counts.
     """
     get = find_field("pulsar.message_id").get
+    cumulative = find_field("pulsar.ack.ack_type").get
     found: set[int] = set()
+    holders: set[tuple[int, int | None]] = set()
     for facts in recording:
-        ids = get(facts)
-        if ids is not None and any(_same(MessageId.parse(one), wanted) for one in _listed(ids)):
+        ids = [MessageId.parse(one) for one in _listed(get(facts))]
+        owner = (facts.frame.stream.number, facts.peer.id if facts.peer is not None else None)
+        same = any(_same(one, wanted) for one in ids)
+        if same and facts.frame.type == _MESSAGE:
+            holders.add(owner)
+        reached = any((one.ledger, one.entry) >= (wanted.ledger, wanted.entry) for one in ids)
+        covered = owner in holders and reached and cumulative(facts) == "Cumulative"
+        if covered:
+            holders.discard(owner)
+        if same or covered:
             found.add(facts.frame.number)
             if facts.request_number:
                 found.add(facts.request_number)
     return frozenset(found)
 
 
+_MESSAGE: Final = BY_NAME["MESSAGE"].number
+
+
 def _listed(value: object) -> list[str]:
+    if value is None:
+        return []
     return value if isinstance(value, list) else [str(value)]
 
 

@@ -21,17 +21,32 @@ __all__ = ["HEADING", "general_fields", "heading", "problems_of"]
 
 
 def problems_of(facts: Facts) -> list[Problem]:
-    """Everything that is wrong with a frame: by the capture, inside it, and with who sent it."""
+    """Everything that is wrong with a frame: by the capture, inside it, in its payload, and with who sent it."""
     if _is_clean(facts):
-        return []
+        return _payload_problems(facts)
     frame = facts.frame
     found = [*frame.capture_problems, *frame.problems]
     row = COMMANDS.get(frame.type)
     found += _strange(facts)
     if row is not None and not (row.client_may_send if frame.from_client else row.broker_may_send):
         found.append(Problem("direction", f"{row.name} from the {'client' if frame.from_client else 'broker'}"))
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys([*found, *_payload_problems(facts)]))
 
+
+def _payload_problems(facts: Facts) -> list[Problem]:
+    """What is wrong inside a payload that has an inside; of a cut frame the cut itself is told already."""
+    if facts.frame.type not in PAYLOAD_TYPES or facts.frame.missing or _WITH_INSIDE.isdisjoint(facts.metadata):
+        return []
+    opened = facts.opened
+    return [] if opened is None else list(opened.problems)
+
+
+_WITH_INSIDE: Final = frozenset({
+    "pulsar.metadata.num_messages_in_batch",
+    "pulsar.metadata.compression",
+    "pulsar.metadata.encryption_keys",
+    "pulsar.metadata.chunk_id",
+})  # fmt: skip
 
 _REQUIRED: Final = frozenset({
     f"pulsar.metadata.{field.name}" for field in pb.MessageMetadata.DESCRIPTOR.fields if field.is_required

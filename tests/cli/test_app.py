@@ -60,3 +60,9 @@ def test_ctrl_c_ends_quietly():
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out, err) == (130, b"", b"")
+
+
+def test_a_closed_stdout_is_one_line(small_captures):
+    command = f"{sys.executable} -m pcli.cli dissect -r {small_captures / 'go' / 'nack.pcap'} >&-"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "pcli: stdout is closed: there is nowhere to print\n")

@@ -53,6 +53,23 @@ def test_payload_and_secrets_only_when_asked_for(pcli):
     assert b"very secret".hex() in pcli("decode", CONNECT.hex(), "--show-secrets").out
 
 
+def test_what_is_no_frame_is_named(pcli, small_captures, tmp_path):
+    told = pcli("decode", small_captures / "go" / "nack.pcap")
+    assert (told.code, told.out) == (2, "")
+    assert "this is a capture" in told.err
+    told = pcli("decode", tmp_path)
+    assert (told.code, told.out) == (2, "")
+    assert "a folder" in told.err
+
+
+def test_a_batch_that_lies_about_its_size(pcli):
+    lie = pb.MessageMetadata(producer_name="p", sequence_id=5, publish_time=1, num_messages_in_batch=1000)
+    frame = push_frame(pb.CommandSend(producer_id=1, sequence_id=5), push_entry(lie, b"12345678"))
+    told = pcli("decode", frame.hex(), "-T", "json")
+    assert json.loads(told.out)["pulsar.problem"] == ["batch"]
+    assert "  problem: batch: " in pcli("decode", frame.hex()).out
+
+
 def test_wire_json_is_what_encode_reads(pcli):
     wire = pcli("decode", (FLOW + SEND).hex(), "-T", "wire")
     assert pcli("encode", "-", stdin=wire.out.encode()).lines == [FLOW.hex(), SEND.hex()]

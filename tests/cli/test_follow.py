@@ -94,3 +94,12 @@ def test_a_wrong_message_id(pcli, small_captures):
     told = pcli("follow", "-r", small_captures / NACK, "--message-id", "seven")
     assert (told.code, told.out) == (2, "")
     assert "is no message id" in told.err
+
+
+def test_a_cumulative_acknowledgement_that_covers_the_message(pcli, captures):
+    capture = captures / "java" / "cumulative-ack.pcap"
+    acks = rows(pcli, capture, "-Y", "pulsar.ack.ack_type == Cumulative")
+    reached = [row for row in acks if row["pulsar.message_id"] > ["27:2"]]
+    types = [line.split()[4] for line in pcli("follow", "-r", capture, "--message-id", "27:2").lines]
+    assert types == ["SEND", "SEND_RECEIPT", "MESSAGE", "ACK"]
+    assert numbers(pcli("follow", "-r", capture, "--message-id", "27:2"))[-1] == reached[0]["pulsar.number"]
