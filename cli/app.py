@@ -45,8 +45,10 @@ class _Edge(TyperGroup):
         except PcliError as error:
             fail(str(error))
         except OSError as error:  # a disk that is full, a file that went away
+            from pcli.replay.lazy_file import reason_of
+
             name = f"{error.filename}: " if error.filename else ""
-            print(f"pcli: {name}{(error.strerror or str(error)).lower()}", file=sys.stderr)
+            print(f"pcli: {name}{reason_of(error)}", file=sys.stderr)
             stop_quietly(Exit.USAGE)
         return result
 

@@ -24,6 +24,7 @@ def written(facts: Iterator[Facts], reading: Reading, path: str, *, secrets: boo
     the file can't be written, or is one of the inputs.
     """
     from pcli.codec.observe.excerpt import Chosen
+    from pcli.replay.lazy_file import reason_of
 
     for name in reading.files:
         with suppress(OSError):
@@ -48,7 +49,7 @@ def written(facts: Iterator[Facts], reading: Reading, path: str, *, secrets: boo
         if regular:
             part.replace(path)
     except OSError as error:
-        fail(f"-w {path}: {(error.strerror or str(error)).lower()}")
+        fail(f"-w {path}: {reason_of(error)}")
     finally:
         if regular:
             part.unlink(missing_ok=True)

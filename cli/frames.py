@@ -13,6 +13,7 @@ from pcli.cli.output import Exit, json_text, say, write_line
 from pcli.codec.errors import CaptureError, LocalError
 from pcli.codec.wire import Frame, FrameReader, pull_assignments, pull_bytes, pull_wire_json, push_wire_json
 from pcli.codec.wire.commands import COMMANDS
+from pcli.replay.lazy_file import reason_of
 
 __all__ = ["encoded_frames", "print_frames", "read_frames"]
 
@@ -56,7 +57,7 @@ def _given(source: str) -> bytes:
     try:
         return Path(source).read_bytes()
     except OSError as error:
-        raise CaptureError(f"{source}: {(error.strerror or str(error)).lower()}") from None
+        raise CaptureError(f"{source}: {reason_of(error)}") from None
 
 
 def _is_file(source: str) -> bool:

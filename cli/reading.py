@@ -167,11 +167,12 @@ def opened_contents(private_keys: Sequence[str]) -> Contents:
 
     from pcli.codec.errors import LocalError
     from pcli.codec.observe.contents import Contents
+    from pcli.replay.lazy_file import reason_of
 
     try:
         return Contents(Path(name).read_bytes() for name in private_keys)
     except OSError as error:
-        raise LocalError(f"--private-key {error.filename}: {(error.strerror or str(error)).lower()}") from None
+        raise LocalError(f"--private-key {error.filename}: {reason_of(error)}") from None
 
 
 def _placed(note: Note) -> str:

@@ -19,8 +19,8 @@ from pcli.codec.capture import CapturedFrame, Note, Packet, Secrets
 from pcli.codec.capture.writer import PcapngWriter
 from pcli.codec.observe.bits import Bits
 from pcli.codec.observe.state import Facts
-from pcli.codec.observe.tree import secret_values
 from pcli.codec.wire.commands import BY_NAME
+from pcli.codec.wire.redact import secret_values
 
 __all__ = ["Chosen", "Kept", "copy_packets", "packets_of"]
 

@@ -19,9 +19,9 @@ from pcli.codec.observe.printable import printable
 from pcli.codec.observe.state import Facts, ObservedFrame
 from pcli.codec.wire.commands import name_of
 from pcli.codec.wire.message_id import signed
-from pcli.codec.wire.redact import SECRET_FIELDS, hidden
+from pcli.codec.wire.redact import SECRET_FIELDS, hidden, secret_values
 
-__all__ = ["hex_lines", "message_lines", "secret_values", "shown_bytes", "tree_lines"]
+__all__ = ["hex_lines", "message_lines", "shown_bytes", "tree_lines"]
 
 
 def tree_lines(facts: Facts, *, secrets: bool = False) -> Iterator[str]:
@@ -112,16 +112,6 @@ def shown_bytes(frame: ObservedFrame, *, secrets: bool = False, payload: bool = 
         size = parts.payload_end - parts.payload_start
         data = data[: parts.payload_start] + b"*" * size + data[parts.payload_end :]
     return data
-
-
-def secret_values(message: Message) -> Iterator[bytes]:
-    """The bytes of every credential in a message."""
-    for field, value in message.ListFields():
-        if f"{message.DESCRIPTOR.name}.{field.name}" in SECRET_FIELDS:
-            yield value if isinstance(value, bytes) else value.encode()
-        elif field.message_type is not None:
-            for part in value if field.is_repeated else (value,):
-                yield from secret_values(part)
 
 
 def hex_lines(data: bytes) -> Iterator[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from google.protobuf.message import Message
 
-__all__ = ["SECRET_FIELDS", "hidden", "redact"]
+__all__ = ["SECRET_FIELDS", "hidden", "secret_values"]
 
 SECRET_FIELDS: Final = frozenset({
     "CommandConnect.auth_data",
@@ -23,11 +24,11 @@ def hidden(value: bytes | str) -> str:
     return f"<hidden: {len(value if isinstance(value, bytes) else value.encode())} bytes>"
 
 
-def redact(message: Message) -> None:
-    """Replace every secret inside a message, in place, by bytes of the same length: frames keep their size."""
+def secret_values(message: Message) -> Iterator[bytes]:
+    """The bytes of every credential in a message and in the messages inside it: what has to be overwritten."""
     for field, value in message.ListFields():
         if f"{message.DESCRIPTOR.name}.{field.name}" in SECRET_FIELDS:
-            setattr(message, field.name, b"*" * len(value) if isinstance(value, bytes) else "*" * len(value.encode()))
+            yield value if isinstance(value, bytes) else value.encode()
         elif field.message_type is not None:
-            for part in value if isinstance(value, Message) is False else (value,):
-                redact(part)
+            for part in value if field.is_repeated else (value,):
+                yield from secret_values(part)

@@ -1,7 +1,7 @@
 """The tree shows every field that is there."""
 
 from pcli.codec.observe.loose import flatten_loose, loose_facts
-from pcli.codec.observe.tree import hex_lines, tree_lines
+from pcli.codec.observe.tree import hex_lines, shown_bytes, tree_lines
 from pcli.codec.proto import pb
 from pcli.codec.wire import Frame, push_entry, push_frame
 from pcli.codec.wire.build import join_frame
@@ -40,6 +40,16 @@ def test_secrets_are_hidden_unless_asked_for():
     connect = push_frame(pb.CommandConnect(client_version="x", auth_data=b"secret"))
     assert "    auth_data: <hidden: 6 bytes>" in tree(connect)
     assert f"    auth_data: {b'secret'.hex()}" in tree(connect, secrets=True)
+
+
+def test_masked_bytes_keep_their_length_and_everything_else():
+    data = pb.AuthData(auth_method_name="token", auth_data=b"secret")
+    frame = loose_facts(Frame.of(push_frame(pb.CommandAuthResponse(response=data))), 1, from_client=True).frame
+    masked = Frame.of(shown_bytes(frame))
+    assert len(masked.data) == len(frame.data)
+    assert masked.command.authResponse.response.auth_data == b"******"
+    assert masked.command.authResponse.response.auth_method_name == "token"
+    assert shown_bytes(frame, secrets=True) == frame.data
 
 
 def test_problems_are_shown():

@@ -1,7 +1,7 @@
 """Secrets are hidden, everything else stays."""
 
 from pcli.codec.proto import pb
-from pcli.codec.wire.redact import SECRET_FIELDS, hidden, redact
+from pcli.codec.wire.redact import SECRET_FIELDS, hidden, secret_values
 
 
 def test_every_secret_field_exists_and_every_field_that_sounds_secret_is_one():
@@ -14,24 +14,19 @@ def test_every_secret_field_exists_and_every_field_that_sounds_secret_is_one():
     assert fields == SECRET_FIELDS
 
 
-def test_redaction_keeps_lengths_and_goes_inside():
+def test_secrets_are_found_inside_messages_and_nothing_else_is_one():
     command = pb.BaseCommand(
         type=pb.BaseCommand.AUTH_RESPONSE,
         authResponse=pb.CommandAuthResponse(
             client_version="x", response=pb.AuthData(auth_method_name="token", auth_data=b"secret")
         ),
     )
-    size = command.ByteSize()
-    redact(command)
-    assert command.authResponse.response.auth_data == b"******"
-    assert command.authResponse.response.auth_method_name == "token"
-    assert command.ByteSize() == size
+    assert list(secret_values(command)) == [b"secret"]
 
 
 def test_a_text_secret_too():
     connect = pb.CommandConnect(client_version="x", auth_data=b"abc", original_auth_data="tökén")
-    redact(connect)
-    assert (connect.auth_data, connect.original_auth_data) == (b"***", "*" * 7)
+    assert list(secret_values(connect)) == [b"abc", "tökén".encode()]
 
 
 def test_hidden_says_the_size_alone():
