@@ -18,7 +18,7 @@ _NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
 
 def signed(value: int) -> int:
     """An unsigned 64-bit field as it is meant: 2^64-1 is -1 (proto has uint64 where the broker has Java's long)."""
-    return value - (1 << 64) if value >> 63 else value
+    return value - (1 << 64) if value >= 1 << 63 else value
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -63,6 +63,15 @@ def test_a_consumers_life(talk):
     assert describe(talk.client(again)) == "orders/billing (worker-0)  all that is not acknowledged"
 
 
+def test_a_reader_from_the_earliest_message(talk):
+    nowhere = pb.MessageIdData(ledgerId=2**64 - 1, entryId=2**64 - 1)
+    reader = pb.CommandSubscribe(
+        topic=ORDERS, subscription="r", subType=pb.CommandSubscribe.Exclusive, consumer_id=3, request_id=1,
+        durable=False, start_message_id=nowhere,
+    )  # fmt: skip
+    assert describe(talk.client(reader)) == "orders/r (#3)  Exclusive  not durable  from -1:-1"
+
+
 def test_a_producers_life(talk):
     talk.client(pb.CommandProducer(topic=ORDERS, producer_id=1, request_id=2))
     told = talk.broker(pb.CommandProducerSuccess(request_id=2, producer_name="standalone-0-1"))
