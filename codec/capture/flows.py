@@ -43,8 +43,9 @@ SKIP: Final = 3
 MAX_MARKS: Final = 1 << 16
 """Packets of one frame that are remembered. Frames in more packets than that are told the last one only."""
 
-Piece = tuple[int, bytes | None, int, int, int, tuple[int, ...]]
-"""A segment that waits: offset, bytes (None: cut away by the snap length), length, packet, time, fragments' packets."""
+Piece = tuple[int, bytes | None, int, int, int, tuple[int, ...], int]
+"""A segment that waits: offset, bytes (None: cut away by the snap length), length, packet, time, fragments' packets,
+and its turn: the lowest packet of this piece and what is behind it."""
 
 
 class Partial:
@@ -73,6 +74,7 @@ class Direction:
         "connection",
         "deadline",
         "fin",
+        "fin_packet",
         "from_client",
         "held",
         "held_bytes",
@@ -112,6 +114,8 @@ class Direction:
         """Offset of the next byte in order."""
         self.fin = -1
         """Offset of the end; -1: not known."""
+        self.fin_packet = 0
+        """The packet that told the end; 0: none, or a reset."""
         self.ack = -1
         """The last acknowledgement that this side sent, a sequence number of the peer; -1: none yet."""
         self.held: list[Piece] = []

@@ -5,7 +5,8 @@ Rules of this file
 2. A hole is declared when it will not be filled: the other side has acknowledged it (the capture lost it, or has its
    packets in another order: GRACE packets are waited for that), or more is waiting behind it than a receiver would
    keep, or the connection or the input ends. Memory is taken only for bytes that are there.
-3. While a proven hole waits, both directions wait, so that no answer comes out before its request.
+3. What waits comes out in the order of its packets, both directions together: no answer before its request. So a
+   proven hole stops both. What fills a hole has its turn when the first piece behind the hole has.
 4. A SYN with another sequence number is a new connection on old ports. A connection that is over is kept for a
    while, for late packets, and then forgotten.
 5. This is the slow path: a few microseconds a packet. `fast` passes on what is not ordinary.
@@ -86,13 +87,12 @@ class Tcp:
         if connection.finished:
             return
         offset = way.offset + _signed(seq - way.base - way.offset)
-        self._check(connection, packet)
         if size and way.mode != SKIP:
             self._judge_hole(peer, packet)
             connection.paused = connection.paused or peer.deadline >= 0
             offset = self._data(way, segment, offset, packet, time_ns)
         if flags & FIN and way.fin < 0:
-            way.fin = offset + size
+            way.fin, way.fin_packet = offset + size, packet
         if flags & RST:
             way.fin = way.offset if way.fin < 0 else way.fin
         self._settle(connection, packet)
@@ -128,9 +128,9 @@ class Tcp:
                 self.walker.gap(way, cut, packet, cut=True)
         else:
             if start < end:
-                self._hold(way, (at, data[start:end], end - start, packet, time_ns, segment.packets))
+                self._hold(way, (at, data[start:end], end - start, packet, time_ns, segment.packets, packet))
             if cut > 0:
-                self._hold(way, (at + end - start, None, cut, packet, time_ns, ()))
+                self._hold(way, (at + end - start, None, cut, packet, time_ns, (), packet))
         return offset
 
     def _feed(self, way: Direction, at: int, data: bytes, start: int, end: int, packet: int, time_ns: int) -> None:
@@ -140,13 +140,13 @@ class Tcp:
 
     def _jump(self, way: Direction, segment: Segment, packet: int, distance: int) -> int:
         """The sequence numbers are those of another connection: whatever was open is over."""
-        self._declare_all(way, packet)
+        self._deliver(way.connection, packet, (way,))
         text = f"the sequence number jumps by {distance}: another connection on the same ports, or a stray packet"
         self.output.note(way, "gap", text, packet, way.offset, 0)
         if way.mode != SKIP:
             self.walker.interrupt(way, packet)
         way.base = segment.seq - way.offset & _MASK
-        way.fin = -1
+        way.fin, way.fin_packet = -1, 0
         return way.offset
 
     def skip_left_out(self, segment: Segment, packet: int) -> None:
@@ -156,7 +156,7 @@ class Tcp:
             return
         offset = way.offset + _signed(segment.seq - way.base - way.offset)
         if offset > way.offset:
-            self._declare_all(way, packet)
+            self._deliver(way.connection, packet, (way,))
         if offset > way.offset:
             self.walker.skip_left_out(way, offset)
 
@@ -206,23 +206,20 @@ class Tcp:
 
     def _insert(self, way: Direction, index: int, piece: Piece, start: int, end: int) -> None:
         part = _part(piece, start, end)
-        way.held.insert(index, (start, part, end - start, *piece[3:]))
+        turn = way.held[index][6] if index < len(way.held) else min(piece[6], way.fin_packet or NEVER)
+        way.held.insert(index, (start, part, end - start, *piece[3:6], turn))
         way.held_bytes += len(part) if part is not None else 0
 
-    def _drain(self, way: Direction) -> None:
-        """Deliver what is in order now."""
-        held, index = way.held, 0
-        while index < len(held) and held[index][0] == way.offset:
-            at, data, size, number, time_ns, packets = held[index]
-            if packets:
-                self.output.remember_fragments(number, packets)
-            if data is None:
-                self.walker.gap(way, size, number, cut=True)
-            else:
-                way.held_bytes -= size
-                self._feed(way, at, data, 0, size, number, time_ns)
-            index += 1
-        del held[:index]
+    def _next(self, way: Direction) -> None:
+        """Deliver the first piece, which is in order."""
+        at, data, size, number, time_ns, packets, _ = way.held.pop(0)
+        if packets:
+            self.output.remember_fragments(number, packets)
+        if data is None:
+            self.walker.gap(way, size, number, cut=True)
+        else:
+            way.held_bytes -= size
+            self._feed(way, at, data, 0, size, number, time_ns)
 
     def _hole_end(self, way: Direction) -> int:
         """Where the hole ends that begins at ``offset``; ``offset`` itself when there is none."""
@@ -237,59 +234,58 @@ class Tcp:
         ahead = way.peer.ack - way.base - way.offset & _MASK
         return way.offset + ahead if ahead < _FAR_AHEAD else way.offset
 
-    def _declare(self, way: Direction, packet: int, end: int) -> None:
-        """The hole becomes a gap, as far as ``end``, and what waits behind it is delivered."""
-        way.deadline = -1
-        end = min(end, self._hole_end(way))
-        if end > way.offset:
-            self.walker.gap(way, end - way.offset, packet, cut=False)
-        self._drain(way)
-
-    def _declare_all(self, way: Direction, packet: int) -> None:
-        """All holes become gaps."""
-        self._drain(way)
-        while (end := self._hole_end(way)) > way.offset:
-            self._declare(way, packet, end)
-
     # -- order -----------------------------------------------------------------------------------------------------
 
     def _settle(self, connection: Connection, packet: int) -> None:
         """Deliver what can be delivered, and decide about holes."""
         there, back = connection.there, connection.back
-        for way in (there, back):
-            if not connection.paused or way.deadline >= 0:
-                self._drain(way)
-        for way in (there, back):
-            self._judge_hole(way, packet)
-        paused = there.deadline >= 0 or back.deadline >= 0
-        if connection.paused and not paused:
-            connection.paused = False
-            for way in (there, back):
-                self._drain(way)
-                self._judge_hole(way, packet)
-            paused = there.deadline >= 0 or back.deadline >= 0
-        connection.paused = paused
+        if there.held or back.held or there.fin_packet or back.fin_packet:
+            self._deliver(connection, packet)
+        self._judge_hole(there, packet)
+        self._judge_hole(back, packet)
+        connection.paused = there.deadline >= 0 or back.deadline >= 0
         self._set_alarm(connection, packet)
         self._arm(there)
         self._arm(back)
 
-    def _judge_hole(self, way: Direction, packet: int) -> None:
-        hole = self._hole_end(way) > way.offset and (not way.held or way.held[0][0] > way.offset)
-        if not hole or way.mode == SKIP:
-            way.deadline = -1
-            return
-        if way.deadline < 0 and (self._acked(way) > way.offset or way.connection.closing >= 0):
-            way.deadline = packet + GRACE
-        lonely = not way.peer.seen and len(way.held) >= HELD_ONE_SIDED
-        if lonely or way.held_bytes > HELD_BYTES or len(way.held) > HELD_PIECES:
-            self._declare(way, packet, self._hole_end(way))
+    def _deliver(self, connection: Connection, packet: int, over: tuple[Direction, ...] = ()) -> None:
+        """Deliver what waits, by its turn, as far as no hole stops it; the directions ``over`` to their ends.
 
-    def _check(self, connection: Connection, packet: int) -> None:
-        """Deadlines that have passed."""
-        for way in (connection.there, connection.back):
-            if 0 <= way.deadline <= packet:
-                closing = connection.closing >= 0
-                self._declare(way, packet, self._hole_end(way) if closing else self._acked(way))
+        Each round takes a piece, makes a hole smaller or leaves a direction: so it ends.
+        """
+        ways = [connection.there, connection.back]
+        while ways:
+            way = min(ways, key=_turn)
+            if way.held and way.held[0][0] == way.offset:
+                self._next(way)
+            elif not self._give_up(way, packet, over):
+                if way.deadline >= 0:
+                    return
+                ways.remove(way)
+
+    def _give_up(self, way: Direction, packet: int, over: tuple[Direction, ...]) -> bool:
+        """Make a gap of the hole that comes next, if its time has come. False: it waits on, or there is none."""
+        self._judge_hole(way, packet)
+        end = self._hole_end(way)
+        if way not in over and not _full(way):
+            if way.deadline < 0:
+                return False
+            if way.peer not in over and not _full(way.peer):
+                if way.deadline > packet:
+                    return False
+                end = min(end, self._acked(way))
+        way.deadline = -1
+        if end <= way.offset:
+            return False
+        self.walker.gap(way, end - way.offset, packet, cut=False)
+        return True
+
+    def _judge_hole(self, way: Direction, packet: int) -> None:
+        """Whether there is a hole that is proven, and until when it waits."""
+        if self._hole_end(way) <= way.offset or way.mode == SKIP:
+            way.deadline = -1
+        elif way.deadline < 0 and (self._acked(way) > way.offset or way.connection.closing >= 0):
+            way.deadline = packet + GRACE
 
     def _arm(self, way: Direction) -> None:
         """Choose between fast and slow for the next packet of a direction."""
@@ -350,8 +346,7 @@ class Tcp:
         if connection.finished:
             return
         connection.finished = True
-        for way in (connection.there, connection.back):
-            self._declare_all(way, packet)
+        self._deliver(connection, packet, (connection.there, connection.back))
         for way in (connection.there, connection.back):
             self.walker.finish(way, packet, reason)
             way.next = SLOW
@@ -362,7 +357,7 @@ class Tcp:
         """When somebody must look at the connection again."""
         due = NEVER
         for way in (connection.there, connection.back):
-            if way.deadline >= 0:
+            if way.deadline > packet:  # one that has passed waits for the other direction's
                 due = min(due, way.deadline)
             if way.search is not None and way.run:
                 due = min(due, way.search.alarm)
@@ -373,7 +368,7 @@ class Tcp:
     def ring(self, packet: int) -> None:
         """The packet of the next alarm has come: everything that is due."""
         for connection in self.table.due(packet):
-            self._check(connection, packet)
+            self._deliver(connection, packet)
             for way in (connection.there, connection.back):
                 self.walker.alarm(way, packet)
             self._settle(connection, packet)
@@ -390,6 +385,17 @@ class Tcp:
 
 def _offset(piece: Piece) -> int:
     return piece[0]
+
+
+def _turn(way: Direction) -> int:
+    """The turn of what comes next in a direction, a piece or a hole: the lowest comes first."""
+    return way.held[0][6] if way.held else way.fin_packet or NEVER
+
+
+def _full(way: Direction) -> bool:
+    """Whether more waits than is kept."""
+    lonely = not way.peer.seen and len(way.held) >= HELD_ONE_SIDED
+    return lonely or way.held_bytes > HELD_BYTES or len(way.held) > HELD_PIECES
 
 
 def _part(piece: Piece, start: int, end: int) -> bytes | None:
