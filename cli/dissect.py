@@ -69,10 +69,11 @@ def dissect(
     pcli dissect -r capture.pcap -T fields -e pulsar.number -e pulsar.consumer_name -e pulsar.message_id
     """
     from pcli.cli.printing import Printing
-    from pcli.cli.reading import Reading, opened_contents
+    from pcli.cli.reading import Reading, contents_for, opened_contents
 
+    shown = opened_contents(private_key or []) if payload or private_key else None
     reading = Reading(
-        contents=opened_contents(private_key or []) if payload or private_key else None,
+        contents=shown or contents_for(*(field or ())),
         rewindable=bool(write),
         files=[*(read or ()), *(more or ())],
         interface=interface,
@@ -90,6 +91,7 @@ def dissect(
         time=time,
         hexdump=hexdump,
         payload=payload,
+        contents=shown,
         secrets=show_secrets,
         color=not no_color,
     )

@@ -100,10 +100,22 @@ def encoded_frames(words: list[str]) -> Iterator[bytes]:
     """Frames from ``TYPE field=value …``, or from JSON (objects one after another, or a list) in a file or stdin."""
     first = words[0]
     if len(words) > 1 or not (first == "-" or first.lstrip()[:1] in ("{", "[") or _is_file(first)):
-        yield push_wire_json(pull_assignments(words))
+        frame = push_wire_json(pull_assignments(words))
+        for name in _missing_fields(Frame.of(frame)):
+            say(f"{name} is missing, which is required: a broker closes the connection over it")
+        yield frame
         return
     for wire in _json_values(_text(_given(words[0]))):
         yield from map(push_wire_json, wire if isinstance(wire, list) else [wire])
+
+
+def _missing_fields(frame: Frame) -> Iterator[str]:
+    """The required fields that a frame has not, as they are written in assignments."""
+    row = COMMANDS.get(frame.type)
+    body = f"{row.field}." if row is not None else ""
+    for prefix, message in (("", frame.command), ("metadata.", frame.metadata)):
+        for path in [] if message is None else message.FindInitializationErrors():  # type: ignore[union-attr]
+            yield prefix + path.removeprefix(body)
 
 
 def _text(data: bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 import typer
@@ -39,6 +40,7 @@ System = Annotated[
     bool, typer.Option("--system", help="Show the traffic of the broker's own client too (system topics, replication).")
 ]
 
+_RULE = re.compile(r"(?:tcp\.port\s*==\s*)?(\d{1,5})(?:\s*,\s*(\w*))?", re.ASCII)
 _DECODERS = ("pulsar", "other", "data")
 
 
@@ -46,10 +48,18 @@ def decode_as_ports(rules: list[str] | None) -> dict[int, str]:
     """``-d tcp.port==7000,pulsar``, ``-d 7000``: port to protocol; a wrong rule ends the command."""
     ports = {}
     for rule in rules or ():
-        place, _, protocol = rule.partition(",")
-        number = place.strip().removeprefix("tcp.port").lstrip("= ")
-        protocol = protocol.strip().lower() or "pulsar"
-        if not number.isdigit() or not 0 < int(number) < 65536 or protocol not in _DECODERS:
-            fail(f"-d {rule}: write tcp.port==7000,pulsar or tcp.port==8080,other")
-        ports[int(number)] = "pulsar" if protocol == "pulsar" else "other"
+        match = _RULE.fullmatch(rule.strip())
+        number, protocol = (int(match[1]), (match[2] or "pulsar").lower()) if match else (0, "")
+        if not 0 < number < 65536 or protocol not in _DECODERS:
+            fail(f"-d {rule}: write {_right_form(rule)}")
+        ports[number] = "pulsar" if protocol == "pulsar" else "other"
     return ports
+
+
+def _right_form(rule: str) -> str:
+    """How a rule is written that was written wrongly; with its own port where it has one."""
+    meant = re.fullmatch(r"[^\d,]*?=?\s*(\d{1,5})\s*(?:,\s*(\w*))?\s*", rule, re.ASCII)
+    number = int(meant[1]) if meant else 0
+    if meant is None or not 0 < number < 65536 or meant[2] not in (None, "", *_DECODERS):
+        return "tcp.port==7000,pulsar or tcp.port==8080,other"
+    return f"tcp.port=={number},{meant[2] or 'pulsar'}"

@@ -15,6 +15,7 @@ from pcli.cli.times import TimeFormat, time_writer
 if TYPE_CHECKING:
     from pcli.cli.reading import Reading
     from pcli.codec.observe import Facts
+    from pcli.codec.observe.contents import Contents
 
 __all__ = ["Columns", "Printing", "text_writer"]
 
@@ -93,6 +94,8 @@ class Printing:
     time: TimeFormat = TimeFormat.r
     hexdump: bool = False
     payload: bool = False
+    contents: Contents | None = None
+    """What tells the contents of payloads in text and trees; None: they are not shown."""
     secrets: bool = False
     color: bool = True
 
@@ -138,7 +141,7 @@ class Printing:
 
     def _text_printer(self) -> Callable[[Facts], str]:
         line = text_writer(self.reading, self.time, color=self.color)
-        contents = self.reading.contents
+        contents = self.contents
         if contents is None:
             return lambda facts: line(facts) + "\n"
         return lambda facts: "\n".join([line(facts), *(f"        {one}" for one in contents.lines(facts)), ""])
@@ -147,7 +150,7 @@ class Printing:
         from pcli.codec.observe.tree import tree_lines
 
         line = text_writer(self.reading, self.time, color=False)
-        contents = self.reading.contents
+        contents = self.contents
 
         def tree(facts: Facts) -> str:
             lines = [line(facts), *(f"  {one}" for one in tree_lines(facts, secrets=self.secrets))]

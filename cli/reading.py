@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from pcli.codec.observe.twopass import AnswerIndex
     from pcli.replay import Input
 
-__all__ = ["Reading", "opened_contents"]
+__all__ = ["Reading", "contents_for", "opened_contents"]
 
 _NOTES_OF_A_KIND = 5
 """Notes of one kind that are told one by one; the rest is counted."""
@@ -47,7 +48,7 @@ class Reading:
     before_ns: int = 0
     """Time of the frame before the current one, shown or not."""
     contents: Contents | None = None
-    """What opens payloads; None: nobody looks into them."""
+    """What opens payloads; None: nobody looks into them, unless the filter does."""
     code: Exit = Exit.FINE
     _notes: Counter[str] = field(default_factory=Counter)
     _observer: Observer | None = None
@@ -55,6 +56,9 @@ class Reading:
     _stack: ExitStack = field(default_factory=ExitStack)
     _matched: Bits = field(default_factory=Bits)
     """The frames that were shown."""
+
+    def __post_init__(self) -> None:
+        self.contents = self.contents or contents_for(self.filter)
 
     def facts(self) -> Generator[Facts, None, None]:
         """Facts of every frame that matches, in order. Notes about the capture go to stderr as they come.
@@ -170,9 +174,22 @@ def opened_contents(private_keys: Sequence[str]) -> Contents:
     from pcli.replay.lazy_file import reason_of
 
     try:
-        return Contents(Path(name).read_bytes() for name in private_keys)
+        return Contents({name: Path(name).read_bytes() for name in private_keys})
     except OSError as error:
         raise LocalError(f"--private-key {error.filename}: {reason_of(error)}") from None
+
+
+def contents_for(*words: str) -> Contents | None:
+    """What opens payloads for filters and columns that ask what is in them, shown or not; None: these do not ask."""
+    if not _INSIDE.search(" ".join(words)):
+        return None
+    from pcli.codec.observe.contents import Contents
+
+    return Contents()
+
+
+_INSIDE = re.compile(r"\bpulsar\.(opened|value)\b")
+"""The fields for which chunks must be joined and schemas known."""
 
 
 def _placed(note: Note) -> str:

@@ -69,11 +69,13 @@ def _expand(path: str) -> list[str]:
     if path == "-":
         return ["-"]
     if Path(path).is_dir():
-        found = sorted(
-            str(child) for child in Path(path).iterdir() if child.is_file() and not child.name.startswith(".")
-        )
-        if not found:
+        children = sorted(child for child in Path(path).iterdir() if child.is_file() and child.name[0] != ".")
+        if not children:
             raise CaptureError(f"{path}: an empty folder")
+        # Notes and truth files lie beside captures; who names one means it, who names their folder does not.
+        found = [str(child) for child in children if _may_be_capture(child)]
+        if not found:
+            raise CaptureError(f"{path}: no capture in this folder")
         return found
     if not Path(path).exists() and glob.has_magic(path):
         found = sorted(glob.glob(path))  # noqa: PTH207  (Path.glob refuses absolute patterns)
@@ -81,6 +83,17 @@ def _expand(path: str) -> list[str]:
             raise CaptureError(f"{path}: no file matches")
         return found
     return [path]
+
+
+def _may_be_capture(path: Path) -> bool:
+    """False only when a file is something else: what can't be read, or is damaged, is told later."""
+    from pcli.codec.capture.reading import is_other_file
+
+    try:
+        with path.open("rb", buffering=0) as file:
+            return not is_other_file(cast(BinaryIO, file))
+    except OSError:
+        return True
 
 
 def _open(name: str, turn: Turn) -> Input:

@@ -3,7 +3,8 @@
 Rules of this file
 1. What a file is, its first bytes say, never its name: gzip, zstd, or the capture itself.
 2. Memory does not grow with the file: pieces of at most CHUNK bytes come in, and unpacked ones of about that go out.
-3. Damage ends the pieces. What came before it is delivered first; ``Source.error`` then says what was wrong.
+3. Damage ends the pieces. What unpacks before it is delivered first; ``Source.error`` then says what was wrong, with
+   the offset in the packed file. A checksum that is wrong costs nothing: all is delivered, and then it is told.
 4. A file object that gives one byte per read is as good as any other, only slower.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from pcli.codec.capture.zst import unzstd
 from pcli.codec.errors import CaptureError
@@ -98,28 +99,86 @@ def _pieces(head: bytes, read: Callable[[int], bytes | None]) -> Iterator[bytes]
         yield piece
 
 
-def _gunzip(pieces: Iterator[bytes]) -> Iterator[bytes]:
+class _Gunzip:
     """RFC 1952, with any number of members one behind the other."""
-    position = 0
-    engine = zlib.decompressobj(wbits=31)
-    fed = False
-    for piece in pieces:
-        position += len(piece)
-        while piece:
-            if engine.eof:
+
+    def __init__(self) -> None:
+        self._engine: Any = None
+        """What unpacks the current member; None between members."""
+        self._left = 0
+        """Bytes of a wrong trailer that are still to come."""
+        self._wrong: CaptureError | None = None
+        """The first wrong trailer: all its bytes are there, so it is told at the end."""
+
+    def feed(self, piece: bytes, position: int) -> Iterator[bytes]:
+        """What the packed bytes at this offset of the file unpack to."""
+        end = position + len(piece)
+        more = False
+        while piece or more:
+            if self._left:
+                skipped = min(self._left, len(piece))
+                piece, self._left = piece[skipped:], self._left - skipped
+                continue
+            if self._engine is None:
                 piece = piece.lstrip(b"\0")  # tapes and block devices pad with zeros
                 if not piece:
-                    break
-                engine, fed = zlib.decompressobj(wbits=31), False
+                    return
+                self._engine = zlib.decompressobj(wbits=31)
+            # An engine that meets damage keeps for itself what it has unpacked up to there.
+            before = self._engine.copy()
             try:
-                out = engine.decompress(piece, CHUNK)
+                out = self._engine.decompress(piece, CHUNK)
             except zlib.error as error:
-                raise CaptureError(f"the gzip data is damaged: {error}", position - len(piece)) from None
-            fed = True
-            piece = engine.unused_data if engine.eof else engine.unconsumed_tail
+                out, taken = _until_damage(before, piece)
+                piece = piece[taken:]
+                if out:
+                    yield out
+                self._damage(str(error), end - len(piece))
+                piece, more = piece[1:], False
+                continue
+            more = len(out) == CHUNK and not self._engine.eof
+            piece = self._engine.unused_data if self._engine.eof else self._engine.unconsumed_tail
+            if self._engine.eof:
+                self._engine = None
             if out:
                 yield out
-        while not engine.eof and (out := engine.decompress(b"", CHUNK)):
-            yield out
-    if fed and not engine.eof:
-        raise CaptureError("the gzip data ends early: the file is cut or still being written", position)
+
+    def _damage(self, text: str, offset: int) -> None:
+        """The end, but for a wrong trailer, which tells of bytes that were delivered."""
+        trailer = next((left for sign, left in _WRONG_TRAILERS.items() if sign in text), None)
+        if trailer is None:
+            raise self._wrong or CaptureError(f"the gzip data is damaged: {text}", offset) from None
+        self._engine, self._left = None, trailer
+        if self._wrong is None:
+            what = "the gzip data is damaged: its checksum or size is not that of what was unpacked"
+            self._wrong = CaptureError(what, offset)
+
+    def end(self, position: int) -> None:
+        """The file ends at this offset; CaptureError when something was wrong."""
+        if self._wrong is not None:
+            raise self._wrong
+        if self._engine is not None:
+            raise CaptureError("the gzip data ends early: the file is cut or still being written", position)
+
+
+_WRONG_TRAILERS: Final = {"incorrect data check": 4, "incorrect length check": 0}
+"""What zlib says of a wrong trailer, and how many bytes of it are then left: it is CRC-32 and size."""
+
+
+def _until_damage(engine: Any, piece: bytes) -> tuple[bytes, int]:
+    """What unpacks of a piece that is damaged somewhere, and how many of its bytes that takes."""
+    parts = []
+    for place in range(len(piece)):
+        try:
+            parts.append(engine.decompress(piece[place : place + 1]))
+        except zlib.error:
+            return b"".join(parts), place
+    return b"".join(parts), len(piece)
+
+
+def _gunzip(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    engine, position = _Gunzip(), 0
+    for piece in pieces:
+        yield from engine.feed(piece, position)
+        position += len(piece)
+    engine.end(position)

@@ -26,7 +26,7 @@ from pcli.codec.capture.walk import Walker
 from pcli.codec.errors import CaptureError
 from pcli.codec.wire.constants import MAX_FRAME_SIZE
 
-__all__ = ["ReadOptions", "read_capture", "read_packets"]
+__all__ = ["ReadOptions", "is_other_file", "read_capture", "read_packets"]
 
 Files = Iterable[tuple[str, BinaryIO]]
 """Names, for the notes only, and files."""
@@ -122,6 +122,12 @@ def _opened(files: Files) -> Iterator[tuple[str, Source | None, Note | None]]:
             raise CaptureError("no capture was given")
         name, text = failed[0]
         raise CaptureError(f"{name}: {text}" if name else text, 0)
+
+
+def is_other_file(file: BinaryIO) -> bool:
+    """Whether a file, packed or not, is certainly no capture: empty, or begins otherwise. A damaged one may be one."""
+    source = open_source(file)
+    return bool(_no_capture(source)) and source.error is None
 
 
 def _no_capture(source: Source) -> str:

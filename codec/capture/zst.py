@@ -5,12 +5,13 @@ Rules of this file
    which also tells an upper bound of their size before anything is unpacked: a bomb does not get its memory.
 2. A frame above FRAME_LIMIT needs an engine that streams: the standard library's (Python 3.14), or pyarrow's where
    it is installed. Without one that is said, with the way out.
-3. A frame that ends early gives what its whole blocks hold.
+3. A frame that is cut or damaged gives what the whole blocks before that hold; of one whose checksum or size is wrong
+   all is given, and that is told at the end. Offsets are those of the packed file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any, Final
 
 from pcli.codec.errors import CaptureError
@@ -24,6 +25,8 @@ _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _BLOCK: Final = 128 * 1024
 """No block is larger when unpacked."""
 _STEP: Final = 256 * 1024
+_BITE: Final = 16 * 1024
+_SIP: Final = 4 * 1024
 
 
 class _Cut(Exception):  # noqa: N818  (no error, an end; it never leaves this file)
@@ -69,9 +72,9 @@ class _Frame:
         self.raw = [_MAGIC, bytes([descriptor])]
         self.window = b"" if single else source.take(1)
         self.raw.append(self.window)
-        dictionary = source.take((0, 1, 2, 4)[descriptor & 3])
+        self.dictionary = source.take((0, 1, 2, 4)[descriptor & 3])
         field = source.take((single, 2, 4, 8)[descriptor >> 6])
-        self.raw += [dictionary, field]
+        self.raw += [self.dictionary, field]
         self.content = int.from_bytes(field, "little") + (256 if len(field) == 2 else 0)
         self.checked = descriptor >> 2 & 1
         self.single = single
@@ -91,50 +94,93 @@ class _Frame:
         self.bound += size if kind < 2 else _BLOCK
         return bool(bits & 1)
 
-    def cut(self) -> bytes:
-        """A whole frame of the blocks that are there: without a size, the last block marked as the last."""
-        if not self.blocks:
+    def cut(self, count: int) -> bytes:
+        """A whole frame of the first ``count`` blocks: without size and checksum, the last marked as the last."""
+        if not count:
             return b""
         descriptor = b"\0"
         window = self.window or bytes([max(0, (max(self.content, 1024) - 1).bit_length() - 10) << 3])
-        last = bytes([self.blocks[-1][0] | 1]) + self.blocks[-1][1:]
-        return b"".join([_MAGIC, descriptor, window, *self.blocks[:-1], last])
+        last = bytes([self.blocks[count - 1][0] | 1]) + self.blocks[count - 1][1:]
+        return b"".join([_MAGIC, descriptor, window, *self.blocks[: count - 1], last])
+
+    def salvage(self) -> tuple[memoryview, int]:
+        """What the blocks hold up to the first that does not unpack, and how many these are."""
+        whole = _unpack(self.cut(len(self.blocks)), self.bound)
+        if whole is not None:
+            return whole, len(self.blocks)
+        found, low, high = memoryview(b""), 0, len(self.blocks) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            part = _unpack(self.cut(middle), self.bound)
+            if part is None:
+                high = middle - 1
+            else:
+                found, low = part, middle
+        return found, low
+
+    def place(self, count: int) -> int:
+        """Offset, from the frame's beginning, behind so many blocks."""
+        return sum(map(len, self.raw)) + sum(map(len, self.blocks[:count]))
 
 
 def unzstd(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """The unpacked bytes. Raises CaptureError behind the last good byte when the data are damaged or cut."""
     source = _Bytes(pieces)
+    wrong: CaptureError | None = None
     while not source.ended():
-        start = source.position
         try:
-            yield from _one(source, start)
+            told = yield from _one(source, source.position)
         except _Cut:
-            raise CaptureError("the zstd data end early: the file is cut or still being written", start) from None
+            end = source.position + len(source.rest)
+            cut = CaptureError("the zstd data end early: the file is cut or still being written", end)
+            raise (wrong or cut) from None
+        except CaptureError as error:
+            raise (wrong or error) from None
+        wrong = wrong or told
+    if wrong is not None:
+        raise wrong
 
 
-def _one(source: _Bytes, start: int) -> Iterator[bytes]:
-    """One frame, or one skippable frame, which is skipped."""
+def _one(source: _Bytes, start: int) -> Generator[bytes, None, CaptureError | None]:
+    """One frame, or one skippable frame, which is skipped; in the end what is wrong although all was given."""
     magic = source.take(4)
     if magic[0] & 0xF0 == 0x50 and magic[1:] == b"\x2a\x4d\x18":
         left = int.from_bytes(source.take(4), "little")
         while left:
             left -= len(source.take(min(left, _STEP)))
-        return
+        return None
     if magic != _MAGIC:
         raise CaptureError("the zstd data are damaged: no frame begins here", start)
     frame = _Frame(source)
+    if any(frame.dictionary):
+        raise CaptureError("the zstd data need a dictionary: unpack the file first (zstd -d -D)", start)
     try:
         last = False
-        while not last:
+        while not last and frame.bound <= FRAME_LIMIT:
             last = frame.pull(source)
-            if frame.bound > FRAME_LIMIT:
-                yield from _stream(_Again(frame, source), start)
-                return
-        tail = source.take(4) if frame.checked else b""
+        large = frame.bound > FRAME_LIMIT
+        tail = source.take(4) if frame.checked and not large else b""
     except (_Cut, CaptureError):
-        yield from _pack(_unpack(frame.cut(), frame.bound, start))
+        yield from _salvaged(frame, start)
         raise
-    yield from _pack(_unpack(b"".join([*frame.raw, *frame.blocks, tail]), frame.bound, start))
+    if large:
+        yield from _stream(_Again(frame, source))
+        return None
+    whole = _unpack(b"".join([*frame.raw, *frame.blocks, tail]), frame.bound)
+    if whole is not None:
+        yield from _pack(whole)
+        return None
+    yield from _salvaged(frame, start)
+    what = "the zstd data are damaged: the checksum or size of a frame is not that of what was unpacked"
+    return CaptureError(what, start + frame.place(len(frame.blocks)))
+
+
+def _salvaged(frame: _Frame, start: int) -> Iterator[bytes]:
+    """What unpacks of a frame that is damaged somewhere; CaptureError at the block that does not."""
+    data, count = frame.salvage()
+    yield from _pack(data)
+    if count < len(frame.blocks):
+        raise CaptureError("the zstd data are damaged: a block that does not unpack", start + frame.place(count))
 
 
 def _pack(data: memoryview) -> Iterator[bytes]:
@@ -142,15 +188,15 @@ def _pack(data: memoryview) -> Iterator[bytes]:
         yield bytes(data[position : position + _STEP])
 
 
-def _unpack(data: bytes, bound: int, start: int) -> memoryview:
-    """A whole frame by cramjam, into as much memory as its blocks can fill."""
+def _unpack(data: bytes, bound: int) -> memoryview | None:
+    """A whole frame by cramjam, into as much memory as its blocks can fill; None when it is damaged."""
     import cramjam
 
     out = bytearray(bound)
     try:
         size = cramjam.zstd.decompress_into(data, out) if data else 0
-    except (cramjam.DecompressionError, OSError, ValueError) as error:
-        raise CaptureError(f"the zstd data are damaged: {error}", start) from None
+    except (cramjam.DecompressionError, OSError, ValueError):
+        return None
     return memoryview(out)[:size]
 
 
@@ -160,32 +206,52 @@ class _Again:
     closed = False
 
     def __init__(self, frame: _Frame, source: _Bytes) -> None:
-        self._first = b"".join([*frame.raw, *frame.blocks])
+        self._piece = b"".join([*frame.raw, *frame.blocks])
+        self._place = 0
         self._source = source
 
-    def read(self, size: int = _STEP) -> bytes:
-        """At most ``size`` bytes; none at the end."""
-        if self._first:
-            piece, self._first = self._first[:size], self._first[size:]
-            return piece
-        if self._source.ended():
-            return b""
-        return self._source.take(min(size, len(self._source.rest)))
+    def read(self, size: int = _SIP) -> bytes:
+        """At most ``size`` bytes; none at the end. Few: what an engine made of those with the damage is lost."""
+        if self._place >= len(self._piece):
+            if self._source.ended():
+                return b""
+            self._piece, self._place = self._source.take(len(self._source.rest)), 0
+        start = self._place
+        self._place = min(start + min(size, _SIP), len(self._piece))
+        return self._piece[start : self._place]
+
+    @property
+    def position(self) -> int:
+        """Offset in the packed file of what will be read next."""
+        return self._source.position - len(self._piece) + self._place
+
+    def close(self) -> None:
+        """Nothing is to be closed; engines ask for it."""
 
 
-def _stream(file: _Again, start: int) -> Iterator[bytes]:
+def _stream(file: _Again) -> Iterator[bytes]:
     """A large frame and all that is behind it, by an engine that streams."""
     opened = _stdlib(file) or _arrow(file)
     if opened is None:
         raise CaptureError(
             f"a zstd frame of more than {FRAME_LIMIT >> 20} MB: unpack the file first (zstd -d), or install pyarrow",
-            start,
+            file.position,
         )
+    parts: list[bytes] = []
+    damage: Exception | None = None
     try:
-        while piece := opened.read(_STEP):
-            yield piece
+        # In small bites: one that meets damage is lost.
+        while piece := opened.read(_BITE):
+            parts.append(piece)
+            if len(parts) * _BITE >= _STEP:
+                yield b"".join(parts)
+                parts.clear()
     except (OSError, EOFError, ValueError) as error:
-        raise CaptureError(f"the zstd data are damaged or end early: {error}", start) from None
+        damage = error
+    if parts:
+        yield b"".join(parts)
+    if damage is not None:
+        raise CaptureError(f"the zstd data are damaged or end early: {damage}", file.position)
 
 
 def _stdlib(file: _Again) -> Any:

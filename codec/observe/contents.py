@@ -8,14 +8,14 @@ Rules of this file
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from pcli.codec.observe.lines import size_text
 from pcli.codec.observe.printable import printable
-from pcli.codec.observe.state import Facts, ObservedFrame
+from pcli.codec.observe.state import Facts
 from pcli.codec.payload import ChunkJoiner, Entry, Message, PrivateKeys, SchemaBook, open_entry
+from pcli.codec.payload.chunks import is_chunk
 from pcli.codec.wire.commands import BY_NAME, PAYLOAD_TYPES
 from pcli.codec.wire.problems import Problem
 
@@ -35,29 +35,34 @@ _WITH_SCHEMAS: Final = frozenset(
 class Contents:
     """The contents of one capture's payloads. Give `open` to the Observer, and every frame's facts to `see`."""
 
-    def __init__(self, private_keys: Iterable[bytes] = ()) -> None:
-        """``private_keys``: PEM files' bytes, for encrypted payloads."""
-        keys = list(private_keys)
-        self._keys = PrivateKeys(keys) if keys else None
+    def __init__(self, private_keys: Mapping[str, bytes] | None = None) -> None:
+        """``private_keys``: PEM files' bytes by the files' names, for encrypted payloads."""
+        keys = private_keys or {}
+        self._keys = PrivateKeys(keys.values(), list(keys)) if keys else None
         self._chunks = ChunkJoiner()
         self._schemas = SchemaBook()
 
-    def open(self, frame: ObservedFrame) -> Entry | None:
-        """The entry of a SEND or MESSAGE; None when its metadata is not there."""
+    def open(self, facts: Facts) -> Entry | None:
+        """The entry of a SEND or MESSAGE, with the schema of its topic; None when its metadata is not there."""
+        frame = facts.frame
         metadata, payload = frame.metadata, frame.payload
         if metadata is None or payload is None:
             return None
         command = frame.command
         owner = command.send.producer_id if frame.from_client else command.message.consumer_id
         scope = (frame.stream.number, frame.from_client, owner)
-        return open_entry(metadata, payload, missing=frame.missing, keys=self._keys, chunks=self._chunks, scope=scope)
+        entry = open_entry(metadata, payload, missing=frame.missing, keys=self._keys, chunks=self._chunks, scope=scope)
+        peer = facts.peer
+        if peer is not None and peer.topic:
+            entry.decoder = self._schemas.find(peer.topic, metadata.schema_version)
+        return entry
 
     def see(self, facts: Facts) -> None:
         """Learn from a frame, in the order of the capture."""
         frame = facts.frame
         if frame.type in _WITH_SCHEMAS:
             self._schemas.see(frame.stream.number, frame.command)
-        elif frame.type in PAYLOAD_TYPES and frame.metadata is not None and frame.metadata.HasField("chunk_id"):
+        elif frame.type in PAYLOAD_TYPES and frame.metadata is not None and is_chunk(frame.metadata):
             _ = facts.opened
 
     def lines(self, facts: Facts) -> Iterator[str]:
@@ -65,34 +70,28 @@ class Contents:
         entry = facts.opened if facts.frame.type in PAYLOAD_TYPES else None
         if entry is None:
             return
-        for message in entry.messages:
-            yield self._line(facts, message)
+        for place, message in enumerate(entry.messages):
+            yield _line(message, entry.values[place] if entry.values else None)
         for problem in entry.problems:
             yield f"problem: {printable(problem)}"
         if not entry.messages and not entry.problems:
             yield "a chunk; the message comes with its last one"
 
-    def _line(self, facts: Facts, message: Message) -> str:
-        out = f"[{message.index}] " if message.index >= 0 else ""
-        if message.key is not None:
-            out += f"key {printable(message.key)}  "
-        out += "".join(f"{printable(name)}={printable(value)}  " for name, value in message.properties)
-        if message.compacted_out:
-            return f"{out}compacted out"
-        return out + (self._value(facts, message) if not message.null_value else "no value")
 
-    def _value(self, facts: Facts, message: Message) -> str:
-        """The value as JSON when a schema reads it, else as text or hex, with its size in front."""
-        size = f"{size_text(message.size)}  "
-        peer = facts.peer
-        topic = peer.topic if peer is not None else ""
-        decoder = self._schemas.find(topic, message.metadata.schema_version) if topic else None
-        if decoder is not None:
-            value = decoder.message(message)
-            if isinstance(value, Problem):
-                return f"{size}{_plain(message.payload)}  [{printable(value)}]"
-            return size + printable(json.dumps(value, ensure_ascii=False))
-        return size + _plain(message.payload)
+def _line(message: Message, value: str | Problem | None) -> str:
+    """A message with its value as JSON when a schema reads it, else as text or hex, with its size in front."""
+    out = f"[{message.index}] " if message.index >= 0 else ""
+    if message.key is not None:
+        out += f"key {printable(message.key)}  "
+    out += "".join(f"{printable(name)}={printable(text)}  " for name, text in message.properties)
+    if message.compacted_out:
+        return f"{out}compacted out"
+    if message.null_value:
+        return f"{out}no value"
+    out += f"{size_text(message.size)}  "
+    if isinstance(value, str):
+        return out + printable(value)
+    return out + _plain(message.payload) + ("" if value is None else f"  [{printable(value)}]")
 
 
 def _plain(payload: bytes) -> str:

@@ -45,9 +45,11 @@ _COSTS: Final = {
     "pulsar.entry": 4.0,
     "pulsar.key": 7.0,
     "pulsar.metadata": 4.0,
+    "pulsar.opened": 9.0,
     "pulsar.payload": 4.0,
     "pulsar.payload_size": 4.0,
     "pulsar.problem": 6.0,
+    "pulsar.value": 9.0,
 }
 """What makes a field dear, roughly in microseconds; by the first two words of its name."""
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 from google.protobuf.descriptor import FieldDescriptor
 
 from pcli.codec.observe.field import Field, Getter
-from pcli.codec.observe.general import HEADING, general_fields, heading, problems_of
+from pcli.codec.observe.general import HEADING, PAYLOADS, general_fields, heading, problems_of
 from pcli.codec.observe.plans import (
     LIST,
     MESSAGE,
@@ -45,7 +45,7 @@ def flatten(facts: Facts, *, secrets: bool = False, payload: bool = False, batch
     """The object of a frame.
 
     ``secrets``: show credentials; ``payload``: show payloads; ``batch``: open batches, which costs
-    more than all the rest; without it they have neither `pulsar.batch` nor `pulsar.key`.
+    more than all the rest; without it they have neither `pulsar.batch` nor `pulsar.key` nor `pulsar.value`.
     """
     number = facts.frame.type
     general, command = _layout(number, secrets)
@@ -67,9 +67,10 @@ def flatten(facts: Facts, *, secrets: bool = False, payload: bool = False, batch
         if facts.entry:
             _shown_part("entry").put(facts.entry, out)
         _shown_part("metadata").put(facts.metadata, out)
-        travelled = facts.frame.payload
-        if travelled is not None:
-            out["pulsar.payload"] = travelled.hex() if payload else hidden(travelled)
+        for field in _payload_fields():
+            value = None if closed and field.name == "pulsar.value" else field.get(facts)
+            if value is not None:
+                out[field.name] = show(field, value, payload=payload)
         if batch and facts.batch:
             out["pulsar.batch"] = [_batch_object(one, payload=payload) for one in facts.batch]
     return out
@@ -116,7 +117,7 @@ def show(field: Field, value: Any, *, secrets: bool = False, payload: bool = Fal
 
 def _general(number: int) -> tuple[tuple[str, Getter], ...]:
     """What gets the general fields from frames of one type; HEADING, problems and payload are seen to apart."""
-    apart = (*HEADING, "pulsar.problem", "pulsar.problem.detail", "pulsar.payload")
+    apart = (*HEADING, "pulsar.problem", "pulsar.problem.detail", *PAYLOADS)
     found = []
     for field in general_fields().values():
         getter = field.reader(number)
@@ -125,6 +126,11 @@ def _general(number: int) -> tuple[tuple[str, Getter], ...]:
             plain = converter is None or field.element == "number"
             found.append((field.name, getter if plain else _converted(getter, converter)))
     return tuple(found)
+
+
+@cache
+def _payload_fields() -> tuple[Field, ...]:
+    return tuple(general_fields()[name] for name in PAYLOADS)
 
 
 def _converted(getter: Getter, converter: Converter | None) -> Getter:

@@ -11,13 +11,13 @@ from typing import Any, Final
 
 from pcli.codec.observe.field import Field, Getter, enum_words
 from pcli.codec.observe.ids import MEANINGS, id_reader
-from pcli.codec.observe.state import Facts
+from pcli.codec.observe.state import Facts, open_frame
 from pcli.codec.observe.values import NotText, UnknownName, Values, nine_decimals
 from pcli.codec.proto import pb
-from pcli.codec.wire.commands import COMMANDS, PAYLOAD_TYPES, name_of
+from pcli.codec.wire.commands import COMMANDS, NO_TYPE, PAYLOAD_TYPES, name_of
 from pcli.codec.wire.problems import KINDS, Problem
 
-__all__ = ["HEADING", "general_fields", "heading", "problems_of"]
+__all__ = ["HEADING", "PAYLOADS", "general_fields", "heading", "problems_of"]
 
 
 def problems_of(facts: Facts) -> list[Problem]:
@@ -35,17 +35,39 @@ def problems_of(facts: Facts) -> list[Problem]:
 
 def _payload_problems(facts: Facts) -> list[Problem]:
     """What is wrong inside a payload that has an inside; of a cut frame the cut itself is told already."""
-    if facts.frame.type not in PAYLOAD_TYPES or facts.frame.missing or _WITH_INSIDE.isdisjoint(facts.metadata):
+    if facts.frame.type not in PAYLOAD_TYPES:
         return []
-    opened = facts.opened
-    return [] if opened is None else list(opened.problems)
+    plain = _WITH_INSIDE.isdisjoint(facts.metadata)
+    # Who opens payloads with more than open_frame knows schemas; then even a plain one has an inside.
+    if plain and facts.opener is open_frame:
+        return []
+    found = [] if plain else _own_chunk_problems(facts)
+    opened = None if facts.frame.missing else facts.opened
+    if opened is not None:
+        found += [*opened.problems, *opened.misread]
+    return list(dict.fromkeys(found))
+
+
+def _own_chunk_problems(facts: Facts) -> list[Problem]:
+    """What a chunk says of itself that cannot be, whoever has seen the others."""
+    metadata, payload = facts.frame.metadata, facts.frame.payload
+    if metadata is None or _OF_CHUNKS.isdisjoint(facts.metadata):
+        return []
+    from pcli.codec.payload.chunks import chunk_problems
+
+    # Encrypted it is larger than what is counted.
+    size = 0 if payload is None or metadata.encryption_keys else len(payload)
+    return chunk_problems(metadata, size)
+
+
+_OF_CHUNKS: Final = frozenset({"pulsar.metadata.chunk_id", "pulsar.metadata.num_chunks_from_msg"})
 
 
 _WITH_INSIDE: Final = frozenset({
     "pulsar.metadata.num_messages_in_batch",
     "pulsar.metadata.compression",
     "pulsar.metadata.encryption_keys",
-    "pulsar.metadata.chunk_id",
+    *_OF_CHUNKS,
 })  # fmt: skip
 
 _REQUIRED: Final = frozenset({
@@ -165,6 +187,28 @@ def _payload_size(facts: Facts) -> Any:
     return None if parts.payload_start < 0 else parts.payload_end - parts.payload_start
 
 
+def _opened(facts: Facts) -> Any:
+    """The payload of a single message; None when it does not open, and for chunks but the last."""
+    frame = facts.frame
+    if _WITH_INSIDE.isdisjoint(facts.metadata):
+        # Metadata that are none would have said what was done to the payload.
+        unsure = facts.broken and any(problem.kind == "metadata" for problem in frame.problems)
+        return None if frame.missing or unsure else frame.payload
+    opened = facts.opened
+    return None if opened is None else opened.payload
+
+
+def _value(facts: Facts) -> Any:
+    """What the schema reads, as JSON text; of a batch a list, with ``null`` also for what does not decode."""
+    opened = None if facts.opener is open_frame else facts.opened
+    if opened is None or not opened.values or (opened.decoder is not None and not opened.decoder.reads):
+        return None
+    texts = [value if isinstance(value, str) else "null" for value in opened.values]
+    if opened.messages[0].single is not None:
+        return texts
+    return texts[0] if isinstance(opened.values[0], str) else None
+
+
 _Row = tuple[str, str, str, str, Getter]
 
 _GENERAL: Final[tuple[_Row, ...]] = (
@@ -204,11 +248,16 @@ _GENERAL: Final[tuple[_Row, ...]] = (
     ),
     ("pulsar.*", "", "", "", lambda _: None),
     ("pulsar.payload", "bytes", "payload", "payload as it travelled", lambda f: f.frame.payload),
+    ("pulsar.opened", "bytes", "payload", "payload of a single message: decrypted, decompressed, joined", _opened),
+    ("pulsar.value", "text", "payload", "value by the schema, as JSON text; a list in a batch", _value),
     ("pulsar.payload_size", "number", "payload", "bytes of the payload as it travelled", _payload_size),
 )
 
+PAYLOADS: Final = ("pulsar.payload", "pulsar.opened", "pulsar.value")
+"""The fields that show what applications say; hidden unless asked for."""
+
 _WORDS: Final = {
-    "pulsar.type": enum_words(pb.BaseCommand.Type.DESCRIPTOR),
+    "pulsar.type": (*enum_words(pb.BaseCommand.Type.DESCRIPTOR), (NO_TYPE, -1)),
     "pulsar.from": (("client", 0), ("broker", 1)),
     "pulsar.sync": (("start", 0), ("anchored", 1), ("resync", 2)),
     "pulsar.checksum": (("none", 0), ("good", 1), ("bad", 2)),
@@ -235,7 +284,7 @@ def _field(row: _Row) -> Field:
         text,
         (lambda number: getter if number in PAYLOAD_TYPES else None) if source == "payload" else lambda _: getter,
         words=_WORDS.get(name, ()),
-        secret=name == "pulsar.payload",
+        secret=name in PAYLOADS,
         listed=source != "both sides",
     )
 

@@ -36,8 +36,8 @@ __all__ = [
 ]
 
 
-Opener = Callable[["ObservedFrame"], "Entry | None"]
-"""What opens the payload of a frame."""
+Opener = Callable[["Facts"], "Entry | None"]
+"""What opens the payload of a frame that was seen."""
 
 
 class StreamLike(Protocol):
@@ -343,7 +343,7 @@ class Facts:
         if parts is None:
             parts = self._parts = _Parts()
         if parts.opened is None and self.frame.type in PAYLOAD_TYPES:
-            parts.opened = self.opener(self.frame)
+            parts.opened = self.opener(self)
         return parts.opened
 
     @property
@@ -391,10 +391,11 @@ _SCANNERS: Final[dict[int, Callable[[bytes, int, int], tuple[Any, ...] | None]]]
 }
 
 
-def open_frame(frame: ObservedFrame) -> Entry | None:
-    """The entry of a SEND or MESSAGE, without keys and without joining chunks; None: there is none."""
+def open_frame(facts: Facts) -> Entry | None:
+    """The entry of a SEND or MESSAGE, without keys, schemas and joining chunks; None: there is none."""
     from pcli.codec.payload.entry import open_entry
 
+    frame = facts.frame
     metadata, payload = frame.metadata, frame.payload
     if metadata is None or payload is None:
         return None

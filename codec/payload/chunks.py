@@ -8,7 +8,9 @@ Rules of this file
    and the message is given up.
 3. Uuids are of one producer: what one producer sends and what each consumer is sent are different trains of chunks,
    told apart by ``scope``, which is the caller's word for "this consumer on this connection".
-4. Memory is bounded in bytes and in messages: the oldest message is given up first (``maxPendingChunkedMessage``).
+4. What a chunk says of itself is judged without the others (chunk_problems); a total that changes from chunk to chunk
+   is told, and the message joined all the same.
+5. Memory is bounded in bytes and in messages: the oldest message is given up first (``maxPendingChunkedMessage``).
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from pcli.codec.payload.texts import as_text
 from pcli.codec.proto import pb
 from pcli.codec.wire.problems import Problem
 
-__all__ = ["MAX_CHUNK_BYTES", "MAX_PENDING", "ChunkJoiner", "Joined", "is_chunk"]
+__all__ = ["MAX_CHUNK_BYTES", "MAX_PENDING", "ChunkJoiner", "Joined", "chunk_problems", "is_chunk"]
 
 MAX_CHUNK_BYTES: Final = 128 * 1024 * 1024
 """Bytes that wait for their last chunk, over all messages."""
@@ -49,10 +51,12 @@ class Joined:
 class _Pending:
     """One message of which the chunks 0 … next-1 are here."""
 
-    __slots__ = ("cost", "count", "parts")
+    __slots__ = ("cost", "count", "parts", "total")
 
-    def __init__(self, count: int, cost: int) -> None:
+    def __init__(self, count: int, total: int, cost: int) -> None:
         self.count = count
+        self.total = total
+        """``total_chunk_msg_size`` of chunk 0; 0: it has none."""
         self.parts: list[bytes] = []
         self.cost = cost
 
@@ -63,6 +67,22 @@ _NOTHING: Final = Joined(None)
 def is_chunk(metadata: pb.MessageMetadata) -> bool:
     """Whether this entry is a part of a larger message."""
     return metadata.num_chunks_from_msg > 1 or metadata.chunk_id > 0
+
+
+def chunk_problems(metadata: pb.MessageMetadata, size: int) -> list[Problem]:
+    """What is wrong with a chunk by itself. ``size``: its bytes, decrypted; 0 when they are not known."""
+    found = []
+    count, total = metadata.num_chunks_from_msg, metadata.total_chunk_msg_size
+    if not 0 <= metadata.chunk_id < count:
+        found.append("has a number outside its message")
+    if count > 1 and not metadata.HasField("uuid"):
+        found.append("has no uuid, which would say whose it is")
+    if metadata.HasField("total_chunk_msg_size"):
+        if total <= 0:
+            found.append(f"belongs to a message of {total} bytes")
+        elif total < size:
+            found.append(f"of {size} bytes belongs to a message of {total}")
+    return [_problem(metadata, what) for what in found]
 
 
 class ChunkJoiner:
@@ -90,29 +110,30 @@ class ChunkJoiner:
         """Take one chunk, decrypted already: each is encrypted by itself, but they were compressed as one."""
         key = (scope, as_text(metadata.uuid))
         number, count = metadata.chunk_id, metadata.num_chunks_from_msg
+        wrong = chunk_problems(metadata, len(payload))
         if not 0 <= number < count:
-            return Joined(None, (_problem(metadata, "has a number outside its message"),))
+            return Joined(None, tuple(wrong))
+        one = self._pending.get(key)
+        if one is not None:
+            wrong += _contradictions(one, metadata)
         if number == 0:
             self._drop(key)
-            self._pending[key] = _Pending(count, len(key[1]))
+            one = self._pending[key] = _Pending(count, metadata.total_chunk_msg_size, len(key[1]))
             self._size += len(key[1])
-        one = self._pending.get(key)
         if one is None:
-            return Joined(None, (_problem(metadata, "begins in the middle: the chunks before it were not seen"),))
-        if one.count != count:
+            wrong.append(_problem(metadata, "begins in the middle: the chunks before it were not seen"))
+        elif one.count != count:
             self._drop(key)
-            return Joined(None, (_problem(metadata, f"belongs to a message of {one.count} chunks: given up"),))
-        if number < len(one.parts):
-            return _NOTHING
-        if number > len(one.parts):
+        elif number > len(one.parts):
             self._drop(key)
-            return Joined(None, (_problem(metadata, f"came where {len(one.parts)} was due: given up"),))
-        one.parts.append(payload)
-        one.cost += len(payload) + _CHUNK_COST
-        self._size += len(payload) + _CHUNK_COST
-        if number == count - 1:
-            return self._finish(key, metadata)
-        return self._bound(key)
+            wrong.append(_problem(metadata, f"came where {len(one.parts)} was due: given up"))
+        elif number == len(one.parts):
+            one.parts.append(payload)
+            one.cost += len(payload) + _CHUNK_COST
+            self._size += len(payload) + _CHUNK_COST
+            joined = self._finish(key, metadata) if number == count - 1 else self._bound(key)
+            return Joined(joined.payload, (*wrong, *joined.problems)) if wrong else joined
+        return Joined(None, tuple(wrong)) if wrong else _NOTHING
 
     def forget(self, metadata: pb.MessageMetadata, scope: Hashable = None) -> None:
         """Give up the message of this chunk: the chunk itself cannot be had (cut, or not to be decrypted)."""
@@ -143,6 +164,19 @@ class ChunkJoiner:
         if one is not None:
             self._size -= one.cost
         return one
+
+
+def _contradictions(one: _Pending, metadata: pb.MessageMetadata) -> list[Problem]:
+    """Where a chunk says otherwise than the chunks of the same message before it."""
+    found = []
+    total = metadata.total_chunk_msg_size
+    if metadata.num_chunks_from_msg != one.count:
+        end = "given up" if metadata.chunk_id else "begun anew"
+        found.append(_problem(metadata, f"belongs to a message of {one.count} chunks: {end}"))
+    if one.total and total and total != one.total:
+        what = f"belongs to a message of {total} bytes, of {one.total} as chunk 0 has it"
+        found.append(_problem(metadata, what))
+    return found
 
 
 def _problem(metadata: pb.MessageMetadata, what: str) -> Problem:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pcli.codec.errors import LocalError
@@ -61,18 +61,18 @@ class PrivateKeys:
     """The private keys that we were given; opens payloads with whichever fits.
 
     ``pems`` are PEM files' contents: RSA or elliptic, PKCS#8 or the older forms, without a passphrase. LocalError
-    says which of them (counted from 1) is something else.
+    says which of them is something else: by its name in ``names``, or counted from 1.
     """
 
     __slots__ = ("_elliptic", "_kept", "_missing", "_rsa")
 
-    def __init__(self, pems: Iterable[bytes]) -> None:
+    def __init__(self, pems: Iterable[bytes], names: Sequence[str] = ()) -> None:
         self._rsa: list[RSAPrivateKey] = []
         self._elliptic: list[EllipticCurvePrivateKey] = []
         self._kept: dict[bytes, bytes | None] = {}
         self._missing = False
         for number, pem in enumerate(pems, 1):
-            self._load(pem, number)
+            self._load(pem, names[number - 1] if number <= len(names) else str(number))
 
     def open(self, metadata: pb.MessageMetadata, payload: bytes) -> bytes | Problem:
         """The payload (or the chunk) behind the ciphertext; a Problem when none of the keys opens it."""
@@ -98,7 +98,7 @@ class PrivateKeys:
         why = "a data key opens, the payload does not: damaged, or cut" if unwrapped else "no given key opens them"
         return Problem("encryption", f"closed for {names}: {why}")
 
-    def _load(self, pem: bytes, number: int) -> None:
+    def _load(self, pem: bytes, name: str) -> None:
         try:
             from cryptography.exceptions import UnsupportedAlgorithm
             from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
@@ -110,15 +110,15 @@ class PrivateKeys:
         try:
             key = load_pem_private_key(pem, None)
         except TypeError:
-            raise LocalError(f"private key {number} is protected by a passphrase: give it without one") from None
+            raise LocalError(f"private key {name} is protected by a passphrase: give it without one") from None
         except (ValueError, UnsupportedAlgorithm):
-            raise LocalError(f"private key {number} is no private key in PEM form") from None
+            raise LocalError(f"private key {name} is no private key in PEM form") from None
         if isinstance(key, RSAPrivateKey):
             self._rsa.append(key)
         elif isinstance(key, EllipticCurvePrivateKey):
             self._elliptic.append(key)
         else:
-            raise LocalError(f"private key {number} is neither RSA nor elliptic: Pulsar wraps no data key for it")
+            raise LocalError(f"private key {name} is neither RSA nor elliptic: Pulsar wraps no data key for it")
 
     def _unwrap(self, wrapped: bytes) -> bytes | None:
         if len(wrapped) > _MAX_WRAPPED:

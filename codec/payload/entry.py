@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Hashable
-from typing import Final
+import json
+from collections.abc import Hashable, Iterator
+from typing import TYPE_CHECKING, Final
 
 from pcli.codec.payload.batch import MAX_BATCH, Piece, split_batch
 from pcli.codec.payload.chunks import ChunkJoiner, is_chunk
@@ -23,6 +24,9 @@ from pcli.codec.payload.encryption import PrivateKeys, is_encrypted
 from pcli.codec.payload.texts import as_text
 from pcli.codec.proto import pb
 from pcli.codec.wire.problems import Problem
+
+if TYPE_CHECKING:
+    from pcli.codec.payload.schemas import Decoder
 
 __all__ = ["CHUNK", "CLOSED", "OPEN", "SEALED", "Entry", "Message", "open_entry"]
 
@@ -144,13 +148,54 @@ class Message:
 class Entry:
     """What an entry turned out to hold."""
 
-    __slots__ = ("messages", "problems", "state")
+    __slots__ = ("_values", "decoder", "messages", "problems", "state")
 
     def __init__(self, messages: list[Message], state: str = OPEN, problems: list[Problem] | None = None) -> None:
         self.messages = messages
         self.state = state
         """OPEN, CHUNK, SEALED or CLOSED."""
         self.problems = [] if problems is None else problems
+        self.decoder: Decoder | None = None
+        """The schema of its messages, from whoever knows the conversation; None: not known."""
+        self._values: list[str | Problem] | None = None
+
+    @property
+    def payload(self) -> bytes | None:
+        """The payload of the only message; None: it is a batch, or not OPEN."""
+        if self.state != OPEN or len(self.messages) != 1 or self.messages[0].single is not None:
+            return None
+        return self.messages[0].payload
+
+    @property
+    def values(self) -> list[str | Problem]:
+        """What each message says by the schema, as JSON text (``null``: no value), or why that is not known.
+
+        Empty without a schema, and when the entry is not OPEN.
+        """
+        if self._values is None:
+            decoder = self.decoder if self.state == OPEN else None
+            self._values = [] if decoder is None else [_json_text(decoder, message) for message in self.messages]
+        return self._values
+
+    @property
+    def misread(self) -> Iterator[Problem]:
+        """What does not decode with its schema. A schema that tells nothing of bytes is no fault of theirs."""
+        if self.decoder is None or not self.decoder.reads:
+            return
+        for message, value in zip(self.messages, self.values):
+            if isinstance(value, Problem):
+                where = f"message {message.index}: " if message.index >= 0 else ""
+                yield Problem(value.kind, where + value.detail)
+
+
+def _json_text(decoder: Decoder, message: Message) -> str | Problem:
+    value = None if message.compacted_out else decoder.message(message)
+    if isinstance(value, Problem):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except RecursionError:  # what could just be read may be too deep to be written
+        return Problem("schema", "a value that is too deep")
 
 
 def open_entry(

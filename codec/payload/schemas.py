@@ -73,9 +73,18 @@ class Decoder:
 
         A KeyValue comes as an object with ``key`` and ``value``; no value as None.
         """
+        read = self._prepared()
+        return read if isinstance(read, Problem) else read(payload, key)
+
+    @property
+    def reads(self) -> bool:
+        """Whether the schema says how bytes are read: some kinds do not, and what it declares may be nonsense."""
+        return not isinstance(self._prepared(), Problem)
+
+    def _prepared(self) -> _Read | Problem:
         if self._read is None:
             self._read = _reader(self.schema, 0)
-        return self._read if isinstance(self._read, Problem) else self._read(payload, key)
+        return self._read
 
     def message(self, message: Message) -> object | Problem:
         """The value of one message of an opened entry."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["BY_NAME", "COMMANDS", "PAYLOAD_TYPES", "CommandRow", "name_of"]
+__all__ = ["BY_NAME", "COMMANDS", "NO_TYPE", "PAYLOAD_TYPES", "CommandRow", "name_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,13 @@ PAYLOAD_TYPES: Final = frozenset({BY_NAME["SEND"].number, BY_NAME["MESSAGE"].num
 """The commands behind which headers and a payload stand."""
 
 
+NO_TYPE: Final = "NO_TYPE"
+"""What stands in place of the name where a command says no type."""
+
+
 def name_of(number: int) -> str:
-    """The name of a command type; ``UNKNOWN_<number>`` when no version of the protocol has it."""
+    """The name of a command type; ``UNKNOWN_<number>`` when no version of the protocol has it; NO_TYPE of -1."""
     row = COMMANDS.get(number)
-    return row.name if row is not None else f"UNKNOWN_{number}"
+    if row is not None:
+        return row.name
+    return f"UNKNOWN_{number}" if number >= 0 else NO_TYPE

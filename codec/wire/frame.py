@@ -219,8 +219,10 @@ def _parse(message: Message, data: bytes, kind: str, frame: Frame) -> None:
 
 
 def _command_problems(number: int, command: pb.BaseCommand) -> list[Problem]:
+    if number < 0:
+        return [Problem("required", "type: the command has none")]
     if number not in COMMANDS:
-        return [Problem("unknown-command", f"type {number}" if number >= 0 else "no type")]
+        return [Problem("unknown-command", f"type {number}")]
     return _required(command) or _without_body(number, command)
 
 

@@ -17,7 +17,7 @@ Rules of this file
    they still say what the object says; an object that was edited wins over them.
 5. The JSON is strict: doubles that are no numbers are texts, ``inf``, ``-inf`` and ``nan:`` with their 16 hex digits.
 6. A type of no known version is ``UNKNOWN_<number>``; its first field, the type, is then not under ``unknown``.
-   ``UNKNOWN_-1`` is a command without a type.
+   ``NO_TYPE`` is a command without a type.
 7. A frame whose lengths do not fit each other, or that the capture cut, is ``{"type": …, "raw": hex}``.
 """
 
@@ -38,7 +38,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import join_frame, push_entry
-from pcli.codec.wire.commands import BY_NAME, COMMANDS, PAYLOAD_TYPES, name_of
+from pcli.codec.wire.commands import BY_NAME, COMMANDS, NO_TYPE, PAYLOAD_TYPES, name_of
 from pcli.codec.wire.constants import DEEPEST
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.hot import push_varint
@@ -53,7 +53,7 @@ _UNSIGNED: Final = {
     FieldDescriptor.TYPE_FIXED32: 32,
 }
 _FLOATING: Final = (FieldDescriptor.TYPE_DOUBLE, FieldDescriptor.TYPE_FLOAT)
-_NUMBER_OF_UNKNOWN: Final = re.compile(r"UNKNOWN_(-1|[0-9]{1,20})")
+_NUMBER_OF_UNKNOWN: Final = re.compile(r"UNKNOWN_([0-9]{1,20})")
 _NAN: Final = re.compile(r"nan:[0-9a-f]{16}")
 _double = Struct(">d")
 _ALL_ONES: Final = 2**64 - 1
@@ -127,6 +127,8 @@ def _number_of(name: str) -> int:
     row = BY_NAME.get(name)
     if row is not None:
         return row.number
+    if name == NO_TYPE:
+        return -1
     unknown = _NUMBER_OF_UNKNOWN.fullmatch(name)
     number = int(unknown.group(1)) if unknown is not None else _ALL_ONES + 1
     if number > _ALL_ONES:

@@ -14,7 +14,7 @@ KINDS: Final[dict[str, str]] = {
     "batch": "the messages of a batch do not fit its bytes, or are fewer than the metadata says",
     "broker-entry": "the broker entry metadata does not parse or its length does not fit",
     "checksum": "the CRC-32C in the frame is not that of metadata and payload",
-    "chunk": "chunks of one message contradict each other",
+    "chunk": "a chunk that cannot be a part of its message, or contradicts the chunks before it",
     "compression": "the payload does not decompress to the size that the metadata says, or the type is unknown",
     "cut": "the capture holds only the beginning of the packet (snap length), or ends inside the frame",
     "direction": "a command that this side never sends",

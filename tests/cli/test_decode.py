@@ -127,3 +127,32 @@ def test_names_cannot_steer_the_terminal(pcli, topic):
         told = pcli("decode", lookup.hex(), "-T", form)
         assert told.code == 0
         assert all(line.isprintable() for line in told.lines)
+
+
+def test_a_required_field_that_is_missing_is_told_and_encoded_all_the_same(pcli):
+    told = pcli("encode", "FLOW", "consumer_id=1")
+    assert told.code == 0
+    assert told.lines == ["0000000a00000006080b5a020801"]  # type 11, field 11 with consumer_id alone
+    assert told.err.splitlines() == [
+        "pcli: messagePermits is missing, which is required: a broker closes the connection over it"
+    ]
+    send = pcli("encode", "SEND", "producer_id=1", "sequence_id=5", "metadata.sequence_id=5", "payload=x")
+    assert send.code == 0
+    assert [line.partition(" is missing")[0] for line in send.err.splitlines()] == [
+        "pcli: metadata.producer_name",
+        "pcli: metadata.publish_time",
+    ]
+    assert pcli("encode", "FLOW", "consumer_id=1", "messagePermits=10").err == ""
+
+
+def test_a_frame_without_a_type(pcli):
+    """A BaseCommand with a body and no type: 0x22 is field 4 (subscribe)."""
+    frame = (6).to_bytes(4, "big") + (2).to_bytes(4, "big") + b"\x22\x00"
+    told = pcli("decode", frame.hex(), "-T", "json")
+    flat = json.loads(told.out)
+    assert flat["pulsar.type"] == "NO_TYPE"
+    assert flat["pulsar.problem.detail"] == ["required: type: the command has none", "unknown-field: pulsar.unknown.4"]
+    assert pcli("decode", frame.hex()).lines[0].startswith("NO_TYPE  ")
+    wire = pcli("decode", frame.hex(), "-T", "wire")
+    assert json.loads(wire.out)["type"] == "NO_TYPE"
+    assert pcli("encode", "-", stdin=wire.out.encode()).lines == [frame.hex()]

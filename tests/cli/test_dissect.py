@@ -1,5 +1,6 @@
 """`pcli dissect` on real captures: what it prints, in every form, and what it says of bad input."""
 
+import hashlib
 import json
 import re
 import shutil
@@ -161,7 +162,8 @@ def test_another_port(pcli, small_captures, tmp_path):
     moved.write_bytes(data.replace(struct.pack(">H", 6650), struct.pack(">H", 7000)))
     count = len(pcli("dissect", "-r", small_captures / SHARED).lines)
     assert len(pcli("dissect", "-r", moved).lines) == count
-    assert pcli("dissect", "-r", moved, "-d", "tcp.port==7000,other").lines == []
+    for rule in ("tcp.port==7000,other", "tcp.port == 7000, Other", "7000,data"):
+        assert pcli("dissect", "-r", moved, "-d", rule).lines == []
     assert len(pcli("dissect", "-r", moved, "-d", "tcp.port==7000,pulsar").lines) == count
 
 
@@ -175,6 +177,11 @@ def test_another_port(pcli, small_captures, tmp_path):
         (["-e", "pulsar.type"], "-e and -E are for -T fields"),
         (["-T", "fields", "-e", "pulsar.type", "-E", "colour=red"], "-E colour=red"),
         (["-d", "tcp.port==x"], "-d tcp.port==x"),
+        (["-d", "tcp.port=6650"], "-d tcp.port=6650: write tcp.port==6650,pulsar"),
+        (["-d", "tcp.port==6650,http"], "-d tcp.port==6650,http: write tcp.port==7000,pulsar or tcp.port==8080,other"),
+        (["-d", "tcp.port==99999"], "-d tcp.port==99999: write tcp.port==7000,pulsar"),
+        (["-d", "=6650"], "-d =6650: write tcp.port==6650,pulsar"),
+        (["-d", "tcp.port 6650,other"], "-d tcp.port 6650,other: write tcp.port==6650,other"),
         (["-w", "/nonexistent/out.pcapng"], "no such file or directory"),
         (["--private-key", "/nonexistent.pem"], "--private-key /nonexistent.pem: no such file"),
     ],
@@ -211,6 +218,28 @@ def test_no_capture(pcli, tmp_path, name, data, said):
     assert len(told.err.splitlines()) == 1
 
 
+def test_a_folder_may_hold_other_files_too(pcli, small_captures, tmp_path):
+    capture = small_captures / SHARED
+    shutil.copy(capture, tmp_path / "b.pcap")
+    (tmp_path / "README.md").write_text("# what is here\n")
+    (tmp_path / "empty").touch()
+    told = pcli("dissect", "-r", tmp_path)
+    assert (told.code, told.err) == (0, "")
+    assert told.out == pcli("dissect", "-r", capture).out
+    named = pcli("dissect", "-r", tmp_path / "README.md", "-r", capture)
+    assert named.code == 3
+    assert "README.md: neither pcap nor pcapng" in named.err
+
+
+def test_a_private_key_that_is_none_is_named(pcli, small_captures, tmp_path):
+    path = tmp_path / "public.pem"
+    shutil.copy(small_captures / "python/08-encrypted.test-public-key.pem", path)
+    good = small_captures / "python/08-encrypted.test-private-key.pem"
+    told = pcli("dissect", "-r", small_captures / SHARED, "--private-key", good, "--private-key", path)
+    assert (told.code, told.out) == (2, "")
+    assert f"private key {path} is no private key in PEM form" in told.err
+
+
 def test_no_input(pcli):
     told = pcli("dissect")
     assert (told.code, told.out) == (2, "")
@@ -229,6 +258,23 @@ def test_a_cut_file_shows_what_came_before(pcli, small_captures, tmp_path, captu
     assert "at byte" in told.err
     assert len(told.lines) > 10
     assert everything.lines[: len(told.lines) - 1] == told.lines[:-1]
+
+
+@pytest.mark.parametrize("packer", ["gzip", "zstd"])
+def test_a_wrong_checksum_of_a_packed_file_shows_everything(pcli, small_captures, tmp_path, packer):
+    if shutil.which(packer) is None:
+        pytest.skip(f"{packer} is not installed")
+    capture = small_captures / SHARED
+    packed = bytearray(subprocess.run([packer, "-c", str(capture)], capture_output=True, check=True).stdout)
+    packed[-8 if packer == "gzip" else -1] ^= 1
+    path = tmp_path / "packed"
+    path.write_bytes(packed)
+    told = pcli("dissect", "-r", path)
+    assert told.code == 3
+    assert told.out == pcli("dissect", "-r", capture).out
+    assert len(told.err.splitlines()) == 1
+    assert "checksum" in told.err
+    assert f"(at byte {len(packed) - (5 if packer == 'gzip' else 4)}" in told.err
 
 
 def test_tls_is_named_with_the_way_out(pcli, small_captures):
@@ -275,3 +321,38 @@ def test_a_live_interface(pcli, tmp_path):
     assert process.returncode == 0, err
     assert "→ CONNECT              live  v21" in out.decode()
     assert "← CONNECTED            fake  v21" in out.decode()
+
+
+def hashes(capture):
+    """Of everything that the applications have sent or were given."""
+    return {event["sha1"] for event in truth(capture)["events"] if event["type"] in ("produced", "received")}
+
+
+@pytest.mark.parametrize("name", ["go/chunks.pcap", "python/08-encrypted.pcapng", "python/03-compression-lz4.pcap.gz"])
+def test_programs_are_given_opened_payloads_too(pcli, small_captures, name):
+    """Chunks joined, decrypted, decompressed: in JSON and in columns, as the application saw them."""
+    capture = small_captures / name
+    key = small_captures / "python/08-encrypted.test-private-key.pem"
+    asked = ("dissect", "-r", capture, "-Y", "pulsar.type == MESSAGE and pulsar.opened", "--private-key", key)
+    rows = [json.loads(line) for line in pcli(*asked, "-T", "ndjson", "--payload").lines]
+    found = {hashlib.sha1(bytes.fromhex(row["pulsar.opened"])).hexdigest()[:12] for row in rows}
+    assert len(found) > 3
+    assert found <= hashes(capture)
+    columns = pcli(*asked, "-T", "fields", "-e", "pulsar.opened", "--payload").lines
+    assert columns == [row["pulsar.opened"] for row in rows]
+
+
+def test_values_in_columns_and_filters(pcli, small_captures):
+    asked = ("dissect", "-r", small_captures / "java/schemas.pcap", "-Y", 'pulsar.value contains "S28"')
+    told = pcli(*asked, "-T", "fields", "-e", "pulsar.type", "-e", "pulsar.value", "--payload")
+    value = '{"symbol": "S28", "price": 52.66, "volume": 991}'
+    assert told.lines == [f"SEND\t{value}", f"MESSAGE\t{value}"]
+    # Not shown without --payload, but found all the same.
+    hidden = pcli(*asked, "-T", "ndjson")
+    assert [json.loads(line)["pulsar.type"] for line in hidden.lines] == ["SEND", "MESSAGE"]
+    assert "S28" not in hidden.out
+    told = pcli(*asked[:3], "-T", "fields", "-e", "pulsar.value")
+    assert f"<hidden: {len(value)} bytes>" in told.lines
+    assert "S28" not in pcli(*asked).out
+    types = json.loads(pcli("stats", "types", *asked[1:], "-T", "json").out)
+    assert sum(row["frames"] for row in types) == 2

@@ -1,5 +1,6 @@
 """Inputs: files, folders, globs, pipes; the order of parts; what is told when they are not there."""
 
+import gzip
 import io
 import subprocess
 import sys
@@ -50,6 +51,29 @@ def test_what_is_not_there(path):
 
 def test_an_empty_folder(tmp_path):
     with pytest.raises(CaptureError, match="an empty folder"):
+        open_inputs([str(tmp_path)])
+
+
+def test_a_folder_gives_its_captures(small_captures, tmp_path):
+    """Also packed ones, and a damaged one: only what is no capture at all is passed over."""
+    data = (small_captures / "go" / "nack.pcap").read_bytes()
+    packed = gzip.compress(data)
+    files = {
+        "a.pcap": data,
+        "b.gz": packed,
+        "c.gz": packed[:15],
+        "d.txt": b"some text",
+        "e.gz": gzip.compress(b"text"),
+        "f": b"",
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    assert sorted(names(open_inputs([str(tmp_path)]))) == [str(tmp_path / name) for name in ("a.pcap", "b.gz", "c.gz")]
+
+
+def test_a_folder_without_captures(tmp_path):
+    (tmp_path / "README.md").write_text("text")
+    with pytest.raises(CaptureError, match="no capture in this folder"):
         open_inputs([str(tmp_path)])
 
 

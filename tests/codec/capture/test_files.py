@@ -81,6 +81,76 @@ def test_what_came_before_the_damage_is_delivered(change):
     assert "gzip" in source.error.text
 
 
+def text_of(size: int) -> bytes:
+    """Bytes that pack well, and unpack to something else wherever they are damaged."""
+    return b"".join(b"line %d of some text\n" % (number * number) for number in range(size))
+
+
+@pytest.mark.parametrize(("place", "offset"), [(-8, -5), (-4, -1)])
+def test_a_wrong_trailer_costs_no_bytes(place, offset):
+    """The checksum, or the size: all bytes come, then the error with the byte of the packed file that showed it."""
+    data = text_of(40_000)
+    packed = bytearray(gzip.compress(data))
+    packed[place] ^= 1
+    source = open_source(io.BytesIO(bytes(packed)))
+    assert drained(source) == data
+    assert isinstance(source.error, CaptureError)
+    assert source.error.offset == len(packed) + offset
+    assert "checksum" in source.error.text
+
+
+def test_members_behind_a_wrong_trailer_are_read():
+    data = text_of(10_000)
+    first = bytearray(gzip.compress(data))
+    first[-8] ^= 1
+    for size in (1, 3, 1 << 20):
+        packed = bytes(first) + gzip.compress(b"two") + gzip.compress(b"three")
+        source = open_source(Dripping(packed, size))
+        assert drained(source) == data + b"twothree"
+        assert source.error is not None
+        assert source.error.offset == len(first) - 5
+
+
+class Dripping:
+    """A file object that gives so many bytes at a time."""
+
+    def __init__(self, data: bytes, size: int) -> None:
+        self.file, self.size = io.BytesIO(data), size
+
+    def read(self, size: int) -> bytes:
+        return self.file.read(min(size, self.size))
+
+
+def test_all_that_unpacks_before_the_damage_is_delivered():
+    """As much as zlib itself gives when it is fed byte by byte, wherever the damage is."""
+    data = text_of(6000)
+    whole = gzip.compress(data)
+    for place in range(20, len(whole), len(whole) // 100):
+        packed = whole[:place] + bytes(byte ^ 0xA5 for byte in whole[place : place + 20]) + whole[place + 20 :]
+        engine = zlib.decompressobj(wbits=31)
+        judge = bytearray()
+        at = None
+        for at in range(len(packed)):
+            try:
+                judge += engine.decompress(packed[at : at + 1])
+            except zlib.error:
+                break
+        source = open_source(io.BytesIO(packed))
+        assert drained(source) == judge
+        assert source.error is not None
+        assert source.error.offset == at
+
+
+def test_a_cut_file_gives_all_and_the_place_where_it_ends():
+    data = text_of(60_000)
+    whole = gzip.compress(data)
+    for size in range(1000, len(whole) - 8, 20_011):
+        source = open_source(io.BytesIO(whole[:size]))
+        assert drained(source) == zlib.decompressobj(wbits=31).decompress(whole[:size])
+        assert source.error is not None
+        assert (source.error.offset, "ends early" in source.error.text) == (size, True)
+
+
 def test_a_file_object_that_only_reads():
     class Plain:
         def __init__(self) -> None:

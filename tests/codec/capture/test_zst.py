@@ -67,6 +67,78 @@ def test_a_cut_frame_gives_its_whole_blocks(whole):
     assert len(b"".join(out)) > len(DATA) // 3
 
 
+def test_where_a_cut_file_ends_is_told():
+    frame = bytes(cramjam.zstd.compress(DATA))
+    for size in (3, 5, 1000, len(frame) // 2, len(frame) - 1):
+        with pytest.raises(CaptureError) as caught:
+            unpacked(frame * 2 + frame[:size])
+        assert caught.value.offset == 2 * len(frame) + size
+
+
+def blocks(frame: bytes) -> list[int]:
+    """Where the blocks of a frame of `packed` begin, and where the last ends (RFC 8878, 3.1.1)."""
+    descriptor = frame[4]
+    assert descriptor & 3 == 0
+    single = descriptor >> 5 & 1
+    place = 5 + (1 - single) + (single, 2, 4, 8)[descriptor >> 6]
+    places, last = [place], False
+    while not last:
+        head = int.from_bytes(frame[place : place + 3], "little")
+        last = bool(head & 1)
+        place += 3 + (1 if head >> 1 & 3 == 1 else head >> 3)
+        places.append(place)
+    return places
+
+
+def test_a_wrong_checksum_costs_no_bytes():
+    frame = bytearray(packed(DATA, "-3"))
+    frame[-1] ^= 1
+    out: list[bytes] = []
+    with pytest.raises(CaptureError, match="checksum") as caught:
+        collect(unzstd(iter([bytes(frame) + packed(b"more", "-3")])), out)
+    assert b"".join(out) == DATA + b"more"
+    assert caught.value.offset == len(frame) - 4
+    # The first damage is the one that is told.
+    for behind in (packed(b"more", "-3")[:-6], b"no frame"):
+        with pytest.raises(CaptureError, match="checksum"):
+            unpacked(bytes(frame) + behind)
+
+
+@pytest.mark.parametrize("which", [0, 1, 5, -2])
+def test_the_blocks_before_a_damaged_one_are_delivered(which):
+    frame = bytearray(packed(DATA, "-3"))
+    places = blocks(frame)
+    start = places[:-1][which]
+    frame[start + 3 : start + 40] = b"\xff" * 37
+    out: list[bytes] = []
+    with pytest.raises(CaptureError, match="damaged") as caught:
+        collect(unzstd(iter([bytes(frame)])), out)
+    found = b"".join(out)
+    assert caught.value.offset == start
+    assert len(found) == places.index(start) * 128 * 1024
+    assert DATA.startswith(found)
+
+
+@pytest.mark.parametrize("damage", ["cut", "damaged"])
+def test_a_large_frame_gives_what_was_streamed_before_the_damage(monkeypatch, damage):
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr(zst, "FRAME_LIMIT", 300_000)
+    frame = bytearray(packed(DATA, "-3"))
+    start = blocks(frame)[7]
+    if damage == "cut":
+        del frame[start + 100 :]
+    else:
+        frame[start + 3 : start + 40] = b"\xff" * 37
+    out: list[bytes] = []
+    with pytest.raises(CaptureError, match="zstd") as caught:
+        collect(unzstd(iter([bytes(frame)])), out)
+    found = b"".join(out)
+    assert DATA.startswith(found)
+    assert len(found) >= 7 * 128 * 1024 - 16 * 1024
+    assert caught.value.offset is not None
+    assert start <= caught.value.offset <= len(frame)
+
+
 @pytest.mark.parametrize("data", [b"\x28\xb5\x2f\xfd\x00\x58\xff\xff\xff", b"\x28\xb5\x2f\xfd\x00\x58\x15\0\0\xff\xff"])
 def test_damage_is_told(data):
     with pytest.raises(CaptureError, match="zstd"):

@@ -62,6 +62,7 @@ def test_a_frame_as_an_object(talk):
         "pulsar.metadata.schema_version": "0001",
         "pulsar.metadata.replicate_to": ["west"],
         "pulsar.payload": "<hidden: 5 bytes>",
+        "pulsar.opened": "<hidden: 5 bytes>",
     }
     assert flatten(facts, payload=True)["pulsar.payload"] == b"hello".hex()
 
@@ -153,6 +154,37 @@ def test_what_is_required_inside_the_metadata(talk):
         flat = flatten(talk.client(pb.CommandSend(producer_id=1, sequence_id=1), push_entry(metadata, b"")))
         assert flat["pulsar.problem"] == ["required"]
         assert missing in flat["pulsar.problem.detail"][0]
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"uuid": "u", "chunk_id": 0, "num_chunks_from_msg": 2, "total_chunk_msg_size": 9}, None),
+        ({"uuid": "u", "chunk_id": 3, "num_chunks_from_msg": 2}, "chunk 3 (from 0) of 2 of 'u' has a number outside"),
+        ({"uuid": "u", "chunk_id": 0, "num_chunks_from_msg": -1}, "chunk 0 (from 0) of -1 of 'u' has a number outside"),
+        ({"chunk_id": 0, "num_chunks_from_msg": 2}, "has no uuid"),
+        ({"num_chunks_from_msg": 2}, "has no uuid"),
+        ({"uuid": "u", "chunk_id": 1, "num_chunks_from_msg": 2, "total_chunk_msg_size": 4}, "of 5 bytes belongs to"),
+        ({"uuid": "u", "chunk_id": 0, "num_chunks_from_msg": 2, "total_chunk_msg_size": 0}, "a message of 0 bytes"),
+    ],
+)
+def test_what_a_chunk_says_of_itself_is_told_without_opening_anything(talk, fields, told):
+    metadata = pb.MessageMetadata(**fields)
+    metadata.MergeFrom(METADATA)
+    flat = flatten(talk.client(pb.CommandSend(producer_id=1, sequence_id=1), push_entry(metadata, b"hello")))
+    assert flat.get("pulsar.problem") == (["chunk"] if told else None)
+    assert told is None or told in flat["pulsar.problem.detail"][0]
+
+
+def test_an_encrypted_chunk_is_larger_than_its_part_of_the_message(talk):
+    """By the tag of its cipher, 16 bytes."""
+    key = pb.EncryptionKeys(key="k", value=b"v")
+    metadata = pb.MessageMetadata(
+        uuid="u", chunk_id=0, num_chunks_from_msg=2, total_chunk_msg_size=10, encryption_keys=[key]
+    )
+    metadata.MergeFrom(METADATA)
+    send = talk.client(pb.CommandSend(producer_id=1, sequence_id=1), push_entry(metadata, bytes(5 + 16)))
+    assert problems_of(send) == []
 
 
 def test_numbers_that_json_has_no_words_for(talk):

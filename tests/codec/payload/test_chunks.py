@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcli.codec.payload.chunks import ChunkJoiner, Joined, is_chunk
+from pcli.codec.payload.chunks import ChunkJoiner, Joined, chunk_problems, is_chunk
 from pcli.codec.proto import pb
 
 Meta = Callable[..., pb.MessageMetadata]
@@ -94,6 +94,62 @@ def test_a_total_size_that_lies_is_told_and_the_message_kept(send: Callable[...,
     joined = send(joiner, "a", 1, 2, b"A1", total=5)
     assert joined.payload == b"A0A1"
     assert "completes 4 bytes, 5 are announced" in joined.problems[0].detail
+
+
+def test_a_total_size_that_changes_on_the_way_is_told(send: Callable[..., Joined]) -> None:
+    joiner = ChunkJoiner()
+    send(joiner, "a", 0, 3, b"A0", total=6)
+    (problem,) = send(joiner, "a", 1, 3, b"A1", total=7).problems
+    assert problem.detail == "chunk 1 (from 0) of 3 of 'a' belongs to a message of 7 bytes, of 6 as chunk 0 has it"
+    assert send(joiner, "a", 2, 3, b"A2", total=6) == Joined(b"A0A1A2")
+
+
+def test_a_message_that_begins_anew_with_other_sizes_is_told(send: Callable[..., Joined]) -> None:
+    joiner = ChunkJoiner()
+    send(joiner, "a", 0, 3, b"A0", total=6)
+    first, second = send(joiner, "a", 0, 2, b"A0", total=4).problems
+    assert first.detail == "chunk 0 (from 0) of 2 of 'a' belongs to a message of 3 chunks: begun anew"
+    assert second.detail.endswith("belongs to a message of 4 bytes, of 6 as chunk 0 has it")
+    assert send(joiner, "a", 1, 2, b"A1", total=4) == Joined(b"A0A1")
+
+
+@pytest.mark.parametrize(
+    ("fields", "size", "told"),
+    [
+        ({"chunk_id": 0, "num_chunks_from_msg": 2, "total_chunk_msg_size": 9, "uuid": "u"}, 5, []),
+        ({"chunk_id": 1, "num_chunks_from_msg": 2, "total_chunk_msg_size": 5, "uuid": "u"}, 5, []),
+        ({"chunk_id": 1, "num_chunks_from_msg": 2, "uuid": "u"}, 5, []),
+        ({"chunk_id": 2, "num_chunks_from_msg": 2, "uuid": "u"}, 5, ["has a number outside its message"]),
+        ({"chunk_id": -1, "num_chunks_from_msg": 2, "uuid": "u"}, 5, ["has a number outside its message"]),
+        ({"chunk_id": 0, "num_chunks_from_msg": 0, "uuid": "u"}, 5, ["has a number outside its message"]),
+        ({"chunk_id": 0, "num_chunks_from_msg": 2}, 5, ["has no uuid, which would say whose it is"]),
+        (
+            {"chunk_id": 0, "num_chunks_from_msg": 2, "total_chunk_msg_size": 0, "uuid": "u"},
+            5,
+            ["belongs to a message of 0 bytes"],
+        ),
+        (
+            {"chunk_id": 0, "num_chunks_from_msg": 2, "total_chunk_msg_size": 4, "uuid": "u"},
+            5,
+            ["of 5 bytes belongs to a message of 4"],
+        ),
+        (
+            {"chunk_id": 3, "num_chunks_from_msg": 2, "total_chunk_msg_size": -1},
+            0,
+            [
+                "has a number outside its message",
+                "has no uuid, which would say whose it is",
+                "belongs to a message of -1 bytes",
+            ],
+        ),
+    ],
+)
+def test_what_a_chunk_says_of_itself(fields: dict[str, object], size: int, told: list[str], meta: Meta) -> None:
+    problems = chunk_problems(meta(**fields), size)
+    assert {problem.kind for problem in problems} <= {"chunk"}
+    assert [
+        problem.detail.partition(" of 'u' ")[2] or problem.detail.partition(" of '' ")[2] for problem in problems
+    ] == told
 
 
 def test_bounded_in_messages_the_oldest_goes(send: Callable[..., Joined]) -> None:

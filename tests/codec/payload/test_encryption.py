@@ -132,6 +132,8 @@ def test_keys_that_open_no_data_key() -> None:
     closed = pem(ec.generate_private_key(ec.SECP256R1()), BestAvailableEncryption(b"word"))
     with pytest.raises(LocalError, match="protected by a passphrase"):
         PrivateKeys([closed])
+    with pytest.raises(LocalError, match=r"private key mine\.pem is no private key"):
+        PrivateKeys([pem(rsa.generate_private_key(65537, 2048)), b"no key"], ["good.pem", "mine.pem"])
 
 
 def test_without_cryptography_the_extra_is_named(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:

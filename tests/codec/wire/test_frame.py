@@ -92,7 +92,7 @@ def test_unknown_type_is_kept():
         (b"\x08\x0b\x5a\x02\x08\x01", "required"),  # a FLOW without permits
         (b"\x08\x0b\x5a\x7f", "protobuf"),  # a body longer than the command
         (b"\xff\xff\xff", "protobuf"),
-        (b"", "unknown-command"),
+        (b"", "required"),
     ],
 )
 def test_bad_commands(command, kind):
