@@ -19,27 +19,27 @@ from pcli.replay.scapy_live import has_scapy
 PROGRAMS = [name for name in ("dumpcap", "tcpdump") if shutil.which(name)]
 
 
-def talk(stop):
-    """A CONNECT and a PING a few times a second, on some port of loopback."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        while not stop.wait(0.2):
-            with socket.create_connection(server.getsockname()) as client:
-                accepted, _ = server.accept()
-                with accepted:
-                    client.sendall(push_frame(pb.CommandConnect(client_version="live", protocol_version=21)))
-                    client.sendall(push_frame(pb.CommandPing()))
-                    accepted.recv(1000)
+def talk(server, stop):
+    """A CONNECT and a PING a few times a second."""
+    while not stop.wait(0.2):
+        with socket.create_connection(server.getsockname()) as client:
+            accepted, _ = server.accept()
+            with accepted:
+                client.sendall(push_frame(pb.CommandConnect(client_version="live", protocol_version=21)))
+                client.sendall(push_frame(pb.CommandPing()))
+                accepted.recv(1000)
 
 
 @pytest.fixture
 def talking():
-    """Pulsar's traffic on loopback as long as the test runs."""
+    """Pulsar's traffic on loopback as long as the test runs; gives the capture filter for it alone."""
     stop = threading.Event()
-    talker = threading.Thread(target=talk, args=(stop,))
-    talker.start()
-    yield
-    stop.set()
-    talker.join()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        talker = threading.Thread(target=talk, args=(server, stop))
+        talker.start()
+        yield f"tcp port {server.getsockname()[1]}"
+        stop.set()
+        talker.join()
 
 
 @contextlib.contextmanager
@@ -77,7 +77,7 @@ def test_a_recording_is_a_whole_file_with_its_counts(tmp_path, only, talking, pr
     path = tmp_path / "live.pcap"
     counts = []
     with if_allowed():
-        done = record("lo", str(path), capture_filter="tcp", duration=3.5, on_count=counts.append)
+        done = record("lo", str(path), capture_filter=talking, duration=3.5, on_count=counts.append)
     assert done.program == program
     assert done.packets > 0
     assert done.dropped == 0
@@ -166,7 +166,7 @@ class TestScapy:
         only(None)
         path, counts = tmp_path / "live.pcap", []
         with if_allowed():
-            done = record("lo", str(path), capture_filter="tcp", duration=2, on_count=counts.append)
+            done = record("lo", str(path), capture_filter=talking, duration=2, on_count=counts.append)
         assert (done.program, done.packets, done.dropped) == ("scapy", counts[-1], None)
         assert live_types(path) == {2, 18}
 
@@ -190,7 +190,7 @@ class TestScapy:
 
     def test_a_live_interface(self, only, talking):
         only(None)
-        with if_allowed(), open_interface("lo", "tcp") as file:
+        with if_allowed(), open_interface("lo", talking) as file:
             types = set()
             for event in read_capture([("lo", file)]):
                 if isinstance(event, CapturedFrame):
@@ -209,7 +209,7 @@ class TestScapy:
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_live_interface(only, talking, program):
     only(program)
-    with if_allowed(), open_interface("lo", "tcp") as file:
+    with if_allowed(), open_interface("lo", talking) as file:
         first = next(event for event in read_capture([("lo", file)]) if isinstance(event, CapturedFrame))
     assert first.type in (2, 18)
 
