@@ -1,0 +1,140 @@
+"""A stored entry, and what a dispatcher must know of it.
+
+Rules of this file
+1. The bytes are the producer's and go out as they came; only a broker entry block in front may be cut off.
+2. The metadata is read once, when a dispatcher first asks, and shared by all subscriptions. Metadata that does not
+   parse is `broken`: such an entry is acknowledged by the broker and delivered to nobody (AbstractBaseDispatcher).
+3. The key of an entry is that of its own metadata, of a batch that of the batch (Commands.resolveStickyKey).
+"""
+
+from __future__ import annotations
+
+import binascii
+from struct import Struct
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.constants import BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC
+from pcli.codec.wire.hashes import murmur3_31
+
+__all__ = ["Entry", "block_start", "metadata_bounds", "sticky_key"]
+
+_u16 = Struct(">H").unpack_from
+_u32 = Struct(">I").unpack_from
+
+_head = Struct(">HII").unpack_from
+_HEAD: Final = 10
+_metadata = pb.MessageMetadata.FromString
+
+_NO_KEY: Final = b"NONE_KEY"
+
+
+class Entry:
+    """One entry of a topic."""
+
+    __slots__ = (
+        "_hash",
+        "block",
+        "broken",
+        "chunked",
+        "data",
+        "deliver_at",
+        "entry_id",
+        "ledger_id",
+        "marker",
+        "messages",
+        "metadata",
+        "offset",
+        "parsed",
+    )
+
+    def __init__(self, offset: int, ledger_id: int, entry_id: int, data: bytes) -> None:
+        self.offset = offset
+        """Its number in the topic, over all ledgers."""
+        self.ledger_id = ledger_id
+        self.entry_id = entry_id
+        self.data = data
+        """As stored: [broker entry block] [checksum block] metadata payload."""
+        self.parsed = False
+
+    def parse(self) -> None:
+        """Read the metadata, once; the attributes below are there afterwards."""
+        self.parsed = True
+        self._hash = -1
+        data = self.data
+        self.block = 0
+        """Where the producer's bytes begin."""
+        start = end = -1
+        if len(data) >= _HEAD:
+            # The usual form at one look: checksum block, metadata.
+            magic, _, size = _head(data)
+            if magic == CHECKSUM_MAGIC and _HEAD + size <= len(data):
+                start, end = _HEAD, _HEAD + size
+        if start < 0:
+            self.block = block_start(data)
+            start, end = metadata_bounds(data, self.block)
+        self.broken = False
+        self.messages = 1
+        """Messages of the entry; of a broken one: 1."""
+        self.deliver_at = 0
+        """When it is due (ms since 1970), 0: at once."""
+        self.marker = False
+        self.chunked = False
+        self.metadata: pb.MessageMetadata | None = None
+        try:
+            if start < 0:
+                raise DecodeError
+            metadata = _metadata(data[start:end])
+        except DecodeError:
+            self.broken = True
+            return
+        self.metadata = metadata
+        self.messages = max(0, metadata.num_messages_in_batch)
+        self.marker = metadata.HasField("marker_type")
+        self.chunked = metadata.HasField("uuid")
+        self.deliver_at = metadata.deliver_at_time
+
+    @property
+    def hash(self) -> int:
+        """Murmur3 of its key, 31 bits; the selectors fold it into their range."""
+        if not self.parsed:
+            self.parse()
+        if self._hash < 0:
+            self._hash = murmur3_31(_NO_KEY if self.metadata is None else sticky_key(self.metadata))
+        return self._hash
+
+
+def sticky_key(metadata: pb.MessageMetadata) -> bytes:
+    """The bytes whose hash decides in Key_Shared: ordering key, partition key, or producer name and sequence id."""
+    if metadata.HasField("ordering_key"):
+        return metadata.ordering_key
+    if metadata.HasField("partition_key"):
+        key = metadata.partition_key.encode()
+        if not metadata.partition_key_b64_encoded:
+            return key
+        try:
+            return binascii.a2b_base64(key)
+        except binascii.Error:
+            return key
+    if metadata.HasField("producer_name") and metadata.HasField("sequence_id"):
+        return f"{metadata.producer_name}-{metadata.sequence_id}".encode()
+    return _NO_KEY
+
+
+def block_start(data: bytes) -> int:
+    """Where the producer's block begins: behind the broker entry block, if there is one."""
+    if len(data) >= 6 and _u16(data, 0)[0] == BROKER_ENTRY_MAGIC:
+        return 6 + int(_u32(data, 2)[0])
+    return 0
+
+
+def metadata_bounds(data: bytes, start: int = 0) -> tuple[int, int]:
+    """Start and end of the metadata in a block that begins at ``start``; -1, -1 when there is no room for it."""
+    if len(data) >= start + 6 and _u16(data, start)[0] == CHECKSUM_MAGIC:
+        start += 6
+    if len(data) < start + 4:
+        return -1, -1
+    end = start + 4 + int(_u32(data, start)[0])
+    return (start + 4, end) if end <= len(data) else (-1, -1)
