@@ -1,0 +1,394 @@
+"""Avro schemas as a broker sees them: whether one is valid, equals another, can read what another has written.
+
+Rules of this file
+1. What is valid is what Avro's Java parser takes, defaults unchecked: names of letters, digits, ``_`` and ``$``;
+   a type may be named before it is declared; the word ``type`` of a declaration is a text.
+2. Reading is judged as SchemaValidator does it, by the grammar that resolves one schema to the other: records by their
+   fields, whatever they are called; enums and fixed by their name without namespace; a symbol that the reader does
+   not know is no obstacle. Aliases are the reader's.
+3. Two schemas are equal if they say the same but for documentation, aliases and the default of an enum.
+4. Strangers wrote them: depth is bounded, and so are the steps that a comparison may take.
+
+Source: Avro 1.12, specification and behaviour of a 4.2.4 broker for the table of pairs in the tests.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+__all__ = ["AvroError", "AvroSchema", "can_read", "normal_form", "parse"]
+
+_MAX_DEPTH: Final = 100
+_MAX_STEPS: Final = 200_000
+"""Pairs of types, and their fields, that one comparison looks at."""
+
+_MAX_PATH: Final = 200
+"""Characters of the path to an obstacle, the last ones."""
+
+_PRIMITIVES: Final = frozenset(["null", "boolean", "int", "long", "float", "double", "bytes", "string"])
+_NAMED: Final = frozenset(["record", "enum", "fixed"])
+
+_PROMOTIONS: Final[dict[str, frozenset[str]]] = {
+    "int": frozenset(["long", "float", "double"]),
+    "long": frozenset(["float", "double"]),
+    "float": frozenset(["double"]),
+    "string": frozenset(["bytes"]),
+    "bytes": frozenset(["string"]),
+}
+"""As what else a value may be read."""
+
+_NAME: Final = re.compile(r"[^\W\d][\w$]*|\$[\w$]*")
+
+_RESERVED: Final = frozenset(
+    ["aliases", "default", "doc", "fields", "items", "name", "namespace", "size", "symbols", "type", "values"]
+)
+_FIELD_RESERVED: Final = frozenset(["aliases", "default", "doc", "name", "order", "type"])
+
+
+class AvroError(Exception):
+    """The schema is none, or cannot read the other; the text says where."""
+
+
+class _TooManyError(AvroError):
+    """No verdict; not one on a branch of a union either."""
+
+
+class Field:
+    """A field of a record; its type stands in the record's children."""
+
+    __slots__ = ("aliases", "default", "has_default", "name", "order", "properties")
+
+    def __init__(self, declared: dict[str, Any]) -> None:
+        self.name = _name(declared.get("name"))
+        self.aliases = _texts(declared.get("aliases", []))
+        self.has_default = "default" in declared
+        self.default = declared.get("default")
+        self.order = declared.get("order", "ascending")
+        if self.order not in ("ascending", "descending", "ignore"):
+            raise AvroError(f"field {self.name}: no order")
+        self.properties = {key: value for key, value in declared.items() if key not in _FIELD_RESERVED}
+
+
+class AvroSchema:
+    """One type, its names resolved; may be part of itself."""
+
+    __slots__ = ("aliases", "children", "fields", "kind", "name", "properties", "size", "symbols")
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        """A primitive, or record, enum, fixed, array, map, union."""
+        self.name = ""
+        """With namespace; of a record, enum or fixed."""
+        self.aliases: list[str] = []
+        """With namespace."""
+        self.fields: list[Field] = []
+        self.children: list[AvroSchema] = []
+        """Types of the fields, branches of the union, or the one type of items or values."""
+        self.symbols: list[str] = []
+        self.size = 0
+        """Bytes of a fixed."""
+        self.properties: dict[str, Any] = {}
+        """What else is declared, logical types among it."""
+
+    @property
+    def short(self) -> str:
+        """Its name without namespace."""
+        return self.name.rpartition(".")[2]
+
+
+def parse(data: bytes) -> AvroSchema:
+    """The schema that a JSON text declares; AvroError if it declares none."""
+    try:
+        return _Parser().parse_all(json.loads(data, parse_constant=_no_number))
+    except RecursionError:
+        raise AvroError("types too deep inside each other") from None
+    except ValueError as error:
+        # No text, no JSON, or a whole number of more digits than Python converts.
+        raise AvroError(f"no JSON: {error}"[:200]) from None
+
+
+def _no_number(word: str) -> None:
+    raise AvroError(f"{word} is no JSON")
+
+
+class _Parser:
+    """Reads one text; keeps the types that have names, and where names are that have no type yet."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, AvroSchema] = {}
+        self._open: list[tuple[list[AvroSchema], int, str, str]] = []
+        self._unions: list[AvroSchema] = []
+
+    def parse_all(self, declared: Any) -> AvroSchema:
+        root = [AvroSchema("")]
+        self._place(root, 0, declared, "", 0)
+        for children, index, name, namespace in self._open:
+            found = self._find(name, namespace)
+            if found is None:
+                raise AvroError(f"type {name[:80]!r} is not declared")
+            children[index] = found
+        for union in self._unions:
+            _check_union(union)
+        return root[0]
+
+    def _find(self, name: str, namespace: str) -> AvroSchema | None:
+        return self._named.get(_full(name, namespace)) or self._named.get(name)
+
+    def _place(self, children: list[AvroSchema], index: int, declared: Any, namespace: str, depth: int) -> None:
+        """Parse a type into its place among others."""
+        if isinstance(declared, str) and declared not in _PRIMITIVES:
+            self._open.append((children, index, declared, namespace))
+        else:
+            children[index] = self._parse(declared, namespace, depth + 1)
+
+    def _parse(self, declared: Any, namespace: str, depth: int) -> AvroSchema:
+        if depth > _MAX_DEPTH:
+            raise AvroError(f"more than {_MAX_DEPTH} types inside each other")
+        if isinstance(declared, str):
+            return AvroSchema(declared)
+        if isinstance(declared, list):
+            union = AvroSchema("union")
+            self._unions.append(union)
+            self._place_all(union, declared, namespace, depth)
+            return union
+        if not isinstance(declared, dict) or not isinstance(declared.get("type"), str):
+            raise AvroError("a type is a name, a list, or an object whose type is a text")
+        return self._declared(declared, namespace, depth)
+
+    def _declared(self, declared: dict[str, Any], namespace: str, depth: int) -> AvroSchema:
+        word = "record" if declared["type"] == "error" else declared["type"]
+        if word in _NAMED:
+            schema = self._declare(AvroSchema(word), declared, namespace, depth)
+        elif word in ("array", "map"):
+            key = "items" if word == "array" else "values"
+            if key not in declared:
+                raise AvroError(f"a type {word} without {key}")
+            schema = AvroSchema(word)
+            self._place_all(schema, [declared[key]], namespace, depth)
+        elif word in _PRIMITIVES:
+            schema = AvroSchema(word)
+        else:
+            found = self._find(word, namespace)
+            if found is None:
+                raise AvroError(f"type {word[:80]!r} is not declared")
+            return found
+        schema.properties = {key: value for key, value in declared.items() if key not in _RESERVED}
+        return schema
+
+    def _declare(self, schema: AvroSchema, declared: dict[str, Any], namespace: str, depth: int) -> AvroSchema:
+        """A record, enum or fixed."""
+        name, own = declared.get("name"), declared.get("namespace", namespace)
+        if not isinstance(name, str) or not isinstance(own, str):
+            raise AvroError("a record, enum or fixed without a name")
+        schema.name = _full(name, own)
+        own = schema.name.rpartition(".")[0]
+        for part in schema.name.split("."):
+            _name(part)
+        # Before its fields: they may be of this very type.
+        if schema.name in self._named or schema.name in _PRIMITIVES:
+            raise AvroError(f"{schema.name[:80]} is declared twice, or is a type of Avro's own")
+        self._named[schema.name] = schema
+        schema.aliases = [_full(alias, own) for alias in _texts(declared.get("aliases", []))]
+        _READ[schema.kind](self, schema, declared, own, depth)
+        return schema
+
+    def _enum(self, schema: AvroSchema, declared: dict[str, Any], _own: str, _depth: int) -> None:
+        schema.symbols = [_name(symbol) for symbol in _texts(declared.get("symbols"))]
+        if len(set(schema.symbols)) != len(schema.symbols):
+            raise AvroError(f"enum {schema.name}: a symbol twice")
+        if "default" in declared and declared["default"] not in schema.symbols:
+            raise AvroError(f"enum {schema.name}: its default is no symbol of it")
+
+    def _fixed(self, schema: AvroSchema, declared: dict[str, Any], _own: str, _depth: int) -> None:
+        size = declared.get("size")
+        if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+            raise AvroError(f"fixed {schema.name} has no size")
+        schema.size = size
+
+    def _record(self, schema: AvroSchema, declared: dict[str, Any], own: str, depth: int) -> None:
+        fields = declared.get("fields")
+        if not isinstance(fields, list) or not all(isinstance(field, dict) and "type" in field for field in fields):
+            raise AvroError(f"record {schema.name}: its fields are a list of objects with a name and a type")
+        schema.fields = [Field(field) for field in fields]
+        if len({field.name for field in schema.fields}) != len(fields):
+            raise AvroError(f"record {schema.name}: a field twice")
+        self._place_all(schema, [field["type"] for field in fields], own, depth)
+
+    def _place_all(self, schema: AvroSchema, declared: list[Any], namespace: str, depth: int) -> None:
+        schema.children = [schema] * len(declared)
+        for index, one in enumerate(declared):
+            self._place(schema.children, index, one, namespace, depth)
+
+
+_READ: Final = {"record": _Parser._record, "enum": _Parser._enum, "fixed": _Parser._fixed}
+
+
+def _check_union(union: AvroSchema) -> None:
+    names = [branch.name or branch.kind for branch in union.children]
+    if "union" in names:
+        raise AvroError("a union in a union")
+    if len(set(names)) != len(names):
+        raise AvroError("a union with a branch twice")
+
+
+def _full(name: str, namespace: str) -> str:
+    """A dot in front says that a name has no namespace."""
+    return name.removeprefix(".") if "." in name or not namespace else f"{namespace}.{name}"
+
+
+def _name(name: Any) -> str:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise AvroError(f"no name: {str(name)[:80]!r}")
+    return name
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return value
+    raise AvroError("aliases and symbols are lists of texts")
+
+
+def normal_form(schema: AvroSchema) -> str:
+    """A text that equal schemas share, and others do not."""
+    forms: list[Any] = []
+    met: dict[str, AvroSchema] = {}
+    todo = [schema]
+
+    def form(child: AvroSchema) -> Any:
+        """A type with a name is its name here, and is put down by itself."""
+        if not child.name:
+            return [child.kind, child.properties, [form(part) for part in child.children]]
+        if child.name not in met:
+            met[child.name] = child
+            todo.append(child)
+        return child.name
+
+    if schema.name:
+        met[schema.name] = schema
+    while todo:
+        one = todo.pop()
+        own = [one.kind, one.name, one.symbols, one.size, one.properties]
+        fields = [[each.name, each.has_default, each.default, each.order, each.properties] for each in one.fields]
+        forms.append([own, fields, [form(child) for child in one.children]])
+    return json.dumps(forms, sort_keys=True)
+
+
+def can_read(reader: AvroSchema, writer: AvroSchema) -> None:
+    """AvroError unless whatever ``writer`` describes can be read as ``reader``."""
+    try:
+        _Resolution(reader).check(reader, writer, "", set())
+    except RecursionError:
+        raise AvroError("unions too deep inside each other") from None
+
+
+class _Resolution:
+    """One comparison: the reader's aliases, and what is still to be looked at.
+
+    All that a pair of types asks for must hold, so the pairs go through a list, and each only once; only where a
+    record may be read as one of several is there something to try, in a list of its own.
+    """
+
+    def __init__(self, reader: AvroSchema) -> None:
+        self._names: dict[str, str] = {}
+        self._fields: dict[str, dict[str, str]] = {}
+        self._todo: list[tuple[AvroSchema, AvroSchema, str]] = []
+        self._seen: set[tuple[int, int]] = set()
+        self._steps = 0
+        self._collect(reader)
+
+    def _collect(self, root: AvroSchema) -> None:
+        """The reader's aliases: of types, and of fields by the name of their record."""
+        todo, met = [root], {id(root)}
+        while todo:
+            schema = todo.pop()
+            for alias in schema.aliases:
+                self._names[alias] = schema.name
+            renamed = {alias: field.name for field in schema.fields for alias in field.aliases}
+            if renamed:
+                self._fields[schema.name] = renamed
+            for child in schema.children:
+                if id(child) not in met:
+                    met.add(id(child))
+                    todo.append(child)
+
+    def check(self, reader: AvroSchema, writer: AvroSchema, where: str, seen: set[tuple[int, int]]) -> None:
+        """Raise AvroError for the first obstacle. ``seen``: pairs of which nothing more need be said; it grows."""
+        before = self._todo, self._seen
+        self._todo, self._seen = [(reader, writer, where)], seen
+        self._steps += len(seen)
+        try:
+            while self._todo:
+                self._steps += 1
+                if self._steps > _MAX_STEPS:
+                    raise _TooManyError("too many types to compare")
+                self._compare(*self._todo.pop())
+        finally:
+            self._todo, self._seen = before
+
+    def _ask(self, reader: AvroSchema, writer: AvroSchema, where: str) -> None:
+        """Have a pair looked at."""
+        pair = id(reader), id(writer)
+        if pair not in self._seen:
+            self._seen.add(pair)
+            self._todo.append((reader, writer, where))
+
+    def _compare(self, reader: AvroSchema, writer: AvroSchema, where: str) -> None:
+        if writer.kind == "union":
+            for branch in writer.children:
+                self._ask(reader, branch, where)
+        elif reader.kind == "union":
+            self._branch(reader, writer, where)
+        elif reader.kind != writer.kind:
+            if reader.kind not in _PROMOTIONS.get(writer.kind, ()):
+                raise AvroError(f"{where or 'the schema'}: {writer.kind} cannot be read as {reader.kind}")
+        elif reader.kind == "record":
+            self._record(reader, writer, where)
+        elif reader.kind in ("enum", "fixed"):
+            if reader.short != self._name(writer).rpartition(".")[2] or reader.size != writer.size:
+                raise AvroError(f"{where or 'the schema'}: {writer.name} cannot be read as {reader.name}")
+        elif reader.kind in ("array", "map"):
+            self._ask(reader.children[0], writer.children[0], where + "[]")
+
+    def _name(self, writer: AvroSchema) -> str:
+        return self._names.get(writer.name, writer.name)
+
+    def _record(self, reader: AvroSchema, writer: AvroSchema, where: str) -> None:
+        self._steps += len(reader.fields) + len(writer.fields)
+        renamed = self._fields.get(self._name(writer), {})
+        written = {renamed.get(field.name, field.name): kind for field, kind in zip(writer.fields, writer.children)}
+        for field, kind in zip(reader.fields, reader.children):
+            place = f"{where[-_MAX_PATH:]}.{field.name}" if where else field.name
+            if field.name in written:
+                self._ask(kind, written[field.name], place)
+            elif not field.has_default:
+                raise AvroError(f"{place}: not written, and has no default")
+
+    def _branch(self, reader: AvroSchema, writer: AvroSchema, where: str) -> None:
+        """A value that is no union, read as one.
+
+        The first branch of its kind and name counts, else one of its structure, else one to which it is promoted.
+        """
+        same = [branch for branch in reader.children if branch.kind == writer.kind]
+        if writer.kind in _NAMED:
+            named = [branch for branch in same if branch.name == self._name(writer)]
+            if not named and writer.kind == "record" and self._is_alike(same, writer, where):
+                return
+            same = named
+        fitting = same or [one for one in reader.children if one.kind in _PROMOTIONS.get(writer.kind, ())]
+        if not fitting:
+            raise AvroError(f"{where or 'the schema'}: no branch of the union reads {writer.name or writer.kind}")
+        self._ask(fitting[0], writer, where)
+
+    def _is_alike(self, records: list[AvroSchema], writer: AvroSchema, where: str) -> bool:
+        """Whether one of the records can read ``writer``."""
+        for record in records:
+            try:
+                self.check(record, writer, where, {*self._seen, (id(record), id(writer))})
+            except _TooManyError:
+                raise
+            except AvroError:
+                continue
+            return True
+        return False
