@@ -1,0 +1,343 @@
+"""The table of policies: what REST and the policies of a namespace call each, and which settings it overrides.
+
+Rules of this file
+1. One row a policy, found by both of its names. A policy without settings is kept and given back, and has no effect.
+2. A value is read into the shape in which a real broker answers it: an object has all of its keys. What does not
+   fit is a BadValueError with the status that REST answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pcli.codec.errors import LocalError
+
+__all__ = ["BY_SETTING", "NAMESPACE", "POLICIES", "TOPIC", "BadValueError", "Policy"]
+
+
+class BadValueError(LocalError):
+    """A policy's value that makes no sense. ``status``: what REST answers."""
+
+    def __init__(self, text: str, status: int = 412) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One row."""
+
+    name: str
+    """Its name in REST below a namespace; empty: topics only."""
+    topic: str
+    """Its name in REST below a topic; empty: namespaces only."""
+    json: str
+    """Its key in the policies of a namespace."""
+    read: Callable[[str, Any], Any]
+    """The value of a body, or BadValueError."""
+    settings: tuple[tuple[str, str], ...] = ()
+    """The settings that it overrides, each with the key of the value that does it; an empty key: the value itself."""
+    verb: str = "POST"
+    """The method that sets it."""
+    unset: Any = None
+    """What a namespace answers without it."""
+    keep: bool = False
+    """It cannot be removed from a namespace."""
+    listed: bool = False
+    """It stands among the policies of a namespace also when it was never set."""
+    either: bool = False
+    """True at any level is true: a topic cannot take back what its namespace or the broker demands."""
+    by_cluster: bool = False
+    """In the policies of a namespace it stands under the cluster's name."""
+    no_content: bool = False
+    """Of a topic without it REST answers 204, not an empty 200."""
+
+
+def _count(name: str, value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise BadValueError(f"{name} must be a number", 400)
+    if value < 0:
+        raise BadValueError(f"{name} must be 0 or more")
+    return value
+
+
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise BadValueError(f"{name} must be true or false", 400)
+    return value
+
+
+def _words(*allowed: str, several: bool = False) -> Callable[[str, Any], Any]:
+    def read(name: str, value: Any) -> Any:
+        if not isinstance(value, list if several else str):
+            raise BadValueError(f"{name} must be a {'list of words' if several else 'word'}", 400)
+        for word in value if several else [value]:
+            if word not in allowed:
+                raise BadValueError(f"{name}: {word!r} is none of {', '.join(allowed)}", 400)
+        return value
+
+    return read
+
+
+def _object(**keys: Any) -> Callable[[str, Any], dict[str, Any]]:
+    """An object; its keys with what they are when they are not said."""
+
+    def read(name: str, value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise BadValueError(f"{name} must be an object", 400)
+        for key, given in value.items():
+            wanted = keys.get(key)
+            if wanted is not None and given is not None and not _alike(wanted, given):
+                raise BadValueError(f"{name}.{key}: {given!r} is no {type(wanted).__name__}", 400)
+        return {key: default if value.get(key) is None else value[key] for key, default in keys.items()}
+
+    return read
+
+
+def _alike(wanted: object, given: object) -> bool:
+    if isinstance(wanted, float):
+        return isinstance(given, int | float)
+    return type(wanted) is type(given)
+
+
+_AUTO_TOPIC: Final = _object(allowAutoTopicCreation=False, topicType=None, defaultNumPartitions=None)
+
+
+def _auto_topic_creation(name: str, value: Any) -> dict[str, Any]:
+    read = _AUTO_TOPIC(name, value)
+    for key, kind in (("topicType", str), ("defaultNumPartitions", int)):
+        if read[key] is not None and type(read[key]) is not kind:
+            raise BadValueError(f"{name}.{key}: {read[key]!r} is no {kind.__name__}", 400)
+    wrong = "Invalid configuration for autoTopicCreationOverride. the detail is"
+    if read["allowAutoTopicCreation"]:
+        if read["topicType"] not in ("partitioned", "non-partitioned"):
+            raise BadValueError(f"{wrong} Unknown topic type [{read['topicType']}]")
+        count = read["defaultNumPartitions"]
+        if read["topicType"] == "partitioned" and (count is None or count < 1):
+            raise BadValueError(f"{wrong} [defaultNumPartitions] cannot be less than 1 for partition type.")
+    return read
+
+
+_RETENTION: Final = _object(retentionTimeInMinutes=0, retentionSizeInMB=0)
+
+
+def _retention(name: str, value: Any) -> dict[str, Any]:
+    read = _RETENTION(name, value)
+    for key, what in (("retentionTimeInMinutes", "time"), ("retentionSizeInMB", "size")):
+        if read[key] < -1:
+            raise BadValueError(f"Invalid retention policy: {what} limit must be >= -1", 400)
+    return read
+
+
+_TYPES: Final = ("Exclusive", "Shared", "Failover", "Key_Shared")
+_STRATEGIES: Final = (
+    "UNDEFINED",
+    "ALWAYS_INCOMPATIBLE",
+    "ALWAYS_COMPATIBLE",
+    "BACKWARD",
+    "FORWARD",
+    "FULL",
+    "BACKWARD_TRANSITIVE",
+    "FORWARD_TRANSITIVE",
+    "FULL_TRANSITIVE",
+)
+_DISPATCH_RATE: Final = _object(
+    dispatchThrottlingRateInMsg=0, dispatchThrottlingRateInByte=0, relativeToPublishRate=False, ratePeriodInSecond=0
+)
+_DISPATCH_KEYS: Final = ("dispatchThrottlingRateInMsg", "dispatchThrottlingRateInByte")
+
+
+def _limit(name: str, topic: str, json: str, *, no_content: bool = False, unset: Any = None) -> Policy:
+    """A row whose value is the number itself, and whose setting has its name."""
+    return Policy(name, topic, json, _count, ((name or topic, ""),), no_content=no_content, unset=unset)
+
+
+POLICIES: Final = (
+    _limit("maxProducersPerTopic", "maxProducers", "max_producers_per_topic"),
+    _limit("maxConsumersPerTopic", "maxConsumers", "max_consumers_per_topic"),
+    _limit(
+        "maxConsumersPerSubscription", "maxConsumersPerSubscription", "max_consumers_per_subscription", no_content=True
+    ),
+    _limit("maxSubscriptionsPerTopic", "maxSubscriptionsPerTopic", "max_subscriptions_per_topic", no_content=True),
+    _limit("maxTopicsPerNamespace", "", "max_topics_per_namespace", unset=0),
+    _limit("maxUnackedMessagesPerConsumer", "maxUnackedMessagesOnConsumer", "max_unacked_messages_per_consumer"),
+    _limit(
+        "maxUnackedMessagesPerSubscription",
+        "maxUnackedMessagesOnSubscription",
+        "max_unacked_messages_per_subscription",
+    ),
+    _limit("", "maxMessageSize", "", no_content=True),
+    Policy(
+        "deduplication", "deduplicationEnabled", "deduplicationEnabled", _flag, (("brokerDeduplicationEnabled", ""),)
+    ),
+    Policy(
+        "autoTopicCreation",
+        "",
+        "autoTopicCreationOverride",
+        _auto_topic_creation,
+        (
+            ("allowAutoTopicCreation", "allowAutoTopicCreation"),
+            ("allowAutoTopicCreationType", "topicType"),
+            ("defaultNumPartitions", "defaultNumPartitions"),
+        ),
+    ),
+    Policy(
+        "autoSubscriptionCreation",
+        "autoSubscriptionCreation",
+        "autoSubscriptionCreationOverride",
+        _object(allowAutoSubscriptionCreation=False),
+        (("allowAutoSubscriptionCreation", "allowAutoSubscriptionCreation"),),
+    ),
+    Policy(
+        "encryptionRequired",
+        "",
+        "encryption_required",
+        _flag,
+        (("encryptionRequireOnProducer", ""),),
+        unset=False,
+        keep=True,
+        listed=True,
+        either=True,
+    ),
+    Policy(
+        "delayedDelivery",
+        "delayedDelivery",
+        "delayed_delivery_policies",
+        _object(tickTime=0, active=False, maxDeliveryDelayInMillis=0),
+        (
+            ("delayedDeliveryEnabled", "active"),
+            ("delayedDeliveryTickTimeMillis", "tickTime"),
+            ("delayedDeliveryMaxDelayInMillis", "maxDeliveryDelayInMillis"),
+        ),
+    ),
+    Policy(
+        "subscriptionTypesEnabled",
+        "subscriptionTypesEnabled",
+        "subscription_types_enabled",
+        _words(*_TYPES, several=True),
+        (("subscriptionTypesEnabled", ""),),
+        unset=[],
+        listed=True,
+        no_content=True,
+    ),
+    Policy(
+        "schemaCompatibilityStrategy",
+        "schemaCompatibilityStrategy",
+        "schema_compatibility_strategy",
+        _words(*_STRATEGIES),
+        (("schemaCompatibilityStrategy", ""),),
+        verb="PUT",
+        unset="UNDEFINED",
+        keep=True,
+        listed=True,
+    ),
+    Policy(
+        "isAllowAutoUpdateSchema",
+        "",
+        "is_allow_auto_update_schema",
+        _flag,
+        (("isAllowAutoUpdateSchemaEnabled", ""),),
+        unset=True,
+        keep=True,
+        listed=True,
+    ),
+    Policy(
+        "schemaValidationEnforced",
+        "schemaValidationEnforced",
+        "schema_validation_enforced",
+        _flag,
+        (("isSchemaValidationEnforced", ""),),
+        unset=False,
+        keep=True,
+        listed=True,
+        either=True,
+    ),
+    Policy(
+        "publishRate",
+        "publishRate",
+        "publishMaxMessageRate",
+        _object(publishThrottlingRateInMsg=0, publishThrottlingRateInByte=0),
+        (
+            ("maxPublishRatePerTopicInMessages", "publishThrottlingRateInMsg"),
+            ("maxPublishRatePerTopicInBytes", "publishThrottlingRateInByte"),
+        ),
+        by_cluster=True,
+        no_content=True,
+    ),
+    Policy(
+        "dispatchRate",
+        "dispatchRate",
+        "topicDispatchRate",
+        _DISPATCH_RATE,
+        (
+            ("dispatchThrottlingRatePerTopicInMsg", _DISPATCH_KEYS[0]),
+            ("dispatchThrottlingRatePerTopicInByte", _DISPATCH_KEYS[1]),
+        ),
+        by_cluster=True,
+    ),
+    Policy(
+        "subscriptionDispatchRate",
+        "subscriptionDispatchRate",
+        "subscriptionDispatchRate",
+        _DISPATCH_RATE,
+        (
+            ("dispatchThrottlingRatePerSubscriptionInMsg", _DISPATCH_KEYS[0]),
+            ("dispatchThrottlingRatePerSubscriptionInByte", _DISPATCH_KEYS[1]),
+        ),
+        by_cluster=True,
+    ),
+    Policy(
+        "subscribeRate",
+        "subscribeRate",
+        "clusterSubscribeRate",
+        _object(subscribeThrottlingRatePerConsumer=0, ratePeriodInSecond=30),
+        (
+            ("subscribeThrottlingRatePerConsumer", "subscribeThrottlingRatePerConsumer"),
+            ("subscribeRatePeriodPerConsumerInSecond", "ratePeriodInSecond"),
+        ),
+        by_cluster=True,
+    ),
+    # Kept and given back; what they ask for belongs to quotas, retention, replication and compaction.
+    Policy("messageTTL", "messageTTL", "message_ttl_in_seconds", _count),
+    Policy("subscriptionExpirationTime", "", "subscription_expiration_time_minutes", _count),
+    Policy(
+        "deduplicationSnapshotInterval",
+        "deduplicationSnapshotInterval",
+        "deduplicationSnapshotIntervalSeconds",
+        _count,
+        keep=True,
+    ),
+    Policy("retention", "retention", "retention_policies", _retention),
+    Policy(
+        "persistence",
+        "persistence",
+        "persistence",
+        _object(
+            bookkeeperEnsemble=0, bookkeeperWriteQuorum=0, bookkeeperAckQuorum=0, managedLedgerMaxMarkDeleteRate=0.0
+        ),
+    ),
+    Policy("replicatorDispatchRate", "replicatorDispatchRate", "replicatorDispatchRate", _DISPATCH_RATE),
+    Policy(
+        "inactiveTopicPolicies",
+        "inactiveTopicPolicies",
+        "inactive_topic_policies",
+        _object(inactiveTopicDeleteMode="", maxInactiveDurationSeconds=0, deleteWhileInactive=False),
+    ),
+    Policy("compactionThreshold", "compactionThreshold", "compaction_threshold", _count, verb="PUT"),
+    Policy(
+        "subscriptionAuthMode",
+        "",
+        "subscription_auth_mode",
+        _words("None", "Prefix"),
+        unset="None",
+        keep=True,
+        listed=True,
+    ),
+)
+
+NAMESPACE: Final = {policy.name: policy for policy in POLICIES if policy.name}
+TOPIC: Final = {policy.topic: policy for policy in POLICIES if policy.topic}
+BY_SETTING: Final = {setting: (policy, key) for policy in POLICIES for setting, key in policy.settings}
+"""The setting's name -> its row, and the key of the row's value."""

@@ -1,0 +1,86 @@
+"""Settings beside those of a real broker: the conf file of a standalone, and what a running one says of itself."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pcli.codec.errors import LocalError
+from pcli.minibroker.settings import IGNORED, Settings
+
+SOURCES = Path(__file__).parent.parent.parent / "minibroker"
+KNOWN = {row.name: row for row in Settings.describe()}
+
+
+def test_a_real_file_loads():
+    """Lines of a real standalone.conf: obeyed ones, ones that mean nothing here, comments, empty values."""
+    settings = Settings.from_file(
+        """
+        ### --- General broker settings --- ###
+        metadataStoreUrl=
+        brokerServicePort=6651
+        # keepAliveIntervalSeconds=5
+        dbStorage_rocksDB_numLevels=-1
+        maxUnackedMessagesPerConsumer=
+        brokerEntryMetadataInterceptors=
+        subscriptionTypesEnabled=Exclusive, Shared
+        allowAutoTopicCreation=false
+        """
+    )
+    assert settings.brokerServicePort == 6651
+    assert settings.keepAliveIntervalSeconds == 30
+    assert settings.maxUnackedMessagesPerConsumer == 50000
+    assert settings.subscriptionTypesEnabled == ["Exclusive", "Shared"]
+    assert settings.allowAutoTopicCreation is False
+
+
+@pytest.mark.parametrize(
+    ("pair", "wrong"),
+    [
+        ("maxUnackedMessagePerConsumer=5", "near: maxUnackedMessagesPerConsumer"),
+        ("maxUnackedMessagesPerConsumer", "write name=value"),
+        ("maxUnackedMessagesPerConsumer=many", "a whole number"),
+        ("allowAutoTopicCreation=yes", "true or false"),
+        ("zookeeperServers=localhost", "does not obey it"),
+        ("transactionCoordinatorEnabled=true", "does not obey it"),
+    ],
+)
+def test_mistakes(pair, wrong):
+    with pytest.raises(LocalError) as error:
+        Settings.from_pairs([pair])
+    assert wrong in error.value.text
+
+
+def test_pairs_go_over_a_file():
+    base = Settings.from_file("maxProducersPerTopic=3\nmaxConsumersPerTopic=4")
+    settings = Settings.from_pairs(["maxProducersPerTopic=5"], base)
+    assert (settings.maxProducersPerTopic, settings.maxConsumersPerTopic) == (5, 4)
+    assert base.maxProducersPerTopic == 3
+
+
+def test_a_broken_file():
+    with pytest.raises(LocalError, match="write name=value"):
+        Settings.from_file("maxProducersPerTopic 3")
+    with pytest.raises(LocalError, match="near: maxProducersPerTopic"):
+        Settings.from_file("maxProducerPerTopic=3")
+
+
+def test_nothing_is_both_obeyed_and_ignored():
+    assert not IGNORED & KNOWN.keys()
+
+
+def test_every_setting_reads_back_as_it_is_shown():
+    for row in KNOWN.values():
+        settings = Settings.from_pairs([f"{row.name}={row.default}"])
+        assert settings == Settings(), row.name
+        assert row.text
+
+
+def test_every_setting_is_obeyed():
+    """A field that no code reads would be a promise that nobody keeps."""
+    own = ("settings.py", "settings_ignored.py")
+    code = "\n".join(path.read_text() for path in SOURCES.rglob("*.py") if path.name not in own)
+    words = set(re.findall(r"\w+", code))
+    assert {name for name in KNOWN if name not in words} == set()
