@@ -1,0 +1,64 @@
+"""ACK (ServerCnx.handleAck, Consumer.messageAcked).
+
+Whatever became of a plain acknowledgement, its answer is a success (4.2.4); a consumer that is not there gets none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.frame import Frame
+from pcli.codec.wire.message_id import signed
+from pcli.minibroker.bits import set_of
+from pcli.minibroker.refusal import Refused
+
+if TYPE_CHECKING:
+    from pcli.minibroker.connection import Connection
+    from pcli.minibroker.subscription import Position
+
+__all__ = ["HANDLERS", "HOT"]
+
+
+def quick_ack(
+    connection: Connection, consumer_id: int, kind: int, ids: list[tuple[int, int, int, int]], request_id: int
+) -> None:
+    """ACK without bit sets, properties and transactions; ids as `pull_ack` gives them, request id -1: none."""
+    consumer = connection.consumers.get(consumer_id)
+    if consumer is None:
+        return
+    subscription = consumer.subscription
+    if kind == pb.CommandAck.Cumulative:
+        if len(ids) == 1:
+            place: Position = (ids[0][0], ids[0][1], None)
+            subscription.acknowledge_cumulative(consumer, place, {})
+    else:
+        subscription.acknowledge(consumer, [(one[0], one[1], None) for one in ids])
+    if request_id >= 0:
+        connection.send_command(pb.CommandAckResponse(consumer_id=consumer_id, request_id=request_id))
+
+
+def acknowledge(connection: Connection, command: pb.CommandAck, frame: Frame) -> None:
+    """ACK with anything in it."""
+    consumer = connection.consumers.get(command.consumer_id)
+    if consumer is None:
+        return
+    if command.HasField("txnid_least_bits") and command.HasField("txnid_most_bits"):
+        raise Refused(pb.NotAllowedError, "Transactions are not enabled.")
+    places = [
+        (signed(place.ledgerId), signed(place.entryId), set_of(place.ack_set) if place.ack_set else None)
+        for place in command.message_id
+    ]
+    if command.ack_type == pb.CommandAck.Cumulative:
+        if len(places) == 1:
+            properties = {pair.key: signed(pair.value) for pair in command.properties}
+            consumer.subscription.acknowledge_cumulative(consumer, places[0], properties)
+    else:
+        consumer.subscription.acknowledge(consumer, places)
+    if command.HasField("request_id"):
+        answer = pb.CommandAckResponse(consumer_id=command.consumer_id, request_id=command.request_id)
+        connection.send_command(answer)
+
+
+HANDLERS = {"ACK": acknowledge}
+HOT = {"ACK": quick_ack}

@@ -1,0 +1,150 @@
+"""What a consumer asks for besides messages: SEEK, the last message id, its statistics, UNSUBSCRIBE, CLOSE_CONSUMER."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pcli.codec.errors import RemoteError
+from pcli.codec.proto import pb
+from pcli.codec.wire.constants import MINUS_ONE
+from pcli.codec.wire.frame import Frame
+from pcli.codec.wire.message_id import signed
+from pcli.minibroker.bits import set_of
+from pcli.minibroker.consumer import Consumer
+from pcli.minibroker.dispatch.kinds import EXCLUSIVE, FAILOVER
+from pcli.minibroker.entry import Entry
+from pcli.minibroker.refusal import Refused
+
+if TYPE_CHECKING:
+    from pcli.minibroker.connection import Connection
+    from pcli.minibroker.subscription import Subscription
+
+__all__ = ["HANDLERS"]
+
+
+def _consumer(connection: Connection, consumer_id: int) -> Consumer:
+    consumer = connection.consumers.get(consumer_id)
+    if consumer is None:
+        raise Refused(pb.MetadataError, "Consumer not found")
+    return consumer
+
+
+def seek(connection: Connection, command: pb.CommandSeek, frame: Frame) -> None:
+    """SEEK to an id or a time: CLOSE_CONSUMER, then SUCCESS. Nothing happens on a non-persistent topic."""
+    by_id = command.HasField("message_id")
+    if not by_id and not command.HasField("message_publish_time"):
+        raise Refused(pb.MetadataError, "Message id and message publish time were not present")
+    subscription = _consumer(connection, command.consumer_id).subscription
+    ledger = subscription.topic.ledger
+    if ledger is not None:
+        bits = None
+        if by_id:
+            place = command.message_id
+            ledger_id, entry_id = signed(place.ledgerId), signed(place.entryId)
+            offset = ledger.first if ledger_id < 0 else ledger.next_valid(ledger_id, max(0, entry_id))
+            if place.ack_set and offset == ledger.offset_of(ledger_id, entry_id):
+                bits = set_of(place.ack_set)
+        else:
+            offset = subscription.offset_at(command.message_publish_time)
+        subscription.reset(offset, bits)
+    connection.answer_success(command.request_id)
+
+
+def get_last_message_id(connection: Connection, command: pb.CommandGetLastMessageId, frame: Frame) -> None:
+    """GET_LAST_MESSAGE_ID: the last message that somebody could get, and how far this subscription is."""
+    subscription = _consumer(connection, command.consumer_id).subscription
+    topic, ledger, cursor = subscription.topic, subscription.topic.ledger, subscription.cursor
+    if ledger is None or cursor is None:
+        raise Refused(pb.UnknownError, "Failed to recover Transaction Buffer.")
+    last = _last_message(subscription)
+    place = pb.MessageIdData(ledgerId=MINUS_ONE, entryId=MINUS_ONE, partition=topic.partition, batch_index=-1)
+    if last is not None:
+        place.ledgerId, place.entryId = last.ledger_id, last.entry_id
+        if last.metadata is not None and last.metadata.HasField("num_messages_in_batch"):
+            place.batch_index = last.messages - 1
+    mark_ledger, mark_entry = ledger.place(cursor.mark_delete)
+    mark = pb.MessageIdData(ledgerId=mark_ledger, entryId=mark_entry & MINUS_ONE)
+    connection.send_command(
+        pb.CommandGetLastMessageIdResponse(
+            request_id=command.request_id, last_message_id=place, consumer_mark_delete_position=mark
+        )
+    )
+
+
+def _last_message(subscription: Subscription) -> Entry | None:
+    """The last entry that is no marker; of a topic with nothing but markers the last marker; None: it is empty."""
+    ledger = subscription.topic.ledger
+    assert ledger is not None
+    for offset in range(ledger.next - 1, ledger.first - 1, -1):
+        entry = ledger.entry(offset)
+        if entry is None:
+            break
+        if not entry.parsed:
+            entry.parse()
+        if not entry.marker:
+            return entry
+    return ledger.entry(ledger.next - 1) if ledger.next > ledger.first else None
+
+
+def stats(connection: Connection, command: pb.CommandConsumerStats, frame: Frame) -> None:
+    """CONSUMER_STATS. An id that is not there costs the connection (seen on 4.2.4)."""
+    consumer = connection.consumers.get(command.consumer_id)
+    if consumer is None:
+        raise RemoteError(f"CONSUMER_STATS of consumer {command.consumer_id}, which is not there")
+    subscription = consumer.subscription
+    host, port = connection.peer
+    rates = subscription.topic.broker.rates.of(consumer)
+    connection.send_command(
+        pb.CommandConsumerStatsResponse(
+            request_id=command.request_id,
+            msgRateOut=rates.messages_out,
+            msgThroughputOut=rates.bytes_out,
+            msgRateRedeliver=rates.redelivered,
+            consumerName=consumer.name,
+            availablePermits=consumer.permits & MINUS_ONE,
+            unackedMessages=consumer.unacked,
+            blockedConsumerOnUnackedMsgs=consumer.blocked,
+            address=f"/{host}:{port}",
+            connectedSince=subscription.topic.broker.time_text(consumer.connected_since),
+            type=pb.CommandSubscribe.SubType.Name(pb.CommandSubscribe.SubType.ValueType(subscription.kind)),
+            msgRateExpired=0.0,
+            msgBacklog=subscription.backlog,
+            messageAckRate=rates.acked,
+        )
+    )
+
+
+def unsubscribe(connection: Connection, command: pb.CommandUnsubscribe, frame: Frame) -> None:
+    """UNSUBSCRIBE: by the only consumer, or by force; others are closed, the asking one is just gone."""
+    consumer = _consumer(connection, command.consumer_id)
+    subscription = consumer.subscription
+    alone = subscription.consumers == [consumer]
+    if subscription.kind in (EXCLUSIVE, FAILOVER):
+        alone = alone and subscription.active is consumer
+    if not (alone or command.force):
+        raise Refused(pb.MetadataError, "Unconnected or shared consumer attempting to unsubscribe")
+    for other in list(subscription.consumers):
+        if other is not consumer:
+            other.disconnect()
+    connection.consumers.pop(consumer.id, None)
+    consumer.leave()
+    subscription.topic.subscriptions.pop(subscription.name, None)
+    connection.answer_success(command.request_id)
+
+
+def close(connection: Connection, command: pb.CommandCloseConsumer, frame: Frame) -> None:
+    """CLOSE_CONSUMER: always a success, also for one that is not there or not yet."""
+    connection.joining.pop(command.consumer_id, None)
+    consumer = connection.consumers.pop(command.consumer_id, None)
+    if consumer is not None:
+        consumer.leave()
+    connection.answer_success(command.request_id)
+
+
+HANDLERS = {
+    "SEEK": seek,
+    "GET_LAST_MESSAGE_ID": get_last_message_id,
+    "CONSUMER_STATS": stats,
+    "UNSUBSCRIBE": unsubscribe,
+    "CLOSE_CONSUMER": close,
+}

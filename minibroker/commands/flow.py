@@ -1,0 +1,53 @@
+"""FLOW and REDELIVER_UNACKNOWLEDGED_MESSAGES: neither is ever answered, and a consumer that is not there is ignored."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pcli.codec.errors import RemoteError
+from pcli.codec.proto import pb
+from pcli.codec.wire.frame import Frame
+from pcli.codec.wire.message_id import signed
+
+if TYPE_CHECKING:
+    from pcli.minibroker.connection import Connection
+
+__all__ = ["HANDLERS", "HOT"]
+
+_MAX: Final = (1 << 31) - 1
+
+
+def quick_flow(connection: Connection, consumer_id: int, permits: int) -> None:
+    """FLOW. RemoteError, which ends the connection: no permits, or more than an int holds."""
+    consumer = connection.consumers.get(consumer_id)
+    if consumer is None:
+        return
+    if not 0 < permits <= _MAX:
+        raise RemoteError(f"FLOW of {permits} permits")
+    counted = consumer.flow(permits)
+    dispatcher = consumer.subscription.dispatcher
+    if counted and dispatcher is not None:
+        dispatcher.flowed(consumer, counted)
+
+
+def flow(connection: Connection, command: pb.CommandFlow, frame: Frame) -> None:
+    """FLOW in any form."""
+    quick_flow(connection, command.consumer_id, command.messagePermits)
+
+
+def redeliver(connection: Connection, command: pb.CommandRedeliverUnacknowledgedMessages, frame: Frame) -> None:
+    """Send again what is not acknowledged: some ids, or all."""
+    consumer = connection.consumers.get(command.consumer_id)
+    if consumer is None or consumer.subscription.dispatcher is None:
+        return
+    epoch = signed(command.consumer_epoch) if command.HasField("consumer_epoch") else -1
+    ledger = consumer.subscription.topic.ledger
+    offsets = None
+    if command.message_ids and ledger is not None:
+        found = (ledger.offset_of(signed(one.ledgerId), signed(one.entryId)) for one in command.message_ids)
+        offsets = [offset for offset in found if offset is not None]
+    consumer.subscription.dispatcher.redeliver(consumer, offsets, epoch)
+
+
+HOT = {"FLOW": quick_flow}
+HANDLERS = {"FLOW": flow, "REDELIVER_UNACKNOWLEDGED_MESSAGES": redeliver}

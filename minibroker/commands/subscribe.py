@@ -1,0 +1,192 @@
+"""SUBSCRIBE: checks in the broker's order, opening the subscription, joining it (ServerCnx.handleSubscribe).
+
+A consumer that must wait until it is known whether another one lives is *joining*: its id is taken, everything else it
+asks for meanwhile is ignored, and closing it takes it back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.frame import Frame
+from pcli.codec.wire.message_id import signed
+from pcli.minibroker.consumer import Consumer
+from pcli.minibroker.cursor import ManagedCursor
+from pcli.minibroker.dispatch.kinds import EXCLUSIVE, FAILOVER, KEY_SHARED
+from pcli.minibroker.names import is_system, topic_name
+from pcli.minibroker.refusal import Refused
+from pcli.minibroker.subscription import Subscription
+
+if TYPE_CHECKING:
+    from pcli.minibroker.connection import Connection
+    from pcli.minibroker.topic import Topic
+
+__all__ = ["HANDLERS"]
+
+_RESERVED: Final = ("pulsar.repl", "pulsar.dedup")
+
+
+def subscribe(connection: Connection, command: pb.CommandSubscribe, frame: Frame) -> None:
+    """SUBSCRIBE. Refused carries what is wrong."""
+    broker, settings = connection.broker, connection.broker.settings
+    name = topic_name(command.topic)
+    size = sum(len(pair.key) + len(pair.value) for pair in command.metadata)
+    if size > settings.maxConsumerMetadataSize:
+        raise Refused(pb.MetadataError, "Consumer metadata size exceeds limit")
+    if command.consumer_id in connection.joining:
+        raise Refused(pb.ServiceNotReady, "Consumer is already present on the connection")
+    if command.consumer_id in connection.consumers:
+        connection.answer_success(command.request_id)
+        return
+    broker.check_owned(name)
+    topic = broker.get_or_create(name, create=command.force_topic_creation)
+    limit = topic.effective("maxConsumersPerTopic")
+    if 0 < limit <= sum(len(one.consumers) for one in topic.subscriptions.values()) and not is_system(name):
+        raise Refused(pb.ConsumerBusy, "Topic reached max consumers limit")
+    exists = command.subscription in topic.subscriptions
+    if command.durable and topic.persistent and not exists and not topic.effective("allowAutoSubscriptionCreation"):
+        raise Refused(pb.SubscriptionNotFound, "Subscription does not exist")
+    if command.HasField("schema"):
+        topic.check_consumer_schema(command.schema)
+    _check_request(topic, command)
+    topic.check_subscribe_rate(connection, command)
+    subscription = _open(topic, command)
+    if command.start_message_rollback_duration_sec > 0 and topic.persistent:
+        since = broker.now - command.start_message_rollback_duration_sec * 1000
+        subscription.reset(subscription.offset_at(since))
+    try:
+        _check_place(subscription, connection, command)
+        _join(subscription, connection, command, tries=0)
+    except Refused:
+        if not exists and not command.durable:
+            topic.subscriptions.pop(subscription.name, None)
+        raise
+
+
+def _check_request(topic: Topic, command: pb.CommandSubscribe) -> None:
+    """What a topic does not let anybody do."""
+    kind = command.subType
+    if command.read_compacted and (not topic.persistent or kind not in (EXCLUSIVE, FAILOVER)):
+        raise Refused(
+            pb.NotAllowedError, "readCompacted only allowed on failover or exclusive subscriptions of persistent topics"
+        )
+    if kind == KEY_SHARED and not topic.broker.settings.subscriptionKeySharedEnable:
+        raise Refused(pb.NotAllowedError, "Key_Shared subscription is disabled by broker")
+    word = pb.CommandSubscribe.SubType.Name(kind)
+    if word not in topic.effective("subscriptionTypesEnabled"):
+        raise Refused(pb.NotAllowedError, f"Topic[{topic.full}] doesn't support {word} sub type")
+    if not command.subscription.strip():
+        raise Refused(pb.ProducerBusy, "Empty subscription name")
+    if command.subscription.startswith(_RESERVED[0]) or command.subscription == _RESERVED[1]:
+        raise Refused(pb.ProducerBusy, "Subscription with reserved subscription name attempted")
+    if topic.fenced:
+        raise Refused(pb.ServiceNotReady, "Topic is temporarily unavailable")
+
+
+# -- opening ---------------------------------------------------------------------------------------------------------
+
+
+def _open(topic: Topic, command: pb.CommandSubscribe) -> Subscription:
+    """The subscription of that name, made if it is new."""
+    found = topic.subscriptions.get(command.subscription)
+    if not topic.persistent:
+        return found or topic.add_subscription(
+            Subscription(topic, command.subscription, None, properties=_properties(command))
+        )
+    if found is not None and found.durable != command.durable:
+        kind = "durable" if found.durable else "non-durable"
+        raise Refused(pb.NotAllowedError, f"A {kind} subscription with the same name already exists.")
+    if found is not None:
+        return found
+    if command.durable:
+        topic.check_room()
+    assert topic.ledger is not None
+    mark_delete = _start(topic, command)
+    cursor = ManagedCursor(topic.ledger, command.subscription, mark_delete, durable=command.durable)
+    subscription = Subscription(
+        topic,
+        command.subscription,
+        cursor,
+        durable=command.durable,
+        properties=_properties(command),
+        replicated=command.replicate_subscription_state,
+    )
+    return topic.add_subscription(subscription)
+
+
+def _properties(command: pb.CommandSubscribe) -> dict[str, str]:
+    return {pair.key: pair.value for pair in command.subscription_properties}
+
+
+def _start(topic: Topic, command: pb.CommandSubscribe) -> int:
+    """The mark-delete position of a new subscription."""
+    ledger = topic.ledger
+    assert ledger is not None
+    earliest = command.initialPosition == pb.CommandSubscribe.Earliest
+    end = ledger.first - 1 if earliest else ledger.next - 1
+    if command.durable:
+        return end
+    if not command.HasField("start_message_id"):
+        return end
+    ledger_id, entry_id = signed(command.start_message_id.ledgerId), signed(command.start_message_id.entryId)
+    if ledger_id < 0:
+        return ledger.first - 1
+    if (ledger_id, entry_id) > ledger.place(ledger.next - 1):
+        return end
+    return ledger.next_valid(ledger_id, max(0, entry_id)) - 1
+
+
+# -- joining ---------------------------------------------------------------------------------------------------------
+
+
+def _check_place(subscription: Subscription, connection: Connection, command: pb.CommandSubscribe) -> None:
+    """The limits of a subscription, and the type of those that are there."""
+    topic = subscription.topic
+    subscription.check_type(command.subType, _meta(command))
+    limit = topic.effective("maxConsumersPerSubscription")
+    if command.subType != EXCLUSIVE and 0 < limit <= len(subscription.consumers):
+        raise Refused(pb.ConsumerBusy, "Subscription reached max consumers limit")
+    limit = topic.effective("maxSameAddressConsumersPerTopic")
+    if limit > 0:
+        host = connection.peer[0]
+        everybody = (one for other in topic.subscriptions.values() for one in other.consumers)
+        if sum(one.connection.peer[0] == host for one in everybody) >= limit:
+            raise Refused(pb.ConsumerBusy, "Topic reached max same address consumers limit")
+
+
+def _meta(command: pb.CommandSubscribe) -> pb.KeySharedMeta | None:
+    return command.keySharedMeta if command.HasField("keySharedMeta") else None
+
+
+_TRIES: Final = 5
+"""How often a place is tried that others may take meanwhile (AbstractDispatcherSingleActiveConsumer)."""
+
+
+def _join(subscription: Subscription, connection: Connection, command: pb.CommandSubscribe, tries: int) -> None:
+    """Attach, or first ask whether the holder of the place lives."""
+    holder = subscription.holder_in_the_way(command.subType, _meta(command))
+    if holder is not None and tries < _TRIES and holder.connection is not connection:
+        connection.joining[command.consumer_id] = command
+
+        def told(alive: bool) -> None:
+            if connection.joining.pop(command.consumer_id, None) is not command or connection.closing:
+                return
+            try:
+                _join(subscription, connection, command, tries=_TRIES if alive else tries + 1)
+            except Refused as refused:
+                connection.answer_error(command.request_id, refused)
+
+        holder.connection.check_liveness(told)
+        return
+    if holder is not None and command.subType == EXCLUSIVE:
+        raise Refused(pb.ConsumerBusy, "Exclusive consumer is already connected")
+    individual = subscription.cursor is not None and command.subType not in (EXCLUSIVE, FAILOVER)
+    consumer = Consumer(subscription, connection, command, individual=individual)
+    subscription.topic.subscriptions.setdefault(subscription.name, subscription)
+    subscription.add_consumer(consumer, command.subType)
+    connection.consumers[command.consumer_id] = consumer
+    connection.answer_success(command.request_id)
+
+
+HANDLERS = {"SUBSCRIBE": subscribe}

@@ -1,0 +1,61 @@
+"""Dispatch rates: how many entries a read may bring (DispatchRateLimiter).
+
+Limits of the broker, the topic and the subscription hold together. They are charged after sending, in messages or,
+with ``dispatchThrottlingOnBatchMessageEnabled``, in entries. Without tokens a dispatcher looks again after a second.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pcli.minibroker.rate_limits import RateLimiter
+
+if TYPE_CHECKING:
+    from pcli.minibroker.dispatch.base import PersistentDispatcher
+    from pcli.minibroker.entry import Entry
+    from pcli.minibroker.subscription import Subscription
+
+__all__ = ["DispatchLimits"]
+
+_BACK_OFF_MS: Final = 1000
+"""MESSAGE_RATE_BACKOFF_MS."""
+
+
+class DispatchLimits:
+    """The limits that hold for one subscription."""
+
+    __slots__ = ("_limiters", "_subscription", "_waiting")
+
+    def __init__(self, subscription: Subscription, limiters: list[RateLimiter]) -> None:
+        self._subscription = subscription
+        self._limiters = limiters
+        self._waiting = False
+
+    @classmethod
+    def of(cls, subscription: Subscription) -> DispatchLimits | None:
+        """The limits as the policies have them; None: there are none."""
+        limiters = [one for one in subscription.topic.dispatch_limiters(subscription) if one.limits]
+        return cls(subscription, limiters) if limiters else None
+
+    def entries(self, dispatcher: PersistentDispatcher, wanted: int) -> int:
+        """How many entries may be read; 0: none now, the dispatcher is called again."""
+        broker = self._subscription.topic.broker
+        for limiter in self._limiters:
+            messages, size = limiter.available(broker.now)
+            wanted = min(wanted, messages) if size > 0 else 0
+        if wanted <= 0 and not self._waiting:
+            self._waiting = True
+            broker.call_later(_BACK_OFF_MS, lambda: self._again(dispatcher))
+        return max(0, wanted)
+
+    def _again(self, dispatcher: PersistentDispatcher) -> None:
+        self._waiting = False
+        self._subscription.topic.broker.soon(dispatcher)
+
+    def sent(self, messages: int, entries: list[Entry]) -> None:
+        """Charge what was sent."""
+        broker = self._subscription.topic.broker
+        count = len(entries) if broker.settings.dispatchThrottlingOnBatchMessageEnabled else messages
+        size = sum(len(entry.data) for entry in entries)
+        for limiter in self._limiters:
+            limiter.charge(count, size, broker.now)

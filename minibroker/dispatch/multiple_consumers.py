@@ -1,0 +1,310 @@
+"""PersistentDispatcherMultipleConsumers: Shared.
+
+Rules of this file
+1. What is to be sent again goes before what was never sent, lowest first; nothing at or below the mark-delete
+   position is sent again.
+2. Consumers take turns in slices, not in single messages: each pick gets as many entries as its permits, the room
+   under its limit and ``dispatcherMaxRoundRobinBatchSize`` allow. Better priority levels go first.
+3. An entry that found no consumer waits with what is to be sent again. Its redelivery count is not touched: only
+   REDELIVER counts.
+4. Chunks of one message go to one consumer, as long as it has permits.
+5. The first consumer of an empty dispatcher begins again at the mark-delete position.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from pcli.minibroker.dispatch.base import NO_COUNTS, PersistentDispatcher
+from pcli.minibroker.dispatch.delayed import InMemoryDelayedDeliveryTracker
+from pcli.minibroker.dispatch.redelivery import MessageRedeliveryController
+from pcli.minibroker.dispatch.round_robin import RoundRobin
+
+if TYPE_CHECKING:
+    from pcli.minibroker.broker import Timer
+    from pcli.minibroker.consumer import Consumer
+    from pcli.minibroker.entry import Entry
+    from pcli.minibroker.subscription import Subscription
+
+__all__ = ["PersistentDispatcherMultipleConsumers"]
+
+
+class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
+    """Delivery to all consumers in turn."""
+
+    individual = True
+
+    tests_connection: ClassVar[bool] = True
+    """Whether a consumer whose socket takes nothing at the moment is passed over."""
+
+    def __init__(self, subscription: Subscription) -> None:
+        super().__init__(subscription)
+        self.replay = MessageRedeliveryController()
+        self.turn = RoundRobin(self.consumers)
+        self.total_permits = 0
+        self.total_unacked = 0
+        self.blocked = False
+        """Too much is unacknowledged on the whole subscription: nothing new is read."""
+        self.tracker: InMemoryDelayedDeliveryTracker | None = None
+        self._alarm: Timer | None = None
+        self._chunks: dict[str, Consumer] = {}
+        """Which consumer got the first chunk of a message, by uuid."""
+        self._end_told = False
+
+    # -- consumers -------------------------------------------------------------------------------------------------
+
+    def add(self, consumer: Consumer) -> None:
+        """Join; the first one begins again at the mark-delete position."""
+        if not self.consumers:
+            self.cursor.rewind()
+            self.replay.clear()
+            if self.tracker is not None:
+                self.tracker.clear()
+        self._end_told = False
+        self.turn.add(consumer)
+
+    def remove(self, consumer: Consumer) -> None:
+        """Leave; what it held goes to the others."""
+        self.consumers.remove(consumer)
+        self.total_permits -= consumer.permits
+        self.released(consumer.unacked)
+        consumer.unacked = 0
+        self._chunks = {uuid: one for uuid, one in self._chunks.items() if one is not consumer}
+        if not self.consumers:
+            self._empty()
+            return
+        for offset in sorted(consumer.pending):
+            if offset > self.cursor.mark_delete:
+                self.replay.add(offset, consumer.hashes.get(offset, 0))
+        consumer.pending.clear()
+        self.broker.soon(self)
+
+    def _empty(self) -> None:
+        self.replay.clear()
+        self.total_permits = self.total_unacked = 0
+        self.blocked = False
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+    # -- what wakes it ---------------------------------------------------------------------------------------------
+
+    def flowed(self, consumer: Consumer, permits: int) -> None:
+        """More permits."""
+        self.total_permits += permits
+        self.broker.soon(self)
+
+    def redeliver(self, consumer: Consumer, offsets: list[int] | None, epoch: int) -> None:
+        """What it holds of these, or all that it holds, is sent again and counts one more."""
+        asked = sorted(consumer.pending) if offsets is None else sorted({o for o in offsets if o in consumer.pending})
+        for offset in asked:
+            self.replay.add(offset, consumer.hashes.get(offset, 0))
+            messages = consumer.release(offset)
+            self.settled(consumer, offset)
+            self.released(messages)
+        if self.settings.subscriptionRedeliveryTrackerEnabled:
+            self.replay.count(asked)
+        self.total_permits += consumer.unblock(asked=True)
+        self.broker.soon(self)
+
+    def forget(self, offset: int) -> None:
+        """An entry is acknowledged."""
+        replay = self.replay
+        if replay.counts or replay.waiting:
+            replay.forget(offset)
+
+    def released(self, messages: int) -> None:
+        """So many are not unacknowledged any more; with half of the limit free new ones are read again."""
+        self.total_unacked -= messages
+        if self.blocked and self.total_unacked < self.subscription.max_unacked // 2:
+            self.blocked = False
+            self.broker.soon(self)
+
+    def cursor_moved(self) -> None:
+        """What lies behind the cursor now is not sent again, and nobody holds it any more."""
+        done = self.cursor.mark_delete
+        self.replay.forget_below(done + 1)
+        for consumer in self.consumers:
+            for offset in [one for one in consumer.pending if one <= done]:
+                messages = consumer.release(offset)
+                self.settled(consumer, offset)
+                self.released(messages)
+            self.total_permits += consumer.unblock()
+        self.broker.soon(self)
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Read and send until permits or entries run out."""
+        while (first := self.turn.any_available()) is not None:
+            size = min(max(self.total_permits, first.permits), self.read_batch())
+            limits = self.subscription.limits
+            if limits:
+                size = limits.entries(self, size)
+                if not size:
+                    return
+            size = max(1, size)
+            self._take_due(size)
+            if self._run_replay(size):
+                continue
+            if self.blocked or self._looks_too_far():
+                return
+            entries = self.read(size)
+            if not entries:
+                self._tell_end()
+                return
+            self.dispatch(entries)
+
+    def read(self, count: int) -> list[Entry]:
+        """The next entries; the streaming kind reads them one by one."""
+        return self.cursor.read(count, self.settings.dispatcherMaxReadSizeBytes)
+
+    def _run_replay(self, size: int) -> bool:
+        """Send what is to be sent again; whether anything was."""
+        while self.replay:
+            offsets = self.replay_offsets(size)
+            if not offsets:
+                return False
+            entries = []
+            for offset in offsets:
+                entry = None if self.cursor.is_deleted(offset) else self.ledger.entry(offset)
+                if entry is None:
+                    self.replay.forget(offset)
+                else:
+                    entries.append(entry)
+            if entries:
+                return self.dispatch(entries, replay=True)
+        return False
+
+    def replay_offsets(self, size: int) -> list[int]:
+        """Which of those that wait are sent now."""
+        return self.replay.lowest(size)
+
+    def _looks_too_far(self) -> bool:
+        """Whether so many delayed entries wait, all of one delay, that nothing behind them can be due."""
+        tracker = self.tracker
+        if tracker is None or not tracker.size:
+            return False
+        limit = self.settings.delayedDeliveryFixedDelayDetectionLookahead
+        return 0 < limit <= tracker.size and tracker.fixed_delays
+
+    # -- delayed delivery ------------------------------------------------------------------------------------------
+
+    def track_delayed(self, entry: Entry) -> bool:
+        """Keep an entry until it is due."""
+        if not self.subscription.delayed_delivery:
+            return False
+        if self.tracker is None:
+            settings = self.settings
+            self.tracker = InMemoryDelayedDeliveryTracker(
+                self.subscription.delayed_tick, strict=settings.isDelayedDeliveryDeliverAtTimeStrict
+            )
+        if not self.tracker.add(entry.offset, entry.deliver_at, self.broker.now):
+            return False
+        self._set_alarm()
+        return True
+
+    def _take_due(self, size: int) -> None:
+        if self.tracker is None or not self.tracker.size:
+            return
+        for offset in self.tracker.due(self.broker.now, size):
+            if offset > self.cursor.mark_delete:
+                self.replay.add(offset)
+        self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        wait = self.tracker.wait(self.broker.now) if self.tracker is not None else -1
+        if wait >= 0:
+            self._alarm = self.broker.call_later(max(1, wait), self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self.broker.soon(self)
+
+    # -- sending ---------------------------------------------------------------------------------------------------
+
+    def dispatch(self, entries: list[Entry], *, replay: bool = False) -> bool:
+        """Share entries out; whether any was sent. What found no consumer waits."""
+        chunked = False
+        messages = 0
+        for entry in entries:
+            if not entry.parsed:
+                entry.parse()
+            messages += entry.messages
+            chunked = chunked or entry.chunked
+        if chunked:
+            return self._dispatch_chunks(entries, replay=replay)
+        average = max(1.0, messages / len(entries))
+        start = 0
+        while start < len(entries):
+            consumer = self.turn.next()
+            if consumer is None:
+                break
+            slice_ = entries[start : start + self.slice_size(consumer, messages, average)]
+            self.send(consumer, slice_, replay=replay)
+            messages -= sum([entry.messages for entry in slice_])
+            start += len(slice_)
+        self._keep(entries[start:])
+        return start > 0
+
+    def slice_size(self, consumer: Consumer, messages: int, average: float) -> int:
+        """Entries of one turn."""
+        possible = min(messages, consumer.permits, consumer.room())
+        return max(1, min(self.settings.dispatcherMaxRoundRobinBatchSize, int(-(-possible // average))))
+
+    def _keep(self, entries: list[Entry]) -> None:
+        for entry in entries:
+            self.replay.add(entry.offset)
+
+    def send(self, consumer: Consumer, entries: list[Entry], *, replay: bool) -> list[Entry]:
+        """Give entries to one consumer, less what the filter takes out; those that went."""
+        if replay:
+            for entry in entries:
+                self.replay.remove(entry.offset)
+        kept = self.filtered(entries)
+        if not kept:
+            return kept
+        messages = consumer.deliver(kept, self.replay.counts or NO_COUNTS, self.cursor.ack_sets)
+        self.total_permits -= messages
+        self.total_unacked += messages
+        if 0 < self.subscription.max_unacked <= self.total_unacked:
+            self.blocked = True
+        if self.subscription.limits:
+            self.subscription.limits.sent(messages, kept)
+        return kept
+
+    def _dispatch_chunks(self, entries: list[Entry], *, replay: bool) -> bool:
+        """SharedConsumerAssignor: chunks follow their first one, what is no chunk fills the permits of one consumer."""
+        shares: dict[Consumer, list[Entry]] = {}
+        permits: dict[Consumer, int] = {}
+        current: Consumer | None = None
+        for entry in entries:
+            metadata = entry.metadata
+            consumer: Consumer | None
+            if metadata is None or not entry.chunked or not metadata.chunk_id:
+                if current is None or permits[current] <= 0:
+                    current = self.turn.next()
+                consumer = current
+                if consumer is not None and metadata is not None and entry.chunked:
+                    self._chunks[metadata.uuid] = consumer
+            else:
+                consumer = self._chunks.get(metadata.uuid)
+            if consumer is None or permits.setdefault(consumer, consumer.permits) <= 0:
+                self.replay.add(entry.offset)
+                continue
+            permits[consumer] -= entry.messages
+            shares.setdefault(consumer, []).append(entry)
+            if metadata is not None and entry.chunked and metadata.chunk_id == metadata.num_chunks_from_msg - 1:
+                self._chunks.pop(metadata.uuid, None)
+        for consumer, share in shares.items():
+            self.send(consumer, share, replay=replay)
+        return bool(shares)
+
+    def _tell_end(self) -> None:
+        """A read that found the end of a terminated topic."""
+        if self.ledger.terminated and not self._end_told and self.subscription.backlog == 0:
+            self._end_told = True
+            self.subscription.tell_end()

@@ -1,0 +1,50 @@
+"""NonPersistentStickyKeyDispatcherMultipleConsumers: Key_Shared on non-persistent topics. By key; nothing drains."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pcli.codec.proto import pb
+from pcli.minibroker.dispatch.non_persistent import NonPersistentDispatcher
+from pcli.minibroker.dispatch.ranges import Ranges
+from pcli.minibroker.dispatch.selectors import HashRangeExclusive
+from pcli.minibroker.dispatch.sticky_key import make_selector
+
+if TYPE_CHECKING:
+    from pcli.minibroker.consumer import Consumer
+    from pcli.minibroker.entry import Entry
+    from pcli.minibroker.subscription import Subscription
+
+__all__ = ["NonPersistentStickyKeyDispatcherMultipleConsumers"]
+
+
+class NonPersistentStickyKeyDispatcherMultipleConsumers(NonPersistentDispatcher):
+    """To the consumer of the key."""
+
+    def __init__(self, subscription: Subscription, meta: pb.KeySharedMeta | None) -> None:
+        super().__init__(subscription)
+        self.sticky = meta is not None and meta.keySharedMode == pb.STICKY
+        self.selector = make_selector(meta, self.settings)
+
+    def holder(self, meta: pb.KeySharedMeta) -> Consumer | None:
+        """The consumer whose declared ranges overlap these."""
+        return self.selector.holder(Ranges.of(meta)) if isinstance(self.selector, HashRangeExclusive) else None
+
+    def fits(self, meta: pb.KeySharedMeta | None) -> bool:
+        """The mode is that of the first consumer."""
+        return (meta is not None and meta.keySharedMode == pb.STICKY) == self.sticky
+
+    def add(self, consumer: Consumer) -> None:
+        """Join, with its part of the slots."""
+        self.selector.add(consumer)
+        self.consumers.append(consumer)
+
+    def remove(self, consumer: Consumer) -> None:
+        """Leave."""
+        self.selector.remove(consumer)
+        self.consumers.remove(consumer)
+
+    def receiver(self, entry: Entry) -> Consumer | None:
+        """The owner of the key, if it can take something."""
+        consumer = self.selector.select(self.selector.slot(entry.hash))
+        return consumer if consumer is not None and consumer.available else None

@@ -1,0 +1,47 @@
+"""Ranges of key hashes that a consumer declares (KeySharedMeta.hashRanges), both ends included."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pcli.codec.proto import pb
+
+__all__ = ["Ranges"]
+
+
+class Ranges:
+    """A set of slots as ranges."""
+
+    __slots__ = ("pairs",)
+
+    def __init__(self, pairs: list[tuple[int, int]]) -> None:
+        self.pairs = sorted(pairs)
+
+    @classmethod
+    def of(cls, meta: pb.KeySharedMeta) -> Ranges:
+        """Those that a consumer declared."""
+        return cls([(one.start, one.end) for one in meta.hashRanges])
+
+    def __contains__(self, slot: int) -> bool:
+        return any(start <= slot <= end for start, end in self.pairs)
+
+    def overlap(self, other: Ranges) -> tuple[int, int] | None:
+        """A range of ours that has a slot in common with one of the other's."""
+        for start, end in self.pairs:
+            for first, last in other.pairs:
+                if start <= last and first <= end:
+                    return start, end
+        return None
+
+    def problem(self) -> str:
+        """What is wrong with them in themselves; empty: nothing."""
+        if not self.pairs:
+            return "Ranges for KeyShared policy must not be empty."
+        for start, end in self.pairs:
+            if start > end:
+                return f"Ranges for KeyShared policy: {start} is above {end}."
+        for (_, end), (start, _) in zip(self.pairs, self.pairs[1:], strict=False):
+            if start <= end:
+                return f"Ranges for KeyShared policy overlap at {start}."
+        return ""

@@ -1,0 +1,170 @@
+"""PersistentDispatcherSingleActiveConsumer: Exclusive and Failover.
+
+Rules of this file
+1. One consumer is active and gets everything in order; the others of a Failover subscription stand by. Whenever
+   the active one changes, delivery begins again at the first entry that is not acknowledged.
+2. Failover waits ``activeConsumerFailoverDelayTimeMillis`` before a change works, also for the very first consumer.
+   Until then FLOW and REDELIVER do nothing.
+3. A read is bounded by the permits in entries, and all that was read is sent, whatever the permits then are.
+4. Nothing is tracked entry by entry: REDELIVER goes back to the mark-delete position, redelivery counts stay 0.
+5. An Exclusive consumer with key hash ranges gets only what falls inside; the rest is left out, unacknowledged.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pcli.codec.wire.hashes import SLOTS
+from pcli.minibroker.dispatch.base import NO_COUNTS, PersistentDispatcher
+from pcli.minibroker.dispatch.election import by_index, by_ring, candidates
+from pcli.minibroker.dispatch.ranges import Ranges
+
+if TYPE_CHECKING:
+    from pcli.minibroker.broker import Timer
+    from pcli.minibroker.consumer import Consumer
+    from pcli.minibroker.entry import Entry
+    from pcli.minibroker.subscription import Subscription
+
+__all__ = ["PersistentDispatcherSingleActiveConsumer"]
+
+
+class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
+    """Delivery to the active consumer alone."""
+
+    def __init__(self, subscription: Subscription, *, failover: bool) -> None:
+        super().__init__(subscription)
+        self.failover = failover
+        self._active: Consumer | None = None
+        self._ready = False
+        """Whether the active consumer is served already: the delay of a change is over."""
+        self._timer: Timer | None = None
+        self._ranges: Ranges | None = None
+        self._end_told = False
+
+    @property
+    def active(self) -> Consumer | None:
+        """The consumer that gets the messages."""
+        return self._active
+
+    # -- consumers -------------------------------------------------------------------------------------------------
+
+    def add(self, consumer: Consumer) -> None:
+        """Join; the newcomer may become the active one, else it is told that it is not."""
+        self.consumers.append(consumer)
+        if not self._elect() and self.failover:
+            consumer.tell_active(active=consumer is self._active)
+
+    def remove(self, consumer: Consumer) -> None:
+        """Leave; another one takes over from the first entry that is not acknowledged."""
+        self.consumers.remove(consumer)
+        if self.consumers and self.subscription.resetting:
+            # A seek of the active one promotes nobody: delivery rests until somebody joins or leaves (seen on 4.2.4).
+            self._ready = False
+            return
+        if self.consumers:
+            self._elect()
+            return
+        self._active = None
+        self._ready = False
+        self._cancel()
+
+    def _elect(self) -> bool:
+        """Choose; whether it is another one than before."""
+        chosen = self._choose()
+        if chosen is self._active:
+            return False
+        self._active = chosen
+        self._end_told = False
+        meta = chosen.key_shared_meta if not self.failover else None
+        self._ranges = Ranges.of(meta) if meta is not None and meta.hashRanges else None
+        delay = self.settings.activeConsumerFailoverDelayTimeMillis if self.failover else 0
+        if delay > 0:
+            self._ready = False
+            if self._timer is None:
+                self._timer = self.broker.call_later(delay, self._begin)
+        else:
+            self._begin()
+        return True
+
+    def _choose(self) -> Consumer:
+        found = candidates(self.consumers)
+        if not self.failover:
+            return by_index(found, 0)
+        if self.topic.partition >= 0 and not self.settings.activeConsumerFailoverConsistentHashing:
+            return by_index(found, self.topic.partition)
+        return by_ring(found, self.topic.full)
+
+    def _begin(self) -> None:
+        """Serve whoever is active now, from the first entry that is not acknowledged."""
+        self._cancel()
+        if self._active is None:
+            return
+        self._ready = True
+        self.cursor.rewind()
+        if self.failover:
+            for consumer in list(self.consumers):
+                consumer.tell_active(active=consumer is self._active)
+        self.broker.soon(self)
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # -- delivery --------------------------------------------------------------------------------------------------
+
+    def flowed(self, consumer: Consumer, permits: int) -> None:
+        """More permits of the active consumer."""
+        if consumer is self._active:
+            self.broker.soon(self)
+
+    def redeliver(self, consumer: Consumer, offsets: list[int] | None, epoch: int) -> None:
+        """Begin again at the first unacknowledged entry, whatever ids were named; only the active one may ask."""
+        if consumer is not self._active or not self._ready:
+            return
+        if epoch > consumer.epoch >= 0 or (epoch >= 0 and consumer.epoch < 0):
+            consumer.epoch = epoch
+        self.cursor.rewind()
+        self.broker.soon(self)
+
+    def run(self) -> None:
+        """Read and send as long as the active consumer has permits."""
+        consumer = self._active
+        if consumer is None or not self._ready:
+            return
+        limits = self.subscription.limits
+        while consumer.permits > 0 and consumer.connection.writable and not consumer.closed:
+            count = limits.entries(self, self._read_size(consumer)) if limits else self._read_size(consumer)
+            entries = self.read(count) if count else []
+            if not entries:
+                break
+            self._send(consumer, entries)
+        self._tell_end()
+
+    def read(self, count: int) -> list[Entry]:
+        """The next entries; the streaming kind reads them one by one."""
+        return self.cursor.read(count, self.settings.dispatcherMaxReadSizeBytes)
+
+    def _read_size(self, consumer: Consumer) -> int:
+        permits = consumer.permits
+        if self.settings.preciseDispatcherFlowControl:
+            permits = -(-permits // max(1, round(consumer.avg_messages_per_entry)))
+        return min(permits, self.read_batch())
+
+    def _send(self, consumer: Consumer, entries: list[Entry]) -> None:
+        for entry in entries:
+            if not entry.parsed:
+                entry.parse()
+        if self._ranges is not None:
+            ranges = self._ranges
+            entries = [entry for entry in entries if (entry.hash % SLOTS or 1) in ranges]
+        kept = self.filtered(entries)
+        messages = consumer.deliver(kept, NO_COUNTS, self.cursor.ack_sets)
+        if self.subscription.limits:
+            self.subscription.limits.sent(messages, kept)
+
+    def _tell_end(self) -> None:
+        """A read that found the end of a terminated topic."""
+        if self.ledger.terminated and not self._end_told and self.subscription.backlog == 0:
+            self._end_told = True
+            self.subscription.tell_end()

@@ -1,0 +1,56 @@
+"""Non-persistent topics: now or never."""
+
+import pytest
+
+TOPIC = "non-persistent://public/default/t"
+
+
+@pytest.fixture
+def scene(make_scene, make_world):
+    from_persistent = make_scene()
+    return type(from_persistent)(make_world(), TOPIC)
+
+
+def test_what_nobody_can_take_is_dropped_and_counted(scene):
+    a = scene.consumer("Exclusive", "a")
+    scene.publish("m0")
+    a.flow(1)
+    scene.publish("m1", "m2")
+    assert a.got() == ["m1"]
+    assert scene.subscription.dispatcher.dropped == 2
+
+
+def test_shared_goes_round_without_priorities(scene):
+    a, b = scene.consumer("Shared", "a", priority_level=5), scene.consumer("Shared", "b")
+    a.flow()
+    b.flow()
+    scene.publish("m0", "m1", "m2")
+    assert (a.got(), b.got()) == (["m0", "m2"], ["m1"])
+
+
+def test_failover_tells_only_the_newcomer_that_it_is_not_active(scene):
+    a, b = scene.consumer("Failover", "a"), scene.consumer("Failover", "b")
+    assert [one.is_active for one in a.told + b.told] == [False]
+    a.flow()
+    b.flow()
+    scene.publish("m0")
+    a.close()
+    scene.publish("m1")
+    assert (a.got(), b.got()) == (["m0"], ["m1"])
+
+
+def test_keys_have_owners_here_too(scene):
+    a, b = scene.consumer("Key_Shared", "a"), scene.consumer("Key_Shared", "b")
+    a.flow()
+    b.flow()
+    keys = [f"k{number}" for number in range(20)]
+    scene.keyed(*keys, *keys)
+    for got in (a.got(), b.got()):
+        assert got[: len(got) // 2] == got[len(got) // 2 :]
+        assert got
+
+
+def test_a_subscription_ends_with_its_last_consumer(scene):
+    a = scene.consumer("Shared", "a")
+    a.close()
+    assert scene.world.broker.topics[TOPIC].subscriptions == {}

@@ -1,0 +1,85 @@
+"""Exclusive and Failover, with their Streaming kind: one consumer gets all."""
+
+import pytest
+
+from pcli.codec.proto import pb
+
+
+def changes(consumer):
+    return [one.is_active for one in consumer.told if isinstance(one, pb.CommandActiveConsumerChange)]
+
+
+def test_failover_waits_before_it_serves_anybody(scene):
+    a = scene.consumer("Failover", "a")
+    scene.publish("m0")
+    assert a.flow() == []
+    scene.world.wait(1000)
+    assert a.got() == ["m0"]
+    assert changes(a) == [True]
+
+
+def test_without_delay_the_change_comes_before_the_answer(make_scene):
+    scene = make_scene(activeConsumerFailoverDelayTimeMillis=0)
+    a = scene.consumer("Failover", "a")
+    assert changes(a) == [True]
+
+
+def test_the_successor_gets_what_is_not_acknowledged(make_scene):
+    scene = make_scene(activeConsumerFailoverDelayTimeMillis=0)
+    a, b = scene.consumer("Failover", "a"), scene.consumer("Failover", "b")
+    active, standby = (a, b) if scene.subscription.active.name == "a" else (b, a)
+    assert standby.flow() == []
+    scene.publish("m0", "m1", "m2")
+    assert active.flow() == ["m0", "m1", "m2"]
+    active.ack(active.ids[1])
+    active.close()
+    assert standby.got() == ["m0", "m2"]
+    assert changes(standby)[-1] is True
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_read_is_bounded_in_entries_and_sent_whole(make_scene, streaming):
+    """3 permits, batches of 10: the batch reader has read three entries and sends all; the pipeline one at a time."""
+    scene = make_scene(streamingDispatch=streaming)
+    a = scene.consumer("Exclusive", "a")
+    scene.publish("b0", "b1", "b2", "b3", num_messages_in_batch=10)
+    assert a.flow(3) == (["b0"] if streaming else ["b0", "b1", "b2"])
+
+
+def test_redeliver_goes_back_to_the_first_unacknowledged(scene):
+    a = scene.consumer("Exclusive", "a")
+    scene.publish("m0", "m1", "m2")
+    a.flow()
+    a.got()
+    a.ack(a.ids[0])
+    a.redeliver(a.ids[2])  # ids do not matter
+    assert a.got() == ["m1", "m2"]
+
+
+def test_a_second_exclusive_consumer_is_refused_while_the_first_lives(scene):
+    a = scene.consumer("Exclusive", "a")
+    b = scene.consumer("Exclusive", "b")
+    a.client()  # the PONG to the broker's question
+    b.got()
+    [error] = [one for one in b.told if isinstance(one, pb.CommandError)]
+    assert error.error == pb.ConsumerBusy
+
+
+def test_an_exclusive_consumer_with_ranges_leaves_the_rest_unacknowledged(scene):
+    meta = pb.KeySharedMeta(keySharedMode=pb.STICKY, hashRanges=[pb.IntRange(start=0, end=1000)])
+    a = scene.consumer("Exclusive", "a", keySharedMeta=meta)
+    scene.keyed("key1", "hello", "a")  # slots 293, 64071, 27058
+    assert a.flow() == ["key1"]
+    assert scene.subscription.backlog == 3
+
+
+def test_the_end_of_the_topic_is_told_once_everything_is_read(scene):
+    a = scene.consumer("Exclusive", "a")
+    scene.publish("m0")
+    a.flow()
+    a.got()
+    scene.world.broker.topics[scene.topic].terminate()
+    assert not [one for one in a.told if isinstance(one, pb.CommandReachedEndOfTopic)]
+    a.ack(a.ids[0])
+    a.got()
+    assert [one for one in a.told if isinstance(one, pb.CommandReachedEndOfTopic)]

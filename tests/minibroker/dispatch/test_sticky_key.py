@@ -1,0 +1,121 @@
+"""Key_Shared in its present and its Classic kind: what waits for what."""
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.hashes import murmur3_31
+
+KEYS = [f"k{number}" for number in range(12)]
+
+
+def owned(scene, name):
+    """The keys that belong to a consumer now."""
+    selector = scene.subscription.dispatcher.selector
+    return [key for key in KEYS if selector.select(selector.slot(murmur3_31(key.encode()))).name == name]
+
+
+def test_one_owner_a_key(scene):
+    a, b = scene.consumer("Key_Shared", "a"), scene.consumer("Key_Shared", "b")
+    a.flow()
+    b.flow()
+    scene.keyed(*KEYS, *KEYS)
+    assert a.got() == owned(scene, "a") * 2
+    assert b.got() == owned(scene, "b") * 2
+
+
+def test_only_the_keys_concerned_wait_for_who_held_them(scene):
+    """A holds all keys; B joins: of B's keys those wait that A holds, each until A has acknowledged it."""
+    a = scene.consumer("Key_Shared", "a")
+    a.flow()
+    scene.keyed(*KEYS[:8])
+    held = dict(zip(a.got(), a.ids, strict=True))
+    b = scene.consumer("Key_Shared", "b")
+    b.flow()
+    of_b = owned(scene, "b")
+    scene.keyed(*KEYS)
+    assert b.got() == [key for key in of_b if key not in held]
+    first = next(key for key in of_b if key in held)
+    a.ack(held[first])
+    scene.world.wait(20)
+    assert b.got() == [first]
+
+
+def test_classic_makes_the_newcomer_wait_for_everybody(make_scene):
+    scene = make_scene(subscriptionKeySharedUseClassicPersistentImplementation=True)
+    a = scene.consumer("Key_Shared", "a")
+    a.flow()
+    scene.keyed(*KEYS[:4])
+    a.got()
+    b = scene.consumer("Key_Shared", "b")
+    b.flow()
+    of_b = owned(scene, "b")
+    scene.keyed(*KEYS)
+    assert b.got() == []
+    a.ack(*a.ids[:3])
+    assert b.got() == []
+    a.ack(*a.ids[3:])
+    assert set(of_b) & set(b.got()) or not of_b
+
+
+def test_a_key_without_permits_holds_back_only_itself(scene):
+    a, b = scene.consumer("Key_Shared", "a"), scene.consumer("Key_Shared", "b")
+    a.flow()
+    scene.keyed(*KEYS, *KEYS)
+    assert a.got() == owned(scene, "a") * 2
+    of_b = owned(scene, "b")
+    assert b.flow(1) == of_b[:1]
+    assert b.flow(1000) == [*of_b, *of_b][1:]
+
+
+def test_how_far_is_looked_ahead(make_scene):
+    """B takes nothing: reading stops when as many entries wait as the settings allow."""
+    scene = make_scene(keySharedLookAheadMsgInReplayThresholdPerConsumer=3)
+    a, b = scene.consumer("Key_Shared", "a"), scene.consumer("Key_Shared", "b")
+    a.flow()
+    scene.keyed(*KEYS * 10)
+    assert len(scene.subscription.dispatcher.replay) == 6
+    assert len(a.got()) < len(owned(scene, "a")) * 10
+    assert b.flow() == owned(scene, "b") * 10
+
+
+def test_out_of_order_waits_for_nobody(scene):
+    meta = pb.KeySharedMeta(keySharedMode=pb.AUTO_SPLIT, allowOutOfOrderDelivery=True)
+    a = scene.consumer("Key_Shared", "a", keySharedMeta=meta)
+    a.flow()
+    scene.keyed(*KEYS)
+    a.got()
+    b = scene.consumer("Key_Shared", "b", keySharedMeta=meta)
+    b.flow()
+    scene.keyed(*KEYS)
+    assert b.got() == owned(scene, "b")
+
+
+def test_what_a_leaving_consumer_held_goes_on_in_order(scene):
+    a, b = scene.consumer("Key_Shared", "a"), scene.consumer("Key_Shared", "b")
+    a.flow()
+    b.flow()
+    scene.keyed(*KEYS, *KEYS)
+    of_b = owned(scene, "b")
+    a.got()
+    b.close()
+    assert a.got() == of_b * 2
+
+
+def test_declared_ranges_and_what_nobody_covers(scene):
+    low = pb.KeySharedMeta(keySharedMode=pb.STICKY, hashRanges=[pb.IntRange(start=0, end=32767)])
+    high = pb.KeySharedMeta(keySharedMode=pb.STICKY, hashRanges=[pb.IntRange(start=32768, end=65535)])
+    a = scene.consumer("Key_Shared", "a", keySharedMeta=low)
+    a.flow()
+    scene.keyed(*KEYS)
+    mine = [key for key in KEYS if murmur3_31(key.encode()) % 65536 < 32768]
+    assert a.got() == mine
+    b = scene.consumer("Key_Shared", "b", keySharedMeta=high)
+    assert b.flow() == [key for key in KEYS if key not in mine]
+
+
+def test_halves_instead_of_a_ring(make_scene):
+    scene = make_scene(subscriptionKeySharedUseConsistentHashing=False)
+    a, b = scene.consumer("Key_Shared", "a"), scene.consumer("Key_Shared", "b")
+    a.flow()
+    b.flow()
+    scene.keyed(*KEYS)
+    lower = [key for key in KEYS if (murmur3_31(key.encode()) % 65536 or 1) <= 32768]
+    assert (b.got(), a.got()) == (lower, [key for key in KEYS if key not in lower])
