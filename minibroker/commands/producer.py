@@ -1,0 +1,55 @@
+"""PRODUCER and CLOSE_PRODUCER (ServerCnx.handleProducer, handleCloseProducer).
+
+The checks of PRODUCER stand in the broker's order. The quota of the backlog, between the limit of producers and the
+encryption, belongs to the issue that builds quotas.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pcli.codec.proto import pb
+from pcli.minibroker.names import topic_name
+from pcli.minibroker.producer import Producer
+from pcli.minibroker.refusal import Refused
+
+if TYPE_CHECKING:
+    from pcli.codec.wire.frame import Frame
+    from pcli.minibroker.commands import Handler
+    from pcli.minibroker.connection import Connection
+
+__all__ = ["HANDLERS"]
+
+
+def open_producer(connection: Connection, command: pb.CommandProducer, _: Frame) -> None:
+    """PRODUCER. Refused says what is wrong; the answer may come later, or twice."""
+    broker = connection.broker
+    topic_of = topic_name(command.topic)
+    name = command.producer_name if command.HasField("producer_name") else broker.next_producer_name()
+    existing = connection.producers.get(command.producer_id)
+    if existing is not None:
+        if not existing.ready:
+            raise Refused(pb.ServiceNotReady, "Producer is already present on the connection")
+        existing.answer_again(command.request_id)
+        return
+    topic = broker.get_or_create(topic_of)
+    topic.check_limits(name)
+    if topic.rules.encryption_required and not command.encrypted:
+        raise Refused(pb.MetadataError, f"Encryption is required in {topic.full}")
+    version = topic.add_schema(command.schema if command.HasField("schema") else None)
+    if command.initial_subscription_name:
+        topic.create_initial_subscription(command.initial_subscription_name)
+    producer = Producer(topic, connection, command, name, version)
+    connection.producers[command.producer_id] = producer
+    topic.add_producer(producer)
+
+
+def close_producer(connection: Connection, command: pb.CommandCloseProducer, _: Frame) -> None:
+    """CLOSE_PRODUCER: SUCCESS also for one that is unknown. Whoever waited for it is told first."""
+    producer = connection.producers.get(command.producer_id)
+    if producer is not None:
+        producer.leave()
+    connection.answer_success(command.request_id)
+
+
+HANDLERS: Final[dict[str, Handler]] = {"PRODUCER": open_producer, "CLOSE_PRODUCER": close_producer}

@@ -1,0 +1,56 @@
+"""GET_SCHEMA and GET_OR_CREATE_SCHEMA (ServerCnx.handleGetSchema, handleGetOrCreateSchema; seen on 4.2.4).
+
+Odd corners: a version shorter than eight bytes and a topic name that is none (in GET_OR_CREATE_SCHEMA) end the
+connection; of a longer version the first eight bytes count.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pcli.codec.errors import RemoteError
+from pcli.codec.proto import pb
+from pcli.minibroker.names import topic_name
+from pcli.minibroker.refusal import Refused
+
+if TYPE_CHECKING:
+    from pcli.codec.wire.frame import Frame
+    from pcli.minibroker.commands import Handler
+    from pcli.minibroker.connection import Connection
+
+__all__ = ["HANDLERS"]
+
+_VERSION_BYTES: Final = 8
+
+
+def get_schema(connection: Connection, command: pb.CommandGetSchema, _: Frame) -> None:
+    """GET_SCHEMA: the latest, or that of a version. The topic need not be loaded."""
+    version = None
+    if command.HasField("schema_version"):
+        if not command.schema_version:
+            raise Refused(pb.IncompatibleSchema, "Empty schema version")
+        if len(command.schema_version) < _VERSION_BYTES:
+            raise RemoteError(f"a schema version of {len(command.schema_version)} bytes")
+        version = command.schema_version[:_VERSION_BYTES]
+    stored = connection.broker.schemas.get(topic_name(command.topic).schema_id, version)
+    if stored is None:
+        raise Refused(pb.TopicNotFound, f"Topic not found or no-schema {command.topic}")
+    connection.send_command(
+        pb.CommandGetSchemaResponse(request_id=command.request_id, schema=stored.schema, schema_version=stored.version)
+    )
+
+
+def get_or_create_schema(connection: Connection, command: pb.CommandGetOrCreateSchema, _: Frame) -> None:
+    """GET_OR_CREATE_SCHEMA: as a producer would bring it. The topic must exist."""
+    try:
+        name = topic_name(command.topic)
+    except Refused as refusal:
+        raise RemoteError(refusal.text) from None
+    topic = connection.broker.directory.load(name)
+    if topic is None:
+        raise Refused(pb.TopicNotFound, f"Topic not found {name}")
+    version = topic.add_schema(None if command.schema.type == pb.Schema.Type.Value("None") else command.schema)
+    connection.send_command(pb.CommandGetOrCreateSchemaResponse(request_id=command.request_id, schema_version=version))
+
+
+HANDLERS: Final[dict[str, Handler]] = {"GET_SCHEMA": get_schema, "GET_OR_CREATE_SCHEMA": get_or_create_schema}
