@@ -1,0 +1,120 @@
+"""The broker itself: who it is, whether it is well, what it is set to; and the dynamic settings."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pcli.minibroker.admin.call import Call, Endpoint, Reply, RestError
+from pcli.minibroker.broker import VERSION
+from pcli.minibroker.settings import Settings
+
+__all__ = ["ENDPOINTS"]
+
+_BROKERS: Final = "/admin/v2/brokers"
+_DYNAMIC: Final = f"{_BROKERS}/configuration"
+
+_AT_START: Final = frozenset(
+    (
+        "clusterName",
+        "bindAddress",
+        "advertisedAddress",
+        "brokerServicePort",
+        "webServicePort",
+        "maxMessageSize",
+        "keepAliveIntervalSeconds",
+        "replicatorPrefix",
+        "defaultNumberOfNamespaceBundles",
+        "brokerEntryMetadataInterceptors",
+        "exposingBrokerEntryMetadataToClientEnabled",
+        "enableBrokerTopicListWatcher",
+        "enableBrokerSideSubscriptionPatternEvaluation",
+        "pulsarChannelWriteBufferHighWaterMark",
+        "pulsarChannelWriteBufferLowWaterMark",
+        "statsUpdateFrequencyInSecs",
+    )
+)
+"""Settings that are read once, when the broker starts."""
+
+_NAMES: Final = tuple(row.name for row in Settings.describe() if row.name not in _AT_START)
+
+
+def _text(text: str) -> Reply:
+    return Reply(200, text, media="text/plain")
+
+
+def _address(call: Call) -> str:
+    return call.broker.http_url.rpartition("/")[2]
+
+
+def _brokers(call: Call) -> Any:
+    return [_address(call)]
+
+
+def _ok(call: Call) -> Reply:
+    return _text("ok")
+
+
+def _version(call: Call) -> Reply:
+    return _text(VERSION)
+
+
+def _leader(call: Call) -> Any:
+    return {"serviceUrl": call.broker.http_url, "brokerId": _address(call)}
+
+
+def _runtime(call: Call) -> Any:
+    settings = call.broker.settings
+    return {row.name: settings.text(row.name) for row in Settings.describe()}
+
+
+def _names(call: Call) -> Any:
+    return list(_NAMES)
+
+
+def _values(call: Call) -> Any:
+    return call.broker.policies.dynamic
+
+
+def _dynamic(call: Call, verb: str) -> str:
+    name = call.word("name")
+    if name not in _NAMES:
+        raise RestError(412, f"Can't {verb} non-dynamic configuration")
+    return name
+
+
+def _set(call: Call) -> Reply:
+    name, value = _dynamic(call, "update"), call.word("value")
+    call.broker.settings.put(name, value)
+    call.broker.policies.dynamic[name] = value
+    _changed(call)
+    return Reply(200)
+
+
+def _unset(call: Call) -> Reply:
+    """The setting has its default again."""
+    name = _dynamic(call, "delete")
+    if call.broker.policies.dynamic.pop(name, None) is not None:
+        call.broker.settings.put(name, Settings().text(name))
+        _changed(call)
+    return Reply(200)
+
+
+def _changed(call: Call) -> None:
+    for namespace in call.broker.policies.namespaces:
+        call.broker.policies.on_change(namespace)
+
+
+ENDPOINTS: Final = (
+    Endpoint("GET", _BROKERS, _brokers, "the brokers: this one"),
+    Endpoint("GET", f"{_BROKERS}/health", _ok, "whether the broker is well"),
+    Endpoint("GET", f"{_BROKERS}/ready", _ok, "whether the broker takes connections"),
+    Endpoint("GET", f"{_BROKERS}/version", _version, "the Pulsar that it behaves like"),
+    Endpoint("GET", f"{_BROKERS}/leaderBroker", _leader, "the leader: this one"),
+    Endpoint("GET", f"{_DYNAMIC}/runtime", _runtime, "the settings as in force"),
+    Endpoint("GET", f"{_DYNAMIC}/values", _values, "the settings that were changed while it runs"),
+    Endpoint("GET", _DYNAMIC, _names, "the settings that can be changed while it runs"),
+    Endpoint("POST", f"{_DYNAMIC}/{{name}}/{{value}}", _set, "change a setting"),
+    Endpoint("DELETE", f"{_DYNAMIC}/{{name}}", _unset, "give a setting its default back"),
+    Endpoint("GET", f"{_BROKERS}/{{cluster}}", _brokers, "the brokers of the cluster: this one"),
+    Endpoint("GET", "/status.html", _ok, "whether the broker is well"),
+)

@@ -1,0 +1,33 @@
+"""Lookups over HTTP (TopicLookup): where a topic is served, and its bundle, which the broker serves from then on."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pcli.minibroker.admin.call import Call, Endpoint, Reply, RestError
+
+__all__ = ["ENDPOINTS"]
+
+_TOPIC: Final = "/{domain}/{tenant}/{namespace}/{topic}"
+
+
+def _lookup(call: Call) -> Any:
+    name = call.topic_name
+    call.namespace("Namespace not found")
+    directory = call.broker.directory
+    if not directory.exists(name) and not directory.may_create(name):
+        raise RestError(404, f"Topic {name} not found")
+    directory.look_up(name)
+    urls = {"brokerUrl": call.broker.service_url, "httpUrl": call.broker.http_url}
+    return {**urls, "nativeUrl": call.broker.service_url, "brokerUrlSsl": ""}
+
+
+def _bundle(call: Call) -> Reply:
+    return Reply(200, call.namespace("Namespace not found").bundle(str(call.topic_name)), media="text/plain")
+
+
+ENDPOINTS: Final = (
+    Endpoint("GET", f"/lookup/v2/topic{_TOPIC}", _lookup, "where a topic is served"),
+    Endpoint("GET", f"/lookup/v2/topic{_TOPIC}/bundle", _bundle, "the bundle of a topic"),
+    Endpoint("GET", f"/lookup/v2/destination{_TOPIC}", _lookup, "the same, as old clients ask it"),
+)

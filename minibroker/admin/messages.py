@@ -1,0 +1,134 @@
+"""Ids and messages of a topic: the last one, the one at a time, one by its id or place; and the statistics."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pcli.minibroker.admin.call import Call, Endpoint, Reply, RestError
+from pcli.minibroker.admin.payloads import payload
+from pcli.minibroker.internal_stats import internal_stats
+from pcli.minibroker.ledger import ManagedLedger
+from pcli.minibroker.partitioned_stats import partitioned_stats
+from pcli.minibroker.stats import Json, backlog_size, topic_stats
+
+__all__ = ["ENDPOINTS"]
+
+_TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
+
+
+def _ledger(call: Call, deed: str) -> tuple[ManagedLedger, int]:
+    """The ledger of the topic, and its partition; 405 when it has none or many."""
+    topic = call.stored(deed)
+    assert topic.ledger is not None
+    return topic.ledger, topic.partition
+
+
+def _id(place: tuple[int, int], partition: int, batch_index: int = -1) -> Json:
+    ids = {"ledgerId": place[0], "entryId": place[1], "partitionIndex": partition}
+    return {**ids, "batchIndex": batch_index, "batchSize": 0}
+
+
+def _last(call: Call) -> Any:
+    if not call.topic_name.persistent:
+        raise RestError(405, "GetLastMessageId on a non-persistent topic is not allowed")
+    if call.broker.directory.partitions(call.topic_name):
+        raise RestError(404, f"Topic {call.topic_name} not found")
+    ledger, partition = _ledger(call, "GetLastMessageId")
+    entry = ledger.entry(ledger.next - 1)
+    if entry is None:
+        return _id(ledger.place(ledger.next - 1), partition)
+    if not entry.parsed:
+        entry.parse()
+    batch = entry.metadata is not None and entry.metadata.HasField("num_messages_in_batch")
+    return _id((entry.ledger_id, entry.entry_id), partition, entry.messages - 1 if batch else -1)
+
+
+def _at_time(call: Call) -> Any:
+    ledger, partition = _ledger(call, "Get message ID by timestamp")
+    return _id(ledger.place(ledger.newest_before(call.number("timestamp")) + 1), partition)
+
+
+def _by_id(call: Call) -> Reply:
+    ledger, _ = _ledger(call, "Get message by id")
+    offset = ledger.offset_of(call.number("ledger"), call.number("entry"))
+    entry = None if offset is None else ledger.entry(offset)
+    if entry is None:
+        raise RestError(404, "Message id not found")
+    return payload(entry)
+
+
+def _examine(call: Call) -> Reply:
+    ledger, _ = _ledger(call, "Examine messages")
+    if ledger.next == ledger.first:
+        raise RestError(412, "Could not examine messages due to the total message is zero")
+    try:
+        place = int(call.query.get("messagePosition", "1"))
+    except ValueError:
+        raise RestError(400, "messagePosition has to be a number") from None
+    place = max(1, place)
+    earliest = call.query.get("initialPosition") == "earliest"
+    entry = ledger.entry(ledger.first + place - 1 if earliest else ledger.next - place)
+    if entry is None:
+        raise RestError(404, "Message not found")
+    return payload(entry)
+
+
+def _backlog_size(call: Call) -> Any:
+    """Bytes behind a message id; behind -1:-1 all there are."""
+    ledger, _ = _ledger(call, "Get backlog size")
+    body = call.body
+    if not isinstance(body, dict) or not isinstance(body.get("ledgerId"), int):
+        raise RestError(400, "The body has to be a message id")
+    if body["ledgerId"] < 0:
+        return backlog_size(ledger, ledger.first - 1)
+    return backlog_size(ledger, ledger.next_valid(body["ledgerId"], body.get("entryId", -1)))
+
+
+# -- statistics --------------------------------------------------------------------------------------------------------
+
+
+def _stats(call: Call) -> Any:
+    return topic_stats(call.topic(), earliest=call.flag("getEarliestTimeInBacklog"))
+
+
+def _partitioned(call: Call) -> int:
+    name = call.topic_name
+    count = call.broker.directory.partitions(name)
+    if not count:
+        raise RestError(404, f"Partitioned Topic {name} not found")
+    return count
+
+
+def _partitioned_stats(call: Call) -> Any:
+    count = _partitioned(call)
+    each = call.query.get("perPartition", "true").lower() == "true"
+    found = {topic.full: topic_stats(topic) for topic in call.topics()}
+    return partitioned_stats(found, count, each=each)
+
+
+def _internal_stats(call: Call) -> Any:
+    return internal_stats(call.topic())
+
+
+def _partitioned_internal_stats(call: Call) -> Any:
+    count = _partitioned(call)
+    parts = {topic.full: internal_stats(topic) for topic in call.topics()}
+    return {"metadata": {"partitions": count, "deleted": False}, "partitions": parts}
+
+
+ENDPOINTS: Final = (
+    Endpoint("GET", f"{_TOPIC}/stats", _stats, "statistics of a topic"),
+    Endpoint("GET", f"{_TOPIC}/partitioned-stats", _partitioned_stats, "statistics of a partitioned topic"),
+    Endpoint("GET", f"{_TOPIC}/internalStats", _internal_stats, "ledgers and cursors of a topic"),
+    Endpoint(
+        "GET",
+        f"{_TOPIC}/partitioned-internalStats",
+        _partitioned_internal_stats,
+        "ledgers and cursors of all partitions",
+    ),
+    Endpoint("GET", f"{_TOPIC}/lastMessageId", _last, "id of the last message"),
+    Endpoint("GET", f"{_TOPIC}/messageid/{{timestamp}}", _at_time, "id of the first message since a time"),
+    Endpoint("GET", f"{_TOPIC}/ledger/{{ledger}}/entry/{{entry}}", _by_id, "a message by its id"),
+    Endpoint("GET", f"{_TOPIC}/examinemessage", _examine, "a message by its place from either end"),
+    Endpoint("PUT", f"{_TOPIC}/backlogSize", _backlog_size, "bytes behind a message id"),
+)

@@ -1,0 +1,206 @@
+"""Namespaces: create, delete, show, list their topics, unload."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from pcli.codec.wire.topic_name import TopicName
+from pcli.minibroker.admin.call import Call, Endpoint, RestError
+from pcli.minibroker.admin.kept import quota
+from pcli.minibroker.admin.topics import delete_topic, forget
+from pcli.minibroker.names import namespace_of
+from pcli.minibroker.policies import Namespace
+from pcli.minibroker.policy_table import POLICIES
+
+if TYPE_CHECKING:
+    from pcli.minibroker.broker import Broker
+    from pcli.minibroker.topic import Topic
+
+__all__ = ["ENDPOINTS", "delete_namespace"]
+
+_TENANT: Final = "/admin/v2/namespaces/{tenant}"
+_SPACE: Final = f"{_TENANT}/{{namespace}}"
+
+_BY_JSON: Final = {policy.json: policy for policy in POLICIES if policy.name}
+
+_EMPTY: Final = {
+    "clusterDispatchRate": {},
+    "topicDispatchRate": {},
+    "subscriptionDispatchRate": {},
+    "replicatorDispatchRate": {},
+    "clusterSubscribeRate": {},
+    "publishMaxMessageRate": {},
+    "latency_stats_sample_rate": {},
+    "deleted": False,
+    "offload_threshold": -1,
+    "offload_threshold_in_seconds": -1,
+    "migrated": False,
+}
+"""What the policies of any namespace have."""
+
+
+# -- as JSON -----------------------------------------------------------------------------------------------------------
+
+
+def _policies(call: Call) -> Any:
+    """All policies of a namespace (class Policies)."""
+    space = call.namespace()
+    roles = {role: sorted(actions) for role, actions in space.permissions.items()}
+    found: dict[str, Any] = {
+        "auth_policies": {"namespace_auth": roles, "destination_auth": {}, "subscription_auth_roles": {}},
+        "replication_clusters": space.clusters,
+        "allowed_clusters": [],
+        "bundles": _bundles(call),
+        "backlog_quota_map": space.quotas,
+        **_EMPTY,
+        "properties": space.properties,
+    }
+    for policy in POLICIES:
+        value = space.policies.get(policy.name)
+        if value is not None and policy.by_cluster:
+            value = {call.broker.settings.clusterName: value}
+        if policy.name and (value is not None or policy.listed):
+            found[policy.json] = policy.unset if value is None else value
+    return found
+
+
+def _take(call: Call, space: Namespace, body: dict[str, Any]) -> None:
+    """The policies with which a namespace is created; names that are not known are passed over, as there."""
+    for name, value in body.items():
+        policy = _BY_JSON.get(name)
+        if policy is None or value is None:
+            continue
+        if policy.by_cluster:
+            value = next(iter(value.values()), None) if isinstance(value, dict) else value
+            if value is None:
+                continue
+        space.policies[policy.name] = policy.read(policy.name, value)
+    bundles = body.get("bundles")
+    count = bundles.get("numBundles") if isinstance(bundles, dict) else None
+    if isinstance(count, int) and 0 < count <= 1 << 16:
+        space.bundles = count
+    quotas = body.get("backlog_quota_map")
+    if isinstance(quotas, dict):
+        space.quotas = {str(kind): quota(value) for kind, value in quotas.items()}
+
+
+# -- namespaces --------------------------------------------------------------------------------------------------------
+
+
+def _names(call: Call) -> Any:
+    tenant = call.word("tenant")
+    if tenant not in call.broker.policies.tenants:
+        raise RestError(404, "Tenant not found")
+    return sorted(name for name in call.broker.policies.namespaces if name.startswith(f"{tenant}/"))
+
+
+def _create(call: Call) -> None:
+    name, policies = call.namespace_name, call.broker.policies
+    tenant = policies.tenants.get(call.word("tenant"))
+    if tenant is None:
+        raise RestError(404, "Tenant does not exist")
+    if name in policies.namespaces:
+        raise RestError(409, "Namespace already exists")
+    limit = policies.settings.maxNamespacesPerTenant
+    if 0 < limit <= len(_names(call)):
+        raise RestError(412, "Exceed the maximum number of namespace in tenant")
+    body = call.body if isinstance(call.body, dict) else {}
+    clusters = body.get("replication_clusters") or list(tenant.clusters)
+    for cluster in clusters:
+        if cluster not in tenant.clusters:
+            text = f"is not in the list of allowed clusters list for tenant [{call.word('tenant')}]"
+            raise RestError(403, f"Cluster [{cluster}] {text}")
+    space = Namespace(name, max(1, policies.settings.defaultNumberOfNamespaceBundles), list(clusters))
+    _take(call, space, body)
+    policies.namespaces[name] = space
+    policies.on_change(name)
+
+
+def _delete(call: Call) -> None:
+    name, broker = call.namespace_name, call.broker
+    if name not in broker.policies.namespaces:
+        raise RestError(404, f"Namespace {name} does not exist.")
+    if call.flag("force"):
+        if not broker.settings.forceDeleteNamespaceAllowed:
+            raise RestError(405, "Broker doesn't allow forced deletion of namespaces")
+    elif _all_topics(broker, name) or _partitioned(broker, name):
+        raise RestError(409, "Cannot delete non empty namespace")
+    delete_namespace(broker, name)
+
+
+def delete_namespace(broker: Broker, name: str) -> None:
+    """Delete a namespace and all topics in it, whoever is connected."""
+    for topic in _all_topics(broker, name):
+        delete_topic(broker, TopicName.parse(topic))
+    for topic in _partitioned(broker, name):
+        del broker.policies.partitioned[topic]
+        forget(broker, TopicName.parse(topic))
+    broker.directory.forget_namespace(name)
+    del broker.policies.namespaces[name]
+
+
+def _all_topics(broker: Broker, name: str) -> list[str]:
+    listed = broker.directory.names
+    return listed(name, system=True) + listed(name, persistent=False, system=True)
+
+
+def _partitioned(broker: Broker, name: str) -> list[str]:
+    return [topic for topic in broker.policies.partitioned if topic.split("://")[1].startswith(f"{name}/")]
+
+
+def _topics(call: Call) -> Any:
+    name, mode = call.namespace().name, call.query.get("mode", "PERSISTENT").upper()
+    if mode not in ("PERSISTENT", "NON_PERSISTENT", "ALL"):
+        raise RestError(404, f"mode {mode!r} is none of PERSISTENT, NON_PERSISTENT, ALL")
+    system, listed = call.flag("includeSystemTopic"), call.broker.directory.names
+    found = listed(name, system=system) if mode != "NON_PERSISTENT" else []
+    return found + (listed(name, persistent=False, system=system) if mode != "PERSISTENT" else [])
+
+
+def _bundles(call: Call) -> Any:
+    space = call.namespace()
+    return {"boundaries": space.boundaries, "numBundles": space.bundles}
+
+
+def _loaded(call: Call) -> list[Topic]:
+    name = call.namespace("Namespace not found").name
+    return [topic for topic in list(call.broker.topics.values()) if namespace_of(topic.name) == name]
+
+
+def _unload(call: Call) -> None:
+    for topic in _loaded(call):
+        call.broker.unload(topic)
+
+
+def _unload_bundle(call: Call) -> None:
+    space, bundle = call.namespace("Namespace not found"), call.word("bundle")
+    edges = space.boundaries
+    if bundle not in [f"{low}_{high}" for low, high in pairwise(edges)]:
+        raise RestError(412, f"Invalid bundle range: {bundle}")
+    for topic in _loaded(call):
+        if space.bundle(topic.full) == bundle:
+            call.broker.unload(topic)
+
+
+def _clear(call: Call) -> None:
+    """Acknowledge everything, of all subscriptions or of one name."""
+    wanted = call.path.get("subscription")
+    for topic in _loaded(call):
+        for subscription in list(topic.subscriptions.values()):
+            if wanted is None or subscription.name == call.word("subscription"):
+                subscription.skip_all()
+
+
+ENDPOINTS: Final = (
+    Endpoint("GET", _TENANT, _names, "names of the namespaces of a tenant"),
+    Endpoint("GET", _SPACE, _policies, "all policies of a namespace"),
+    Endpoint("PUT", _SPACE, _create, "create a namespace, with policies"),
+    Endpoint("DELETE", _SPACE, _delete, "delete a namespace"),
+    Endpoint("GET", f"{_SPACE}/topics", _topics, "names of the topics of a namespace"),
+    Endpoint("GET", f"{_SPACE}/bundles", _bundles, "the bundles of a namespace"),
+    Endpoint("PUT", f"{_SPACE}/unload", _unload, "unload all topics of a namespace"),
+    Endpoint("PUT", f"{_SPACE}/{{bundle}}/unload", _unload_bundle, "unload the topics of a bundle"),
+    Endpoint("POST", f"{_SPACE}/clearBacklog", _clear, "acknowledge everything in a namespace"),
+    Endpoint("POST", f"{_SPACE}/clearBacklog/{{subscription}}", _clear, "the same for one name of subscriptions"),
+)

@@ -1,0 +1,244 @@
+"""Subscriptions: create, delete, move, look into (PersistentTopics of 4.2.4).
+
+Of a partitioned topic all partitions are meant, where that makes sense; else it is a 405.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from pcli.minibroker.admin.call import Call, Endpoint, RestError
+from pcli.minibroker.admin.payloads import payload
+from pcli.minibroker.bits import ones
+from pcli.minibroker.stats import shown_subscriptions
+
+if TYPE_CHECKING:
+    from pcli.minibroker.ledger import ManagedLedger
+    from pcli.minibroker.subscription import Subscription
+    from pcli.minibroker.topic import Topic
+
+__all__ = ["ENDPOINTS"]
+
+_TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
+_ONE: Final = f"{_TOPIC}/subscription/{{subscription}}"
+_MAX: Final = (1 << 63) - 1
+"""Ledger or entry id that means: at the end."""
+_MOST_LOOKED_AT: Final = 10_000
+"""``subscriptionBacklogScanMaxEntries``."""
+_LARGEST_BATCH: Final = 1 << 16
+"""Messages of a batch into which a cursor can be set; the number is what a client claims."""
+_FEW: Final = 1000
+"""A backlog below this is not expired as long as its first message is younger than asked."""
+
+
+def _each(deed: Callable[[Call, Topic, Subscription], None]) -> Callable[[Call], None]:
+    """An endpoint that does something on the topic, or on each partition that has the subscription."""
+
+    def do(call: Call) -> None:
+        name = call.word("subscription")
+        topics = call.topics()
+        having = [topic for topic in topics if name in topic.subscriptions]
+        if not having:
+            if len(topics) == 1:
+                call.subscription(topics[0])
+            raise RestError(404, "Subscription not found")
+        for topic in having:
+            deed(call, topic, topic.subscriptions[name])
+
+    return do
+
+
+def _list(call: Call) -> Any:
+    return list(dict.fromkeys(name for topic in call.topics() for name in shown_subscriptions(topic)))
+
+
+# -- creating and deleting ---------------------------------------------------------------------------------------------
+
+
+def _create(call: Call) -> None:
+    name, directory = call.topic_name, call.broker.directory
+    if not name.persistent:
+        raise RestError(400, "Create subscription on non-persistent topic can only be done through client")
+    call.namespace("Namespace not found")
+    if not directory.exists(name):
+        if not directory.may_create(name):
+            raise RestError(404, f"Topic {name} not found")
+        directory.create(name)
+    subscription = call.word("subscription")
+    topics = call.topics()
+    if all(subscription in topic.subscriptions for topic in topics):
+        raise RestError(409, "Subscription already exists for topic")
+    body = _message_id(call, required=False)
+    for topic in topics:
+        if subscription not in topic.subscriptions and topic.ledger is not None:
+            offset, bits = _place(topic.ledger, body)
+            made = topic.create_subscription(subscription, offset)
+            made.properties = {str(key): str(value) for key, value in (body.get("properties") or {}).items()}
+            made.replicated = call.flag("replicated")
+            if bits is not None and made.cursor is not None:
+                made.cursor.ack_sets[offset] = bits
+
+
+def _message_id(call: Call, *, required: bool = True) -> dict[str, Any]:
+    body = call.body
+    if body is None and not required:
+        return {"ledgerId": _MAX, "entryId": _MAX}
+    wanted = ("ledgerId", "entryId", "partitionIndex", "batchIndex")
+    if not isinstance(body, dict) or not all(isinstance(body.get(name, 0), int) for name in wanted):
+        raise RestError(400, "The body has to be a message id")
+    return body
+
+
+def _place(ledger: ManagedLedger, body: dict[str, Any]) -> tuple[int, int | None]:
+    """The offset to read next, and of a batch what is left of it; excluded counts only within a batch."""
+    ledger_id, entry_id = body.get("ledgerId", 0), body.get("entryId", 0)
+    if ledger_id < 0:
+        return ledger.first, None
+    offset = ledger.next_valid(ledger_id, entry_id)
+    index = body.get("batchIndex", -1)
+    entry = ledger.entry(offset)
+    if index < 0 or entry is None or offset != ledger.offset_of(ledger_id, entry_id):
+        return offset, None
+    if not entry.parsed:
+        entry.parse()
+    if not 0 < entry.messages <= _LARGEST_BATCH:
+        return offset, None
+    done = min(index + bool(body.get("isExcluded")), entry.messages)
+    left = ones(entry.messages) & ~ones(done)
+    return (offset, left) if left else (offset + 1, None)
+
+
+def _delete(call: Call) -> None:
+    name = call.word("subscription")
+    having = [topic for topic in call.topics() if name in topic.subscriptions]
+    if any(topic.subscriptions[name].consumers for topic in having) and not call.flag("force"):
+        raise RestError(412, "Subscription has active connected consumers")
+    _each(_remove)(call)
+
+
+def _remove(call: Call, topic: Topic, subscription: Subscription) -> None:
+    subscription.disconnect()
+    topic.subscriptions.pop(subscription.name, None)
+    topic.trim()
+
+
+# -- moving ------------------------------------------------------------------------------------------------------------
+
+
+def _reset_to_time(call: Call, topic: Topic, subscription: Subscription) -> None:
+    if topic.ledger is not None:
+        subscription.reset(subscription.offset_at(call.number("timestamp")))
+
+
+def _reset_to_id(call: Call) -> None:
+    if call.broker.directory.partitions(call.topic_name):
+        raise RestError(405, "Reset-cursor at position is not allowed for partitioned-topic")
+    topic = call.topic()
+    subscription = call.subscription(topic)
+    if topic.ledger is not None:
+        subscription.reset(*_place(topic.ledger, _message_id(call)))
+
+
+def _skip(call: Call) -> None:
+    topic = call.stored("Skip messages")
+    call.subscription(topic).skip(call.number("count"))
+
+
+def _skip_all(call: Call, topic: Topic, subscription: Subscription) -> None:
+    subscription.skip_all()
+
+
+def _expire(call: Call, topic: Topic, subscription: Subscription) -> None:
+    seconds = call.number("seconds")
+    if topic.ledger is None:
+        raise RestError(405, "Expire messages on a non-persistent topic is not allowed")
+    before = call.broker.now - seconds * 1000
+    cursor = subscription.cursor
+    assert cursor is not None
+    old = seconds != 0 and topic.ledger.newest_before(before) > cursor.mark_delete
+    if not subscription.backlog or (subscription.backlog < _FEW and not old):
+        text = "due to ongoing message expiration not finished or subscription almost catch  up."
+        start = f"Expire message by timestamp not issued on topic {topic.full} for subscription {subscription.name}"
+        raise RestError(409, f"{start} {text}")
+    subscription.expire(before)
+
+
+def _expire_to_id(call: Call) -> None:
+    topic = call.stored("Expire messages")
+    subscription = call.subscription(topic)
+    body = _message_id(call)
+    if topic.ledger is not None and body.get("ledgerId", 0) >= 0:
+        offset = topic.ledger.offset_of(body["ledgerId"], body.get("entryId", 0))
+        if offset is not None:
+            subscription.move_to(offset)
+
+
+def _expire_all(call: Call) -> None:
+    for topic in call.topics():
+        for subscription in list(topic.subscriptions.values()):
+            _expire(call, topic, subscription)
+
+
+# -- looking -----------------------------------------------------------------------------------------------------------
+
+
+def _peek(call: Call) -> Any:
+    topic = call.stored("Peek messages")
+    cursor = topic.subscriptions[name].cursor if (name := call.word("subscription")) in topic.subscriptions else None
+    count = call.number("count")
+    if cursor is None or topic.ledger is None or not 1 <= count <= cursor.backlog:
+        raise RestError(404, "Message not found")
+    entry = topic.ledger.entry(cursor.nth_unacked(count))
+    if entry is None:
+        raise RestError(404, "Message not found")
+    return payload(entry)
+
+
+def _analyze(call: Call) -> Any:
+    topic = call.stored("Analyze backlog")
+    subscription = call.subscription(topic)
+    found = {"entries": 0, "messages": 0, "markerMessages": 0}
+    cursor, ledger = subscription.cursor, topic.ledger
+    assert cursor is not None
+    assert ledger is not None
+    offset = cursor.next_unacked(cursor.mark_delete + 1)
+    while found["entries"] < _MOST_LOOKED_AT and (entry := ledger.entry(offset)) is not None:
+        if not entry.parsed:
+            entry.parse()
+        found["entries"] += 1
+        found["messages"] += entry.messages
+        found["markerMessages"] += entry.marker
+        offset = cursor.next_unacked(offset + 1)
+    filters = ("Rejected", "Accepted", "Rescheduled")
+    zero = {f"filter{verdict}{what}": 0 for what in ("Entries", "Messages") for verdict in filters}
+    accepted = {"filterAcceptedEntries": found["entries"], "filterAcceptedMessages": found["messages"]}
+    return {**found, **zero, **accepted, "aborted": found["entries"] >= _MOST_LOOKED_AT}
+
+
+def _properties(call: Call) -> Any:
+    return call.subscription(call.topics()[0]).properties
+
+
+def _set_properties(call: Call, topic: Topic, subscription: Subscription) -> None:
+    if not isinstance(call.body, dict):
+        raise RestError(400, "Properties have to be an object")
+    subscription.properties = {str(key): str(value) for key, value in call.body.items()}
+
+
+ENDPOINTS: Final = (
+    Endpoint("GET", f"{_TOPIC}/subscriptions", _list, "names of the subscriptions of a topic"),
+    Endpoint("PUT", _ONE, _create, "create a subscription at an id, or at the end"),
+    Endpoint("DELETE", _ONE, _delete, "delete a subscription"),
+    Endpoint("POST", f"{_ONE}/resetcursor/{{timestamp}}", _each(_reset_to_time), "seek to a time"),
+    Endpoint("POST", f"{_ONE}/resetcursor", _reset_to_id, "seek to an id"),
+    Endpoint("POST", f"{_ONE}/skip/{{count}}", _skip, "acknowledge the next so many entries"),
+    Endpoint("POST", f"{_ONE}/skip_all", _each(_skip_all), "acknowledge everything"),
+    Endpoint("POST", f"{_ONE}/expireMessages/{{seconds}}", _each(_expire), "acknowledge what is older"),
+    Endpoint("POST", f"{_ONE}/expireMessages", _expire_to_id, "acknowledge up to an id"),
+    Endpoint("POST", f"{_TOPIC}/all_subscription/expireMessages/{{seconds}}", _expire_all, "the same everywhere"),
+    Endpoint("GET", f"{_ONE}/position/{{count}}", _peek, "look at the n-th message that is not acknowledged"),
+    Endpoint("POST", f"{_ONE}/analyzeBacklog", _analyze, "count what is not acknowledged"),
+    Endpoint("GET", f"{_ONE}/properties", _properties, "properties of a subscription"),
+    Endpoint("PUT", f"{_ONE}/properties", _each(_set_properties), "set the properties of a subscription"),
+)

@@ -1,0 +1,184 @@
+"""Topics: create, delete, list, unload, terminate, their properties (PersistentTopics of 4.2.4).
+
+Rules of this file
+1. Delete without ``force`` is a 412 while a client is connected; subscriptions without consumers do not count.
+2. What the real broker does in the background (compaction, truncation, trimming) is answered as if it had been done;
+   closed ledgers that nobody needs go as they always do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pcli.minibroker.admin.call import Call, Endpoint, Reply, RestError
+from pcli.minibroker.refusal import Refused
+
+if TYPE_CHECKING:
+    from pcli.codec.wire.topic_name import TopicName
+    from pcli.minibroker.broker import Broker
+
+__all__ = ["ENDPOINTS", "check_free", "delete_topic", "forget", "message_id", "strings"]
+
+_SPACE: Final = "/admin/v2/{domain}/{tenant}/{namespace}"
+_TOPIC: Final = f"{_SPACE}/{{topic}}"
+
+
+# -- one topic ---------------------------------------------------------------------------------------------------------
+
+
+def _create(call: Call) -> None:
+    name = call.topic_name
+    call.namespace("Namespace not found")
+    directory = call.broker.directory
+    if name.partition >= 0:
+        _check_partition(name, directory.partitions(name.base))
+    if directory.exists(name):
+        raise RestError(409, "This topic already exists")
+    _create_it(call, name)
+    directory.look_up(name)
+    if isinstance(call.body, dict) and call.body:
+        call.broker.policies.properties[str(name.base)] = strings(call.body)
+
+
+def _check_partition(name: TopicName, count: int) -> None:
+    """The name of a partition needs its partitioned topic."""
+    start = f'Can\'t create topic {name.local} with "-partition-" followed by'
+    if not count:
+        text = f"numeric value if there isn't a partitioned topic {name.base.local} created."
+        raise RestError(412, f"{start} {text}")
+    if name.partition >= count:
+        text = f"a number smaller than number of partition of partitioned topic {name.base.local}"
+        raise RestError(412, f"{start} {text}")
+
+
+def _create_it(call: Call, name: TopicName) -> None:
+    try:
+        call.broker.directory.create(name)
+    except Refused as refused:
+        raise RestError(412, refused.text) from None
+
+
+def _delete(call: Call) -> None:
+    name = call.topic_name
+    if call.broker.directory.partitions(name):
+        text = "is a partitioned topic, instead of calling delete topic, please call delete-partitioned-topic."
+        raise RestError(409, f"{name} {text}")
+    topic = call.topic()
+    check_free(call, [name])
+    delete_topic(call.broker, topic.name)
+
+
+def check_free(call: Call, names: list[TopicName]) -> None:
+    """412 when a client is connected to one of them, but for ``force``."""
+    found = [topic for name in names if (topic := call.broker.directory.load(name)) is not None]
+    consumers = sum(len(topic.consumers) for topic in found)
+    producers = sum(len(topic.producers) for topic in found)
+    if (consumers or producers) and not call.flag("force"):
+        text = f"Including {consumers} consumers, {producers} producers, and 0 replicators."
+        raise RestError(412, f"Topic has {consumers + producers} clients connected {text}")
+
+
+def delete_topic(broker: Broker, name: TopicName) -> None:
+    """Delete a topic or a partition, whoever is connected; of a whole topic also its policies and schemas."""
+    broker.delete_topic(name, force=True)
+    if name.partition < 0:
+        forget(broker, name)
+
+
+def forget(broker: Broker, name: TopicName) -> None:
+    """A topic is gone for good: so are its policies and schemas."""
+    broker.policies.forget(name)
+    broker.schemas.forget(name.schema_id)
+
+
+def _unload(call: Call) -> None:
+    for topic in call.topics():
+        call.broker.unload(topic)
+
+
+def _terminate(call: Call) -> Any:
+    name = call.topic_name
+    if not name.persistent:
+        raise RestError(406, "Need to provide a persistent topic name")
+    if call.broker.directory.partitions(name):
+        raise RestError(405, "Termination of a partitioned topic is not allowed")
+    topic = call.topic()
+    return message_id(call.broker.terminate(topic), topic.partition)
+
+
+def message_id(place: tuple[int, int], partition: int) -> dict[str, int]:
+    """A message id as REST answers it."""
+    return {"ledgerId": place[0], "entryId": place[1], "partitionIndex": partition, "batchSize": 0, "batchIndex": -1}
+
+
+def _truncate(call: Call) -> None:
+    """Acknowledge everything everywhere, roll the ledger, and let the old ones go."""
+    for topic in call.topics():
+        for subscription in list(topic.subscriptions.values()):
+            subscription.skip_all()
+        if topic.ledger is not None:
+            topic.ledger.roll_if_full(call.broker.now)
+            topic.trim()
+
+
+def _trim(call: Call) -> Reply:
+    for topic in call.topics():
+        topic.trim()
+    return Reply(200)
+
+
+# -- lists -------------------------------------------------------------------------------------------------------------
+
+
+def _list(call: Call) -> Any:
+    space = call.namespace()
+    system = call.flag("includeSystemTopic")
+    names = call.broker.directory.names(space.name, persistent=call.path["domain"] == "persistent", system=system)
+    bundle = call.query.get("bundle", "")
+    return [name for name in names if not bundle or space.bundle(name) == bundle]
+
+
+# -- properties --------------------------------------------------------------------------------------------------------
+
+
+def strings(body: Any) -> dict[str, str]:
+    """Properties out of a body; 400 when they are none."""
+    if not isinstance(body, dict):
+        raise RestError(400, "Properties have to be an object")
+    return {str(key): str(value) for key, value in body.items()}
+
+
+def _existing(call: Call) -> str:
+    """The topic, partitioned or not, under which its properties are kept."""
+    name = call.topic_name
+    if not name.persistent:
+        raise RestError(406, "Need to provide a persistent topic name")
+    if not call.broker.directory.exists(name):
+        raise RestError(404, f"Topic {name} not found")
+    return str(name.base)
+
+
+def _properties(call: Call) -> Any:
+    return call.broker.policies.properties.get(_existing(call), {})
+
+
+def _add_properties(call: Call) -> None:
+    call.broker.policies.properties.setdefault(_existing(call), {}).update(strings(call.body))
+
+
+def _remove_property(call: Call) -> None:
+    call.broker.policies.properties.get(_existing(call), {}).pop(call.query.get("key", ""), None)
+
+
+ENDPOINTS: Final = (
+    Endpoint("GET", _SPACE, _list, "names of the topics of a namespace, partitions one by one"),
+    Endpoint("PUT", _TOPIC, _create, "create a topic"),
+    Endpoint("DELETE", _TOPIC, _delete, "delete a topic"),
+    Endpoint("PUT", f"{_TOPIC}/unload", _unload, "close the clients of a topic and roll its ledger"),
+    Endpoint("POST", f"{_TOPIC}/terminate", _terminate, "let a topic take no more messages"),
+    Endpoint("DELETE", f"{_TOPIC}/truncate", _truncate, "acknowledge everything, drop closed ledgers"),
+    Endpoint("POST", f"{_TOPIC}/trim", _trim, "drop closed ledgers that nobody needs"),
+    Endpoint("GET", f"{_TOPIC}/properties", _properties, "properties of a topic"),
+    Endpoint("PUT", f"{_TOPIC}/properties", _add_properties, "add properties to a topic"),
+    Endpoint("DELETE", f"{_TOPIC}/properties", _remove_property, "remove a property from a topic"),
+)

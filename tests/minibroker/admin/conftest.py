@@ -1,0 +1,75 @@
+"""REST without sockets: requests straight into the ASGI application of a world's broker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+from pcli.minibroker.admin import application
+
+
+class Answer:
+    """What came back."""
+
+    def __init__(self, status: int, headers: dict[str, str], data: bytes) -> None:
+        self.status, self.headers, self.data = status, headers, data
+
+    @property
+    def json(self) -> Any:
+        """The body; None where there is none."""
+        return json.loads(self.data) if self.data else None
+
+
+class Rest:
+    """A client of REST."""
+
+    def __init__(self, world: Any) -> None:
+        self._world = world
+        world.broker.http_url = "http://127.0.0.1:8080"
+        self._application = application(world.broker, lambda: world.now)
+
+    def __call__(self, method: str, target: str, body: Any = None, media: str = "application/json") -> Answer:
+        """One request; the body as JSON, or as it is if it is bytes."""
+        data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        path, _, query = target.partition("?")
+        scope = {
+            "type": "http",
+            "http_version": "1.1",
+            "method": method,
+            "path": unquote(path),
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "headers": [(b"content-type", media.encode())],
+        }
+        said: list[Any] = []
+
+        async def receive() -> Any:
+            return {"type": "http.request", "body": data, "more_body": False}
+
+        async def send(message: Any) -> None:
+            said.append(message)
+
+        asyncio.run(self._application(scope, receive, send))
+        self._world.deliver()
+        headers = {name.decode(): value.decode("latin-1") for name, value in said[0]["headers"]}
+        return Answer(said[0]["status"], headers, b"".join(message.get("body", b"") for message in said[1:]))
+
+
+@pytest.fixture
+def rest(world: Any) -> Rest:
+    return Rest(world)
+
+
+@pytest.fixture
+def make_rest(make_world: Any) -> Any:
+    """A world with other settings, and its REST."""
+
+    def make(**settings: Any) -> tuple[Any, Rest]:
+        world = make_world(**settings)
+        return world, Rest(world)
+
+    return make

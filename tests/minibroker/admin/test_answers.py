@@ -1,0 +1,52 @@
+"""413 requests that a real 4.2.4 standalone was asked, in this order, and what it answered (answers.jsonl)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+ANSWERS = Path(__file__).with_name("answers.jsonl")
+
+STATUS = {
+    "DELETE /admin/v2/clusters/standalone": "there is no broker without its cluster",
+}
+"""Requests that this broker answers with another status, and why."""
+
+TOLD_APART = {
+    "GET /admin/v2/clusters/x": "the real broker adds its own settings of TLS",
+}
+"""Requests whose answer differs in more than ids and times."""
+
+IDS_AND_TIMES = ("ledgerId", "timestamp", "imeStamp", "imestamp", "lastConfirmedEntry", "Position", "Ledger")
+
+
+def masked(value):
+    """An answer without what no two runs share; lists in any order."""
+    if isinstance(value, dict):
+        return {
+            key: type(item).__name__ if any(word in key for word in IDS_AND_TIMES) else masked(item)
+            for key, item in sorted(value.items())
+        }
+    if isinstance(value, list):
+        return sorted((masked(item) for item in value), key=repr)
+    return value
+
+
+def test_the_answers_of_a_real_broker(rest):
+    wrong = []
+    lines = ANSWERS.read_text().splitlines()
+    for line in lines:
+        asked = json.loads(line)
+        what = f"{asked['method']} {asked['path']}"
+        answer = rest(asked["method"], asked["path"], asked.get("body"), asked.get("media", "application/json"))
+        if answer.status != asked["status"] and what not in STATUS:
+            wrong.append((what, asked.get("body"), asked["status"], answer.status, answer.data[:200]))
+        elif answer.status < 300 and what not in TOLD_APART:
+            text = answer.headers.get("content-type", "").startswith("text/")
+            ours = answer.data.decode() if text else answer.json
+            if masked(ours) != masked(asked.get("answer")):
+                wrong.append((what, asked.get("body"), asked.get("answer"), ours))
+        elif "reason" in (asked.get("answer") or {}) and answer.status == asked["status"]:
+            assert answer.json["reason"], what
+    assert len(lines) > 400
+    assert wrong == []

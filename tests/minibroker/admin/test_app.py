@@ -1,0 +1,105 @@
+"""Requests as such: paths, bodies, errors, and that one request is one turn of the broker."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from pcli.codec.proto import pb
+from pcli.minibroker.admin.table import ENDPOINTS
+
+TOPIC = "/admin/v2/persistent/public/default/t"
+
+
+def test_what_is_not_served_says_so(rest):
+    answer = rest("GET", "/admin/v3/packages/x")
+    assert answer.status == 404
+    assert answer.json == {"reason": "pcli's mini-broker does not have GET /admin/v3/packages/x"}
+    assert rest("POST", "/admin/v2/tenants").status == 405
+
+
+def test_a_slash_at_the_end(rest):
+    """Scripts poll /metrics/ ; the real broker answers both."""
+    assert rest("GET", "/metrics/").status == 200
+    assert rest("GET", "/admin/v2/tenants/").json == ["public", "pulsar"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "local"),
+    [("a%2Bb", "a+b"), ("a+b", "a b"), ("a%20b", "a b"), ("%C3%BC", "ü"), ("a%25b", "a%b"), ("q%3Fx", "q?x")],
+)
+def test_names_come_percent_encoded(rest, world, sent, local):
+    """java.net.URLEncoder's form, which all clients send: a plus is a space."""
+    assert rest("PUT", f"/admin/v2/persistent/public/default/{sent}").status == 204
+    assert list(world.broker.topics) == [f"persistent://public/default/{local}"]
+
+
+def test_a_name_with_a_slash_is_none(rest):
+    assert rest("PUT", "/admin/v2/persistent/public/default/a%2Fb").status == 412
+
+
+@pytest.mark.parametrize("body", [b"{", b"\xff", b"[" * 100_000])
+def test_a_body_that_is_no_json(rest, body):
+    answer = rest("PUT", f"{TOPIC}/partitions", body)
+    assert answer.status == 400
+    assert "no JSON" in answer.json["reason"]
+
+
+def test_a_body_without_end(rest):
+    assert rest("PUT", f"{TOPIC}/partitions", b" " * (17 << 20)).status == 413
+
+
+def test_an_error_of_ours_is_answered_and_reported(rest, world, monkeypatch):
+    monkeypatch.setattr(world.broker, "unload", lambda topic: 1 / 0)
+    rest("PUT", TOPIC)
+    answer = rest("PUT", f"{TOPIC}/unload")
+    assert answer.status == 500
+    assert "ZeroDivisionError" in answer.json["reason"]
+    assert [type(failure) for failure in world.broker.failures] == [ZeroDivisionError]
+    world.broker.failures.clear()
+
+
+def test_every_endpoint_can_be_asked(rest, world):
+    """With names that fit and without a body, nothing is an error of ours."""
+    rest("PUT", TOPIC)
+    words = {"domain": "persistent", "tenant": "public", "namespace": "default", "topic": "t", "subscription": "s"}
+    numbers = ("timestamp", "count", "seconds", "ledger", "entry", "version")
+    for endpoint in ENDPOINTS:
+        path = re.sub(r"{(\w+)}", lambda part: words.get(part[1], "1" if part[1] in numbers else "none"), endpoint.path)
+        answer = rest(endpoint.method, path)
+        assert answer.status < 500, (endpoint.method, path, answer.data)
+        if answer.status >= 400:
+            assert answer.json["reason"]
+        assert endpoint.text
+    assert not world.broker.failures
+
+
+def test_no_endpoint_hides_another(rest):
+    """Each row is reached by its own method and path."""
+    seen = {(endpoint.method, re.sub(r"{\w+}", "{}", endpoint.path)) for endpoint in ENDPOINTS}
+    assert len(seen) == len(ENDPOINTS)
+
+
+def test_a_request_is_a_turn(world, rest):
+    """What REST does to clients goes out with it."""
+    client = world.client()
+    client.producer("t")
+    client.subscribe("t")
+    assert rest("PUT", f"{TOPIC}/unload").status == 204
+    assert [type(body) for body in client.hear()] == [pb.CommandCloseProducer, pb.CommandCloseConsumer]
+
+
+def test_rest_serves_the_bundle(world, rest):
+    """A topic that REST has touched needs no lookup any more."""
+    rest("PUT", TOPIC)
+    client = world.client()
+    assert isinstance(client.one(pb.CommandProducer(topic="t", producer_id=1)), pb.CommandProducerSuccess)
+
+
+def test_the_library_comes_late():
+    """Nobody pays for REST who does not use it."""
+    code = "import sys, pcli.minibroker.admin; print('starlette' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"

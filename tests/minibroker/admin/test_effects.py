@@ -1,0 +1,237 @@
+"""What REST does is felt by clients: policies, subscriptions, positions, deletions."""
+
+from __future__ import annotations
+
+import pytest
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_entry
+
+SPACE = "/admin/v2/namespaces/public/default"
+TOPIC = "/admin/v2/persistent/public/default/t"
+SUB = f"{TOPIC}/subscription/sub"
+
+
+@pytest.fixture
+def full(world, rest):
+    """A topic with ten messages and a subscription that has none of them acknowledged."""
+    assert rest("PUT", TOPIC).status == 204
+    assert rest("PUT", SUB).status == 204
+    client = world.client()
+    client.producer("t")
+    for sequence in range(10):
+        client.publish(f"m{sequence}", sequence)
+    return client
+
+
+def backlog(rest):
+    return rest("GET", f"{TOPIC}/stats").json["subscriptions"]["sub"]["msgBacklog"]
+
+
+def first(rest):
+    """The payload of the first message that is not acknowledged."""
+    return rest("GET", f"{SUB}/position/1").data.decode()
+
+
+def test_a_limit_of_a_namespace(world, rest):
+    assert rest("POST", f"{SPACE}/maxProducersPerTopic", 1).status == 204
+    client = world.client()
+    assert isinstance(client.producer("t", 1), pb.CommandProducerSuccess)
+    assert client.producer("t", 2).error == pb.ProducerBusy
+    assert rest("DELETE", f"{SPACE}/maxProducersPerTopic").status == 204
+    assert isinstance(client.producer("t", 2), pb.CommandProducerSuccess)
+
+
+def test_a_limit_of_a_topic(world, rest, full):
+    assert rest("POST", f"{TOPIC}/maxProducers", 1).status == 204
+    assert rest("GET", f"{TOPIC}/maxProducers").json == 1
+    assert full.producer("t", 2).error == pb.ProducerBusy
+    assert full.producer("t2", 2).request_id >= 0
+
+
+def test_encryption_is_demanded(world, rest, full):
+    """Producers that do not encrypt are closed when the policy comes."""
+    assert rest("POST", f"{SPACE}/encryptionRequired", True).status == 204
+    assert [type(body) for body in full.hear()] == [pb.CommandCloseProducer]
+
+
+def test_partitioned_by_policy(world, rest):
+    policy = {"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": 2}
+    assert rest("POST", f"{SPACE}/autoTopicCreation", policy).status == 204
+    client = world.client()
+    assert client.one(pb.CommandPartitionedTopicMetadata(topic="fresh")).partitions == 2
+    assert rest("GET", "/admin/v2/persistent/public/default/fresh/partitions").json["partitions"] == 2
+
+
+def test_policies_of_topics_can_be_switched_off(make_rest):
+    _, rest = make_rest(topicLevelPoliciesEnabled=False)
+    rest("PUT", TOPIC)
+    assert rest("POST", f"{TOPIC}/maxProducers", 1).status == 405
+
+
+def test_skip(rest, full):
+    assert backlog(rest) == 10
+    assert rest("POST", f"{SUB}/skip/3").status == 204
+    assert (backlog(rest), first(rest)) == (7, "m3")
+    assert rest("POST", f"{SUB}/skip_all").status == 204
+    assert backlog(rest) == 0
+    assert rest("GET", f"{SUB}/position/1").status == 404
+
+
+def test_peek(rest, full):
+    assert [rest("GET", f"{SUB}/position/{n}").data.decode() for n in (1, 2, 10)] == ["m0", "m1", "m9"]
+    assert rest("GET", f"{SUB}/position/11").status == 404
+
+
+def test_seek_to_an_id_and_back(rest, full):
+    last = rest("GET", f"{TOPIC}/lastMessageId").json
+    assert last["entryId"] == 9
+    assert rest("POST", f"{SUB}/resetcursor", last).status == 204
+    assert (backlog(rest), first(rest)) == (1, "m9")
+    assert rest("POST", f"{SUB}/resetcursor", {"ledgerId": -1, "entryId": -1}).status == 204
+    assert (backlog(rest), first(rest)) == (10, "m0")
+
+
+def test_seek_disconnects(world, rest, full):
+    full.subscribe("t")
+    assert rest("POST", f"{SUB}/resetcursor/1").status == 204
+    assert [type(body) for body in full.hear()] == [pb.CommandCloseConsumer]
+
+
+def test_skip_does_not_disconnect(world, rest, full):
+    full.subscribe("t")
+    assert rest("POST", f"{SUB}/skip/1").status == 204
+    assert full.hear() == []
+
+
+def test_a_subscription_at_an_id(rest, full):
+    place = {**rest("GET", f"{TOPIC}/lastMessageId").json, "entryId": 4, "properties": {"a": "b"}}
+    assert rest("PUT", f"{TOPIC}/subscription/other?replicated=true", place).status == 204
+    assert rest("GET", f"{TOPIC}/subscription/other/position/1").data == b"m4"
+    stats = rest("GET", f"{TOPIC}/stats").json["subscriptions"]["other"]
+    assert (stats["msgBacklog"], stats["isReplicated"], stats["subscriptionProperties"]) == (6, True, {"a": "b"})
+
+
+def test_expiry(world, rest, full):
+    """Messages older than asked are acknowledged, unless nothing is that old."""
+    assert rest("POST", f"{SUB}/expireMessages/10").status == 409
+    world.advance(20_000)
+    assert rest("POST", f"{SUB}/expireMessages/10").status == 204
+    assert backlog(rest) == 0
+    assert rest("GET", f"{TOPIC}/stats").json["subscriptions"]["sub"]["totalMsgExpired"] == 10
+
+
+def test_expiry_up_to_an_id(rest, full):
+    place = {**rest("GET", f"{TOPIC}/lastMessageId").json, "entryId": 4}
+    assert rest("POST", f"{SUB}/expireMessages", place).status == 204
+    assert (backlog(rest), first(rest)) == (5, "m5")
+
+
+def test_messages_by_place(rest, full):
+    def examine(query):
+        return rest("GET", f"{TOPIC}/examinemessage?{query}")
+
+    assert examine("initialPosition=earliest&messagePosition=2").data == b"m1"
+    assert examine("initialPosition=latest&messagePosition=2").data == b"m8"
+    assert examine("initialPosition=latest&messagePosition=11").status == 404
+    assert examine("messagePosition=x").status == 400
+
+
+def test_a_backlog_is_looked_into(rest, full):
+    rest("POST", f"{SUB}/skip/3")
+    found = rest("POST", f"{SUB}/analyzeBacklog").json
+    assert (found["entries"], found["messages"], found["markerMessages"], found["aborted"]) == (7, 7, 0, False)
+
+
+def test_bytes_behind_an_id(rest, full):
+    total = rest("GET", f"{TOPIC}/internalStats").json["totalSize"]
+    place = rest("GET", f"{TOPIC}/lastMessageId").json
+    assert rest("PUT", f"{TOPIC}/backlogSize", {"ledgerId": -1, "entryId": -1}).json == total
+    assert rest("PUT", f"{TOPIC}/backlogSize", {**place, "entryId": 4}).json == total - 5 * (total // 10)
+    assert rest("PUT", f"{TOPIC}/backlogSize", place).json < total // 10
+
+
+def test_busy_things_are_not_deleted(world, rest, full):
+    """412 while a client is there, but for force, which tells it."""
+    full.subscribe("t")
+    assert rest("DELETE", SUB).status == 412
+    answer = rest("DELETE", TOPIC)
+    assert answer.status == 412
+    assert answer.json["reason"].startswith("Topic has 2 clients connected Including 1 consumers, 1 producers")
+    assert rest("DELETE", f"{SUB}?force=true").status == 204
+    assert rest("GET", f"{TOPIC}/subscriptions").json == []
+    assert rest("DELETE", f"{TOPIC}?force=true").status == 204
+    assert [type(body) for body in full.hear()] == [pb.CommandCloseConsumer, pb.CommandCloseProducer]
+    assert rest("GET", f"{TOPIC}/stats").status == 404
+
+
+def test_the_policies_of_a_topic_end_with_it(rest, world):
+    rest("PUT", TOPIC, {"color": "red"})
+    rest("POST", f"{TOPIC}/maxProducers", 1)
+    rest("DELETE", TOPIC)
+    rest("PUT", TOPIC)
+    assert rest("GET", f"{TOPIC}/maxProducers").data == b""
+    assert rest("GET", f"{TOPIC}/properties").json == {}
+
+
+def test_a_namespace_goes_with_force(make_rest):
+    world, rest = make_rest(forceDeleteNamespaceAllowed=True)
+    space = "/admin/v2/namespaces/public/s"
+    rest("PUT", space)
+    rest("PUT", "/admin/v2/persistent/public/s/t")
+    rest("PUT", "/admin/v2/persistent/public/s/p/partitions", 2)
+    assert rest("DELETE", f"{space}?force=true").status == 204
+    assert rest("GET", space).status == 404
+    assert world.broker.topics == {}
+    assert world.broker.policies.partitioned == {}
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "calls"),
+    [
+        ("maxNumPartitionsPerPartitionedTopic", 2, [("PUT", f"{TOPIC}/partitions", 3, 406)]),
+        ("maxTopicsPerNamespace", 1, [("PUT", TOPIC, None, 204), ("PUT", f"{TOPIC}2", None, 412)]),
+        ("maxTenants", 2, [("PUT", "/admin/v2/tenants/x", {"allowedClusters": ["standalone"]}, 412)]),
+        ("maxNamespacesPerTenant", 1, [("PUT", "/admin/v2/namespaces/public/x", None, 412)]),
+    ],
+)
+def test_limits(make_rest, setting, value, calls):
+    _, rest = make_rest(**{setting: value})
+    for method, path, body, status in calls:
+        assert rest(method, path, body).status == status
+
+
+def test_settings_change_while_it_runs(world, rest):
+    """dispatcherMaxReadBatchSize is one of the dynamic settings of a real broker too."""
+    path = "/admin/v2/brokers/configuration"
+    assert rest("POST", f"{path}/dispatcherMaxReadBatchSize/50").status == 200
+    assert world.broker.settings.dispatcherMaxReadBatchSize == 50
+    assert rest("GET", f"{path}/runtime").json["dispatcherMaxReadBatchSize"] == "50"
+    assert rest("POST", f"{path}/dispatcherMaxReadBatchSize/many").status == 412
+    assert rest("DELETE", f"{path}/dispatcherMaxReadBatchSize").status == 200
+    assert world.broker.settings.dispatcherMaxReadBatchSize == 100
+    assert rest("GET", f"{path}/values").json == {}
+
+
+def test_seek_into_a_batch(world, rest):
+    """A batch index: what is before it is acknowledged, within the entry."""
+    rest("PUT", SUB)
+    client = world.client()
+    client.producer("t")
+    metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, num_messages_in_batch=4)
+    client(pb.CommandSend(producer_id=1, sequence_id=0, num_messages=4), entry=push_entry(metadata, b"four"))
+    place = rest("GET", f"{TOPIC}/lastMessageId").json
+    assert place["batchIndex"] == 3
+    assert rest("POST", f"{SUB}/resetcursor", {**place, "batchIndex": 1, "isExcluded": True}).status == 204
+    client.subscribe("t")
+    [message] = client.flow()
+    assert list(message.ack_set) == [0b1100]
+
+
+def test_a_reader_that_seeks_is_not_listed(world, rest, full):
+    """Between its disconnection and its return it has no subscription that REST shows (seen on 4.2.4)."""
+    full.subscribe("t", subscription="reader", durable=False)
+    assert "reader" in rest("GET", f"{TOPIC}/subscriptions").json
+    full(pb.CommandSeek(consumer_id=1, message_id=pb.MessageIdData(ledgerId=0, entryId=1)))
+    assert rest("GET", f"{TOPIC}/subscriptions").json == ["sub"]
+    assert list(rest("GET", f"{TOPIC}/stats").json["subscriptions"]) == ["sub"]

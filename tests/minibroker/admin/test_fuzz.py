@@ -1,0 +1,57 @@
+"""Whatever is asked, in whatever order: an answer, never an error of ours, and a broker that still works."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pcli.minibroker.admin.table import ENDPOINTS
+
+WORDS = {
+    "domain": ["persistent", "non-persistent"],
+    "tenant": ["public", "nobody", "%FF"],
+    "namespace": ["default", "s", "@"],
+    "topic": ["t", "p", "p-partition-0", "p-partition-7", "%2F", "a+b"],
+    "subscription": ["sub", "other"],
+}
+OTHERS = ["0", "1", "-1", "9" * 19, "9" * 40, "x", "%00", "dispatcherMaxReadBatchSize"]
+KEYS = ["ledgerId", "entryId", "batchIndex", "isExcluded", "properties", "type", "schema", "partitions", "bundles"]
+KEYS += ["allowedClusters", "limitSize", "replication_clusters", "backlog_quota_map", "max_producers_per_topic", "key"]
+
+numbers = st.sampled_from([0, 1, 2, -1, 1 << 31, 1 << 63, 1 << 70])
+json_values = st.recursive(
+    st.none() | st.booleans() | numbers | st.floats(allow_nan=False) | st.sampled_from(["", "AVRO", "KEY_VALUE", "{}"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
+    max_leaves=8,
+)
+queries = st.sampled_from(
+    ["", "force=true", "applied=true", "perPartition=true", "messagePosition=-1", "mode=ALL", "%FF"]
+)
+
+
+@st.composite
+def requests(draw):
+    endpoint = draw(st.sampled_from(ENDPOINTS))
+    path = re.sub(r"{(\w+)}", lambda part: draw(st.sampled_from(WORDS.get(part[1], OTHERS))), endpoint.path)
+    return endpoint.method, f"{path}?{draw(queries)}", draw(json_values | st.binary(max_size=10))
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(asked=st.lists(requests(), min_size=5, max_size=40))
+def test_nothing_is_an_error_of_ours(make_rest, asked):
+    world, rest = make_rest(forceDeleteNamespaceAllowed=True)
+    rest("PUT", "/admin/v2/persistent/public/default/t/subscription/sub")
+    rest("PUT", "/admin/v2/persistent/public/default/p/partitions", 2)
+    client = world.client()
+    client.producer("t")
+    client.publish()
+    for method, target, body in asked:
+        answer = rest(method, target, body)
+        assert answer.status < 500, (method, target, body, answer.data)
+        if answer.status >= 400 and answer.data:
+            assert json.loads(answer.data)["reason"]
+    assert rest("GET", "/admin/v2/brokers/health").data == b"ok"
+    assert rest("GET", "/metrics").status == 200
