@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
 
-.PHONY: demo test lint types walls docs proto proto-check wheel-check lock bench fuzz clean
+.PHONY: demo test lint types walls docs proto proto-check wheel-check lock bench fuzz conform clean
 
 demo: $(READY)
 	bash docs/demo.sh
@@ -71,6 +71,10 @@ lock:
 bench: $(READY)
 	$(BIN)/python bench/wire.py
 	$(BIN)/python bench/dissect.py
+
+# The mini-broker against conversations of a real one.
+conform: $(READY)
+	$(BIN)/python tests/conform/run.py
 
 # 10^5 mutated captures; the tests do 10^3.
 fuzz: $(READY)

@@ -1,0 +1,279 @@
+"""The mini-broker beside a real Pulsar standalone in the same run, under the field's own generator.
+
+    python bench/broker.py [--real ../shared/real-broker/start] [--perf pulsar-perf-go] [--seconds 20]
+
+Load: the Go client's perf tool (`go install github.com/apache/pulsar-client-go/perf@latest`), producer and consumer at
+once, for rates; the Python client for latencies. First the generator's ceiling, against a sink that answers every SEND
+and stores nothing: where a broker comes near it the generator binds, and the broker's CPU time per message decides.
+Both brokers share the machine's cores with the load. What is not installed is left out, and said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pcli.codec.proto import pb
+from pcli.codec.session import ClientSession
+
+HERE = Path(__file__).parent.parent
+REAL = HERE.parent / "shared" / "real-broker" / "start"
+
+LOADS = (
+    ("batched 100 B", 100, ()),
+    ("batched 1 KB", 1024, ()),
+    ("unbatched 100 B", 100, ("--batching-num-messages", "1")),
+)
+"""Name, bytes of a message, options of the generator. Its batches of one are as good as no batches."""
+
+_RATE = re.compile(r"Stats - (Publish|Consume) rate: +([0-9.]+) msg/s")
+
+
+@dataclass
+class Broker:
+    """A running broker and what was measured of it."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    port: int
+    figures: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        """Where clients go."""
+        return f"pulsar://127.0.0.1:{self.port}"
+
+    def cpu(self) -> float:
+        """CPU seconds of all its threads so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def resident(self) -> float:
+        """Resident memory, MB."""
+        text = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", text).group(1)) / 1024  # type: ignore[union-attr]
+
+
+class Client:
+    """A client of one blocking socket."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.session = ClientSession()
+        self.session.connect()
+        self.wait("CONNECTED")
+
+    def wait(self, name: str) -> None:
+        """Write what is to be written; read until a command of this name comes."""
+        while True:
+            self.socket.sendall(self.session.output())
+            data = self.socket.recv(65536)
+            if not data:
+                raise ConnectionError("closed by the broker")
+            for event in self.session.receive(data):
+                if event.name == name:
+                    return
+                if event.name == "ERROR":
+                    raise ConnectionError(event.body.message)
+
+    def ask(self, request: object, answer: str) -> None:
+        """Ask, and wait for the answer."""
+        self.session.send(request)  # type: ignore[arg-type]
+        self.wait(answer)
+
+    def new_producer(self, topic: str, number: int) -> None:
+        """What a client does for a producer, on a topic that nobody knows."""
+        self.ask(pb.CommandLookupTopic(topic=topic), "LOOKUP_RESPONSE")
+        self.ask(pb.CommandProducer(topic=topic, producer_id=number), "PRODUCER_SUCCESS")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+@contextmanager
+def running(name: str, command: list[str], port: int) -> Iterator[Broker]:
+    """Start a broker and measure until the first producer is in."""
+    began = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    broker = Broker(name, process, port)
+    try:
+        while True:
+            try:
+                Client(port).new_producer("persistent://public/default/first", 1)
+                break
+            except OSError:
+                if process.poll() is not None or time.perf_counter() - began > 120:
+                    raise
+                time.sleep(0.01)
+        broker.figures["start to first accepted producer"] = f"{time.perf_counter() - began:.2f} s"
+        yield broker
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=60)
+
+
+def new_topics(broker: Broker, count: int = 200) -> None:
+    client = Client(broker.port)
+    times = []
+    for number in range(count):
+        began = time.perf_counter()
+        client.new_producer(f"persistent://public/default/new-{number}", number)
+        times.append(time.perf_counter() - began)
+    broker.figures["new topic with producer"] = f"{statistics.median(times) * 1000:.2f} ms"
+
+
+def latencies(broker: Broker, count: int = 2000) -> None:
+    """Synchronous sends and the way to a consumer that waits, with the Python client."""
+    try:
+        import pulsar
+    except ImportError:
+        print("pulsar-client is not installed: no latencies")
+        return
+    client = pulsar.Client(broker.url, logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull))
+    producer = client.create_producer("latency", batching_enabled=False)
+    sends = []
+    for _ in range(count):
+        began = time.perf_counter()
+        producer.send(b"x" * 100)
+        sends.append(time.perf_counter() - began)
+    consumer = client.subscribe("way", "sub")
+    producer = client.create_producer("way", batching_enabled=False)
+    ways = []
+    for _ in range(count):
+        producer.send_async(str(time.perf_counter()).encode(), None)
+        message = consumer.receive()
+        ways.append(time.perf_counter() - float(message.data()))
+        consumer.acknowledge(message)
+    client.close()
+    broker.figures["synchronous send p50 / p99"] = _percentiles(sends)
+    broker.figures["end to end p50 / p99"] = _percentiles(ways)
+
+
+def _percentiles(seconds: list[float]) -> str:
+    cuts = statistics.quantiles(seconds, n=100)
+    return f"{cuts[49] * 1000:.2f} / {cuts[98] * 1000:.2f} ms"
+
+
+def load(broker: Broker, perf: str, seconds: int) -> int:
+    """All loads, one after the other; how many messages were consumed in all."""
+    consumed = 0
+    for name, size, options in LOADS:
+        topic = f"load-{name.replace(' ', '-')}"
+        before = broker.cpu()
+        rates = generate(perf, broker.url, topic, size, options, seconds, consumer=True)
+        spent = broker.cpu() - before
+        published, received = (statistics.mean(rates[kind][1:] or rates[kind]) for kind in ("Publish", "Consume"))
+        broker.figures[f"{name}, published / consumed"] = f"{published / 1000:.1f} k / {received / 1000:.1f} k msg/s"
+        total = sum(rates["Consume"]) * 10
+        consumed += int(total)
+        if name.startswith("unbatched"):
+            broker.figures["CPU time per unbatched message"] = f"{spent / total * 1e6:.1f} us"
+    return consumed
+
+
+def generate(
+    perf: str, url: str, topic: str, size: int, options: tuple[str, ...], seconds: int, *, consumer: bool
+) -> dict[str, list[float]]:
+    """Rates as the generator tells them every ten seconds."""
+    common = [perf, "--metrics", "-1", "-u", url]
+    produce = [*common, "produce", topic, "--rate", "0", "--size", str(size), *options]
+    commands = [[*common, "consume", topic, "--receiver-queue-size", "10000"]] if consumer else []
+    commands.append(produce)
+    processes = []
+    for command in commands:
+        processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+        time.sleep(0.5)
+    time.sleep(seconds + 2)
+    rates: dict[str, list[float]] = {"Publish": [], "Consume": []}
+    for process in reversed(processes):
+        process.send_signal(signal.SIGINT)
+    for process in processes:
+        try:
+            said, _ = process.communicate(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            said, _ = process.communicate()
+        for kind, rate in _RATE.findall(said):
+            rates[kind].append(float(rate))
+    return rates
+
+
+def measure(broker: Broker, perf: str | None, seconds: int) -> None:
+    time.sleep(1)
+    broker.figures["resident memory, idle"] = f"{broker.resident():.0f} MB"
+    new_topics(broker)
+    latencies(broker)
+    if perf:
+        consumed = load(broker, perf, seconds)
+        broker.figures["resident memory after the loads"] = (
+            f"{broker.resident():.0f} MB ({consumed / 1e6:.1f} M consumed)"
+        )
+
+
+def ceiling(perf: str, seconds: int) -> None:
+    port = free_port()
+    process = subprocess.Popen([sys.executable, str(HERE / "bench" / "sink.py"), str(port)])
+    try:
+        time.sleep(1)
+        for name, size, options in LOADS:
+            rates = generate(perf, f"pulsar://127.0.0.1:{port}", "sink", size, options, seconds, consumer=False)
+            published = statistics.mean(rates["Publish"][1:] or rates["Publish"])
+            print(f"the generator's ceiling, {name}: {published / 1000:.1f} k msg/s published into a sink")
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--real", default=str(REAL))
+    parser.add_argument("--perf", default=shutil.which("perf") or "")
+    parser.add_argument("--seconds", type=int, default=20)
+    told = parser.parse_args()
+    perf = told.perf if told.perf and "pulsar-perf-go" in _help(told.perf) else None
+    if perf is None:
+        print("the Go client's perf tool is not there: no rates (see --perf)")
+    else:
+        ceiling(perf, told.seconds)
+    brokers = []
+    with tempfile.TemporaryDirectory() as folder:
+        port = free_port()
+        ours = [sys.executable, "-m", "pcli.cli", "broker", "--port", str(port), "--http-port", "0", "--log", "quiet"]
+        with running("pcli", ours, port) as broker:
+            brokers.append(broker)
+            measure(broker, perf, told.seconds)
+        if shutil.which("java") and Path(told.real).exists():
+            port = free_port()
+            real = [told.real, folder, f"brokerServicePort={port}", f"webServicePort={free_port()}"]
+            with running("real 4.2.4", real, port) as broker:
+                brokers.append(broker)
+                measure(broker, perf, told.seconds)
+        else:
+            print("no Java, or no real broker: nothing to compare with")
+    print(f"{'':40}" + "".join(f"{broker.name:>32}" for broker in brokers))
+    for name in brokers[0].figures:
+        print(f"{name:40}" + "".join(f"{broker.figures.get(name, ''):>32}" for broker in brokers))
+
+
+def _help(perf: str) -> str:
+    return subprocess.run([perf, "--help"], capture_output=True, text=True, check=False).stdout
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Commands as a peer reads them: whole and correct, or not at all.
+
+Rules of this file (the broker's PulsarDecoder and LightProto, seen on 4.2.4)
+1. Bytes that are no BaseCommand, an unknown type, a missing required field, a type without its body: RemoteError, and
+   the connection ends without an answer. An enum value that nobody knows leaves its field unset, so a required one
+   is missing then.
+2. Text that is no UTF-8 is text with replacement characters, as Java decodes it.
+"""
+
+from __future__ import annotations
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import DecodeError, Message
+
+from pcli.codec.errors import RemoteError
+from pcli.codec.proto import pb
+from pcli.codec.wire.commands import COMMANDS
+
+__all__ = ["read_command"]
+
+
+def read_command(data: bytes) -> tuple[pb.BaseCommand, Message]:
+    """The command in these bytes, and its body; RemoteError when a peer must not go on with it."""
+    try:
+        command = pb.BaseCommand.FromString(data)
+    except DecodeError:
+        raise RemoteError(f"{len(data)} bytes are no command") from None
+    if not command.HasField("type"):
+        raise RemoteError("a command without a known type")
+    row = COMMANDS.get(command.type)
+    if row is None or not command.HasField(row.field):  # type: ignore[arg-type]
+        raise RemoteError(f"command type {command.type} without its body")
+    if not command.IsInitialized():
+        missing = ", ".join(command.FindInitializationErrors())  # type: ignore[attr-defined]
+        raise RemoteError(f"{row.name} lacks {missing}")
+    body: Message = getattr(command, row.field)
+    if not data.isascii():
+        _mend_texts(body)
+    return command, body
+
+
+def _mend_texts(message: Message) -> None:
+    """Replace what is no UTF-8; the parser hands such a text out as bytes."""
+    for field, value in message.ListFields():
+        if field.type == FieldDescriptor.TYPE_STRING:
+            _mend_field(message, field.name, value)
+        elif field.type == FieldDescriptor.TYPE_MESSAGE:
+            for part in (value,) if isinstance(value, Message) else value:
+                _mend_texts(part)
+
+
+def _mend_field(message: Message, name: str, value: str | bytes | list[str | bytes]) -> None:
+    if isinstance(value, bytes):
+        setattr(message, name, value.decode(errors="replace"))
+    elif not isinstance(value, str):
+        for index, text in enumerate(value):
+            if isinstance(text, bytes):
+                value[index] = text.decode(errors="replace")

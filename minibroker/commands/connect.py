@@ -1,0 +1,48 @@
+"""CONNECT, AUTH_RESPONSE, PING, PONG."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pcli.codec.errors import RemoteError
+from pcli.codec.proto import pb
+from pcli.minibroker.answers import NOBODY
+from pcli.minibroker.refusal import Refused
+
+if TYPE_CHECKING:
+    from pcli.codec.wire.frame import Frame
+    from pcli.minibroker.commands import Handler
+    from pcli.minibroker.connection import Connection
+
+__all__ = ["HANDLERS"]
+
+
+def _connect(connection: Connection, command: pb.CommandConnect, frame: Frame) -> None:
+    """The handshake. Without authentication any method and data are taken."""
+    connection.send_command(connection.session.connect(command))
+
+
+def _auth_response(connection: Connection, command: pb.CommandAuthResponse, frame: Frame) -> None:
+    """Nobody was asked who he is: a complete answer is refused, anything less ends the connection without a word."""
+    if not (
+        command.HasField("response") and command.response.auth_method_name and command.response.HasField("auth_data")
+    ):
+        raise RemoteError("AUTH_RESPONSE without an answer")
+    connection.answer_error(NOBODY, Refused(pb.AuthenticationError, "Failed to authenticate"))
+    raise RemoteError("AUTH_RESPONSE without a challenge")
+
+
+def _ping(connection: Connection, command: pb.CommandPing, frame: Frame) -> None:
+    connection.pong()
+
+
+def _pong(connection: Connection, command: pb.CommandPong, frame: Frame) -> None:
+    """That it came is all that counts, and the connection has seen it."""
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    "CONNECT": _connect,
+    "AUTH_RESPONSE": _auth_response,
+    "PING": _ping,
+    "PONG": _pong,
+}

@@ -1,0 +1,88 @@
+"""LOOKUP and PARTITIONED_METADATA.
+
+Rules of this file (TopicLookupBase, ServerCnx.handlePartitionMetadataRequest; 4.2.4)
+1. A lookup makes the broker serve the bundle of the topic. It does not ask whether the topic exists.
+2. The client keeps to the URL that it came by when that may be a tunnel: the broker's own address is a loopback one.
+3. Asking for partitions creates a partitioned topic where that is the default kind, the client allows it, and the name
+   is neither a partition nor one of a retry or dead letter topic; a plain topic is created by nobody here.
+"""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from pcli.codec.proto import pb
+from pcli.minibroker.names import topic_name
+from pcli.minibroker.refusal import Refused
+
+if TYPE_CHECKING:
+    from pcli.codec.wire.frame import Frame
+    from pcli.codec.wire.topic_name import TopicName
+    from pcli.minibroker.broker import Broker
+    from pcli.minibroker.commands import Handler
+    from pcli.minibroker.connection import Connection
+
+__all__ = ["HANDLERS"]
+
+_RETRY: Final = ("-RETRY", "-DLQ")
+
+
+def _lookup(connection: Connection, command: pb.CommandLookupTopic, frame: Frame) -> None:
+    broker = connection.broker
+    name = topic_name(command.topic)
+    if command.advertised_listener_name:
+        raise Refused(pb.ServiceNotReady, f"the broker do not have {command.advertised_listener_name} listener")
+    broker.directory.look_up(name)
+    connection.send_command(
+        pb.CommandLookupTopicResponse(
+            request_id=command.request_id,
+            response=pb.CommandLookupTopicResponse.Connect,
+            brokerServiceUrl=broker.service_url,
+            authoritative=True,
+            proxy_through_service_url=_is_loopback(broker.service_url),
+        )
+    )
+
+
+def _is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _partitioned_metadata(connection: Connection, command: pb.CommandPartitionedTopicMetadata, frame: Frame) -> None:
+    name = topic_name(command.topic)
+    connection.broker.directory.check_namespace(name)
+    count = _partitions(connection.broker, name, create=command.metadata_auto_creation_enabled)
+    connection.send_command(
+        pb.CommandPartitionedTopicMetadataResponse(
+            request_id=command.request_id,
+            response=pb.CommandPartitionedTopicMetadataResponse.Success,
+            partitions=count,
+        )
+    )
+
+
+def _partitions(broker: Broker, name: TopicName, *, create: bool) -> int:
+    directory = broker.directory
+    if directory.exists(name):
+        return directory.partitions(name)
+    if not (create and directory.may_create(name)):
+        raise Refused(pb.TopicNotFound, "")
+    if (
+        broker.policies.effective(name, "allowAutoTopicCreationType") != "partitioned"
+        or name.partition >= 0
+        or name.local.endswith(_RETRY)
+    ):
+        return 0
+    count = int(broker.policies.effective(name, "defaultNumPartitions"))
+    directory.check_room(name, count)
+    directory.set_partitions(name, count)
+    return count
+
+
+HANDLERS: Final[dict[str, Handler]] = {"LOOKUP": _lookup, "PARTITIONED_METADATA": _partitioned_metadata}

@@ -1,0 +1,403 @@
+"""A client's connection inside the broker (ServerCnx): frames in, frames out, and what hangs on it.
+
+Rules of this file
+1. Bytes come in pieces; frames are looked at only when they are whole. SEND, ACK and FLOW, nearly all of the traffic,
+   are recognised by their first bytes and read in place; all else is parsed strictly and goes through the table of
+   handlers.
+2. A frame that a peer must not go on with, a command in the wrong state, a handler that says so (RemoteError): nothing
+   is answered, the connection closes. An exception that is our own fault does the same and is reported.
+3. Whatever is sent in one turn is kept in ``out`` and joined by the broker. Who sends too much for its client to read
+   finds ``writable`` False, and does not read more entries for it.
+4. Closing takes effect at the end of the turn: a dispatcher that closes a connection is not called back from within.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final
+
+from google.protobuf.message import Message
+
+from pcli.codec.errors import RemoteError
+from pcli.codec.proto import pb
+from pcli.codec.session import Beat, KeepAlive, ServerSession, read_command
+from pcli.codec.wire.build import push_frame
+from pcli.codec.wire.commands import BY_NAME, name_of
+from pcli.codec.wire.constants import FRAME_OVERHEAD
+from pcli.codec.wire.frame import Frame
+from pcli.codec.wire.hot import pull_ack, pull_flow, pull_send
+from pcli.minibroker.answers import error, refusal
+from pcli.minibroker.commands import HANDLERS, HOT
+from pcli.minibroker.refusal import Refused
+
+if TYPE_CHECKING:
+    from pcli.minibroker.broker import Broker
+    from pcli.minibroker.consumer import Consumer
+    from pcli.minibroker.producer import Producer
+    from pcli.minibroker.timers import Timer
+    from pcli.minibroker.watchers import Watcher
+
+__all__ = ["Connection"]
+
+_two_lengths = Struct(">II").unpack_from
+_length = Struct(">I").unpack_from
+
+_SEND: Final = BY_NAME["SEND"].number
+_ACK: Final = BY_NAME["ACK"].number
+_FLOW: Final = BY_NAME["FLOW"].number
+_PING: Final = BY_NAME["PING"].number
+_QUICK: Final = frozenset((_ACK, _FLOW, _PING))
+_PING_FRAME: Final = push_frame(pb.CommandPing())
+_PING_COMMAND: Final = _PING_FRAME[8:]
+_PONG_FRAME: Final = push_frame(pb.CommandPong())
+
+
+class Connection:
+    """One connection of a client."""
+
+    __slots__ = (
+        "_high_water",
+        "_holds",
+        "_limit",
+        "_needed",
+        "_probe_timer",
+        "_probes",
+        "_rest",
+        "_tick_timer",
+        "broker",
+        "closing",
+        "congested",
+        "connected_since",
+        "consumers",
+        "gone",
+        "joining",
+        "link",
+        "out",
+        "peer",
+        "producers",
+        "queued",
+        "reason",
+        "recently_closed",
+        "session",
+        "watchers",
+        "writable",
+    )
+
+    def __init__(self, broker: Broker, peer: tuple[str, int]) -> None:
+        self.broker = broker
+        self.peer = peer
+        """Address and port of the other side."""
+        self.connected_since = broker.now
+        interval = broker.settings.keepAliveIntervalSeconds * 1000
+        self.session = ServerSession(broker.offer, KeepAlive(interval, broker.now))
+        self.producers: dict[int, Producer] = {}
+        self.consumers: dict[int, Consumer] = {}
+        self.joining: dict[int, pb.CommandSubscribe] = {}
+        """Consumers that wait until it is known whether another one lives, by their id."""
+        self.watchers: dict[int, Watcher] = {}
+        self.recently_closed: dict[int, int] = {}
+        """Producer ids that the broker closed, and until when SENDs to them are dropped (ms)."""
+        self.out: list[bytes] = []
+        """Frames to be written at the end of this turn."""
+        self.queued = 0
+        """Bytes in ``out``."""
+        self.writable = True
+        """Whether entries may be sent: the client reads what it gets."""
+        self.congested = False
+        """Whether the shell has more to write than the client reads."""
+        self.closing = False
+        """Nothing is taken or sent any more; the socket closes after what was sent before."""
+        self.gone = False
+        """Its producers and consumers are gone too."""
+        self.reason = ""
+        """Why the broker closed it, for the log."""
+        self.link: Any = None
+        """The shell's own end of this connection."""
+        self._limit = broker.settings.maxMessageSize + FRAME_OVERHEAD - 4
+        self._high_water = broker.settings.pulsarChannelWriteBufferHighWaterMark
+        self._rest = bytearray()
+        self._needed = 4
+        self._probes: list[Callable[[bool], None]] = []
+        self._probe_timer: Timer | None = None
+        self._holds = 0
+        self._tick_timer: Timer | None = None
+        self._arm()
+
+    @property
+    def version(self) -> int:
+        """The protocol version of both sides together."""
+        return self.session.version
+
+    # -- in --------------------------------------------------------------------------------------------------------
+
+    def receive(self, data: bytes) -> None:
+        """Take the next bytes of the stream, and do what the frames in them ask for."""
+        if self.closing:
+            return
+        rest = self._rest
+        if rest:
+            rest += data
+            if len(rest) < self._needed:
+                return
+            data = bytes(rest)
+            rest.clear()
+        try:
+            position = self._cut(data)
+        except Exception as fault:
+            self._end_by(fault)
+            return
+        if position:
+            self.session.keep_alive.outstanding = False
+        if position < len(data):
+            rest += data[position:]
+
+    def handle(self, frame: Frame) -> None:
+        """The same for one whole frame."""
+        if self.closing:
+            return
+        self.session.keep_alive.outstanding = False
+        if self._probes:
+            self._end_probe(alive=True)
+        try:
+            self.take(frame)
+        except Exception as fault:
+            self._end_by(fault)
+
+    def _end_by(self, fault: Exception) -> None:
+        """End the connection: by the client's fault, or by our own, which is reported."""
+        if isinstance(fault, RemoteError):
+            self.fail(fault.text)
+        else:
+            self.broker.report(fault, self)
+            self.fail("an error of the broker")
+
+    def _cut(self, data: bytes) -> int:
+        """Handle all whole frames; where the rest begins."""
+        position, size, limit = 0, len(data), self._limit
+        producers = self.producers
+        hot = self.session.connected
+        if self._probes:
+            self._alive(data)
+        while size - position >= 8:
+            total, length = _two_lengths(data, position)
+            end = position + 4 + total
+            if end > size:
+                break
+            start = position + 8
+            stop = start + length
+            if stop > end or total > limit:
+                raise RemoteError(f"a command of {length} bytes in a frame of {total + 4}")
+            kind = data[start + 1] if hot and length > 3 and data[start] == 8 else -1
+            if kind == _SEND:
+                send = pull_send(data, start, stop)
+                if send is not None and (producer := producers.get(send[0])) is not None:
+                    producer.publish(send[1], send[3], send[2], data, stop, end)
+                    position = end
+                    if self.closing:
+                        return size
+                    continue
+            elif kind in _QUICK and self._quick(kind, data, start, stop):
+                position = end
+                if self.closing:
+                    return size
+                continue
+            self.take(Frame(data[position:end], kind))
+            if self.closing:
+                return size
+            hot = self.session.connected
+            position = end
+        return self._wait(data, position, size)
+
+    def _wait(self, data: bytes, position: int, size: int) -> int:
+        """What is missing for the next frame.
+
+        A length that is too large ends the connection at once; one that leaves no room for the second length does
+        when the frame is whole.
+        """
+        if size - position < 4:
+            self._needed = 4
+            return position
+        total = _length(data, position)[0]
+        if total > self._limit or size - position >= total + 4:
+            raise RemoteError(f"a frame of {total + 4} bytes")
+        self._needed = total + 4
+        return position
+
+    def _quick(self, kind: int, data: bytes, start: int, stop: int) -> bool:
+        """ACK, FLOW or PING without anything unusual in it; False: take the full way."""
+        if kind == _PING:
+            if data[start:stop] != _PING_COMMAND:
+                return False
+            self.send(_PONG_FRAME)
+            return True
+        arguments = pull_ack(data, start, stop) if kind == _ACK else pull_flow(data, start, stop)
+        if arguments is None:
+            return False
+        HOT[kind](self, *arguments)
+        return True
+
+    def take(self, frame: Frame) -> None:
+        """Handle one whole frame the full way. RemoteError: the connection must end."""
+        command, body = read_command(frame.data[8 : frame.parts.command_end])
+        frame.type = command.type
+        if not self.session.allows(frame.type):
+            raise RemoteError(f"{name_of(frame.type)} in state {self.session.state.value}")
+        handler = HANDLERS.get(frame.type)
+        if handler is None:
+            raise RemoteError(f"{name_of(frame.type)} is no command for this broker")
+        try:
+            handler(self, body, frame)
+        except Refused as refused:
+            answer = refusal(frame.type, body, refused)
+            if answer is not None:
+                self.send_command(answer)
+
+    # -- out -------------------------------------------------------------------------------------------------------
+
+    def send(self, data: bytes) -> None:
+        """A whole frame to the client, with all others of this turn."""
+        if self.closing:
+            return
+        out = self.out
+        if not out:
+            self.broker.dirty.append(self)
+        out.append(data)
+        self.queued += len(data)
+        if self.queued > self._high_water:
+            self.writable = False
+
+    def send_command(self, body: Message, entry: bytes = b"") -> None:
+        """A command by its body; behind MESSAGE the entry."""
+        self.send(push_frame(body, entry))
+
+    def answer_success(self, request_id: int) -> None:
+        """SUCCESS to a request."""
+        self.send_command(pb.CommandSuccess(request_id=request_id))
+
+    def answer_error(self, request_id: int, refused: Refused) -> None:
+        """ERROR to a request."""
+        self.send_command(error(request_id, refused))
+
+    def pong(self) -> None:
+        """Answer a PING."""
+        self.send(_PONG_FRAME)
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def close(self, reason: str = "") -> None:
+        """Close after what was sent before; its producers and consumers leave at the end of this turn."""
+        if self.closing:
+            return
+        self.closing = True
+        self.writable = False
+        self.reason = reason
+        if not self.out:
+            self.broker.dirty.append(self)
+        self.broker.lost(self)
+
+    def fail(self, reason: str) -> None:
+        """The client did what ends a connection: close it, and say nothing."""
+        self.session.fail()
+        self.close(reason)
+
+    def release(self) -> None:
+        """The connection is gone: so is all that hung on it (ServerCnx.channelInactive)."""
+        if self.gone:
+            return
+        self.closing = self.gone = True
+        self.writable = False
+        self._rest.clear()
+        if self._tick_timer is not None:
+            self._tick_timer.cancel()
+        for producer in list(self.producers.values()):
+            producer.leave()
+        self.producers.clear()
+        for consumer in list(self.consumers.values()):
+            consumer.leave()
+        self.consumers.clear()
+        self.joining.clear()
+        for watcher in list(self.watchers.values()):
+            self.broker.watchers.remove(watcher)
+        self.watchers.clear()
+        self._end_probe(alive=False)
+
+    # -- does it live ----------------------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        due = self.session.keep_alive.due
+        if due is not None:
+            self._tick_timer = self.broker.call_at(due, self._tick)
+
+    def _tick(self) -> None:
+        """Keep-alive. The next interval counts from the end of a jump of time, so that the client can answer in it."""
+        session = self.session
+        beat = session.keep_alive.tick(
+            self.broker.until, connected=session.connected, pings=session.pings, reading=self.reading
+        )
+        if beat is Beat.CLOSE:
+            self.close("nothing was heard of it")
+            return
+        if beat is Beat.PING:
+            self.send(_PING_FRAME)
+        self._arm()
+
+    def check_liveness(self, on_answer: Callable[[bool], None]) -> None:
+        """Ask whether the client lives; the answer comes at once or later, at the latest when it is taken for dead.
+
+        With ``connectionLivenessCheckTimeoutMillis`` of 0 or less nobody is asked, and it counts as living.
+        """
+        timeout = self.broker.settings.connectionLivenessCheckTimeoutMillis
+        if self.closing or timeout <= 0:
+            on_answer(not self.closing)
+            return
+        self._probes.append(on_answer)
+        if len(self._probes) == 1:
+            self.send(_PING_FRAME)
+            self._probe_timer = self.broker.call_later(timeout, self._probe_over)
+
+    def _alive(self, data: bytes) -> None:
+        """Tell those who asked, if a whole frame has come."""
+        if len(data) >= 4 and len(data) >= 4 + _length(data, 0)[0]:
+            self._end_probe(alive=True)
+
+    def _probe_over(self) -> None:
+        self.close("no answer to a PING when its name or subscription was asked for")
+        self.release()
+
+    def _end_probe(self, *, alive: bool) -> None:
+        if self._probe_timer is not None:
+            self._probe_timer.cancel()
+        probes, self._probes = self._probes, []
+        for on_answer in probes:
+            on_answer(alive)
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    @property
+    def reading(self) -> bool:
+        """Whether the shell may read from the client."""
+        return self._holds == 0
+
+    def hold_reading(self) -> None:
+        """Stop reading from the client, for one reason more (publish throttling)."""
+        self._holds += 1
+        if self._holds == 1:
+            self.broker.reading_changed(self)
+
+    def release_reading(self) -> None:
+        """One reason less."""
+        self._holds -= 1
+        if self._holds == 0:
+            self.broker.reading_changed(self)
+
+    # -- producers that the broker closed --------------------------------------------------------------------------
+
+    def mark_closed(self, producer_id: int) -> None:
+        """The broker closes this producer: SENDs on their way to it are dropped for a while, not a fault."""
+        self.recently_closed[producer_id] = self.broker.now + self.broker.settings.keepAliveIntervalSeconds * 1000
+
+    def was_closed(self, producer_id: int) -> bool:
+        """Whether the broker closed this producer lately."""
+        until = self.recently_closed.get(producer_id)
+        return until is not None and self.broker.now < until

@@ -1,0 +1,238 @@
+"""A client's conversation: what it sends, and which answer belongs to what."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pcli.codec.capture import CapturedFrame, read_capture
+from pcli.codec.errors import LocalError
+from pcli.codec.proto import pb
+from pcli.codec.session import Beat, ClientSession, KeepAlive, State, read_command
+from pcli.codec.wire.build import join_frame, push_frame
+from pcli.codec.wire.reader import FrameReader
+
+
+def sent(session):
+    """The bodies in the output."""
+    return [read_command(frame.data[8 : frame.parts.command_end])[1] for frame in FrameReader().feed(session.output())]
+
+
+@pytest.fixture
+def session():
+    """After the handshake."""
+    one = ClientSession(version=20, features=("supports_auth_refresh",))
+    one.connect()
+    one.output()
+    one.receive(push_frame(pb.CommandConnected(server_version="s", protocol_version=19, max_message_size=100)))
+    return one
+
+
+def hear(session, *bodies):
+    return session.receive(b"".join(push_frame(body) for body in bodies))
+
+
+# -- the handshake ---------------------------------------------------------------------------------------------------
+
+
+def test_handshake():
+    one = ClientSession(client_version="me", version=20, features=("supports_auth_refresh",))
+    one.connect(auth_method_name="token", auth_data=b"t")
+    [connect] = sent(one)
+    assert connect == pb.CommandConnect(
+        client_version="me",
+        protocol_version=20,
+        auth_method_name="token",
+        auth_data=b"t",
+        feature_flags=pb.FeatureFlags(supports_auth_refresh=True),
+    )
+    assert one.state is State.CONNECTING
+    [event] = hear(one, pb.CommandConnected(server_version="s", protocol_version=19, max_message_size=7))
+    assert (event.name, event.request) == ("CONNECTED", connect)
+    assert (one.state, one.version, one.connected.max_message_size) == (State.CONNECTED, 19, 7)
+
+
+def test_a_refusal_ends_it():
+    """<< ERROR with request id 2^64-1, as a full broker says"""
+    one = ClientSession()
+    one.connect()
+    nobody = 2**64 - 1
+    [event] = hear(one, pb.CommandError(request_id=nobody, error=pb.NotAllowedError, message="too many"))
+    assert isinstance(event.request, pb.CommandConnect)
+    assert one.state is State.FAILED
+    assert "too many" in one.error.text
+
+
+def test_twice_is_the_callers_fault(session):
+    with pytest.raises(LocalError):
+        session.connect()
+
+
+def test_connected_out_of_the_blue():
+    one = ClientSession()
+    assert hear(one, pb.CommandConnected(server_version="s")) == []
+    assert one.state is State.FAILED
+
+
+# -- requests and answers --------------------------------------------------------------------------------------------
+
+
+def test_request_ids_are_given(session):
+    first = session.send(pb.CommandLookupTopic(topic="t"))
+    second = session.send(pb.CommandPartitionedTopicMetadata(topic="t"))
+    own = session.send(pb.CommandUnsubscribe(consumer_id=1, request_id=77))
+    assert (first.request_id, second.request_id, own.request_id) == (1, 2, 77)
+    assert sent(session) == [first, second, own]
+
+
+def test_an_ack_asks_for_nothing_by_itself(session):
+    ack = session.send(pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.Individual))
+    assert not ack.HasField("request_id")
+    assert session.open_requests == []
+    asked = session.send(pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.Individual, request_id=5))
+    [event] = hear(session, pb.CommandAckResponse(consumer_id=1, request_id=5))
+    assert event.request == asked
+
+
+def test_answers_in_any_order(session):
+    lookup = session.send(pb.CommandLookupTopic(topic="t"))
+    metadata = session.send(pb.CommandPartitionedTopicMetadata(topic="t"))
+    gone = session.send(pb.CommandUnsubscribe(consumer_id=1))
+    events = hear(
+        session,
+        pb.CommandError(request_id=3, error=pb.MetadataError, message="no"),
+        pb.CommandPartitionedTopicMetadataResponse(request_id=2, partitions=3),
+        pb.CommandLookupTopicResponse(request_id=1),
+    )
+    assert [event.request for event in events] == [gone, metadata, lookup]
+    assert session.open_requests == []
+
+
+def test_an_answer_of_another_kind_answers_nothing(session):
+    session.send(pb.CommandLookupTopic(topic="t"))
+    [event] = hear(session, pb.CommandSuccess(request_id=1))
+    assert event.request is None
+    assert len(session.open_requests) == 1
+
+
+def test_an_answer_comes_once(session):
+    session.send(pb.CommandUnsubscribe(consumer_id=1))
+    events = hear(session, pb.CommandSuccess(request_id=1), pb.CommandSuccess(request_id=1))
+    assert [event.request is None for event in events] == [False, True]
+
+
+def test_a_waiting_producer_is_answered_twice(session):
+    producer = session.send(pb.CommandProducer(topic="t", producer_id=1))
+    waiting = pb.CommandProducerSuccess(request_id=1, producer_name="p", producer_ready=False)
+    ready = pb.CommandProducerSuccess(request_id=1, producer_name="p")
+    events = hear(session, waiting, ready, ready)
+    assert [event.request for event in events] == [producer, producer, None]
+
+
+def test_receipts_find_their_sends(session):
+    first = session.send(pb.CommandSend(producer_id=1, sequence_id=5), b"entry")
+    second = session.send(pb.CommandSend(producer_id=2, sequence_id=5), b"entry")
+    events = hear(
+        session,
+        pb.CommandSendReceipt(producer_id=2, sequence_id=5),
+        pb.CommandSendError(producer_id=1, sequence_id=5, error=pb.ChecksumError, message="bad"),
+        pb.CommandSendReceipt(producer_id=1, sequence_id=6),
+    )
+    assert [event.request for event in events] == [second, first, None]
+
+
+def test_what_the_broker_says_by_itself(session):
+    [event] = hear(session, pb.CommandCloseConsumer(consumer_id=1, request_id=2**64 - 1))
+    assert (event.name, event.request) == ("CLOSE_CONSUMER", None)
+
+
+# -- keep-alive ------------------------------------------------------------------------------------------------------
+
+
+def test_a_ping_is_answered(session):
+    [event] = hear(session, pb.CommandPing())
+    assert event.name == "PING"
+    assert sent(session) == [pb.CommandPong()]
+
+
+def test_own_pings():
+    one = ClientSession(keep_alive=KeepAlive(30_000, 0))
+    one.connect()
+    hear(one, pb.CommandConnected(server_version="s", protocol_version=21))
+    one.output()
+    assert one.tick(30_000) is Beat.PING
+    assert sent(one) == [pb.CommandPing()]
+    [event] = hear(one, pb.CommandPong())
+    assert event.request == pb.CommandPing()
+    assert one.tick(60_000) is Beat.PING
+    assert one.tick(90_000) is Beat.CLOSE
+    assert one.state is State.FAILED
+
+
+# -- what a client cannot go on with ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        join_frame(b""),
+        join_frame(b"\xff" * 9),
+        push_frame(pb.CommandFlow(consumer_id=1, messagePermits=1)),
+        (100 + 10240 - 3).to_bytes(4, "big"),
+    ],
+    ids=["nothing", "garbage", "a client's command", "larger than announced"],
+)
+def test_the_end(session, data):
+    assert session.receive(data) == []
+    assert session.state is State.FAILED
+    assert session.error is not None
+    assert session.receive(push_frame(pb.CommandPing())) == []
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes(data):
+    one = ClientSession()
+    one.connect()
+    one.receive(data)
+    assert (one.error is None) == (one.state is not State.FAILED)
+
+
+RECORDED = ("java/key-shared-sticky.pcap", "java/pattern-watcher.pcap", "java/refusals.pcap", "go/nack.pcap")
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_recorded_conversation(small_captures, name):
+    """A real client's commands sent through sessions, the real broker's answers received: each finds what was asked.
+
+    The judge is what both sides repeat: the request id, or producer and sequence id.
+    """
+    sessions, asked, told = {}, {}, 0
+    with (small_captures / name).open("rb") as file:
+        frames = [item for item in read_capture([(name, file)]) if isinstance(item, CapturedFrame)]
+    for frame in frames:
+        command, body = read_command(frame.data[8 : frame.parts.command_end])
+        one = sessions.setdefault(frame.stream.number, ClientSession())
+        ids = (frame.stream.number, *_ids(body))
+        if frame.from_client:
+            if command.type == pb.BaseCommand.CONNECT:
+                one.connect(**{field.name: value for field, value in body.ListFields()})
+            elif command.type != pb.BaseCommand.PONG:
+                assert one.send(body, frame.data[frame.parts.command_end :]) == body
+                asked[ids] = body
+            continue
+        [event] = one.receive(frame.data)
+        assert event.body == body
+        if len(ids) > 1 and ids in asked:
+            assert event.request == asked[ids]
+            told += 1
+    assert all(one.error is None for one in sessions.values())
+    assert told > 5
+
+
+def _ids(body):
+    if isinstance(body, (pb.CommandSend, pb.CommandSendReceipt, pb.CommandSendError)):
+        return body.producer_id, body.sequence_id
+    if "request_id" in body.DESCRIPTOR.fields_by_name and body.HasField("request_id"):
+        return (body.request_id,)
+    return ()

@@ -1,0 +1,28 @@
+"""What an old client may see, against the list of the protocol's versions in the .proto."""
+
+from __future__ import annotations
+
+import pytest
+
+from pcli.codec.proto import pb
+from pcli.codec.session.versions import NEWEST, knows
+
+
+def test_the_newest_is_that_of_the_proto():
+    assert max(pb.ProtocolVersion.values()) == NEWEST
+
+
+@pytest.mark.parametrize(
+    ("command", "since"),
+    [
+        ("PING", 1),
+        ("REACHED_END_OF_TOPIC", 9),
+        ("ACTIVE_CONSUMER_CHANGE", 12),
+        ("AUTH_CHALLENGE", 14),
+        ("TOPIC_MIGRATED", 20),
+        ("SUCCESS", 0),
+    ],
+)
+def test_knows(command, since):
+    assert knows(since, command)
+    assert not knows(since - 1, command)

@@ -1,0 +1,119 @@
+"""The mini-broker against conversations of the real one: starts `pcli broker` and lets the conformance tool play.
+
+    python tests/conform/run.py [TOOL] [--jobs N]
+
+TOOL is the folder of the tool with its scenarios and transcripts (``../shared/conform``). Played are its scenarios,
+those for a broker with other settings, and ours beside this file (recorded from a real 4.2.4 with the same tool). What
+needs a later issue is named, not played. Exit code 1 when anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SHARED = HERE.parent.parent.parent / "shared" / "conform"
+
+LATER = {
+    "delayed.compaction": "compaction",
+    "delayed.compaction_batches": "compaction",
+    "delayed.quota_exception": "backlog quotas",
+    "delayed.quota_hold": "backlog quotas",
+    "txn.*": "transactions",
+}
+"""Scenarios of what is not built yet, and what that is."""
+
+VARIANT = (
+    "subscriptionKeySharedUseConsistentHashing=false",
+    "acknowledgmentAtBatchIndexLevelEnabled=false",
+    "activeConsumerFailoverDelayTimeMillis=0",
+    "exposingBrokerEntryMetadataToClientEnabled=true",
+    "brokerEntryMetadataInterceptors=org.apache.pulsar.common.intercept.AppendIndexMetadataInterceptor,"
+    "org.apache.pulsar.common.intercept.AppendBrokerTimestampMetadataInterceptor",
+)
+"""What the tool's README asks of the broker for its scenarios in ``variant/``."""
+
+
+@contextmanager
+def broker(*settings: str):
+    """A broker of its own process; gives its two URLs."""
+    with tempfile.TemporaryDirectory() as folder:
+        ready = Path(folder) / "ready"
+        command = [sys.executable, "-m", "pcli.cli", "broker", "--port", "0", "--http-port", "0", "--log", "quiet"]
+        for setting in settings:
+            command += ["--set", setting]
+        process = subprocess.Popen([*command, "--ready-file", str(ready)], stdout=subprocess.DEVNULL)
+        try:
+            for _ in range(200):
+                if ready.exists() and ready.read_text():
+                    break
+                time.sleep(0.05)
+            yield json.loads(ready.read_text())
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=10)
+
+
+def play(tool: Path, folder: Path, names: list[str], jobs: int, *settings: str) -> bool:
+    """Play scenarios against a fresh broker; whether all agree."""
+    with broker(*settings) as urls:
+        command = [sys.executable, str(tool / "conform.py"), "check", *names, "--dir", str(folder), "--jobs", str(jobs)]
+        command += ["--url", urls["service_url"], "--http", urls["http_url"]]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+    told = result.stdout.splitlines()
+    print("\n".join(line for line in told if not line.startswith("PASS")) + result.stderr, flush=True)
+    return result.returncode == 0
+
+
+def play_variant(tool: Path, jobs: int) -> bool:
+    """Play those for other settings; of two of them the transcripts are ours, recorded anew."""
+    ours = sorted((HERE / "variant").glob("*.json"))
+    with tempfile.TemporaryDirectory() as folder:
+        merged = Path(folder)
+        (merged / "scenarios").symlink_to((tool / "variant" / "scenarios").resolve())
+        shutil.copytree(tool / "variant" / "transcripts", merged / "transcripts")
+        for path in ours:
+            shutil.copy(path, merged / "transcripts")
+            print(f"OURS {path.stem}: recorded anew, see {HERE.name}/README.md")
+        return play(tool, merged, ["*"], jobs, *VARIANT)
+
+
+def scenarios(folder: Path) -> list[str]:
+    """The names of all that has a transcript."""
+    return sorted(path.stem for path in (folder / "transcripts").glob("*.json"))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("tool", nargs="?", type=Path, default=SHARED)
+    parser.add_argument("--jobs", type=int, default=3)
+    told = parser.parse_args()
+    if not (told.tool / "conform.py").exists():
+        print(f"conform: no tool in {told.tool}", file=sys.stderr)
+        return 1 if os.environ.get("PCLI_NEED_SHARED") else 0
+    chosen = []
+    for name in scenarios(told.tool):
+        reason = next((LATER[glob] for glob in LATER if fnmatch.fnmatch(name, glob)), "")
+        if reason:
+            print(f"LATER {name}: needs {reason}")
+        else:
+            chosen.append(name)
+    fine = play(told.tool, told.tool, chosen, told.jobs)
+    fine &= play_variant(told.tool, told.jobs)
+    fine &= play(told.tool, HERE, ["*"], told.jobs)
+    return 0 if fine else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,221 @@
+"""Turns, time, connections in number, and what REST and commands share of topics."""
+
+from __future__ import annotations
+
+import pytest
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_frame
+from pcli.codec.wire.frame import Frame
+from pcli.codec.wire.topic_name import TopicName
+from pcli.minibroker.broker import Broker
+from pcli.minibroker.refusal import Refused
+from pcli.minibroker.settings import Settings
+
+T = TopicName.parse("persistent://public/default/t")
+
+
+def names(bodies):
+    return [type(body).__name__.removeprefix("Command") for body in bodies]
+
+
+class Dispatcher:
+    """Counts its runs; asks for another one as often as it is told."""
+
+    def __init__(self, broker, again=0):
+        self.broker, self.again, self.runs = broker, again, 0
+
+    def run(self):
+        self.runs += 1
+        if self.runs <= self.again:
+            self.broker.soon(self)
+
+
+# -- turns -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_dispatcher_runs_once_a_turn(world):
+    one, eager = Dispatcher(world.broker), Dispatcher(world.broker, again=3)
+    for _ in range(5):
+        world.broker.soon(one)
+    world.broker.soon(eager)
+    world.broker.settle()
+    assert (one.runs, eager.runs) == (1, 4)
+
+
+def test_a_frame_in_frames_out(world):
+    """The core as a function: handle(connection, frame, now) gives what is to be written, and to whom."""
+    client = world.client()
+    [(connection, data)] = world.broker.handle(client.connection, Frame.of(push_frame(pb.CommandPing())), world.now)
+    assert connection is client.connection
+    assert data == push_frame(pb.CommandPong())
+    bad = Frame.of(push_frame(pb.CommandConnect(client_version="again")))
+    assert world.broker.handle(client.connection, bad, world.now) == [(client.connection, b"")]
+    assert client.connection.closing
+    assert world.broker.handle(client.connection, bad, world.now) == []
+
+
+def test_a_frame_is_a_sign_of_life(world):
+    client, answers = world.client(), []
+    client.connection.check_liveness(answers.append)
+    world.broker.handle(client.connection, Frame.of(push_frame(pb.CommandPong())), world.now)
+    assert answers == [True]
+
+
+def test_an_error_in_a_dispatcher_stops_no_other(make_world):
+    world = make_world()
+
+    class Broken(Dispatcher):
+        def run(self):
+            raise ZeroDivisionError
+
+    other = Dispatcher(world.broker)
+    world.broker.soon(Broken(world.broker))
+    world.broker.soon(other)
+    world.broker.settle()
+    assert other.runs == 1
+    assert [type(fault) for fault in world.broker.failures] == [ZeroDivisionError]
+    world.broker.failures.clear()
+
+
+# -- time ------------------------------------------------------------------------------------------------------------
+
+
+def test_timers_come_before_the_bytes(world):
+    """What was due before the bytes came was done before they were read, with its own time."""
+    client, seen = world.client(), []
+    world.broker.call_later(10, lambda: seen.append((world.broker.now - world.now, client.connection.session.version)))
+    world.broker.receive(client.connection, b"", world.now + 500)
+    assert seen == [(10, 21)]
+    assert world.broker.now == world.now + 500
+
+
+def test_a_long_pause_has_all_its_ticks(world):
+    ticks = []
+
+    def tick():
+        ticks.append(world.broker.now - world.now)
+        world.broker.call_later(100, tick)
+
+    start = world.now
+    world.broker.call_later(100, tick)
+    world.broker.advance(start + 1_000)
+    assert ticks == [100 * number for number in range(1, 11)]
+    assert world.broker.now == start + 1_000
+
+
+def test_a_chain_without_delay_comes_to_an_end(world):
+    ticks = []
+
+    def tick():
+        ticks.append(1)
+        world.broker.call_later(0, tick)
+
+    world.broker.call_later(0, tick)
+    world.broker.advance(world.now + 10)
+    assert len(ticks) == 10
+
+
+def test_time_does_not_run_backwards(world):
+    client = world.client()
+    world.broker.receive(client.connection, b"", world.now + 100)
+    world.broker.receive(client.connection, b"", world.now)
+    assert world.broker.now == world.now + 100
+
+
+def test_an_error_in_a_timer_stops_no_other(make_world):
+    world, done = make_world(), []
+    world.broker.call_later(5, lambda: 1 // 0)
+    world.broker.call_later(6, lambda: done.append(1))
+    world.broker.advance(world.now + 10)
+    assert done == [1]
+    assert [type(fault) for fault in world.broker.failures] == [ZeroDivisionError]
+    world.broker.failures.clear()
+
+
+def test_times_as_text():
+    assert Broker(Settings()).time_text(1_700_000_000_007) == "2023-11-14T22:13:20.007Z"
+
+
+# -- connections -----------------------------------------------------------------------------------------------------
+
+
+def test_one_connection_too_many(make_world):
+    """ERROR with request id -1, then the end; a place that is free again is taken."""
+    world = make_world(brokerMaxConnections=2)
+    first, _ = world.client(), world.client()
+    third = world.accept()
+    [error] = third.hear()
+    assert (error.request_id, error.error) == (2**64 - 1, pb.NotAllowedError)
+    assert third.closed
+    first.leave()
+    world.client()
+
+
+def test_one_address_too_often(make_world):
+    world = make_world(brokerMaxConnectionsPerIp=1)
+    world.accept("10.0.0.1")
+    assert not world.accept("10.0.0.2").closed
+    assert world.accept("10.0.0.1").closed
+
+
+def test_names_for_producers(world, client):
+    """<cluster>-<instance>-<counter>"""
+    assert client.producer("a").producer_name == "standalone-0-0"
+    assert client.producer("b", producer_id=2).producer_name == "standalone-0-1"
+
+
+# -- topics ----------------------------------------------------------------------------------------------------------
+
+
+def refused(function, *arguments, **named):
+    with pytest.raises(Refused) as caught:
+        function(*arguments, **named)
+    return pb.ServerError.Name(caught.value.code)
+
+
+def test_deleting(world, client):
+    client.producer()
+    assert refused(world.broker.delete_topic, T) == "UnknownError"
+    world.broker.delete_topic(T, force=True)
+    world.deliver()
+    assert names(client.hear()) == ["CloseProducer"]
+    assert not world.broker.directory.exists(T)
+    assert refused(world.broker.delete_topic, T) == "TopicNotFound"
+
+
+def test_unloading(world, client):
+    """Clients are closed, messages stay, ids grow."""
+    client.producer()
+    client.subscribe()
+    [before] = client.publish()
+    world.broker.unload(world.broker.topics[str(T)])
+    world.deliver()
+    assert names(client.hear()) == ["CloseProducer", "CloseConsumer"]
+    client.producer(producer_id=2)
+    [after] = client.publish(sequence_id=1, producer_id=2)
+    assert after.message_id.ledgerId > before.message_id.ledgerId
+    client.subscribe(consumer_id=2)
+    assert names(client.flow(consumer_id=2)) == ["Message", "Message"]
+
+
+def test_policies_reach_the_topics_that_are_loaded(world, client):
+    client.producer()
+    topic = world.broker.topics[str(T)]
+    assert topic.effective("maxUnackedMessagesPerConsumer") == 50_000
+    assert topic.plain
+    world.broker.policies.set_namespace("public/default", "deduplication", body=True)
+    assert not topic.plain
+
+
+def test_stopping(world):
+    """As an unload of every topic: clients are told, then their connections end."""
+    producer, consumer, idle = world.client(), world.client(), world.client()
+    producer.producer()
+    consumer.subscribe()
+    world.broker.close()
+    world.deliver()
+    assert names(producer.hear()) == ["CloseProducer"]
+    assert names(consumer.hear()) == ["CloseConsumer"]
+    assert (producer.closed, consumer.closed, idle.closed) == (True, True, True)
+    assert not world.broker.connections

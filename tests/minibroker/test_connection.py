@@ -1,0 +1,385 @@
+"""Frames of a client as the broker takes them: whole, in pieces, wrong; and what goes when a connection ends."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pcli.codec.errors import RemoteError
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import join_frame, push_entry, push_frame
+from pcli.codec.wire.commands import COMMANDS
+
+PING = push_frame(pb.CommandPing())
+ENTRY = push_entry(pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1), b"hello")
+
+
+def names(bodies):
+    return [type(body).__name__.removeprefix("Command") for body in bodies]
+
+
+# -- cutting -------------------------------------------------------------------------------------------------------
+
+
+def conversation(request_id=9):
+    """Quick and slow frames in one stream, and how many of them are answered."""
+    frames = [
+        push_frame(pb.CommandSend(producer_id=1, sequence_id=0, num_messages=1), ENTRY),
+        PING,
+        push_frame(pb.CommandSend(producer_id=1, sequence_id=1, num_messages=1, is_chunk=True), ENTRY),
+        push_frame(pb.CommandFlow(consumer_id=1, messagePermits=5)),
+        push_frame(pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.Individual, request_id=request_id)),
+        push_frame(pb.CommandLookupTopic(topic="t", request_id=request_id + 1)),
+    ]
+    heard = ["SendReceipt", "Pong", "SendReceipt", "AckResponse", "LookupTopicResponse", "Message", "Message"]
+    return b"".join(frames), heard
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 8, 9, 50, 1000])
+def test_pieces_of_any_size_are_the_same(world, size):
+    client = world.client()
+    client.producer()
+    client.subscribe()
+    data, expected = conversation()
+    heard = []
+    for start in range(0, len(data), size):
+        heard += names(client.raw(data[start : start + size]))
+    assert sorted(heard) == sorted(expected)
+
+
+def test_one_write_is_one_answer(world):
+    """All that a turn causes leaves in one piece."""
+    client = world.client()
+    client.producer()
+    data, _ = conversation()
+    world.broker.receive(client.connection, data[: data.index(PING)] * 3, world.now)
+    [(connection, written)] = world.broker.drain()
+    assert connection is client.connection
+    assert names(event.body for event in client.session.receive(written)) == ["SendReceipt"] * 3
+
+
+def test_nothing_is_done_before_the_last_byte(client):
+    assert client.raw(PING[:-1]) == []
+    assert names(client.raw(PING[-1:])) == ["Pong"]
+
+
+# -- what ends a connection ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("what", "data"),
+    [
+        ("a frame above maxMessageSize and 10 KiB", (5253117).to_bytes(4, "big")),
+        ("an empty frame", b"\0\0\0\0"),
+        ("a frame without room for its second length", b"\0\0\0\3abc"),
+        ("TLS", b"\x16\x03\x01\x02\x00\x01"),
+        ("HTTP", b"GET / HTTP/1.1\r\n\r\n"),
+        ("no command", join_frame(b"")),
+        ("garbage", join_frame(b"\xff" * 20)),
+        ("a command longer than its frame", b"\0\0\0\x09\0\0\0\x06" + PING[8:]),
+        ("an unknown type", join_frame(b"\x08\xc7\x01")),
+        ("LOOKUP without its body", join_frame(b"\x08\x17")),
+        ("FLOW without permits", join_frame(b"\x08\x0b\x5a\x02\x08\x01")),
+        ("FLOW of nothing to nobody, but twice its id", join_frame(b"\x08\x0b\x5a\x00")),
+        ("SEND of an unknown producer", push_frame(pb.CommandSend(producer_id=7, sequence_id=0), ENTRY)),
+        ("an answer", push_frame(pb.CommandProducerSuccess(request_id=1, producer_name="x"))),
+        ("a second CONNECT", push_frame(pb.CommandConnect(client_version="x"))),
+        ("an AUTH_RESPONSE to nothing", push_frame(pb.CommandAuthResponse())),
+    ],
+)
+def test_cuts(world, client, what, data):
+    assert client.raw(data) == []
+    assert client.closed
+    assert client.connection not in world.broker.connections
+    assert not world.broker.failures
+
+
+def test_the_largest_frame_only_waits(client):
+    assert client.raw((5253116).to_bytes(4, "big")) == []
+    assert not client.closed
+
+
+def test_a_frame_too_short_for_its_second_length_waits_all_the_same(client):
+    """As on 4.2.4, which looks when the frame is whole."""
+    client.raw(b"\0\0\0\3ab")
+    assert not client.closed
+    client.raw(b"c")
+    assert client.closed
+
+
+def test_what_came_before_is_answered(world, client):
+    """A good frame and a bad one in one write: the answer still leaves, nothing after it is looked at."""
+    assert names(client.raw(PING + join_frame(b"") + PING)) == ["Pong"]
+    assert client.closed
+
+
+@pytest.mark.parametrize(
+    "number", [number for number, row in COMMANDS.items() if row.name not in ("CONNECT", "PING", "PONG")]
+)
+def test_before_the_handshake(world, number):
+    """Whatever it is, but CONNECT, PING and PONG."""
+    stranger = world.accept()
+    command = pb.BaseCommand(type=number)
+    body = getattr(command, COMMANDS[number].field)
+    body.SetInParent()
+    for field in body.DESCRIPTOR.fields:
+        if field.is_required and field.message_type is None:
+            setattr(body, field.name, "x" if field.type == field.TYPE_STRING else 1)
+    assert stranger.raw(join_frame(command.SerializePartialToString())) == []
+    assert stranger.closed
+
+
+def test_only_that_one_suffers(world, client):
+    other = world.client()
+    client.raw(b"\xff" * 100)
+    assert names(other(pb.CommandPing())) == ["Pong"]
+
+
+def test_text_that_is_no_text(client):
+    """Java decodes what is no UTF-8 with replacement characters; such a name is one like any other."""
+    frame = push_frame(pb.CommandLookupTopic(topic="tXt", request_id=1)).replace(b"tXt", b"t\xfft")
+    [answer] = client.raw(frame)
+    assert answer.response == pb.CommandLookupTopicResponse.Connect
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_no_bytes_make_an_error_of_our_own(make_world, data):
+    """Real frames with bytes changed, cut and repeated."""
+    world = make_world()
+    client = world.client()
+    client.producer()
+    client.subscribe()
+    stream = bytearray(conversation()[0])
+    for _ in range(data.draw(st.integers(1, 6))):
+        place = data.draw(st.integers(0, len(stream) - 1))
+        stream[place : place + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
+        if not stream:
+            return
+    client.raw(bytes(stream))
+    assert not world.broker.failures
+
+
+def test_an_error_of_our_own_is_not_lost(make_world, monkeypatch):
+    """It costs the connection, is kept, and is told."""
+    from pcli.minibroker import connection as module
+
+    world = make_world()
+    client, told = world.client(), []
+    world.broker.on_failure = lambda fault, connection: told.append((str(fault), connection))
+    monkeypatch.setattr(module, "HANDLERS", dict.fromkeys(module.HANDLERS, _boom))
+    assert client(pb.CommandLookupTopic(topic="t")) == []
+    assert client.closed
+    assert told == [("ours", client.connection)]
+    assert [str(fault) for fault in world.broker.failures] == ["ours"]
+    world.broker.failures.clear()
+
+
+def _boom(connection, body, frame):
+    raise ZeroDivisionError("ours")
+
+
+def test_a_handler_may_end_the_connection(world, client, monkeypatch):
+    from pcli.minibroker import connection as module
+
+    def cut(connection, body, frame):
+        raise RemoteError("enough")
+
+    monkeypatch.setattr(module, "HANDLERS", dict.fromkeys(module.HANDLERS, cut))
+    client(pb.CommandLookupTopic(topic="t"))
+    assert (client.closed, client.connection.reason) == (True, "enough")
+
+
+# -- keep-alive ------------------------------------------------------------------------------------------------------
+
+
+def test_silence_is_asked_once_and_then_cut(world, client):
+    world.wait(29_999)
+    assert client.hear() == []
+    world.wait(1)
+    assert names(client.hear()) == ["Ping"]
+    world.wait(29_999)
+    assert not client.closed
+    world.wait(1)
+    assert client.closed
+
+
+def test_any_command_is_a_sign_of_life(world, client):
+    for _ in range(5):
+        world.wait(30_000)
+        client(pb.CommandFlow(consumer_id=7, messagePermits=1))
+    assert not client.closed
+    world.wait(60_000)
+    assert client.closed
+
+
+def test_half_a_frame_is_none(world, client):
+    world.wait(30_000)
+    client.raw(PING[:5])
+    world.wait(30_000)
+    assert client.closed
+
+
+def test_a_handshake_has_one_interval(world):
+    stranger = world.accept()
+    stranger(pb.CommandPing())
+    world.wait(30_000)
+    assert names(stranger.hear()) == []
+    assert stranger.closed
+
+
+def test_a_client_of_version_0_is_never_pinged(world):
+    client = world.client(version=0)
+    world.wait(300_000)
+    assert (client.hear(), client.closed) == ([], False)
+
+
+def test_who_is_not_read_cannot_answer(world, client):
+    """Publish throttling stops reading: then silence proves nothing."""
+    client.connection.hold_reading()
+    world.wait(300_000)
+    assert not client.closed
+    client.connection.release_reading()
+    world.wait(30_000)
+    assert client.closed
+
+
+def test_a_jump_of_time_is_one_interval(world, client):
+    """A clock set forward by hand, or a stopped process: nobody could have answered in between."""
+    world.advance(3_600_000)
+    assert names(client.hear()) == ["Ping"]
+    assert not client.closed
+    client(pb.CommandPong())
+    world.wait(30_000)
+    assert not client.closed
+
+
+def test_no_keep_alive(make_world):
+    world = make_world(keepAliveIntervalSeconds=0)
+    client = world.client()
+    world.wait(3_600_000)
+    assert (client.hear(), client.closed) == ([], False)
+
+
+# -- does it live ----------------------------------------------------------------------------------------------------
+
+
+def test_a_dead_holder_is_let_go(world, client):
+    answers = []
+    client.connection.check_liveness(answers.append)
+    client.connection.check_liveness(answers.append)
+    world.deliver()
+    assert names(client.hear()) == ["Ping"]
+    world.wait(4_999)
+    assert answers == []
+    world.wait(1)
+    assert (answers, client.closed) == ([False, False], True)
+
+
+def test_a_living_holder_stays(world, client):
+    answers = []
+    client.connection.check_liveness(answers.append)
+    client(pb.CommandPong())
+    assert answers == [True]
+    world.wait(10_000)
+    assert not client.closed
+
+
+def test_a_second_question_has_its_own_time(world, client):
+    answers = []
+    client.connection.check_liveness(answers.append)
+    world.wait(4_000)
+    client(pb.CommandPong())
+    client.connection.check_liveness(answers.append)
+    world.wait(4_999)
+    assert (answers, client.closed) == ([True], False)
+    world.wait(1)
+    assert (answers, client.closed) == ([True, False], True)
+
+
+def test_a_holder_that_leaves_meanwhile(world, client):
+    answers = []
+    client.connection.check_liveness(answers.append)
+    client.leave()
+    assert answers == [False]
+
+
+def test_nobody_is_asked_when_it_is_switched_off(make_world):
+    world = make_world(connectionLivenessCheckTimeoutMillis=0)
+    client, answers = world.client(), []
+    client.connection.check_liveness(answers.append)
+    world.deliver()
+    assert (answers, client.hear()) == ([True], [])
+
+
+# -- what it sends ---------------------------------------------------------------------------------------------------
+
+
+def test_entries_stop_for_a_client_that_does_not_read(world):
+    """The core holds no more than the high-water mark and one read for it; the rest waits in the topic."""
+    producer, consumer = world.client(), world.client()
+    producer.producer()
+    consumer.subscribe()
+    consumer.flow(10_000)
+    world.broker.writable(consumer.connection, world.now, yes=False)
+    for sequence_id in range(50):
+        producer.publish("x" * 1000, sequence_id)
+    assert consumer.hear() == []
+    assert consumer.connection.queued == 0
+    world.broker.writable(consumer.connection, world.now, yes=True)
+    world.deliver()
+    assert names(consumer.hear()) == ["Message"] * 50
+
+
+def test_one_turn_is_bounded(world):
+    """A thousand large entries and permits for all: what is kept for one client stays small, and all arrive."""
+    producer, consumer = world.client(), world.client()
+    producer.producer()
+    consumer.subscribe()
+    for sequence_id in range(100):
+        producer.publish("x" * 100_000, sequence_id)
+    world.broker.receive(consumer.connection, push_frame(pb.CommandFlow(consumer_id=1, messagePermits=1000)), world.now)
+    largest = 0
+    while pieces := world.broker.drain():
+        for _, data in pieces:
+            largest = max(largest, len(data))
+            consumer.heard += consumer.session.receive(data)
+        world.broker.settle()
+    assert names(consumer.hear()) == ["Message"] * 100
+    assert largest < 6_000_000
+
+
+def test_nothing_is_sent_after_the_end(world, client):
+    client.connection.close()
+    client.connection.send(PING)
+    assert world.broker.drain() == [(client.connection, b"")]
+
+
+# -- producers that the broker closed --------------------------------------------------------------------------------
+
+
+def test_sends_on_their_way_to_a_closed_producer(world, client):
+    """Dropped for as long as a keep-alive interval, then a fault like any unknown id."""
+    client.producer()
+    world.broker.unload(world.broker.topics["persistent://public/default/t"])
+    world.deliver()
+    assert names(client.hear()) == ["CloseProducer"]
+    assert client.publish() == []
+    world.now += 29_999
+    assert (client.publish(), client.closed) == ([], False)
+    world.now += 1
+    client.publish()
+    assert client.closed
+
+
+def test_the_end_of_a_connection_frees_all(world):
+    first, second = world.client(), world.client()
+    first.producer(producer_name="same")
+    first.subscribe()
+    first(pb.CommandWatchTopicList(watcher_id=1, namespace="public/default", topics_pattern=".*"))
+    first.leave()
+    assert second.producer(producer_name="same").producer_name == "same"
+    assert names([second.subscribe()]) == ["Success"]
+    second.producer("another", producer_id=2)
+    assert not world.broker.failures
