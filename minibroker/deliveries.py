@@ -18,7 +18,6 @@ __all__ = ["Deliveries"]
 
 _two_lengths = Struct(">II").pack
 _TYPE: Final = BY_NAME["MESSAGE"].number
-_ONE: Final = [bytes([value]) for value in range(128)]
 _SIZES: Final = range(1, 11)
 """Bytes of a varint."""
 
@@ -42,12 +41,7 @@ class Deliveries:
             return push_message(self._consumer_id, ledger, entry, self._partition, count, data)
         if ledger != self._ledger:
             self._begin(ledger)
-        if entry < 128:
-            number = _ONE[entry]
-        elif entry < 1 << 14:
-            number = bytes((entry & 127 | 128, entry >> 7))
-        else:
-            number = push_varint(entry)
+        number = push_varint(entry)
         size, head = self._heads[len(number)]
         return b"".join((_two_lengths(size + 4 + len(data), size), head, number, self._tail, data))
 

@@ -5,7 +5,6 @@ Nothing else is compared: that is the whole check of a 4.2.4 broker (ProtobufNat
 
 from __future__ import annotations
 
-from pcli.codec.payload.protobuf_native import parse_native
 from pcli.codec.wire.problems import Problem
 
 __all__ = ["root_message"]
@@ -13,5 +12,7 @@ __all__ = ["root_message"]
 
 def root_message(data: bytes) -> str | None:
     """Full name of the message that a schema describes; None when it describes none."""
+    from pcli.codec.payload.protobuf_native import parse_native  # rare, and it brings all of codec.payload
+
     kind = parse_native(data)
     return None if isinstance(kind, Problem) else kind.DESCRIPTOR.full_name

@@ -119,8 +119,9 @@ class Producer:
         self.messages_in += count if count >= 0 else 1
         self.bytes_in += end - start
         self.connection.send(self._receipt(sequence, highest, entry.ledger_id, entry.entry_id))
-        for subscription in topic.subscriptions.values():
-            subscription.entries_available()
+        if not topic.announced:
+            topic.announced = True
+            topic.broker.soon(topic)
 
     def publish_command(self, command: pb.CommandSend, block: bytes) -> None:
         """The same for a SEND with anything in it."""

@@ -111,9 +111,9 @@ def _source(_: Producer, publication: Publication) -> None:
 def _checksum(_: Producer, publication: Publication) -> None:
     """No checksum block is fine; one that is cut short is no SEND at all."""
     block = publication.block
-    if len(block) == 1:
+    if len(block) < 2:
         raise RemoteError("SEND with one byte behind the command")
-    if not block or _u16(block)[0] != CHECKSUM_MAGIC:
+    if _u16(block)[0] != CHECKSUM_MAGIC:
         return
     if len(block) < 6:
         raise RemoteError("SEND with half a checksum")
@@ -185,8 +185,8 @@ def _store(producer: Producer, publication: Publication) -> None:
         raise
     producer.count(publication)
     producer.receipt(publication.sequence, publication.highest, entry.ledger_id, entry.entry_id)
-    for subscription in topic.subscriptions.values():
-        subscription.entries_available()
+    topic.announced = True
+    topic.broker.soon(topic)
 
 
 def _is_duplicate(known: MessageDeduplication, producer_name: str, publication: Publication) -> bool:

@@ -44,18 +44,7 @@ class Receipts:
             self._ledger_id = ledger
             self._ledger = b"\x08" + push_varint(ledger) + b"\x10"
         head, place = self._head, self._ledger
-        number = _ONE[sequence] if sequence < 128 else _varint(sequence)
-        within = _ONE[entry] if entry < 128 else _varint(entry)
-        last = _ONE[highest] if highest < 128 else _varint(highest)
+        number, within, last = push_varint(sequence), push_varint(entry), push_varint(highest)
         size = len(place) + len(within)
         start = _SHORT[len(head) + len(number) + size + len(last) + 3]
         return b"".join((start, head, number, b"\x1a", _ONE[size], place, within, b"\x20", last))
-
-
-def _varint(value: int) -> bytes:
-    """A varint of a number above 127."""
-    if value < 1 << 14:
-        return bytes((value & 127 | 128, value >> 7))
-    if value < 1 << 21:
-        return bytes((value & 127 | 128, value >> 7 & 127 | 128, value >> 14))
-    return push_varint(value)

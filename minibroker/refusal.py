@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["Refused"]
 
 
-class Refused(Exception):
+class Refused(Exception):  # noqa: N818  (it is an answer, not an error of ours)
     """A request that is not granted. ``code``: a ServerError; ``text``: for people.
 
     It never leaves the broker: a command's handler makes an answer of it, the REST side a status.

@@ -67,8 +67,15 @@ _MINUS_INT32: Final = _INT64 - _INT32
 
 def _long(data: bytes, position: int, first: int) -> tuple[int, int]:
     """The rest of a varint whose first byte, above 127, has been read; position is behind that byte."""
-    value = first & 127
-    shift = 7
+    second = data[position]
+    if second < 128:
+        return first & 127 | second << 7, position + 1
+    third = data[position + 1]
+    if third < 128:
+        return first & 127 | (second & 127) << 7 | third << 14, position + 2
+    value = first & 127 | (second & 127) << 7 | (third & 127) << 14
+    position += 2
+    shift = 21
     while True:
         byte = data[position]
         position += 1
@@ -312,8 +319,12 @@ _ONE = [bytes([value]) for value in range(128)]
 
 def push_varint(value: int) -> bytes:
     """A varint; negative numbers as the 64-bit two's complement, ten bytes, as protobuf has it."""
-    if 0 <= value < 128:
-        return _ONE[value]
+    if 0 <= value < 1 << 21:
+        if value < 128:
+            return _ONE[value]
+        if value < 1 << 14:
+            return bytes((value & 127 | 128, value >> 7))
+        return bytes((value & 127 | 128, value >> 7 & 127 | 128, value >> 14))
     value &= 0xFFFFFFFFFFFFFFFF
     out = bytearray()
     while value > 127:
