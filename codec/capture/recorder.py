@@ -126,8 +126,11 @@ def _ip(source: bytes, target: bytes, size: int, number: int) -> bytes:
 
 
 def _checksum(data: bytes) -> int:
-    """The internet checksum (RFC 1071): the sum of the 16-bit words is the number modulo 65535."""
-    return 0xFFFF - int.from_bytes(data + bytes(len(data) & 1), "big") % 0xFFFF
+    """The internet checksum (RFC 1071): the sum of the 16-bit words is the number modulo 65535.
+
+    A sum of 0xFFFF gives 0, never 0xFFFF (RFC 1624): headers are not all zero.
+    """
+    return -int.from_bytes(data + bytes(len(data) & 1), "big") % 0xFFFF
 
 
 def _address(text: str) -> bytes:

@@ -13,14 +13,21 @@ from collections.abc import Container
 from typing import Final
 
 from pcli.codec.capture.frames import START, CapturedFrame, Stream
+from pcli.codec.observe.contents import Contents
 from pcli.codec.observe.observer import Observer
-from pcli.codec.observe.state import Facts, Opener, open_frame
+from pcli.codec.observe.state import Facts, open_frame
+from pcli.codec.wire.commands import BY_NAME, COMMANDS
 from pcli.codec.wire.constants import MAX_FRAME_SIZE
 from pcli.codec.wire.reader import FrameReader
 
-__all__ = ["LiveFrames"]
+__all__ = ["SELDOM", "LiveFrames"]
 
 _KIND: Final = "pulsar"
+
+SELDOM: Final = frozenset(COMMANDS) - {
+    BY_NAME[name].number for name in ("SEND", "SEND_RECEIPT", "MESSAGE", "ACK", "ACK_RESPONSE", "FLOW", "PING", "PONG")
+}
+"""The command types without those of which traffic consists: they teach all names, and cost little to follow."""
 
 
 class LiveFrames:
@@ -30,15 +37,16 @@ class LiveFrames:
         self,
         *,
         types: Container[int] | None = None,
-        opener: Opener = open_frame,
+        contents: Contents | None = None,
         max_frame_size: int = MAX_FRAME_SIZE,
     ) -> None:
-        """``types``: the only command types wanted, None: all; ``opener``: what opens payloads."""
+        """``types``: the only command types wanted, None: all; ``contents``: what joins chunks and learns schemas."""
         self.count = 0
         """Frames seen, wanted or not; the number of the last one."""
         self._types = types
         self._limit = max_frame_size
-        self._observer = Observer(opener=opener)
+        self._contents = contents
+        self._observer = Observer(opener=open_frame if contents is None else contents.open)
         self._streams: dict[int, Stream] = {}
         self._readers: dict[tuple[int, bool], FrameReader] = {}
 
@@ -56,20 +64,28 @@ class LiveFrames:
         for from_client in (True, False):
             self._readers.pop((number, from_client), None)
 
-    def feed(self, number: int, data: bytes, time_ns: int, *, from_client: bool) -> list[Facts]:
-        """Bytes of one direction; what is known of the frames that are whole now. Unknown connections give none."""
+    def feed(
+        self, number: int, data: bytes, time_ns: int, *, from_client: bool, types: Container[int] | None = None
+    ) -> list[Facts]:
+        """Bytes of one direction; what is known of the frames that are whole now. Unknown connections give none.
+
+        ``types``: the only command types wanted this time.
+        """
         reader, found = self._readers.get((number, from_client)), []
         if reader is None:
             return []
         stream = self._streams[number]
-        offset, types = reader.offset, self._types
+        offset, types = reader.offset, self._types if types is None else types
         for frame in reader.feed(data):
             self.count += 1
             if types is None or frame.type in types:
                 seen = CapturedFrame(
                     frame.data, frame.type, self.count, self.count, time_ns, stream, from_client, offset, START
                 )
-                found.append(self._observer.see(seen))
+                facts = self._observer.see(seen)
+                if self._contents is not None:
+                    self._contents.see(facts)
+                found.append(facts)
             offset += len(frame.data)
         return found
 

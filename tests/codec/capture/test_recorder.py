@@ -85,3 +85,13 @@ def test_what_is_no_address(client, server):
 def test_what_is_no_mtu():
     with pytest.raises(LocalError):
         TcpRecorder(PcapngWriter(io.BytesIO()), 100)
+
+
+def test_a_checksum_that_comes_out_as_nothing_is_zero(tmp_path):
+    """From this port the words of the SYN add up to 0xFFFF; a checksum of 0xFFFF would be a fault (RFC 1624)."""
+    path = tmp_path / "made.pcapng"
+    with path.open("wb") as file:
+        TcpRecorder(PcapngWriter(file)).open(("10.0.0.1", 28713), ("10.0.0.2", 6650), 0)
+    checks = ["-o", "tcp.check_checksum:TRUE"]
+    assert len(tshark(path, *checks, "-Y", "frame.number == 1 && tcp.checksum == 0")) == 1
+    assert tshark(path, *checks, "-Y", "tcp.checksum.status == 0") == []

@@ -1,0 +1,73 @@
+"""The answer with which a broker refuses a request, for any request there is.
+
+Rules of this file
+1. The table of commands says what answers a request; the first of these that has room for an error carries it.
+2. What the request and its answer have in common (request id, consumer, producer, sequence id, session) is copied.
+3. A request that asked for no answer (ACK without request id, FLOW) gets none.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from google.protobuf.message import Message
+
+from pcli.codec.errors import LocalError
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_frame
+from pcli.codec.wire.commands import BY_NAME, COMMANDS
+from pcli.codec.wire.constants import MINUS_ONE
+from pcli.codec.wire.frame import Frame
+from pcli.codec.wire.near import near
+
+__all__ = ["error_answer", "error_code"]
+
+_CARRIERS: Final = (("error", "message"), ("error_code", "error_message"))
+"""How the field of the error and that of its text are called."""
+
+
+def error_code(name: str) -> int:
+    """The number of a ServerError by its name; LocalError with the nearest ones when there is none."""
+    if name not in pb.ServerError.keys():  # noqa: SIM118  (the class is no dictionary)
+        raise LocalError(f"{name!r} is no error of the protocol{near(name, pb.ServerError.keys())}")
+    return int(pb.ServerError.Value(name))
+
+
+def error_answer(frame: Frame, code: int, text: str) -> bytes | None:
+    """The frame that refuses a client's request; None when that one gets no answer that could."""
+    row = COMMANDS.get(frame.type)
+    if row is None or not row.client_may_send:
+        return None
+    request = getattr(frame.command, row.field)
+    for name in row.answers:
+        answer = _body(name)
+        for error_field, text_field in _CARRIERS:
+            if error_field in answer.DESCRIPTOR.fields_by_name:
+                return _filled(answer, request, {error_field: code, text_field: text})
+    return None
+
+
+def _body(name: str) -> Message:
+    """An empty body of a command."""
+    field = pb.BaseCommand.DESCRIPTOR.fields_by_name[BY_NAME[name].field]
+    assert field.message_type is not None
+    body: Message = getattr(pb, field.message_type.name)()
+    return body
+
+
+def _filled(answer: Any, request: Message, error: dict[str, Any]) -> bytes | None:
+    wanted = answer.DESCRIPTOR.fields_by_name
+    for field, value in request.ListFields():
+        twin = wanted.get(field.name)
+        if twin is not None and twin.type == field.type and not (field.is_repeated or field.message_type):
+            setattr(answer, field.name, value)
+    if "request_id" in wanted and not answer.HasField("request_id"):
+        if "request_id" in request.DESCRIPTOR.fields_by_name:
+            return None
+        answer.request_id = MINUS_ONE
+    if "response" in wanted:
+        answer.response = wanted["response"].enum_type.values_by_name["Failed"].number
+    for name, value in error.items():
+        if name in wanted:
+            setattr(answer, name, value)
+    return push_frame(answer) if answer.IsInitialized() else None

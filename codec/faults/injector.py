@@ -1,0 +1,134 @@
+"""Faults applied to bytes: what goes on of what came, when, and where to. The way of every live connection.
+
+Rules of this file
+1. Bytes wait until their frame is whole: half a frame can't be dropped. Bytes that can be no frame go on as they are.
+2. Order is TCP's: a frame that is late makes all behind it late, in its direction.
+3. Time is given, in nanoseconds since 1970, and what is due later is the caller's to keep. What was due at a time and
+   what is due at the same time later on leave in the order in which they were given.
+4. A cut ends the connection: nothing that comes behind it is passed on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pcli.codec.faults.corrupt import corrupted
+from pcli.codec.faults.fault import Fault, Faults
+from pcli.codec.observe.live import LiveFrames
+from pcli.codec.observe.state import Facts
+from pcli.codec.wire.frame import Frame
+
+__all__ = ["Injector", "Step"]
+
+_MS = 1_000_000
+
+
+@dataclass(slots=True)
+class Step:
+    """Something to be done."""
+
+    due_ns: int
+    """When, at the earliest."""
+    to_broker: bool
+    """Where the bytes go: to the broker, or to the client."""
+    data: bytearray
+    cut: bool = False
+    """Cut the connection, and pass on nothing."""
+
+
+class _Way:
+    """One direction of one connection."""
+
+    __slots__ = ("due", "held", "passed")
+
+    def __init__(self, passed: int = 0) -> None:
+        self.due = 0
+        """When the latest of its steps is due."""
+        self.held = bytearray()
+        """Bytes of a frame that is not whole."""
+        self.passed = passed
+        """Bytes at the beginning of the next frame that have gone on before anybody looked."""
+
+
+class Injector:
+    """Takes the bytes of all connections, gives the steps."""
+
+    def __init__(self, faults: Faults, live: LiveFrames) -> None:
+        """``live`` may know connections already; from now on it is this injector's own."""
+        self.faults = faults
+        self._live = live
+        self._ways: dict[tuple[int, bool], _Way] = {}
+        self._cut: set[int] = set()
+
+    def open(self, number: int, client: tuple[str, int], server: tuple[str, int]) -> None:
+        """A connection begins: its number, and (address, port) of both ends."""
+        self._live.open(number, client, server)
+
+    def close(self, number: int) -> None:
+        """It has ended."""
+        self._live.close(number)
+        self._cut.discard(number)
+        for from_client in (True, False):
+            self._ways.pop((number, from_client), None)
+
+    def feed(self, number: int, data: bytes, time_ns: int, *, from_client: bool) -> list[Step]:
+        """Bytes that came from one side, now; what is to be done with them."""
+        if number in self._cut:
+            return []
+        way = self._way(number, from_client=from_client)
+        steps: list[Step] = []
+        way.held += data
+        for facts in self._live.feed(number, data, time_ns, from_client=from_client):
+            size = len(facts.frame.data)
+            del way.held[: size - way.passed]
+            fault = None if way.passed else self.faults.pick(facts)
+            if fault is not None:
+                self._act(fault, facts, way, time_ns, steps)
+            else:
+                self._pass(facts.frame.data[way.passed :], way, time_ns, steps, to_broker=from_client)
+            way.passed = 0
+            if number in self._cut:
+                return steps
+        if way.held and self._live.broken(number, from_client=from_client):
+            self._pass(bytes(way.held), way, time_ns, steps, to_broker=from_client)
+            way.held.clear()
+        return steps
+
+    def last_due(self, number: int, *, from_client: bool) -> int:
+        """When everything that came from one side has gone on (ns since 1970); 0: nothing waits."""
+        way = self._ways.get((number, from_client))
+        return 0 if way is None else way.due
+
+    def _way(self, number: int, *, from_client: bool) -> _Way:
+        way = self._ways.get((number, from_client))
+        if way is None:
+            passed = self._live.pending(number, from_client=from_client)
+            way = self._ways[number, from_client] = _Way(passed)
+        return way
+
+    def _act(self, fault: Fault, facts: Facts, way: _Way, now: int, steps: list[Step]) -> None:
+        frame = facts.frame
+        data, to_broker = frame.data, frame.from_client
+        match fault.do:
+            case "delay":
+                way.due = max(way.due, now + fault.ms * _MS)
+                self._pass(data, way, now, steps, to_broker=to_broker)
+            case "duplicate":
+                self._pass(data + data, way, now, steps, to_broker=to_broker)
+            case "corrupt":
+                self._pass(corrupted(Frame(data, frame.type)), way, now, steps, to_broker=to_broker)
+            case "error":
+                answer = fault.answer(facts)
+                back = self._way(frame.stream.number, from_client=not to_broker)
+                self._pass(answer or b"", back, now, steps, to_broker=not to_broker)
+            case "close":
+                self._cut.add(frame.stream.number)
+                steps.append(Step(max(way.due, now), to_broker, bytearray(), cut=True))
+
+    def _pass(self, data: bytes, way: _Way, now: int, steps: list[Step], *, to_broker: bool) -> None:
+        way.due = max(way.due, now)
+        last = steps[-1] if steps else None
+        if last is not None and last.to_broker == to_broker and last.due_ns == way.due:
+            last.data += data
+        else:
+            steps.append(Step(way.due, to_broker, bytearray(data)))

@@ -1,0 +1,98 @@
+"""What a fault is: read from words, refused when it makes no sense, counted."""
+
+import pytest
+
+from pcli.codec.errors import LocalError
+from pcli.codec.faults import ACTIONS, Fault, Faults
+from pcli.codec.observe.live import LiveFrames
+from pcli.codec.proto import pb
+
+
+@pytest.fixture
+def seen(flow):
+    """The facts of a FLOW, and of a CONNECT."""
+    live = LiveFrames()
+    live.open(0, ("10.0.0.1", 1), ("10.0.0.2", 6650))
+    return live.feed(0, flow, 0, from_client=True)[0]
+
+
+def test_words_say_it_all():
+    fault = Fault.parse("drop after=2 times=1 on pulsar.type == 'FLOW' and pulsar.consumer_name == 'c1'")
+    assert (fault.do, fault.after, fault.times) == ("drop", 2, 1)
+    assert fault.on == "pulsar.type == 'FLOW' and pulsar.consumer_name == 'c1'"
+
+
+def test_an_error_has_a_name_and_a_text():
+    fault = Fault.parse("error error='ServiceNotReady: come back on Monday' on pulsar.type == 'LOOKUP'")
+    assert (fault.error, fault.error_text) == (pb.ServiceNotReady, "come back on Monday")
+    assert fault.on == "pulsar.type == 'LOOKUP'"
+
+
+def test_without_a_filter_it_is_every_frame(seen):
+    fault = Fault.parse("delay ms=20")
+    assert (fault.on, fault.ms, fault.times) == ("", 20, None)
+    assert fault.admit(seen)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "write ACTION"),
+        ("dropp", "near: drop"),
+        ("drop sometimes on pulsar.type", "'sometimes' is none of after=N"),
+        ("drop after=x", "after=x is no whole number"),
+        ("drop times=0", "acts once or more"),
+        ("delay", "ms, above 0, goes with do=delay"),
+        ("drop ms=5", "ms, above 0, goes with do=delay"),
+        ("drop error=TopicNotFound", "error goes with do=error"),
+        ("error error=TopicNotFond", "near: "),
+        ("drop on pulsar.typ == 'FLOW'", "pulsar.typ"),
+        ("drop on pulsar.type ==", "pulsar.type =="),
+    ],
+)
+def test_what_makes_no_sense_is_said_at_once(text, said):
+    with pytest.raises(LocalError) as caught:
+        Fault.parse(text)
+    assert said in str(caught.value)
+
+
+def test_after_and_times_count_matches(seen):
+    fault = Fault("pulsar.type == 'FLOW'", "drop", after=2, times=2)
+    assert [fault.admit(seen) for _ in range(6)] == [False, False, True, True, False, False]
+    assert (fault.seen, fault.fired, fault.spent) == (6, 2, True)
+
+
+def test_what_does_not_match_is_not_counted(seen):
+    fault = Fault("pulsar.type == 'ACK'")
+    assert not fault.admit(seen)
+    assert fault.seen == 0
+
+
+def test_an_error_matches_only_what_has_an_answer(seen):
+    fault = Fault("", "error", error="TopicNotFound")
+    assert not fault.admit(seen)
+    assert fault.seen == 0
+
+
+def test_the_first_that_still_acts_is_taken(seen):
+    once, always = Fault(times=1), Fault(do="duplicate")
+    faults = Faults([once])
+    faults.add(always)
+    assert [faults.pick(seen) for _ in range(3)] == [once, always, always]
+    faults.remove(always)
+    faults.remove(always)
+    assert faults.pick(seen) is None
+    assert list(faults) == [once]
+    faults.clear()
+    assert len(faults) == 0
+
+
+def test_it_tells_what_it_did(seen):
+    fault = Fault("pulsar.type == 'FLOW'", times=3)
+    fault.admit(seen)
+    assert repr(fault) == "Fault(drop on pulsar.type == 'FLOW'; 1 seen, fired 1 of 3)"
+
+
+def test_every_action_is_explained():
+    for action in ACTIONS:
+        Fault(do=action, ms=1 if action == "delay" else 0)
