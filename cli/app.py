@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from pcli.cli import __version__, capture, decode, dissect, encode, fields, follow, stats
+from pcli.cli import __version__, broker, capture, decode, dissect, encode, fields, follow, stats
 from pcli.cli.output import Exit, fail, stop_quietly
 from pcli.codec.errors import PcliError
 
@@ -67,6 +67,7 @@ app = typer.Typer(
 )
 
 _WIRE = "Wire: frames and captures"
+_BROKER = "Broker"
 _DIAGNOSE = "Diagnose: questions to a capture"
 
 app.command("decode", rich_help_panel=_WIRE)(decode.decode)
@@ -75,6 +76,7 @@ app.command("dissect", rich_help_panel=_WIRE)(dissect.dissect)
 app.command("follow", rich_help_panel=_WIRE)(follow.follow)
 app.command("fields", rich_help_panel=_WIRE)(fields.fields)
 app.command("capture", rich_help_panel=_WIRE)(capture.capture)
+app.command("broker", rich_help_panel=_BROKER)(broker.broker)
 app.add_typer(stats.app, name="stats", rich_help_panel=_DIAGNOSE)
 
 

@@ -36,3 +36,43 @@ echo
 echo "== A frame by itself: decoded, taken apart, put together again =="
 show pcli decode 0000000c00000008080b5a040801100a
 show pcli encode FLOW consumer_id=1 messagePermits=10
+
+echo
+echo "== A broker of one's own: a real client over the four subscription types, recorded, then dissected =="
+talk=$(mktemp -d)
+printf '\n$ pcli broker --port 0 --http-port 0 --capture talk.pcapng &\n'
+pcli broker --port 0 --http-port 0 --log quiet --capture "$talk/talk.pcapng" --ready-file "$talk/ready.json" &
+broker=$!
+trap 'kill $broker 2>/dev/null || true; rm -rf "$talk"' EXIT
+until [ -e "$talk/ready.json" ]; do
+  kill -0 $broker
+  sleep 0.05
+done
+python - "$talk/ready.json" <<'PYTHON'
+import json
+import sys
+
+import pulsar
+
+with open(sys.argv[1]) as file:
+    url = json.load(file)["service_url"]
+client = pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+types = pulsar.ConsumerType
+for kind in (types.Exclusive, types.Failover, types.Shared, types.KeyShared):
+    consumer = client.subscribe(f"demo-{kind.name}", "work", kind, consumer_name="worker")
+    producer = client.create_producer(f"demo-{kind.name}", producer_name=f"maker-{kind.name}")
+    for number in range(2):
+        producer.send(f"{kind.name} {number}".encode(), partition_key=str(number))
+    for _ in range(2):
+        message = consumer.receive(10_000)
+        consumer.acknowledge(message)
+        print(f"{kind.name:<10} received {message.data().decode()!r} with key {message.partition_key()}")
+client.close()
+PYTHON
+kill -TERM $broker
+wait $broker
+show pcli dissect -r "$talk/talk.pcapng" -Y 'pulsar.type in {"SUBSCRIBE" "FLOW" "SEND" "MESSAGE" "ACK"}'
+
+echo
+echo "== Which dispatcher serves what =="
+show pcli broker --dispatchers

@@ -2,6 +2,8 @@
 
 import re
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 def test_tables_made_from_the_code_are_fresh(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["generate.py", str(tmp_path)])
     runpy.run_path(str(ROOT / "docs" / "generate.py"), run_name="__main__")
-    for page in ("fields.md", "dissect.md"):
+    for page in ("fields.md", "dissect.md", "mini-broker.md"):
         assert (tmp_path / page).read_text() == (ROOT / "docs" / page).read_text(), "run make docs"
 
 
@@ -46,11 +48,50 @@ def test_every_option_of_dissect_is_in_the_docs(pcli_help):
     assert missing == []
 
 
+def test_every_option_of_broker_is_in_the_docs_or_explained_by_help(pcli_help):
+    page = (ROOT / "docs" / "mini-broker.md").read_text()
+    told = pcli_help("broker")
+    for option in re.findall(r"pcli broker.*?(--[a-z-]+)", page):
+        assert f"{option} " in told, option
+
+
+def test_the_pytest_example_of_the_mini_broker_runs_as_written(tmp_path):
+    """In a run of its own, with the plugin as it is installed."""
+    pytest.importorskip("pulsar", exc_type=ImportError)
+    page = (ROOT / "docs" / "mini-broker.md").read_text()
+    [example] = [block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "def test_" in block]
+    (tmp_path / "test_orders.py").write_text(example)
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--strict-markers", "-W", "error"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert f"{example.count('def test_')} passed" in done.stdout
+
+
+def test_the_other_python_of_the_mini_broker_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "mini-broker.md").read_text()
+    blocks = [block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "def test_" not in block]
+    start, faults = blocks
+    exec(compile(start, "start", "exec"), {})
+    from pcli.minibroker import MiniBroker
+
+    with MiniBroker() as broker:
+        exec(compile(faults, "faults", "exec"), {"broker": broker})
+        assert len(broker.faults) == faults.count("faults.add")
+
+
+def test_faults_of_the_command_line_in_the_docs_are_faults():
+    from pcli.codec.faults import Fault
+
+    page = (ROOT / "docs" / "mini-broker.md").read_text()
+    faults = re.findall(r'--fault "(.*?)"', page)
+    assert len(faults) == 2
+    for fault in faults:
+        Fault.parse(fault)
+
+
 @pytest.fixture
 def pcli_help():
-    import subprocess
-    import sys
-
     def run(command):
         words = [sys.executable, "-m", "pcli.cli", command, "--help"]
         return subprocess.run(words, capture_output=True, text=True, check=True).stdout

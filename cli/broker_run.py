@@ -1,0 +1,161 @@
+"""How `pcli broker` runs: from its options to a broker, until somebody stops it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pcli.cli.output import json_text, say, write_line
+from pcli.codec.errors import LocalError
+
+if TYPE_CHECKING:
+    from pcli.cli.broker_log import BrokerLog
+    from pcli.minibroker import MiniBroker
+    from pcli.minibroker.settings import Settings
+
+__all__ = ["Run", "list_dispatchers"]
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+@dataclass(slots=True)
+class Run:
+    """Everything that `broker` was told."""
+
+    port: int | None
+    http_port: int | None
+    bind: str
+    advertised_address: str
+    settings: list[str]
+    conf: str
+    topics: list[str]
+    max_backlog: str
+    log: str
+    """frames, events, quiet; empty: as the terminal has it."""
+    filter: str
+    capture: str
+    faults: list[str]
+    ready_file: str
+    json: bool
+
+    def run(self) -> None:
+        """Start, tell where, and wait for the end. LocalError for whatever can't be."""
+        stop = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
+        log = self._log(stop)
+        broker = self._broker(log)
+        with broker:
+            self._tell(broker)
+            stop.wait()
+        if log is not None and log.broken:
+            raise BrokenPipeError
+        for fault in broker.faults:
+            say(repr(fault))
+        if broker.capture_failure is not None:
+            raise broker.capture_failure
+
+    def _broker(self, log: BrokerLog | None) -> MiniBroker:
+        from pcli.minibroker import MiniBroker
+
+        faults = []
+        if self.faults:
+            from pcli.codec.faults import Fault
+
+            faults = [Fault.parse(text) for text in self.faults]
+        settings = self._settings()
+        return MiniBroker(
+            port=settings.brokerServicePort if self.port is None else self.port,
+            http_port=settings.webServicePort if self.http_port is None else self.http_port,
+            bind=self.bind or settings.bindAddress,
+            advertised_address=self.advertised_address,
+            conf=settings,
+            topics=self.topics,
+            capture=self.capture or None,
+            max_backlog=_size(self.max_backlog) if self.max_backlog else None,
+            faults=faults,
+            taps=[log] if log is not None else [],
+            max_log=0,
+        )
+
+    def _settings(self) -> Settings:
+        from pcli.minibroker.settings import Settings
+
+        if not self.conf:
+            return Settings.from_pairs(self.settings)
+        from pcli.replay.lazy_file import reason_of
+
+        try:
+            text = Path(self.conf).read_text(encoding="utf-8")
+        except OSError as fault:
+            raise LocalError(f"--conf {self.conf}: {reason_of(fault)}") from None
+        except UnicodeDecodeError:
+            raise LocalError(f"--conf {self.conf}: this is no text") from None
+        try:
+            base = Settings.from_file(text)
+        except LocalError as fault:
+            raise LocalError(f"--conf {self.conf}: {fault.text}") from None
+        return Settings.from_pairs(self.settings, base)
+
+    def _log(self, stop: threading.Event) -> BrokerLog | None:
+        chosen = self.log or (
+            "frames" if self.filter else "events" if sys.stdout.isatty() and not self.json else "quiet"
+        )
+        if chosen == "quiet":
+            if self.filter:
+                raise LocalError("-Y chooses from what is shown: it does not go with --log quiet")
+            return None
+        from pcli.cli.broker_log import BrokerLog
+
+        return BrokerLog(events=chosen == "events", filter_=self.filter, json=self.json, on_closed=stop.set)
+
+    def _tell(self, broker: MiniBroker) -> None:
+        """Say where it is: on stdout, and in the file that somebody waits for."""
+        urls = {"service_url": broker.service_url, "http_url": broker.http_url, "pid": os.getpid()}
+        if self.ready_file:
+            path = Path(self.ready_file)
+            from pcli.replay.lazy_file import reason_of
+
+            try:
+                # Whoever waits for the file must not see half of it.
+                part = path.with_name(f"{path.name}.part")
+                part.write_text(json_text(urls) + "\n")
+                part.replace(path)
+            except OSError as fault:
+                raise LocalError(f"--ready-file {self.ready_file}: {reason_of(fault)}") from None
+        if self.json:
+            write_line(json_text(urls))
+        else:
+            write_line(f"broker service URL  {broker.service_url}")
+            write_line(f"web service URL     {broker.http_url}")
+        sys.stdout.flush()
+
+
+def list_dispatchers(output: str) -> None:
+    """Print the table of dispatchers."""
+    from pcli.cli.tables import print_rows
+    from pcli.minibroker.listing import dispatcher_rows
+
+    rows: list[dict[str, Any]] = dispatcher_rows()
+    if output == "json":
+        print_rows(rows, output, {})
+        return
+    titles = ("class", "subscriptions", "topics", "setting", "since", "until", "file")
+    shown = [
+        {name: ", ".join(row[name]) if isinstance(row[name], list) else row[name] for name in titles} for row in rows
+    ]
+    print_rows(shown, output, {name: name for name in titles})
+
+
+def _size(text: str) -> int:
+    """``512M`` in bytes; LocalError when it is no size."""
+    match = re.fullmatch(r"(\d{1,15})\s*([KMG]?)I?B?", text.strip().upper(), re.ASCII)
+    if match is None:
+        raise LocalError(f"--max-backlog {text}: write a size: 512M, 2G, or bytes")
+    return int(match[1]) * _UNITS[match[2]]

@@ -1,0 +1,48 @@
+"""Waiting for something that the broker will have done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from typing import Generic, TypeVar
+
+from pcli.codec.errors import LocalError
+
+__all__ = ["Waiter"]
+
+_T = TypeVar("_T")
+
+
+class Waiter(Generic[_T]):
+    """Asks a question again and again, in the broker's thread, until the answer is true."""
+
+    def __init__(self, question: Callable[[], _T]) -> None:
+        self.result: Future[_T] = Future()
+        self._question = question
+        self._last: object = None
+        self._missing: Exception | None = None
+
+    def look(self) -> None:
+        """Ask once more."""
+        if self.result.done():
+            return
+        with suppress(InvalidStateError):  # nobody waits any more
+            try:
+                value = self._question()
+            except (LookupError, LocalError) as missing:
+                self._missing = missing
+            except Exception as fault:
+                self.result.set_exception(fault)
+            else:
+                self._last, self._missing = value, None
+                if value:
+                    self.result.set_result(value)
+
+    def timed_out(self, timeout: float, seen: list[str]) -> TimeoutError:
+        """The error for who waited in vain; ``seen``: what there is instead, line by line."""
+        if self._missing is not None:
+            last = f"the predicate failed with {type(self._missing).__name__}: {self._missing}"
+        else:
+            last = f"the predicate gave {self._last!r}"
+        return TimeoutError("\n  ".join([f"not reached in {timeout:g} s: {last}", *seen]))

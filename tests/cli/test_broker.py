@@ -1,0 +1,239 @@
+"""`pcli broker` as a process of its own: it is started, used and stopped as its users do it."""
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_frame
+from pcli.codec.wire.frame import Frame
+from pcli.codec.wire.reader import FrameReader
+
+ANY = ("--port", "0", "--http-port", "0")
+
+
+class Running:
+    """A broker that runs, and one client of it."""
+
+    def __init__(self, words, path):
+        ready = path / "ready.json"
+        command = [sys.executable, "-m", "pcli.cli", "broker", *ANY, "--ready-file", str(ready), *words]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(500):
+            if ready.exists() or self.process.poll() is not None:
+                break
+            time.sleep(0.02)
+        self.told = json.loads(ready.read_text())
+        self.port = int(self.told["service_url"].rpartition(":")[2])
+        self.line = None
+
+    def ask(self, *bodies):
+        """Say these; the answer to the last one."""
+        if self.line is None:
+            self.line, self.reader = socket.create_connection(("127.0.0.1", self.port), 10), FrameReader()
+            self.ask(pb.CommandConnect(client_version="tester", protocol_version=20))
+        self.line.sendall(b"".join(map(push_frame, bodies)))
+        frames = []
+        while len(frames) < len(bodies):
+            data = self.line.recv(1 << 16)
+            assert data, "the connection ended"
+            frames += self.reader.feed(data)
+        return Frame.of(frames[-1].data).command
+
+    def stop(self, number=signal.SIGINT):
+        """How it ended, and what it printed."""
+        self.process.send_signal(number)
+        out, err = self.process.communicate(timeout=20)
+        assert "Traceback" not in err, err
+        return self.process.returncode, out, err
+
+
+@pytest.fixture
+def start(tmp_path):
+    running = []
+
+    def go(*words):
+        running.append(Running(words, tmp_path))
+        return running[-1]
+
+    yield go
+    for one in running:
+        if one.process.poll() is None:
+            one.process.kill()
+            one.process.wait()
+        for file in (one.process.stdout, one.process.stderr, one.line):
+            if file is not None:
+                file.close()
+
+
+LOOKUP = pb.CommandLookupTopic(topic="jobs-partition-1", request_id=1)
+PARTITIONS = pb.CommandPartitionedTopicMetadata(topic="jobs", request_id=2)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_tells_where_it_is_serves_and_stops(start, number):
+    broker = start("--topic", "jobs:3")
+    assert broker.ask(PARTITIONS).partitionMetadataResponse.partitions == 3
+    assert broker.told["pid"] == broker.process.pid
+    code, out, err = broker.stop(number)
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        f"broker service URL  {broker.told['service_url']}",
+        f"web service URL     {broker.told['http_url']}",
+    ]
+
+
+def test_as_json(start):
+    code, out, _ = start("--local", "-T", "json").stop()
+    assert code == 0
+    assert set(json.loads(out)) == {"service_url", "http_url", "pid"}
+
+
+def test_clients_are_told_at_the_end(start):
+    broker = start()
+    broker.ask(pb.CommandLookupTopic(topic="orders", request_id=3))
+    broker.ask(pb.CommandProducer(topic="orders", producer_id=1, request_id=4))
+    broker.process.send_signal(signal.SIGTERM)
+    told = broker.line.recv(1 << 16)
+    assert Frame.of(told).command.close_producer.producer_id == 1
+    assert broker.line.recv(1 << 16) == b""
+
+
+def test_the_conversation_live_as_dissect_has_it(start, tmp_path, pcli):
+    path = tmp_path / "talk.pcapng"
+    broker = start("--log", "frames", "--capture", path)
+    broker.ask(pb.CommandLookupTopic(topic="orders", request_id=1))
+    broker.ask(pb.CommandPing())
+    code, out, _ = broker.stop()
+    assert code == 0
+    dissected = pcli("dissect", "-r", path)
+    assert dissected.code == 0
+    lines = [re.sub(r"\d+\.\d+ ", "", re.sub(r"  \(.*ms\)", "", line)).split() for line in out.splitlines()[2:]]
+    expected = [re.sub(r"\d+\.\d+ ", "", re.sub(r"  \(.*ms\)", "", line)).split() for line in dissected.lines]
+    assert lines == expected
+    assert len(lines) == 6
+
+
+def test_a_filter_chooses_and_implies_the_frames(start):
+    broker = start("-Y", "pulsar.type == 'PONG'")
+    broker.ask(pb.CommandPing())
+    lines = broker.stop()[1].splitlines()[2:]
+    assert len(lines) == 1
+    assert "← PONG" in lines[0]
+
+
+def test_frames_as_json(start):
+    broker = start("--log", "frames", "-T", "json")
+    broker.ask(pb.CommandPing())
+    rows = [json.loads(line) for line in broker.stop()[1].splitlines()]
+    assert [row.get("pulsar.type") for row in rows] == [None, "CONNECT", "CONNECTED", "PING", "PONG"]
+
+
+def test_events_are_who_comes_and_goes(start):
+    broker = start("--log", "events")
+    broker.ask(pb.CommandLookupTopic(topic="orders", request_id=1))
+    broker.ask(pb.CommandProducer(topic="orders", producer_id=1, producer_name="p1", request_id=4))
+    broker.ask(pb.CommandPing())
+    lines = broker.stop()[1].splitlines()[2:]
+    words = [" ".join(line.split()[2:]) for line in lines]
+    assert [word for word in words if "connected" in word or "closed" in word] == [
+        "connected",
+        "closed by the broker: the broker stops",
+    ]
+    assert [line.split()[4] for line in lines if "→" in line or "←" in line] == [
+        "CONNECT",
+        "PRODUCER_SUCCESS",
+        "CLOSE_PRODUCER",
+    ]
+
+
+def test_settings_from_a_file_and_from_the_line(start, tmp_path):
+    conf = tmp_path / "broker.conf"
+    conf.write_text("# a comment\nmaxMessageSize=2000\nclusterName=filed\nzookeeperServers=\n")
+    broker = start("--conf", conf, "--set", "maxMessageSize=3000")
+    broker.ask(pb.CommandPing())
+    line = socket.create_connection(("127.0.0.1", broker.port), 10)
+    line.sendall(push_frame(pb.CommandConnect(client_version="t", protocol_version=20)))
+    assert Frame.of(line.recv(1 << 16)).command.connected.max_message_size == 3000
+    line.close()
+
+
+def test_faults(start):
+    broker = start("--fault", "error error='TopicNotFound: gone' times=1 on pulsar.type == 'LOOKUP'")
+    assert broker.ask(LOOKUP).lookupTopicResponse.message == "gone"
+    code, _, err = broker.stop()
+    assert code == 0
+    assert "fired 1 of 1" in err
+
+
+def test_a_reader_that_goes_away_ends_it(start):
+    broker = start("--log", "frames")
+    broker.process.stdout.close()
+    broker.process.stdout = None
+    with socket.create_connection(("127.0.0.1", broker.port), 10) as line:
+        line.sendall(push_frame(pb.CommandConnect(client_version="tester")))
+        while line.recv(1 << 16):
+            pass
+    assert broker.process.wait(10) == 0
+    assert broker.process.stderr.read() == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--set", "maxUnackedMessagePerConsumer=5"], "near: maxUnackedMessagesPerConsumer"),
+        (["--set", "maxMessageSize"], "write name=value"),
+        (["--conf", "/nowhere/broker.conf"], "--conf /nowhere/broker.conf: no such file"),
+        (["-Y", "pulsar.typ == 1"], "pulsar.typ"),
+        (["-Y", "pulsar.type", "--log", "quiet"], "does not go with --log quiet"),
+        (["--capture", "/nowhere/talk.pcapng"], "/nowhere/talk.pcapng: no such file"),
+        (["--ready-file", "/nowhere/ready"], "--ready-file /nowhere/ready: no such file"),
+        (["--fault", "dropp"], "a fault can't 'dropp'"),
+        (["--topic", "a/b"], "write topic or tenant/namespace/topic"),
+        (["--topic", "who/knows/t"], "Namespace not found"),
+        (["--max-backlog", "much"], "--max-backlog much: write a size"),
+        (["--bind", "203.0.113.7"], "port 0 of 203.0.113.7"),
+        (["--port", "70000"], "--port"),
+    ],
+)
+def test_what_cannot_be_is_one_line(pcli, words, said):
+    told = pcli("broker", *ANY, *words)
+    assert told.code == 2
+    assert said in told.err
+    assert told.out == ""
+
+
+def test_a_port_in_use_is_one_line(start, pcli):
+    broker = start()
+    told = pcli("broker", "--port", broker.port, "--http-port", "0")
+    assert told.code == 2
+    assert told.err == f"pcli: port {broker.port} of 127.0.0.1: address already in use\n"
+
+
+def test_the_dispatchers(pcli):
+    told = pcli("broker", "--dispatchers")
+    assert told.code == 0
+    assert len(told.lines) == 11
+    rows = json.loads(pcli("broker", "--dispatchers", "-T", "json").out)
+    assert {
+        "class": "PersistentStreamingDispatcherMultipleConsumers",
+        "subscriptions": ["Shared"],
+        "topics": "persistent",
+        "setting": "streamingDispatch",
+        "since": "2.8",
+        "until": "3.1",
+        "file": "minibroker/dispatch/streaming.py",
+    } in rows
+
+
+def test_help_teaches(pcli):
+    told = pcli("broker", "--help")
+    assert told.code == 0
+    for word in ("pcli broker --port 0 --topic orders", "--fault", "--dispatchers", "delay ms=200 on"):
+        assert word in told.out

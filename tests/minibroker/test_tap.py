@@ -1,0 +1,196 @@
+"""What is heard of the connections: captures that every tool reads, taps of one's own."""
+
+import json
+import shutil
+import subprocess
+import urllib.request
+
+import pytest
+
+from pcli.codec.capture import CapturedFrame, read_capture
+from pcli.codec.errors import LocalError
+from pcli.codec.proto import pb
+from pcli.minibroker import MiniBroker
+
+LARGE = bytes(range(256)) * 3000
+
+
+def said(path):
+    """The bytes of each direction of each Pulsar stream, as pcli reads them, and the notes."""
+    found, notes = {}, []
+    with path.open("rb") as file:
+        for event in read_capture([(path.name, file)]):
+            if isinstance(event, CapturedFrame):
+                key = event.stream.number, event.from_client
+                found[key] = found.get(key, b"") + event.data
+            else:
+                notes.append(event)
+    return found, notes
+
+
+@pytest.fixture
+def talk(tmp_path, connect):
+    """A capture of two clients, with what they said and heard themselves; one message of 750 kB."""
+    path = tmp_path / "talk.pcapng"
+    with MiniBroker(capture=path) as broker:
+        one, two = connect(broker), connect(broker)
+        one.produce()
+        two.subscribe()
+        two.flow(100)
+        for number in range(20):
+            one.publish(LARGE if number == 7 else b"small", number)
+        for _ in range(20):
+            two.ack(two.hear(pb.CommandMessage))
+        two.socket.close()
+        broker.wait_until(lambda b: len(b.connections) == 1)
+    one.end()
+    return path, one, two
+
+
+def test_a_capture_has_every_byte(talk):
+    path, one, two = talk
+    found, notes = said(path)
+    assert notes == []
+    assert found == {
+        (0, True): one.sent,
+        (0, False): one.received,
+        (1, True): two.sent,
+        (1, False): two.received,
+    }
+    assert LARGE in found[1, False]
+
+
+def test_tshark_reads_it(talk):
+    path, one, two = talk
+    tshark = shutil.which("tshark")
+    if tshark is None:
+        pytest.skip("tshark is not here")
+    columns = ["-T", "fields", "-e", "tcp.stream", "-e", "tcp.srcport", "-e", "tcp.payload"]
+    done = subprocess.run([tshark, "-r", path, *columns], capture_output=True, text=True, check=True)
+    bytes_of = {}
+    for line in done.stdout.splitlines():
+        stream, port, payload = line.split("\t")
+        bytes_of[stream, port] = bytes_of.get((stream, port), b"") + bytes.fromhex(payload)
+    ports = [peer.address.rpartition(":")[2] for peer in (one, two)]
+    assert bytes_of["0", ports[0]] == one.sent
+    assert bytes_of["1", ports[1]] == two.sent
+    wrong = ["-Y", "tcp.analysis.flags or tcp.checksum.status == 0 or _ws.malformed"]
+    checks = ["-o", "tcp.check_checksum:TRUE"]
+    done = subprocess.run([tshark, "-r", path, *checks, *wrong], capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+
+
+def test_http_is_in_the_capture_too(tmp_path, connect):
+    """A Pulsar client before it, one behind it: the HTTP connection is stream 1."""
+    path = tmp_path / "talk.pcapng"
+    with MiniBroker(capture=path, topics=["orders"]) as broker:
+        connect(broker)
+        with urllib.request.urlopen(f"{broker.http_url}/admin/v2/persistent/public/default", timeout=10) as answer:
+            topics = answer.read()
+        last = connect(broker)
+        assert [frame.connection for frame in broker.frames("pulsar.type == 'CONNECT'")] == [0, 2]
+    assert json.loads(topics) == ["persistent://public/default/orders"]
+    found, notes = said(path)
+    assert found[2, True] == last.sent
+    assert [(note.kind, note.stream.number) for note in notes] == [("http", 1)]
+    data = path.read_bytes()
+    assert b"GET /admin/v2/persistent/public/default HTTP/1.1" in data
+    assert topics in data
+
+
+def test_a_capture_is_valid_at_every_moment(tmp_path, connect):
+    path = tmp_path / "talk.pcapng"
+    with MiniBroker(capture=path) as broker:
+        peer = connect(broker)
+        peer.produce()
+        peer.publish()
+        found, notes = said(path)
+        assert notes == []
+        assert found == {(0, True): peer.sent, (0, False): peer.received}
+
+
+def test_a_reset_is_seen_as_one(tmp_path, connect):
+    path = tmp_path / "talk.pcapng"
+    with MiniBroker(capture=path) as broker:
+        broker.faults.add("pulsar.type == 'LOOKUP'", "close")
+        peer = connect(broker)
+        peer.say(pb.CommandLookupTopic(topic="t"))
+        peer.end()
+        broker.wait_until(lambda b: b.connections == [])
+    found, _ = said(path)
+    assert found[0, True] == peer.sent
+
+
+def test_a_capture_that_cannot_be_written_ends_the_start(tmp_path):
+    with pytest.raises(LocalError, match="nowhere"):
+        MiniBroker(capture=tmp_path / "nowhere" / "talk.pcapng").start()
+
+
+@pytest.mark.skipif(not shutil.os.path.exists("/dev/full"), reason="there is no /dev/full")
+def test_a_full_disk_ends_the_start_too():
+    with pytest.raises(LocalError, match="no space left"):
+        MiniBroker(capture="/dev/full").start()
+
+
+class FullLater:
+    """A file that takes so many bytes."""
+
+    def __init__(self, room):
+        self.room = room
+
+    def write(self, data):
+        self.room -= len(data)
+        if self.room < 0:
+            raise OSError(28, "No space left on device")
+
+    def flush(self):
+        pass
+
+
+def test_a_disk_that_gets_full_does_not_stop_the_broker(connect):
+    from pcli.minibroker.recording import Recording
+
+    recording = Recording(FullLater(2000))
+    with MiniBroker(taps=[recording]) as broker:
+        peer = connect(broker)
+        peer.produce()
+        for number in range(10):
+            peer.publish(b"x" * 1000, number)
+        assert recording.failure.errno == 28
+        assert broker.failures == []
+
+
+class Notebook:
+    def __init__(self):
+        self.lines = []
+
+    def opened(self, number, client, server, time_ns):
+        self.lines.append(("opened", number))
+
+    def passed(self, number, data, time_ns, *, from_client):
+        self.lines.append((number, from_client, data))
+
+    def closed(self, number, time_ns, *, from_client, reset, reason):
+        self.lines.append(("closed", number, from_client, reset, reason))
+
+
+def test_a_tap_hears_both_sides_in_order(connect):
+    notes = Notebook()
+    with MiniBroker(taps=[notes]) as broker:
+        peer = connect(broker)
+        peer.socket.close()
+        broker.wait_until(lambda b: b.connections == [])
+        other = connect(broker)
+        broker.disconnect()
+        other.end()
+        broker.wait_until(lambda b: len(notes.lines) == 8)
+    assert notes.lines == [
+        ("opened", 0),
+        (0, True, peer.sent),
+        (0, False, peer.received),
+        ("closed", 0, True, False, ""),
+        ("opened", 1),
+        (1, True, other.sent),
+        (1, False, other.received),
+        ("closed", 1, False, False, "disconnected on purpose"),
+    ]
