@@ -6,8 +6,9 @@ Rules of this file
 2. No buffer is made before its size is below a limit. The wheel that does the work aborts the process when it is
    asked for a size that memory has not.
 3. The forms are those of the Java client (CompressionCodecLZ4, …ZLib, …Zstd, …Snappy): LZ4 is one raw block without
-   a size in front, ZLIB has its two-byte header, ZSTD is a frame, SNAPPY is the raw format without framing. The
-   Rust client writes SNAPPY with framing, which no other client reads; here it is read too.
+   a size in front, ZLIB has its two-byte header (and of the Java client a flush in place of its end), ZSTD is a
+   frame, SNAPPY is the raw format without framing. The Rust client writes SNAPPY with framing, which no other client
+   reads; here it is read too.
 """
 
 from __future__ import annotations
@@ -53,9 +54,14 @@ def _unzip(data: bytes, size: int) -> bytes:
     # One byte more than expected shows that there is more; zlib takes 0 for "no limit".
     inflater = zlib.decompressobj()
     out = inflater.decompress(data, size + 1)
-    if len(out) == size and not inflater.eof:
+    if len(out) == size and not inflater.eof and not data.endswith(_SYNC_FLUSH):
         raise zlib.error("the stream does not end")
     return out
+
+
+_SYNC_FLUSH: Final = b"\x00\x00\xff\xff"
+"""The last bytes of what zlib flushes: an empty stored block. The Java client writes that and never ends the stream,
+so there is no check sum either."""
 
 
 def _unsnap(data: bytes, out: bytearray) -> int:

@@ -55,6 +55,14 @@ def test_snappy_with_framing_as_the_rust_client_writes_it() -> None:
     assert decompress(pb.SNAPPY, snappy_frames(TEXT), len(TEXT)) == TEXT
 
 
+def test_zlib_as_the_java_client_writes_it_ends_with_a_flush() -> None:
+    written = bytes.fromhex("789cca4d2d2e4e4c4fd53500000000ffff")
+    assert decompress(pb.ZLIB, written, 9) == b"message-0"
+    assert isinstance(decompress(pb.ZLIB, written, 10), Problem)
+    assert isinstance(decompress(pb.ZLIB, written, 8), Problem)
+    assert isinstance(decompress(pb.ZLIB, written[:-1], 9), Problem)
+
+
 def test_zlib_is_what_zlib_opens() -> None:
     assert zlib.decompress(compress(pb.ZLIB, TEXT)) == TEXT
 
