@@ -1,0 +1,268 @@
+"""Real clients at the mini-broker: their programs are built once a session, and told by a test what to play.
+
+README.md says how a test and a program talk. A program lives as long as the session: a JVM starts once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+BUILD_SECONDS = 300
+PLAY_SECONDS = 60
+
+
+class MissingError(Exception):
+    """A tool chain, or the packages of a client, can't be had here."""
+
+
+class FailedError(Exception):
+    """The program said that its scenario failed, or it died of it."""
+
+
+def fetched(*words: str | Path, cwd: Path) -> None:
+    """Let a tool fetch packages; MissingError when it can't."""
+    done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=BUILD_SECONDS)
+    if done.returncode:
+        raise MissingError(f"{words[0]} {words[1]}: {(done.stderr.strip() or done.stdout.strip())[-500:]}")
+
+
+def needed(*tools: str) -> None:
+    for tool in tools:
+        if shutil.which(tool) is None:
+            raise MissingError(f"there is no {tool} here")
+
+
+def compiled(*words: str | Path, cwd: Path) -> None:
+    """Compile our own source: when that fails it is wrong, and nothing is missing."""
+    done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=BUILD_SECONDS)
+    assert done.returncode == 0, done.stderr
+
+
+def stamped(mark: Path, *sources: Path) -> bool:
+    """Whether what was made of these sources is there already."""
+    return mark.exists() and mark.read_text() == digest(*sources)
+
+
+def digest(*sources: Path) -> str:
+    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
+
+
+def python_program(_: Path) -> list[str | Path]:
+    if importlib.util.find_spec("pulsar") is None:
+        raise MissingError("there is no pulsar-client here")
+    return [sys.executable, HERE / "python" / "interop.py"]
+
+
+def java_program(cache: Path) -> list[str | Path]:
+    """Maven tells the class path (and fetches what is not here yet), javac compiles."""
+    needed("java", "javac", "mvn")
+    pom, source = HERE / "java" / "pom.xml", HERE / "java" / "Interop.java"
+    path, mark = cache / "class-path", cache / "made-of"
+    if not stamped(mark, pom, source) or not all(map(os.path.exists, path.read_text().split(os.pathsep))):
+        plugin = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:build-classpath"
+        fetched("mvn", "-q", "-B", "-f", pom, plugin, f"-Dmdep.outputFile={path}", cwd=cache)
+        compiled("javac", "-proc:none", "-d", cache, "-cp", path.read_text(), source, cwd=cache)
+        mark.write_text(digest(pom, source))
+    return ["java", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", f"{cache}{os.pathsep}{path.read_text()}", "Interop"]
+
+
+def go_program(cache: Path) -> list[str | Path]:
+    """Go's own cache knows what is to be done again."""
+    needed("go")
+    fetched("go", "list", "-mod=readonly", "-deps", ".", cwd=HERE / "go")
+    compiled("go", "build", "-mod=readonly", "-buildvcs=false", "-o", cache / "interop", ".", cwd=HERE / "go")
+    return [cache / "interop"]
+
+
+def node_program(cache: Path) -> list[str | Path]:
+    """npm installs in the cache; the program finds the package there, because it lies beside it."""
+    needed("node", "npm")
+    names = ("package.json", "package-lock.json")
+    mark, sources = cache / "made-of", [HERE / "node" / name for name in names]
+    if not stamped(mark, *sources):
+        for source in sources:
+            shutil.copy(source, cache)
+        fetched("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", cwd=cache)
+        mark.write_text(digest(*sources))
+    shutil.copy(HERE / "node" / "interop.js", cache)
+    return ["node", cache / "interop.js"]
+
+
+BUILDERS: dict[str, Callable[[Path], list[str | Path]]] = {
+    "python": python_program,
+    "java": java_program,
+    "go": go_program,
+    "node": node_program,
+}
+
+
+class Program:
+    """A client's program that runs. It prints a JSON line for what it wants to say, and reads one for what to do."""
+
+    def __init__(self, words: list[str | Path], log: Path) -> None:
+        self._log = log
+        with log.open("wb") as errors:
+            self._process = subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+            )
+        self._lines: queue.Queue[str] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line)
+        self._lines.put("")
+
+    def play(self, order: dict[str, Any], deeds: dict[str, Callable[[], object]]) -> Any:
+        """Play a scenario, do for it what it asks for; give what it saw. FailedError: it failed, or is gone."""
+        self._say(json.dumps(order))
+        while True:
+            try:
+                line = self._lines.get(timeout=PLAY_SECONDS)
+            except queue.Empty:
+                self.stop()
+                raise FailedError(f"nothing was heard of it for {PLAY_SECONDS} s\n{self._errors()}") from None
+            if not line:
+                raise FailedError(f"it ended with {self._process.wait()}\n{self._errors()}")
+            said = json.loads(line)
+            if "please" in said:
+                deeds.get(said["please"], lambda: None)()
+                self._say("done")
+            elif "failed" in said:
+                raise FailedError(f"{said['failed']}\n{self._errors()}")
+            else:
+                assert said["scenario"] == order["scenario"]
+                return said["saw"]
+
+    def _say(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+
+    def _errors(self) -> str:
+        return self._log.read_text(errors="replace")[-2000:]
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._reader.join()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+class Programs:
+    """The programs of this session, built and started when the first test wants them."""
+
+    def __init__(self, cache: Callable[[str], Path], logs: Path) -> None:
+        self._cache = cache
+        self._logs = logs
+        self._words: dict[str, list[str | Path] | str] = {}
+        self._running: dict[str, Program] = {}
+
+    def words(self, name: str) -> list[str | Path]:
+        """How to call it. The test is skipped where it can't be had."""
+        if name not in self._words:
+            try:
+                self._words[name] = BUILDERS[name](self._cache(name))
+            except (MissingError, subprocess.TimeoutExpired) as reason:
+                self._words[name] = str(reason)
+        found = self._words[name]
+        if isinstance(found, str):
+            pytest.skip(f"the {name} client can't run: {found}")
+        return found
+
+    def get(self, name: str) -> Program:
+        if name not in self._running or not self._running[name].alive:
+            self._running[name] = Program(self.words(name), self._logs / f"{name}.stderr")
+        return self._running[name]
+
+    def end(self, name: str) -> None:
+        if name in self._running:
+            self._running.pop(name).stop()
+
+    def stop(self) -> None:
+        for name in list(self._running):
+            self.end(name)
+
+
+@pytest.fixture(scope="session")
+def programs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
+    def cache(name: str) -> Path:
+        return Path(request.config.cache.mkdir(f"interop-{name}"))
+
+    running = Programs(cache, tmp_path_factory.mktemp("interop"))
+    yield running
+    running.stop()
+
+
+@pytest.fixture(params=list(BUILDERS))
+def client(request: pytest.FixtureRequest, programs: Programs) -> str:
+    """The name of a client that can run here."""
+    programs.words(request.param)
+    return str(request.param)
+
+
+@pytest.fixture
+def play(client: str, programs: Programs, pulsar_broker: Any) -> Iterator[Callable[..., Any]]:
+    """Let the client play a scenario at this test's broker: ``play("seek", topic="orders")`` gives what it saw.
+
+    ``over="http"`` gives the client the HTTP URL to look topics up at. A word with a function is a deed: the scenario
+    asks for it by its name (``restart=broker.restart``), and goes on when the function has returned.
+    """
+
+    def run(scenario: str, over: str = "pulsar", **details: Any) -> Any:
+        deeds = {name: value for name, value in details.items() if callable(value)}
+        order = {name: value for name, value in details.items() if name not in deeds}
+        url = pulsar_broker.http_url if over == "http" else pulsar_broker.service_url
+        try:
+            return programs.get(client).play({"scenario": scenario, "url": url, **order}, deeds)
+        except BaseException:
+            programs.end(client)  # what it left open would come back for ever
+            raise
+
+    yield run
+    assert pulsar_broker.failures == []
+
+
+@pytest.fixture
+def rest(pulsar_broker: Any) -> Callable[..., Any]:
+    """Ask the broker's admin REST: ``rest("GET", "persistent/public/default/orders/stats")``."""
+
+    def ask(method: str, path: str, body: object = None) -> Any:
+        request = urllib.request.Request(
+            f"{pulsar_broker.http_url}/admin/v2/{path}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                text = answer.read()
+        except urllib.error.HTTPError as refused:
+            raise AssertionError(f"{method} {path}: {refused.code} {refused.read().decode()}") from None
+        return json.loads(text) if text else None
+
+    return ask

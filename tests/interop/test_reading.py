@@ -1,0 +1,79 @@
+"""Messages again, later, elsewhere: seek, readers, table views, delays, dead letters, the end of a topic."""
+
+import pytest
+
+RICH = pytest.mark.parametrize("client", ["python", "java", "go"], indirect=True)
+
+
+def messages(*numbers):
+    return [f"message-{n}" for n in numbers]
+
+
+@RICH
+def test_seek_by_id_and_by_time(play, pulsar_broker):
+    saw = play("seek")
+    assert saw == {"by_id": messages(*range(5, 10)), "by_time": messages(7, 8, 9), "earliest": messages(*range(10))}
+    seeks = [frame.command for frame in pulsar_broker.frames("pulsar.type == 'SEEK'")]
+    assert len(seeks) == 3
+    assert 4 in [seek.message_id.entryId for seek in seeks]
+    assert pulsar_broker.topic("orders").messages[7].publish_time in [seek.message_publish_time for seek in seeks]
+
+
+@RICH
+def test_readers(play, client, pulsar_broker):
+    saw = play("reader")
+    assert saw == {
+        "available in nothing": False,
+        # The Go client asked for the last message once, when there was none, and keeps to that.
+        "latest": [] if client == "go" else messages(*range(5)),
+        "earliest": messages(*range(5)),
+        "available at the end": False,
+        "sought": messages(3, 4),
+        "after an id": messages(3, 4),
+        "from an id": messages(2, 3, 4),
+    }
+    assert pulsar_broker.frames("pulsar.type == 'GET_LAST_MESSAGE_ID'")
+    assert not any(frame.command.durable for frame in pulsar_broker.frames("pulsar.type == 'SUBSCRIBE'"))
+    assert pulsar_broker.wait_until(lambda b: b.topic("orders").subscriptions == {})
+
+
+@RICH
+def test_a_table_view_has_the_last_of_each_key(play):
+    assert play("table_view")["rows"] == {f"k{n}": f"message-{n + 10}" for n in range(10)} | {"k0": "changed"}
+
+
+@RICH
+@pytest.mark.pulsar_broker(clock="manual")
+def test_a_delayed_message_comes_in_an_hour(play, pulsar_broker):
+    def advance():
+        pulsar_broker.clock.advance(3601)
+
+    assert play("delayed", advance=advance) == {"received": ["at once", "later"]}
+    later, at_once = pulsar_broker.topic("orders").messages
+    assert later.deliver_at - later.publish_time == pytest.approx(3_600_000, abs=1000)
+    assert at_once.deliver_at == 0
+
+
+@RICH
+def test_dead_letters(play, pulsar_broker):
+    saw = play("dead_letter")
+    assert [one for one in saw["deliveries"] if one != "good 0"] == ["poison 0", "poison 1", "poison 2"]
+    assert saw["dead"]["data"] == "poison"
+    assert saw["dead"]["properties"]["REAL_TOPIC"] == "persistent://public/default/orders"
+    assert pulsar_broker.topic("dead").payloads == [b"poison"]
+    assert list(pulsar_broker.topic("dead").subscriptions) == ["undertaker"]
+    pulsar_broker.wait_until(lambda b: b.topic("orders").backlog == 0)
+
+
+@pytest.mark.parametrize("client", ["java", "go"], indirect=True)
+def test_retry_letters(play, pulsar_broker):
+    assert play("retry_letter") == {"deliveries": ["0", "1", "2"], "dead": "poison"}
+    assert pulsar_broker.topic("again").payloads == [b"poison", b"poison"]
+    assert pulsar_broker.topic("dead").payloads == [b"poison"]
+
+
+@pytest.mark.parametrize("client", ["java"], indirect=True)
+def test_the_end_of_a_topic(play, pulsar_broker, rest):
+    saw = play("end_of_topic", terminate=lambda: rest("POST", "persistent/public/default/orders/terminate"))
+    assert saw == {"received": messages(0, 1), "ended": True, "refused": "TopicTerminatedException"}
+    assert pulsar_broker.topic("orders").terminated
