@@ -76,9 +76,10 @@ bench: $(READY)
 conform: $(READY)
 	$(BIN)/python tests/conform/run.py
 
-# 10^5 mutated captures; the tests do 10^3.
+# 10^5 mutated captures, mutated conversations with the mini-broker, and visits to it; the tests do 10^3 of each.
 fuzz: $(READY)
-	PCLI_FUZZ=100000 $(BIN)/pytest -q tests/codec/capture/test_mutated.py
+	PCLI_FUZZ=100000 $(BIN)/pytest -q tests/codec/capture/test_mutated.py tests/minibroker/fuzz \
+	  tests/minibroker/test_scale.py
 
 clean:
 	rm -rf build $(VENV) $(VENV)-proto
