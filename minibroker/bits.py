@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from struct import pack, unpack
 
 __all__ = ["left_of", "ones", "set_of", "words_of"]
 
@@ -24,17 +25,11 @@ def left_of(value: int, messages: int) -> int:
 
 def set_of(words: Iterable[int]) -> int:
     """Words of ``ack_set`` (int64, the lowest first) as one number."""
-    value = 0
-    for place, word in enumerate(words):
-        value |= (word & _WORD) << 64 * place
-    return value
+    packed = [word & _WORD for word in words]
+    return int.from_bytes(pack(f"<{len(packed)}Q", *packed), "little")
 
 
 def words_of(value: int) -> list[int]:
     """The words of a set, as signed 64-bit numbers; zero words at the end are left out."""
-    words = []
-    while value:
-        word = value & _WORD
-        words.append(word - (1 << 64) if word >> 63 else word)
-        value >>= 64
-    return words
+    count = (value.bit_length() + 63) // 64
+    return list(unpack(f"<{count}q", value.to_bytes(8 * count, "little")))

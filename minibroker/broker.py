@@ -50,7 +50,7 @@ _WATCHING: Final = ("supports_topic_watchers", "supports_topic_watcher_reconcile
 
 
 class _Runs(Protocol):
-    """A dispatcher, as far as a turn is concerned."""
+    """Who has something to do at the end of a turn: dispatchers, mostly."""
 
     def run(self) -> None:
         """Do what can be done now."""
@@ -180,6 +180,8 @@ class Broker:
         was = connection.writable
         connection.writable = not connection.congested and not connection.closing
         if connection.writable and not was:
+            if connection.stuffed:
+                self.soon(connection)
             for consumer in connection.consumers.values():
                 dispatcher = consumer.subscription.dispatcher
                 if dispatcher is not None:

@@ -80,6 +80,7 @@ class Connection:
         "reason",
         "recently_closed",
         "session",
+        "stuffed",
         "watchers",
         "writable",
     )
@@ -106,6 +107,8 @@ class Connection:
         """Whether entries may be sent: the client reads what it gets."""
         self.congested = False
         """Whether the shell has more to write than the client reads."""
+        self.stuffed = False
+        """What was asked for already has so large answers that the next frames wait until these are written."""
         self.closing = False
         """Nothing is taken or sent any more; the socket closes after what was sent before."""
         self.gone = False
@@ -136,9 +139,9 @@ class Connection:
         if self.closing:
             return
         rest = self._rest
-        if rest:
+        if rest or self.stuffed:
             rest += data
-            if len(rest) < self._needed:
+            if self.stuffed or len(rest) < self._needed:
                 return
             data = bytes(rest)
             rest.clear()
@@ -151,6 +154,13 @@ class Connection:
             self.session.keep_alive.outstanding = False
         if position < len(data):
             rest += data[position:]
+
+    def run(self) -> None:
+        """Go on with the frames that waited."""
+        if self.stuffed and not self.closing:
+            self.stuffed = False
+            self.release_reading()
+            self.receive(b"")
 
     def handle(self, frame: Frame) -> None:
         """The same for one whole frame."""
@@ -207,7 +217,16 @@ class Connection:
                 return size
             hot = self.session.connected
             position = end
+            if self.queued > self._high_water:
+                self._stuff()
+                return int(position)
         return self._wait(data, position, size)
+
+    def _stuff(self) -> None:
+        """A few bytes may ask for very much: no more of them before the answers are on their way."""
+        self.stuffed = True
+        self._needed = 4
+        self.hold_reading()
 
     def _wait(self, data: bytes, position: int, size: int) -> int:
         """What is missing for the next frame.

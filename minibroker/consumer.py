@@ -148,8 +148,8 @@ class Consumer:
                 if ack_set is not None:
                     left = left_of(ack_set, messages)
                 if messages > 1 and not self.connection.session.reads_batches:
+                    # It gets nothing more, but holds all of them until it is gone.
                     self.connection.close()
-                    return total
                 data = self._visible(entry)
                 send(self._frame(entry, count, ack_set, data))
             if pending is not None:
@@ -200,15 +200,16 @@ class Consumer:
     def release(self, offset: int, messages: int = -1) -> int:
         """Something pending is settled: an entry, or as many messages of it; gives the messages that count.
 
-        The entry is forgotten with its last message.
+        An entry stays pending without its messages until it is settled as a whole.
         """
         left = self.pending.get(offset, -1)
         if left < 0:
             return 0
-        if messages < 0 or messages >= left:
+        if messages < 0:
             del self.pending[offset]
             messages = left
         else:
+            messages = min(messages, left)
             self.pending[offset] = left - messages
         self.unacked -= messages
         return messages
@@ -237,6 +238,9 @@ class Consumer:
     def disconnect(self) -> None:
         """The broker closes it: CLOSE_CONSUMER, or for old clients (below version 5) the whole connection."""
         connection = self.connection
+        if self.closed:
+            # Another one may have its id by now.
+            return
         connection.consumers.pop(self.id, None)
         self.leave()
         if connection.session.knows_close:

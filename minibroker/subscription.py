@@ -240,7 +240,8 @@ class Subscription:
         if bits is not None:
             before = cursor.ack_sets.get(offset)
             enabled = self.topic.broker.settings.acknowledgmentAtBatchIndexLevelEnabled
-            if enabled and bits and (before is None or _first_bit(bits) > _first_bit(before)):
+            partial = enabled and bits and not cursor.is_deleted(offset)
+            if partial and (before is None or _first_bit(bits) > _first_bit(before)):
                 cursor.ack_sets[offset] = bits
             if bits or not enabled:
                 offset -= 1
@@ -272,9 +273,7 @@ class Subscription:
         assert dispatcher is not None
         dispatcher.released(messages)
         if owner.blocked:
-            permits = owner.unblock()
-            if not owner.blocked:
-                dispatcher.flowed(owner, permits)
+            dispatcher.flowed(owner, owner.unblock())
 
     def _owner(self, consumer: Consumer, offset: int) -> Consumer | None:
         if offset in consumer.pending:
@@ -296,6 +295,11 @@ class Subscription:
         self.last_mark_delete = self.topic.broker.now
         if len(ledger.ledgers) > 1:
             self.topic.trim()
+
+    def run(self) -> None:
+        """At the end of a turn that trimmed the topic under it, for it is not durable: what is gone is acknowledged."""
+        if self.topic.ledger is not None:
+            self.move_to(self.topic.ledger.first - 1)
 
     # -- its place -------------------------------------------------------------------------------------------------
 

@@ -45,6 +45,7 @@ class Topic:
         "_bytes_in_before",
         "_messages_in_before",
         "access",
+        "announced",
         "broker",
         "created",
         "deduplication",
@@ -75,6 +76,8 @@ class Topic:
         self.producers: dict[str, Producer] = {}
         """Those that are attached, by name."""
         self.access = Access(self.producers)
+        self.announced = False
+        """The subscriptions will hear at the end of this turn that there are new entries."""
         self.fenced = False
         self.deduplication: MessageDeduplication | None = None
         """None: duplicates are not looked for."""
@@ -265,11 +268,20 @@ class Topic:
         if 0 < limit <= sum(one.durable for one in self.subscriptions.values()) and not self.rules.system:
             raise Refused(pb.NotAllowedError, f"Exceed the maximum number of subscriptions of the topic: {self.full}")
 
+    def run(self) -> None:
+        """At the end of a turn that brought entries: whoever waits for them may read."""
+        self.announced = False
+        for subscription in self.subscriptions.values():
+            subscription.entries_available()
+
     def trim(self) -> None:
         """Let closed ledgers go that every durable subscription has behind it."""
         if self.ledger is not None:
             places = [one.cursor.mark_delete for one in self.subscriptions.values() if one.durable and one.cursor]
             self.ledger.trim(min(places, default=None), 0, 0, self.broker.now)
+            for one in self.subscriptions.values():
+                if one.cursor is not None and one.cursor.mark_delete < self.ledger.first - 1:
+                    self.broker.soon(one)
 
     # -- the end of things -----------------------------------------------------------------------------------------
 

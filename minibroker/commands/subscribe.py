@@ -173,7 +173,7 @@ def _join(subscription: Subscription, connection: Connection, command: pb.Comman
             if connection.joining.pop(command.consumer_id, None) is not command or connection.closing:
                 return
             try:
-                _join(subscription, connection, command, tries=_TRIES if alive else tries + 1)
+                _join_again(subscription, connection, command, tries=_TRIES if alive else tries + 1)
             except Refused as refused:
                 connection.answer_error(command.request_id, refused)
 
@@ -187,6 +187,16 @@ def _join(subscription: Subscription, connection: Connection, command: pb.Comman
     subscription.add_consumer(consumer, command.subType)
     connection.consumers[command.consumer_id] = consumer
     connection.answer_success(command.request_id)
+
+
+def _join_again(subscription: Subscription, connection: Connection, command: pb.CommandSubscribe, tries: int) -> None:
+    """The same after a while: topic and subscription may have been deleted since, or belong to others."""
+    topic = subscription.topic
+    if topic.fenced:
+        raise Refused(pb.ServiceNotReady, "Topic is temporarily unavailable")
+    current = topic.subscriptions.get(subscription.name, subscription)
+    _check_place(current, connection, command)
+    _join(current, connection, command, tries)
 
 
 HANDLERS = {"SUBSCRIBE": subscribe}

@@ -60,6 +60,7 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
         if self.consumers and self.subscription.resetting:
             # A seek of the active one promotes nobody: delivery rests until somebody joins or leaves (seen on 4.2.4).
             self._ready = False
+            self._cancel()
             return
         if self.consumers:
             self._elect()

@@ -9,9 +9,7 @@ from pcli.minibroker.deliveries import Deliveries
 NUMBERS = st.one_of(st.integers(0, 300), st.integers(0, 2**63 - 1))
 
 
-@given(
-    NUMBERS, st.integers(-1, 300), st.lists(st.tuples(NUMBERS, NUMBERS, st.integers(0, 2), st.binary(max_size=40)))
-)
+@given(NUMBERS, st.integers(-1, 300), st.lists(st.tuples(NUMBERS, NUMBERS, st.integers(0, 2), st.binary(max_size=40))))
 @example(2**64 - 1, 2**31 - 1, [(2**63 - 1, 2**63 - 1, 0, b"x")])
 def test_the_same_bytes(consumer_id, partition, entries):
     deliveries = Deliveries(consumer_id, partition)

@@ -8,12 +8,6 @@ def _producer(s, domain="persistent", ns="public/default", **kw):
     return t, p
 
 
-def nothing(s):
-    """No byte at all is an entry."""
-    _t, p = _producer(s)
-    p.send("e", entry=b"")
-
-
 def one_byte(s):
     """One byte is none: the connection goes."""
     _t, p = _producer(s)

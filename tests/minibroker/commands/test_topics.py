@@ -79,12 +79,20 @@ def test_only_of_that_namespace(filled):
         ("public/default/(?<x>a)", ["a"]),
         ("public/default/p-partition-0", []),
         ("a", []),
+        (r"public/default/\pL", ["a", "b", "p-partition-0", "p-partition-1"]),
+        ("public/default/(?!b).", ["a", "p-partition-0", "p-partition-1"]),  # not for RE2
     ],
 )
 def test_patterns(filled, pattern, found):
     answer = get(filled, topics_pattern=pattern)
     assert (short(answer.topics), answer.filtered) == (found, True)
     assert answer.topics_hash == topics_hash(NS + name for name in found)
+
+
+def test_a_pattern_that_would_try_everything_does_not(filled):
+    """An engine that goes back takes 2^60 steps for this one; this test would never end."""
+    filled.producer("a" * 60 + "!", producer_id=8)
+    assert short(get(filled, topics_pattern="public/default/(a+)+").topics) == ["a"]
 
 
 def test_a_long_pattern_is_the_clients_business(filled):

@@ -1,0 +1,167 @@
+"""What changes under a client while it waits, comes back, or is on its way out. All of it was found by mutation."""
+
+from __future__ import annotations
+
+import pytest
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_entry
+
+TOPIC = "persistent://public/default/t"
+EXCLUSIVE, SHARED = pb.CommandSubscribe.Exclusive, pb.CommandSubscribe.Shared
+FAILOVER, KEY_SHARED = pb.CommandSubscribe.Failover, pb.CommandSubscribe.Key_Shared
+
+
+def names(bodies):
+    return [type(body).__name__.removeprefix("Command") for body in bodies]
+
+
+def wanting(consumer_id=1, request_id=50, **fields):
+    usual = {"topic": "t", "subscription": "sub", "subType": EXCLUSIVE}
+    return pb.CommandSubscribe(consumer_id=consumer_id, request_id=request_id, **usual | fields)
+
+
+@pytest.fixture
+def waiting(world):
+    """A holder of an Exclusive subscription who is asked whether he lives, and somebody who waits for his place."""
+    holder, newcomer = world.client(), world.client()
+    holder.subscribe()
+    assert newcomer(wanting()) == []
+    assert names(holder.hear()) == ["Ping"]
+    return holder, newcomer
+
+
+def consistent(world):
+    """The consumers of the connections are those of the topics' subscriptions."""
+    attached = {one for topic in world.broker.topics.values() for one in topic.consumers}
+    return attached == {one for client in world.clients for one in client.consumers.values()}
+
+
+# -- somebody waits for a place --------------------------------------------------------------------------------------
+
+
+def test_the_topic_is_deleted_while_somebody_waits(world, waiting):
+    """The client is told to try again, and then finds the topic made anew."""
+    holder, newcomer = waiting
+    world.broker.delete_topic(world.broker.topics[TOPIC].name, force=True)
+    holder(pb.CommandPong())
+    [answer] = newcomer.hear()
+    assert (answer.request_id, answer.error) == (50, pb.ServiceNotReady)
+    assert consistent(world)
+    assert names(newcomer(wanting())) == ["Success"]
+    assert consistent(world)
+
+
+def test_the_subscription_is_made_anew_while_somebody_waits(world, waiting):
+    """REST deletes it by force, and a third one subscribes under the same name: that one's subscription counts."""
+    holder, newcomer = waiting
+    topic = world.broker.topics[TOPIC]
+    topic.subscriptions["sub"].disconnect()
+    del topic.subscriptions["sub"]
+    assert names(world.client()(wanting(subType=SHARED))) == ["Success"]
+    holder(pb.CommandPong())
+    [answer] = newcomer.hear()
+    assert (answer.request_id, answer.error) == (50, pb.ConsumerBusy)
+    assert consistent(world)
+
+
+# -- SEEK ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_second_seek_closes_nobody_who_reuses_an_id(world):
+    """The active consumer of Failover was closed by a SEEK and its id has gone to another subscription since."""
+    active, standby = world.client(), world.client()
+    active.look_up("t")
+    active(wanting(subType=FAILOVER))
+    standby(wanting(subType=FAILOVER, priority_level=1))
+    seek = pb.CommandSeek(consumer_id=1, request_id=70, message_publish_time=0)
+    assert "CloseConsumer" in names(active(seek))
+    assert names(active(wanting(subscription="other"))) == ["Success"]
+    assert names(standby(seek)) == ["Success"]
+    assert active.hear() == []
+    assert consistent(world)
+
+
+def test_a_seek_before_the_change_has_worked(world):
+    """Failover's delay is not over when the active consumer is closed by its own SEEK: nobody is served after it."""
+    active, standby = world.client(), world.client()
+    active.look_up("t")
+    active(wanting(subType=FAILOVER))
+    standby(wanting(subType=FAILOVER, priority_level=1))
+    active(pb.CommandSeek(consumer_id=1, request_id=70, message_publish_time=0))
+    standby.hear()
+    world.wait(5_000)
+    assert standby.hear() == []
+
+
+# -- clients that must go --------------------------------------------------------------------------------------------
+
+
+def test_an_old_client_that_gets_a_batch_loses_nothing_for_the_others(world):
+    """Version 3 is cut off at its first batch: what it would have got goes to others, and the accounts are right."""
+    old, other, producer = world.client(version=3), world.client(), world.client()
+    producer.producer()
+    old.subscribe(subType=SHARED)
+    other.subscribe(subType=SHARED)
+    for sequence in range(4):
+        about = pb.MessageMetadata(
+            producer_name="p", sequence_id=sequence, publish_time=1, num_messages_in_batch=3 if sequence == 1 else 1
+        )
+        producer(pb.CommandSend(producer_id=1, sequence_id=sequence), entry=push_entry(about, b""))
+    old.flow()
+    assert old.closed
+    entries = [one.message_id.entryId for one in other.flow()]
+    dispatcher = world.broker.topics[TOPIC].subscriptions["sub"].dispatcher
+    assert sorted(entries) == [0, 1, 2, 3]
+    assert dispatcher.total_unacked == sum(one.unacked for one in dispatcher.consumers) == 6
+    assert dispatcher.total_permits == 994
+
+
+def test_bits_beyond_a_batch_leave_it_pending(world):
+    """All messages of a batch are acknowledged by bits, but a bit beyond them stands: the entry is not done."""
+    client = world.client()
+    client.producer()
+    client.subscribe(subType=KEY_SHARED)
+    about = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, num_messages_in_batch=3)
+    client(pb.CommandSend(producer_id=1, sequence_id=0), entry=push_entry(about, b""))
+    [message] = client.flow()
+    message.message_id.ack_set.append(1 << 3)
+    client(pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.Individual, message_id=[message.message_id]))
+    [consumer] = client.connection.consumers.values()
+    assert (consumer.unacked, consumer.pending, consumer.hashes.keys()) == (0, {0: 0}, {0})
+    message.message_id.ClearField("ack_set")
+    client(pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.Individual, message_id=[message.message_id]))
+    assert (consumer.unacked, consumer.pending, consumer.hashes) == (0, {}, {})
+
+
+def test_bits_of_an_entry_that_is_done(world):
+    """Acknowledged by itself, then in part by a cumulative one: it stays done, and no bits of it are kept."""
+    client = world.client()
+    client.producer()
+    client.subscribe()
+    for sequence in range(2):
+        client.publish(str(sequence), sequence)
+    first, last = client.flow()
+    client(pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.Individual, message_id=[last.message_id]))
+    last.message_id.ack_set.append(4)
+    client(pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.Cumulative, message_id=[last.message_id]))
+    cursor = world.broker.topics[TOPIC].subscriptions["sub"].cursor
+    assert (first.message_id.entryId, cursor.mark_delete, cursor.ack_sets) == (0, 1, {})
+
+
+def test_a_reader_whose_entries_are_trimmed_holds_nothing(make_world):
+    """Nothing durable holds the closed ledger back: what the reader holds of it is settled."""
+    world = make_world(managedLedgerMaxEntriesPerLedger=2, managedLedgerMinLedgerRolloverTimeMinutes=0)
+    client = world.client()
+    client.producer()
+    client.subscribe(subType=SHARED, durable=False)
+    client.flow()
+    for sequence in range(5):
+        client.publish(str(sequence), sequence)
+    ledger = world.broker.topics[TOPIC].ledger
+    world.broker.topics[TOPIC].trim()
+    world.broker.settle()
+    [consumer] = client.connection.consumers.values()
+    assert ledger.first > 0
+    assert set(consumer.pending) == set(range(ledger.first, 5))
+    assert consumer.unacked == consumer.subscription.dispatcher.total_unacked == len(consumer.pending)
