@@ -185,7 +185,7 @@ class Broker:
             for consumer in connection.consumers.values():
                 dispatcher = consumer.subscription.dispatcher
                 if dispatcher is not None:
-                    self.soon(dispatcher)
+                    dispatcher.flowed(consumer, 0)
 
     def lost(self, connection: Connection) -> None:
         """A connection is closing: at the end of this turn it lets go of what it holds."""

@@ -10,12 +10,14 @@ Rules of this file (class Consumer)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_frame
 from pcli.codec.wire.constants import CHECKSUM_MAGIC
+from pcli.codec.wire.message_id import signed
+from pcli.minibroker.answers import NOBODY
 from pcli.minibroker.bits import left_of, words_of
 from pcli.minibroker.deliveries import Deliveries
 
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["Consumer"]
 
 _CHECKSUM: Final = CHECKSUM_MAGIC.to_bytes(2, "big")
-_NOBODY: Final = 0xFFFFFFFFFFFFFFFF
-"""The request id of a command that answers nothing."""
 
 
 class Consumer:
@@ -79,7 +79,7 @@ class Consumer:
         self.key_shared_meta = command.keySharedMeta if command.HasField("keySharedMeta") else None
         self.auto_consume = command.schema.type == pb.Schema.AutoConsume
         """It takes whatever schema there is, and so says nothing of what the topic's is."""
-        self.epoch = command.consumer_epoch if command.HasField("consumer_epoch") and not individual else -1
+        self.epoch = signed(command.consumer_epoch) if command.HasField("consumer_epoch") and not individual else -1
         """Goes with every delivery when it is above -1 (Exclusive and Failover)."""
         self.individual = individual
         """Whether single entries are tracked: Shared and Key_Shared on a persistent topic."""
@@ -130,7 +130,7 @@ class Consumer:
 
         ``counts``: offset to redelivery count; ``ack_sets``: offset to the bits that are not acknowledged yet.
         """
-        total = size = 0
+        total = size = everything = 0
         pending = self.pending if self.individual else None
         send, write = self.connection.send, self._write
         plain = self.plain and not ack_sets and self.epoch < 0
@@ -155,19 +155,18 @@ class Consumer:
             if pending is not None:
                 pending[offset] = left
             total += left
+            everything += messages
             size += len(data)
-            self.messages_out += messages
-        self._account(total, len(entries), size)
+        self.messages_out += everything
+        self._account(total, everything / len(entries), size)
         return total
 
-    def _account(self, total: int, entries: int, size: int) -> None:
+    def _account(self, total: int, average: float, size: int) -> None:
         self.permits -= total
         self.bytes_out += size
         self.last_consumed = self.subscription.topic.broker.now
-        if entries:
-            rate = total / entries
-            old = self.avg_messages_per_entry
-            self.avg_messages_per_entry = old * 0.9 + rate * 0.1 if old else rate
+        old = self.avg_messages_per_entry
+        self.avg_messages_per_entry = old * 0.9 + average * 0.1 if old else average
         if self.individual:
             self.unacked += total
             if 0 < self.max_unacked <= self.unacked:
@@ -216,7 +215,7 @@ class Consumer:
 
     def unblock(self, *, asked: bool = False) -> int:
         """Let it go on when half of its limit is settled, or it asked for redelivery; permits that count now."""
-        if not self.blocked or not (asked or self.unacked <= self.max_unacked // 2):
+        if not self.blocked or not (asked or self.max_unacked <= 0 or self.unacked <= self.max_unacked // 2):
             return 0
         self.blocked = False
         parked, self.parked = self.parked, 0
@@ -244,7 +243,7 @@ class Consumer:
         connection.consumers.pop(self.id, None)
         self.leave()
         if connection.session.knows_close:
-            connection.send_command(pb.CommandCloseConsumer(consumer_id=self.id, request_id=_NOBODY))
+            connection.send_command(pb.CommandCloseConsumer(consumer_id=self.id, request_id=NOBODY))
         else:
             connection.close()
 
@@ -253,9 +252,3 @@ class Consumer:
         if not self.closed:
             self.closed = True
             self.subscription.remove_consumer(self)
-
-
-def tell_all_of_end(consumers: Iterable[Consumer]) -> None:
-    """REACHED_END_OF_TOPIC to every one of them."""
-    for consumer in list(consumers):
-        consumer.tell_end()

@@ -111,7 +111,7 @@ def sticky_key(metadata: pb.MessageMetadata) -> bytes:
     if metadata.HasField("ordering_key"):
         return metadata.ordering_key
     if metadata.HasField("partition_key"):
-        key = metadata.partition_key.encode()
+        key = _text(metadata.partition_key).encode()
         if not metadata.partition_key_b64_encoded:
             return key
         try:
@@ -119,8 +119,13 @@ def sticky_key(metadata: pb.MessageMetadata) -> bytes:
         except binascii.Error:
             return key
     if metadata.HasField("producer_name") and metadata.HasField("sequence_id"):
-        return f"{metadata.producer_name}-{metadata.sequence_id}".encode()
+        return f"{_text(metadata.producer_name)}-{metadata.sequence_id}".encode()
     return _NO_KEY
+
+
+def _text(value: str | bytes) -> str:
+    """A text as Java reads it: what is no UTF-8, which protobuf hands out as bytes, has replacement characters."""
+    return value if isinstance(value, str) else value.decode(errors="replace")
 
 
 def block_start(data: bytes) -> int:

@@ -82,6 +82,10 @@ class Subscription:
         self.limits = DispatchLimits.of(self) if self.cursor is not None else None
         for consumer in self.consumers:
             self._set_limit(consumer)
+            if consumer.blocked and self._tracking is not None:
+                self._tracking.flowed(consumer, consumer.unblock())
+        if self._tracking is not None:
+            self._tracking.released(0)
 
     def _set_limit(self, consumer: Consumer) -> None:
         limited = consumer.individual and self.durable
@@ -317,10 +321,6 @@ class Subscription:
         cursor.seek(offset)
         if bits is not None and self.topic.broker.settings.acknowledgmentAtBatchIndexLevelEnabled:
             cursor.ack_sets[offset] = bits
-
-    def reset_to_offset(self, offset: int) -> None:
-        """Let the next read begin at an offset."""
-        self.reset(offset)
 
     @property
     def resetting(self) -> bool:

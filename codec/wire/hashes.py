@@ -18,6 +18,7 @@ __all__ = [
     "murmur3_31",
     "murmur3_32",
     "partition_of",
+    "slot_of",
     "sticky_hash",
 ]
 
@@ -66,9 +67,14 @@ def murmur3_31(data: bytes) -> int:
     return murmur3_32(data) & 0x7FFFFFFF
 
 
+def slot_of(key_hash: int, slots: int = SLOTS) -> int:
+    """The slot of a Murmur3 hash among 0..slots-1, for auto-split by ranges and sticky ranges; 0 is kept free: 1."""
+    return key_hash % slots or 1
+
+
 def sticky_hash(key: bytes, slots: int = SLOTS) -> int:
-    """The slot of a key among 0..slots-1, for auto-split by ranges and sticky ranges; 0 is kept free, so 0 is 1."""
-    return murmur3_31(key) % slots or 1
+    """The slot of a key."""
+    return slot_of(murmur3_31(key), slots)
 
 
 def consistent_hash(key: bytes) -> int:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["HANDLERS"]
 
-_RESERVED: Final = ("pulsar.repl", "pulsar.dedup")
+_RESERVED: Final = "pulsar.dedup"
+"""The cursor of deduplication."""
 
 
 def subscribe(connection: Connection, command: pb.CommandSubscribe, frame: Frame) -> None:
@@ -78,7 +79,8 @@ def _check_request(topic: Topic, command: pb.CommandSubscribe) -> None:
         raise Refused(pb.NotAllowedError, f"Topic[{topic.full}] doesn't support {word} sub type")
     if not command.subscription.strip():
         raise Refused(pb.ProducerBusy, "Empty subscription name")
-    if command.subscription.startswith(_RESERVED[0]) or command.subscription == _RESERVED[1]:
+    prefix = topic.broker.settings.replicatorPrefix
+    if command.subscription.startswith(prefix) or command.subscription == _RESERVED:
         raise Refused(pb.ProducerBusy, "Subscription with reserved subscription name attempted")
     if topic.fenced:
         raise Refused(pb.ServiceNotReady, "Topic is temporarily unavailable")

@@ -10,15 +10,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from pcli.minibroker.refusal import Refused
-
 if TYPE_CHECKING:
     from pcli.codec.proto import pb
     from pcli.minibroker.consumer import Consumer
     from pcli.minibroker.entry import Entry
     from pcli.minibroker.subscription import Subscription
 
-__all__ = ["Dispatcher", "PersistentDispatcher"]
+__all__ = ["NO_COUNTS", "Dispatcher", "PersistentDispatcher"]
 
 NO_COUNTS: Mapping[int, int] = {}
 
@@ -76,6 +74,8 @@ class PersistentDispatcher(Dispatcher):
         self.cursor = subscription.cursor
         assert subscription.topic.ledger is not None
         self.ledger = subscription.topic.ledger
+        self.end_told = False
+        """Whether the consumers that are there know that the topic ends here."""
 
     def entries_available(self) -> None:
         """The topic has more entries."""
@@ -94,9 +94,21 @@ class PersistentDispatcher(Dispatcher):
         """The cursor was set to another place: by SEEK, skip, expiry."""
         self.broker.soon(self)
 
-    def read_batch(self) -> int:
-        """The largest number of entries of one read."""
-        return max(1, int(self.settings.dispatcherMaxReadBatchSize))
+    def read_size(self, permits: int, average: float) -> int:
+        """Entries of one read: as many as there are permits, or, to be precise, as they make by the average."""
+        if self.settings.preciseDispatcherFlowControl:
+            permits = -(-permits // max(1, int(average + 0.5)))
+        return max(1, min(permits, self.settings.dispatcherMaxReadBatchSize))
+
+    def read(self, count: int) -> list[Entry]:
+        """The next entries; the streaming kinds read them one by one."""
+        return self.cursor.read(count, self.settings.dispatcherMaxReadSizeBytes)
+
+    def tell_end(self) -> None:
+        """A read that found nothing more: if the topic is terminated, its consumers are told once."""
+        if self.ledger.terminated and not self.end_told and self.subscription.backlog == 0:
+            self.end_told = True
+            self.subscription.tell_end()
 
     def track_delayed(self, entry: Entry) -> bool:
         """Keep an entry that is not due yet; whether it was kept."""
@@ -114,10 +126,3 @@ class PersistentDispatcher(Dispatcher):
             elif not (entry.deliver_at and self.track_delayed(entry)):
                 kept.append(entry)
         return kept
-
-
-def refuse_overlap(text: str) -> Refused:
-    """A Key_Shared consumer whose ranges cannot be assigned (ConsumerAssignError)."""
-    from pcli.codec.proto import pb
-
-    return Refused(pb.ConsumerAssignError, text)

@@ -6,6 +6,7 @@ holds.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,9 +21,9 @@ __all__ = ["DrainingHashesTracker"]
 @dataclass(slots=True)
 class _Draining:
     consumer: Consumer
-    entries: int = 0
+    entries: int
     """Of this slot, still held by the consumer."""
-    blocking: int = 0
+    blocking: int
     """How often it held an entry back."""
 
 
@@ -41,14 +42,10 @@ class DrainingHashesTracker:
         """The slots have been dealt anew: what each consumer holds of slots that it lost drains."""
         before, self._slots = self._slots, {}
         for consumer in consumers:
-            for slot in consumer.hashes.values():
-                if selector.select(slot) is consumer:
-                    continue
-                one = self._slots.get(slot)
-                if one is None:
+            for slot, entries in Counter(consumer.hashes.values()).items():
+                if selector.select(slot) is not consumer:
                     old = before.get(slot)
-                    one = self._slots[slot] = _Draining(consumer, blocking=old.blocking if old is not None else 0)
-                one.entries += 1
+                    self._slots[slot] = _Draining(consumer, entries, old.blocking if old is not None else 0)
 
     def blocks(self, slot: int, consumer: Consumer) -> bool:
         """Whether an entry of this slot must wait instead of going to this consumer."""

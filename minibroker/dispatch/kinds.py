@@ -24,7 +24,7 @@ from pcli.minibroker.dispatch.streaming import (
 if TYPE_CHECKING:
     from pcli.minibroker.subscription import Subscription
 
-__all__ = ["KINDS", "DispatcherKind", "make_dispatcher"]
+__all__ = ["EXCLUSIVE", "FAILOVER", "KEY_SHARED", "KINDS", "SHARED", "DispatcherKind", "make_dispatcher"]
 
 EXCLUSIVE, SHARED = pb.CommandSubscribe.Exclusive, pb.CommandSubscribe.Shared
 FAILOVER, KEY_SHARED = pb.CommandSubscribe.Failover, pb.CommandSubscribe.Key_Shared

@@ -13,7 +13,7 @@ Rules of this file
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from pcli.minibroker.dispatch.base import NO_COUNTS, PersistentDispatcher
 from pcli.minibroker.dispatch.delayed import InMemoryDelayedDeliveryTracker
@@ -34,9 +34,6 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
 
     individual = True
 
-    tests_connection: ClassVar[bool] = True
-    """Whether a consumer whose socket takes nothing at the moment is passed over."""
-
     def __init__(self, subscription: Subscription) -> None:
         super().__init__(subscription)
         self.replay = MessageRedeliveryController()
@@ -49,7 +46,6 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         self._alarm: Timer | None = None
         self._chunks: dict[str, Consumer] = {}
         """Which consumer got the first chunk of a message, by uuid."""
-        self._end_told = False
 
     # -- consumers -------------------------------------------------------------------------------------------------
 
@@ -60,7 +56,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
             self.replay.clear()
             if self.tracker is not None:
                 self.tracker.clear()
-        self._end_told = False
+        self.end_told = False
         self.turn.add(consumer)
 
     def remove(self, consumer: Consumer) -> None:
@@ -116,7 +112,8 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
     def released(self, messages: int) -> None:
         """So many are not unacknowledged any more; with half of the limit free new ones are read again."""
         self.total_unacked -= messages
-        if self.blocked and self.total_unacked < self.subscription.max_unacked // 2:
+        limit = self.subscription.max_unacked
+        if self.blocked and (limit <= 0 or self.total_unacked < limit // 2):
             self.blocked = False
             self.broker.soon(self)
 
@@ -137,27 +134,23 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
     def run(self) -> None:
         """Read and send until permits or entries run out."""
         while (first := self.turn.any_available()) is not None:
-            size = min(max(self.total_permits, first.permits), self.read_batch())
+            size = self.read_size(max(self.total_permits, first.permits), first.avg_messages_per_entry)
             limits = self.subscription.limits
             if limits:
                 size = limits.entries(self, size)
                 if not size:
                     return
             size = max(1, size)
-            self._take_due(size)
+            self.take_due(size)
             if self._run_replay(size):
                 continue
             if self.blocked or self._looks_too_far():
                 return
             entries = self.read(size)
             if not entries:
-                self._tell_end()
+                self.tell_end()
                 return
             self.dispatch(entries)
-
-    def read(self, count: int) -> list[Entry]:
-        """The next entries; the streaming kind reads them one by one."""
-        return self.cursor.read(count, self.settings.dispatcherMaxReadSizeBytes)
 
     def _run_replay(self, size: int) -> bool:
         """Send what is to be sent again; whether anything was."""
@@ -204,21 +197,26 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         self._set_alarm()
         return True
 
-    def _take_due(self, size: int) -> None:
+    def take_due(self, size: int) -> bool:
+        """Let delayed entries wait that are due now; whether there were any."""
         if self.tracker is None or not self.tracker.size:
-            return
-        for offset in self.tracker.due(self.broker.now, size):
+            return False
+        due = self.tracker.due(self.broker.now, size)
+        for offset in due:
             if offset > self.cursor.mark_delete:
                 self.replay.add(offset)
         self._set_alarm()
+        return bool(due)
 
     def _set_alarm(self) -> None:
+        wait = self.tracker.wait(self.broker.now) if self.tracker is not None else -1
         if self._alarm is not None:
+            if 0 <= self._alarm.due - self.broker.now <= wait:
+                return  # it rings in time, and is set anew then
             self._alarm.cancel()
             self._alarm = None
-        wait = self.tracker.wait(self.broker.now) if self.tracker is not None else -1
         if wait >= 0:
-            self._alarm = self.broker.call_later(max(1, wait), self._ring)
+            self._alarm = self.broker.call_later(wait, self._ring)
 
     def _ring(self) -> None:
         self._alarm = None
@@ -302,9 +300,3 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         for consumer, share in shares.items():
             self.send(consumer, share, replay=replay)
         return bool(shares)
-
-    def _tell_end(self) -> None:
-        """A read that found the end of a terminated topic."""
-        if self.ledger.terminated and not self._end_told and self.subscription.backlog == 0:
-            self._end_told = True
-            self.subscription.tell_end()

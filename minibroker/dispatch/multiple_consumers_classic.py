@@ -1,7 +1,7 @@
 """PersistentDispatcherMultipleConsumersClassic: Shared as it was before 4.0.
 
-Chosen by ``subscriptionSharedUseClassicPersistentImplementation``. A slice is rounded down instead of up, and a
-consumer whose socket takes nothing at the moment is not passed over.
+Chosen by ``subscriptionSharedUseClassicPersistentImplementation``. A slice is rounded down instead of up. (There a
+consumer whose socket takes nothing at the moment was not passed over; here it is, because its memory is bounded.)
 """
 
 from __future__ import annotations

@@ -29,11 +29,13 @@ class MessageRedeliveryController:
         return len(self.waiting)
 
     def add(self, offset: int, slot: int = 0) -> None:
-        """An entry waits. What waits already keeps its slot."""
-        if offset in self.waiting:
+        """An entry waits. What waits already keeps its slot, if it has one."""
+        before = self.waiting.get(offset, -1)
+        if before > 0 or before == slot:
             return
         self.waiting[offset] = slot
-        heappush(self._heap, offset)
+        if before < 0:
+            heappush(self._heap, offset)
         if slot:
             self._slots[slot] = self._slots.get(slot, 0) + 1
 

@@ -12,17 +12,18 @@ wide as an int.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from typing import TYPE_CHECKING, Final, Protocol
 
-from pcli.codec.wire.hashes import CONSISTENT_RANGE, SLOTS, murmur3_31
-from pcli.minibroker.dispatch.base import refuse_overlap
+from pcli.codec.proto import pb
+from pcli.codec.wire.hashes import CONSISTENT_RANGE, SLOTS, murmur3_31, slot_of
 from pcli.minibroker.dispatch.ranges import Ranges
+from pcli.minibroker.refusal import Refused
 
 if TYPE_CHECKING:
     from pcli.minibroker.consumer import Consumer
 
-__all__ = ["ConsistentHashing", "HashRangeAutoSplit", "HashRangeExclusive", "Selector"]
+__all__ = ["INT_RANGE", "ConsistentHashing", "HashRangeAutoSplit", "HashRangeExclusive", "Selector"]
 
 INT_RANGE: Final = (1 << 31) - 2
 """Places on the ring of the Classic dispatcher."""
@@ -128,7 +129,7 @@ class HashRangeAutoSplit:
                 widest, upper = bound - lower, bound
             lower = bound
         if widest <= 1:
-            raise refuse_overlap("No more range can assigned to new consumer")
+            raise _refused("No more range can assigned to new consumer")
         self._put(upper - (widest >> 1), consumer)
 
     def remove(self, consumer: Consumer) -> None:
@@ -144,7 +145,7 @@ class HashRangeAutoSplit:
 
     def slot(self, key_hash: int) -> int:
         """0 is kept free."""
-        return key_hash % SLOTS or 1
+        return slot_of(key_hash)
 
     def select(self, slot: int) -> Consumer | None:
         """The owner of the smallest bound at or above the slot."""
@@ -171,6 +172,9 @@ class HashRangeExclusive:
 
     def __init__(self) -> None:
         self._ranges: dict[Consumer, Ranges] = {}
+        self._starts: list[int] = []
+        self._by_start: list[tuple[int, Consumer]] = []
+        """End and owner of each range, in order of their starts."""
 
     def add(self, consumer: Consumer) -> None:
         """Join with its ranges; Refused when they are wrong in themselves or overlap another's."""
@@ -178,11 +182,12 @@ class HashRangeExclusive:
         ranges = Ranges.of(meta) if meta is not None else Ranges([])
         problem = ranges.problem()
         if problem:
-            raise refuse_overlap(problem)
+            raise _refused(problem)
         other = self.holder(ranges)
         if other is not None:
-            raise refuse_overlap(f"Range conflict with consumer {other.name}")
+            raise _refused(f"Range conflict with consumer {other.name}")
         self._ranges[consumer] = ranges
+        self._deal()
 
     def holder(self, ranges: Ranges) -> Consumer | None:
         """A consumer whose ranges overlap these."""
@@ -191,18 +196,37 @@ class HashRangeExclusive:
     def remove(self, consumer: Consumer) -> None:
         """Its ranges are free."""
         self._ranges.pop(consumer, None)
+        self._deal()
+
+    def _deal(self) -> None:
+        dealt = sorted(
+            (start, end, number, one)
+            for number, (one, ranges) in enumerate(self._ranges.items())
+            for start, end in ranges.pairs
+        )
+        self._starts = [start for start, *_ in dealt]
+        self._by_start = [(end, one) for _, end, _, one in dealt]
 
     def slot(self, key_hash: int) -> int:
         """0 is kept free."""
-        return key_hash % SLOTS or 1
+        return slot_of(key_hash)
 
     def select(self, slot: int) -> Consumer | None:
         """Whoever declared it; None: nobody did."""
-        return next((one for one, ranges in self._ranges.items() if slot in ranges), None)
+        place = bisect_right(self._starts, slot) - 1
+        if place < 0:
+            return None
+        end, owner = self._by_start[place]
+        return owner if slot <= end else None
 
     def ranges(self) -> dict[Consumer, list[tuple[int, int]]]:
         """As declared."""
         return {one: list(ranges.pairs) for one, ranges in self._ranges.items()}
+
+
+def _refused(text: str) -> Refused:
+    """No place for a consumer (ConsumerAssignError)."""
+    return Refused(pb.ConsumerAssignError, text)
 
 
 def _join(ranges: list[tuple[int, int]], start: int, end: int) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pcli.codec.wire.hashes import SLOTS
+from pcli.codec.wire.hashes import slot_of
 from pcli.minibroker.dispatch.base import NO_COUNTS, PersistentDispatcher
 from pcli.minibroker.dispatch.election import by_index, by_ring, candidates
 from pcli.minibroker.dispatch.ranges import Ranges
@@ -39,7 +39,6 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
         """Whether the active consumer is served already: the delay of a change is over."""
         self._timer: Timer | None = None
         self._ranges: Ranges | None = None
-        self._end_told = False
 
     @property
     def active(self) -> Consumer | None:
@@ -75,7 +74,7 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
         if chosen is self._active:
             return False
         self._active = chosen
-        self._end_told = False
+        self.end_told = False
         meta = chosen.key_shared_meta if not self.failover else None
         self._ranges = Ranges.of(meta) if meta is not None and meta.hashRanges else None
         delay = self.settings.activeConsumerFailoverDelayTimeMillis if self.failover else 0
@@ -123,8 +122,7 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
         """Begin again at the first unacknowledged entry, whatever ids were named; only the active one may ask."""
         if consumer is not self._active or not self._ready:
             return
-        if epoch > consumer.epoch >= 0 or (epoch >= 0 and consumer.epoch < 0):
-            consumer.epoch = epoch
+        consumer.epoch = max(consumer.epoch, epoch)
         self.cursor.rewind()
         self.broker.soon(self)
 
@@ -135,22 +133,13 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
             return
         limits = self.subscription.limits
         while consumer.permits > 0 and consumer.connection.writable and not consumer.closed:
-            count = limits.entries(self, self._read_size(consumer)) if limits else self._read_size(consumer)
+            size = self.read_size(consumer.permits, consumer.avg_messages_per_entry)
+            count = limits.entries(self, size) if limits else size
             entries = self.read(count) if count else []
             if not entries:
                 break
             self._send(consumer, entries)
-        self._tell_end()
-
-    def read(self, count: int) -> list[Entry]:
-        """The next entries; the streaming kind reads them one by one."""
-        return self.cursor.read(count, self.settings.dispatcherMaxReadSizeBytes)
-
-    def _read_size(self, consumer: Consumer) -> int:
-        permits = consumer.permits
-        if self.settings.preciseDispatcherFlowControl:
-            permits = -(-permits // max(1, round(consumer.avg_messages_per_entry)))
-        return min(permits, self.read_batch())
+        self.tell_end()
 
     def _send(self, consumer: Consumer, entries: list[Entry]) -> None:
         for entry in entries:
@@ -158,14 +147,10 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
                 entry.parse()
         if self._ranges is not None:
             ranges = self._ranges
-            entries = [entry for entry in entries if (entry.hash % SLOTS or 1) in ranges]
+            entries = [entry for entry in entries if slot_of(entry.hash) in ranges]
         kept = self.filtered(entries)
+        if not kept:
+            return
         messages = consumer.deliver(kept, NO_COUNTS, self.cursor.ack_sets)
         if self.subscription.limits:
             self.subscription.limits.sent(messages, kept)
-
-    def _tell_end(self) -> None:
-        """A read that found the end of a terminated topic."""
-        if self.ledger.terminated and not self._end_told and self.subscription.backlog == 0:
-            self._end_told = True
-            self.subscription.tell_end()

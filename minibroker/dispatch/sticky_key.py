@@ -19,6 +19,7 @@ from pcli.minibroker.dispatch.ranges import Ranges
 from pcli.minibroker.dispatch.selectors import ConsistentHashing, HashRangeAutoSplit, HashRangeExclusive, Selector
 
 if TYPE_CHECKING:
+    from pcli.minibroker.broker import Timer
     from pcli.minibroker.consumer import Consumer
     from pcli.minibroker.entry import Entry
     from pcli.minibroker.settings import Settings
@@ -45,6 +46,9 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         self.out_of_order = meta is not None and meta.allowOutOfOrderDelivery
         self.selector = self.select_by(meta)
         self.draining = DrainingHashesTracker()
+        self._stuck = False
+        """Nothing that waits can go, and nothing has changed since: looking at all of it again is in vain."""
+        self._unblocking: Timer | None = None
 
     def select_by(self, meta: pb.KeySharedMeta | None) -> Selector:
         """The selector; the Classic kind has a wider ring."""
@@ -80,38 +84,71 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         self._dealt()
 
     def _dealt(self) -> None:
+        self._stuck = False
         if self.drains:
             self.draining.changed(self.selector, self.consumers)
             self.broker.soon(self)
 
+    def flowed(self, consumer: Consumer, permits: int) -> None:
+        """More permits: what waits for them may go."""
+        self._stuck = False
+        super().flowed(consumer, permits)
+
+    def redeliver(self, consumer: Consumer, offsets: list[int] | None, epoch: int) -> None:
+        """What it gives back waits."""
+        self._stuck = False
+        super().redeliver(consumer, offsets, epoch)
+
+    def cursor_moved(self) -> None:
+        """What waited may be done with."""
+        self._stuck = False
+        super().cursor_moved()
+
     def settled(self, consumer: Consumer, offset: int) -> None:
         """An entry that was pending is not any more: its slot may be drained."""
         slot = consumer.hashes.pop(offset, 0)
-        if slot and self.drains and self.draining.settled(slot, consumer):
-            self.broker.call_later(self.settings.keySharedUnblockingIntervalMs, self._unblocked)
+        if slot and self.drains and self.draining.settled(slot, consumer) and self._unblocking is None:
+            self._unblocking = self.broker.call_later(self.settings.keySharedUnblockingIntervalMs, self._unblocked)
 
     def _unblocked(self) -> None:
+        self._unblocking = None
+        self._stuck = False
         self.broker.soon(self)
+
+    def take_due(self, size: int) -> bool:
+        """Delayed entries that are due now wait, and some of them may go."""
+        taken = super().take_due(size)
+        if taken:
+            self._stuck = False
+        return taken
 
     # -- what may go -----------------------------------------------------------------------------------------------
 
     def replay_offsets(self, size: int) -> list[int]:
         """Those that wait and may go now, in order; one that may not holds back the others of its slot."""
+        if self._stuck:
+            return []
         held: set[int] = set()
         permits: dict[Consumer, int] = {}
 
-        def passes(_: int, slot: int) -> bool:
-            if not slot or self.out_of_order:
-                return True
-            if slot in held:
+        def passes(offset: int, slot: int) -> bool:
+            if slot in held or not self.may_replay(offset, slot):
                 return False
+            if not slot:
+                return True
             consumer = self.selector.select(slot)
             if consumer is None or not self._take(consumer, slot, permits):
                 held.add(slot)
                 return False
             return True
 
-        return self.replay.lowest(size, passes)
+        found = self.replay.lowest(size, passes)
+        self._stuck = not found
+        return found
+
+    def may_replay(self, offset: int, slot: int) -> bool:
+        """Whether an entry that waits may go at all; the Classic kind knows who may not have it yet."""
+        return True
 
     def read(self, count: int) -> list[Entry]:
         """The next entries, as far ahead as may be looked."""

@@ -51,11 +51,11 @@ class PersistentStickyKeyDispatcherMultipleConsumersClassic(PersistentStickyKeyD
             self.recently_joined[consumer] = self.cursor.read_position
 
     def remove(self, consumer: Consumer) -> None:
-        """Leave."""
-        self.recently_joined.pop(consumer, None)
-        if len(self.consumers) == 1:
-            self.recently_joined.clear()
+        """Leave; with one left there is nobody to wait for."""
         super().remove(consumer)
+        self.recently_joined.pop(consumer, None)
+        if len(self.consumers) <= 1:
+            self.recently_joined.clear()
 
     def run(self) -> None:
         """Read and send, once those who joined long enough ago are like all others."""
@@ -70,11 +70,12 @@ class PersistentStickyKeyDispatcherMultipleConsumersClassic(PersistentStickyKeyD
         """An acknowledgement may end the waiting of those who joined late."""
         super().forget(offset)
         if self.recently_joined:
+            self._stuck = False
             self.broker.soon(self)
 
-    def replay_offsets(self, size: int) -> list[int]:
+    def may_replay(self, offset: int, slot: int) -> bool:
         """Nothing that somebody who joined late may not have yet."""
-        return [offset for offset in super().replay_offsets(size) if self._may_have(offset, replay=True)]
+        return self._may_have(offset, replay=True)
 
     def dispatch(self, entries: list[Entry], *, replay: bool = False) -> bool:
         """Hold back what goes to those who joined late, and what is behind it."""

@@ -8,7 +8,7 @@ def names(*numbers):
 
 
 def backlog(scene, count, **metadata):
-    """So many entries that nobody has got: of a subscription with a consumer that asks for nothing."""
+    """Publish so many entries."""
     scene.publish(*names(*range(count)), **metadata)
 
 
@@ -42,17 +42,25 @@ def test_slices_of_twenty(scene):
     assert c.got() == names(*range(20), *range(40, 60), *range(80, 100))
 
 
-@pytest.mark.parametrize(
-    ("settings", "entries"),
-    [({}, 1), ({"subscriptionSharedUseClassicPersistentImplementation": True}, 1)],
-    ids=["present", "classic"],
-)
-def test_a_batch_larger_than_the_permits_goes_out_whole(make_scene, settings, entries):
-    scene = make_scene(**settings)
+@pytest.mark.parametrize("classic", [False, True])
+def test_a_batch_larger_than_the_permits_goes_out_whole(make_scene, classic):
+    scene = make_scene(subscriptionSharedUseClassicPersistentImplementation=classic)
     a = scene.consumer("Shared", "a")
     backlog(scene, 3, num_messages_in_batch=10)
-    assert len(a.flow(3)) == entries
-    assert scene.subscription.consumers[0].permits == 3 - 10 * entries
+    assert a.flow(3) == ["m0"]
+    assert scene.subscription.consumers[0].permits == -7
+
+
+def test_precise_flow_control_reads_by_the_average(make_scene):
+    """Batches of 10 and 30 permits: three entries are read, and none waits because it found no consumer."""
+    for precise in (False, True):
+        scene = make_scene(preciseDispatcherFlowControl=precise)
+        a = scene.consumer("Shared", "a")
+        backlog(scene, 12, num_messages_in_batch=10)
+        a.flow(1)
+        a.flow(39)
+        assert len(a.ids) == 4
+        assert (len(scene.subscription.dispatcher.replay) == 0) is precise
 
 
 def test_classic_rounds_slices_down(make_scene):
@@ -103,7 +111,22 @@ def test_blocked_by_what_is_not_acknowledged(make_scene):
     assert a.flow(10) == names(0, 1)
     assert a.flow(1) == []  # parked
     a.ack(a.ids[0])
-    assert a.got() == names(2, 3)[: len(a.ids) - 2]
+    assert a.got() == ["m2"]
+
+
+def test_a_limit_that_is_lifted_blocks_nobody(make_scene):
+    for setting in ("maxUnackedMessagesPerConsumer", "maxUnackedMessagesPerSubscription"):
+        scene = make_scene(**{setting: 2})
+        a = scene.consumer("Shared", "a")
+        backlog(scene, 5)
+        assert len(a.flow(10)) in (2, 5)  # a slice may overshoot the subscription's limit
+        backlog(scene, 2)
+        assert a.got() == []
+        setattr(scene.world.broker.settings, setting, 0)
+        scene.world.broker.topics[scene.topic].policies_changed()
+        scene.world.broker.settle()
+        scene.world.deliver()
+        assert a.got()[-2:] == names(0, 1)
 
 
 def test_a_limit_of_the_subscription_stops_new_messages_only(make_scene):

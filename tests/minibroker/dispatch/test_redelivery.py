@@ -16,7 +16,7 @@ def test_the_lowest_first_whatever_came_before(steps, count):
     for what, offset, slot in steps:
         if what == "add":
             controller.add(offset, slot)
-            model.setdefault(offset, slot)
+            model[offset] = model.get(offset) or slot
         elif what == "below":
             controller.forget_below(offset)
             model = {one: kept for one, kept in model.items() if one >= offset}
