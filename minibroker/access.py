@@ -5,8 +5,9 @@ Rules of this file (AbstractTopic.incrementTopicEpochIfNeeded, handleProducerRem
    grows with each new holder, so that one who comes back late is recognised (its own is lower) and fenced.
 2. A claim with an epoch takes that one, a claim without the next; the first is 0. Epochs are Java's longs: the one
    after the largest is the smallest.
-3. A producer that waits and leaves stays in the queue. When its turn comes it takes an epoch, is found closed and
-   hands on; seen from outside the next in line gets one epoch more (as on 4.2.4).
+3. A producer that waits and leaves keeps its place in the queue, with nothing but the epoch that it claimed. When its
+   turn comes the place takes an epoch and hands on; seen from outside the next in line gets one epoch more (as on
+   4.2.4).
 4. Fencing closes producers on the broker's side only: their clients learn it when their next SEND costs them the
    connection. Those who wait are told.
 """
@@ -14,6 +15,7 @@ Rules of this file (AbstractTopic.incrementTopicEpochIfNeeded, handleProducerRem
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pcli.codec.proto import pb
@@ -28,6 +30,14 @@ if TYPE_CHECKING:
 __all__ = ["Access"]
 
 
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """The place of one who waited and has left."""
+
+    topic_epoch: int | None
+    """The epoch that it claimed; None: any."""
+
+
 class Access:
     """The access state of one topic. ``producers`` is the topic's own table of those that are attached, by name."""
 
@@ -38,7 +48,7 @@ class Access:
         self.exclusive = False
         self.holder: str | None = None
         """The name of the exclusive producer."""
-        self._waiting: deque[Producer] = deque()
+        self._waiting: deque[Producer | _Left] = deque()
         self.epoch: int | None = None
         """None: the topic never had an exclusive producer."""
 
@@ -56,15 +66,24 @@ class Access:
         if not self.exclusive and (self.producers or not self._waiting):
             return None
         self.exclusive, self.holder = False, None
-        if not self._waiting:
-            return None
-        producer = self._waiting.popleft()
-        self._take(producer)
-        return producer
+        while self._waiting:
+            one = self._waiting.popleft()
+            if not isinstance(one, _Left):
+                self._take(one)
+                return one
+            self._take_epoch(one.topic_epoch)
+        return None
+
+    def left(self, producer: Producer) -> None:
+        """One who may have waited is gone: its place is kept, it is not."""
+        for place, one in enumerate(self._waiting):
+            if one is producer:
+                self._waiting[place] = _Left(producer.topic_epoch)
+                return
 
     def drop_waiting(self) -> list[Producer]:
-        """Empty the queue: those that were in it."""
-        waiting = list(self._waiting)
+        """Empty the queue: those that were in it and have not left."""
+        waiting = [one for one in self._waiting if not isinstance(one, _Left)]
         self._waiting.clear()
         return waiting
 
@@ -116,8 +135,11 @@ class Access:
 
     def _take(self, producer: Producer) -> None:
         self.exclusive, self.holder = True, producer.name
-        if producer.topic_epoch is not None:
-            self.epoch = producer.topic_epoch
+        self._take_epoch(producer.topic_epoch)
+
+    def _take_epoch(self, wanted: int | None) -> None:
+        if wanted is not None:
+            self.epoch = wanted
         else:
             self.epoch = 0 if self.epoch is None else signed((self.epoch + 1) % (1 << 64))
 

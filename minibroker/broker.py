@@ -14,7 +14,6 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Final, Protocol
 
 from pcli.codec.proto import pb
@@ -319,10 +318,6 @@ class Broker:
         for connection in list(self.connections):
             connection.close("the broker stops")
         self.settle()
-
-    def time_text(self, time_ms: int) -> str:
-        """A time as Pulsar writes it (DateFormatter): ISO 8601 with milliseconds, in UTC."""
-        return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _offer(settings: Settings) -> Offer:

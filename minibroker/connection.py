@@ -414,7 +414,9 @@ class Connection:
 
     def mark_closed(self, producer_id: int) -> None:
         """The broker closes this producer: SENDs on their way to it are dropped for a while, not a fault."""
-        self.recently_closed[producer_id] = self.broker.now + self.broker.settings.keepAliveIntervalSeconds * 1000
+        now = self.broker.now
+        self.recently_closed = {one: until for one, until in self.recently_closed.items() if now < until}
+        self.recently_closed[producer_id] = now + self.broker.settings.keepAliveIntervalSeconds * 1000
 
     def was_closed(self, producer_id: int) -> bool:
         """Whether the broker closed this producer lately."""

@@ -199,9 +199,12 @@ class ManagedCursor:
     @property
     def backlog(self) -> int:
         """How many entries are not acknowledged."""
-        if self.mark_delete < self._ledger.first - 1:
-            self.skip_trimmed()
-        return self._ledger.next - 1 - self.mark_delete - self._deleted
+        before, deleted = self.mark_delete, self._deleted
+        if before < self._ledger.first - 1:
+            # What was trimmed counts as acknowledged, though the mark-delete has not moved yet.
+            before = self._ledger.first - 1
+            deleted -= self._count(self.mark_delete + 1, before) if deleted else 0
+        return self._ledger.next - 1 - before - deleted
 
     def skip_trimmed(self) -> None:
         """Entries were trimmed although this cursor had not acknowledged them: they are as good as acknowledged."""

@@ -14,24 +14,14 @@ two is Unknown; here an entry is stored at once, so the answer Unknown does not 
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum, auto
 from typing import Final
 
 from pcli.codec.proto import pb
 from pcli.minibroker.settings import Settings
 
-__all__ = ["MessageDeduplication", "Verdict"]
+__all__ = ["MessageDeduplication"]
 
 _MINUTE: Final = 60_000
-
-
-class Verdict(Enum):
-    """What a message is."""
-
-    NOT_DUP = auto()
-    DUP = auto()
-    UNKNOWN = auto()
-    """Sent before, and perhaps not stored."""
 
 
 class MessageDeduplication:
@@ -47,22 +37,20 @@ class MessageDeduplication:
         self._before: tuple[str, int | None] | None = None
         """What the last check overwrote: name and its id, None: unknown till then."""
 
-    def check(
-        self, name: str, sequence: int, highest: int, metadata: Callable[[], pb.MessageMetadata] | None
-    ) -> Verdict:
-        """Judge a message with the ids of its SEND, and remember them if it is new.
+    def check(self, name: str, sequence: int, highest: int, metadata: Callable[[], pb.MessageMetadata] | None) -> bool:
+        """Whether a message with the ids of its SEND is a duplicate; they are remembered if it is none.
 
         ``highest``: of a batch, else anything lower. ``metadata``: of a chunk, None for what is none.
         """
         self._before = None
         if metadata is not None and not _is_last_chunk(metadata()):
-            return Verdict.NOT_DUP
+            return False
         known = self._highest.get(name)
         if known is not None and sequence <= known:
-            return Verdict.DUP
+            return True
         self._before = name, known
         self._highest[name] = max(sequence, highest)
-        return Verdict.NOT_DUP
+        return False
 
     def failed(self) -> None:
         """The message checked last was not stored: it is new when it comes again."""

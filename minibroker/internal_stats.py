@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pcli.minibroker.dispatch.base import PersistentDispatcher
-from pcli.minibroker.stats import Json, time_text
+from pcli.minibroker.stats import Json
+from pcli.minibroker.times import instant_text
 
 if TYPE_CHECKING:
     from pcli.minibroker.cursor import ManagedCursor
@@ -40,7 +41,7 @@ def internal_stats(topic: Topic) -> Json:
         "totalSize": ledger.total_size,
         "currentLedgerEntries": current.entries,
         "currentLedgerSize": current.size,
-        "lastLedgerCreatedTimestamp": time_text(current.created_ms),
+        "lastLedgerCreatedTimestamp": instant_text(current.created_ms),
         "waitingCursorsCount": sum(_waits(one) for one in topic.subscriptions.values()),
         "pendingAddEntriesCount": 0,
         "lastConfirmedEntry": position(ledger, ledger.next - 1),
@@ -86,7 +87,7 @@ def _cursor(ledger: ManagedLedger, subscription: Subscription, cursor: ManagedCu
         "cursorLedger": -1,
         "cursorLedgerLastEntry": -1,
         "individuallyDeletedMessages": f"[{runs}]",
-        "lastLedgerSwitchTimestamp": time_text(subscription.topic.created),
+        "lastLedgerSwitchTimestamp": instant_text(subscription.topic.created),
         "state": "Open" if cursor.mark_delete >= ledger.first else "NoLedger",
         "active": bool(subscription.consumers),
         "numberOfEntriesSinceFirstNotAckedMessage": cursor.read_position - cursor.mark_delete,

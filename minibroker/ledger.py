@@ -252,10 +252,6 @@ class ManagedLedger:
             return ledger.base + min(max(entry_id, 0), ledger.entries)
         return next((ledger.base for ledger in self.ledgers if ledger.id > ledger_id), self.next)
 
-    def has_ledger(self, ledger_id: int) -> bool:
-        """Whether a ledger of this topic has that id."""
-        return ledger_id in self._by_id
-
     def roll(self, now: int) -> None:
         """Close the ledger and open the next, as an unload does. A terminated topic keeps its ledgers."""
         self._loaded_at = self.next

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pcli.minibroker.stats import Json, time_text
+from pcli.minibroker.stats import Json
+from pcli.minibroker.times import instant_text
 
 __all__ = ["partitioned_stats"]
 
@@ -61,7 +62,7 @@ def _merged(parts: list[Json]) -> Iterator[tuple[str, Any]]:
         if name in _ZERO or name in _SAME:
             yield name, first if name in _SAME else type(first)(0)
         elif name in _NEVER:
-            yield name, time_text(0)
+            yield name, instant_text(0)
         elif name in _LATEST:
             yield name, max(values)
         elif name == "subscriptions":

@@ -52,7 +52,6 @@ class Producer:
         "connected_since",
         "connection",
         "encrypted",
-        "epoch",
         "id",
         "messages_in",
         "metadata",
@@ -63,7 +62,6 @@ class Producer:
         "schema_version",
         "topic",
         "topic_epoch",
-        "user_provided_name",
     )
 
     def __init__(
@@ -75,8 +73,6 @@ class Producer:
         self.request_id = command.request_id
         """Of its PRODUCER, to which it may owe two answers."""
         self.name = name
-        self.user_provided_name = command.user_provided_producer_name
-        self.epoch = command.epoch
         self.access_mode = command.producer_access_mode
         self.topic_epoch = signed(command.topic_epoch) if command.HasField("topic_epoch") else None
         """The epoch that it claims; None: any."""
@@ -218,6 +214,8 @@ class Producer:
         if self.ready:
             self.ready = False
             self.topic.remove_producer(self)
+        else:
+            self.topic.access.left(self)
 
     def disconnect(self) -> None:
         """The broker closes it: CLOSE_PRODUCER, or for old clients (below version 5) the whole connection."""

@@ -28,7 +28,6 @@ from pcli.codec.errors import RemoteError
 from pcli.codec.proto import pb
 from pcli.codec.wire.constants import BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC
 from pcli.codec.wire.message_id import signed
-from pcli.minibroker.deduplication import Verdict
 from pcli.minibroker.entry import Entry, metadata_bounds
 from pcli.minibroker.refusal import Refused
 
@@ -192,7 +191,7 @@ def _store(producer: Producer, publication: Publication) -> None:
 def _is_duplicate(known: MessageDeduplication, producer_name: str, publication: Publication) -> bool:
     chunk = publication.metadata if publication.chunk else None
     sequence, highest = signed(publication.sequence), signed(publication.highest)
-    return known.check(producer_name, sequence, highest, chunk) is Verdict.DUP
+    return known.check(producer_name, sequence, highest, chunk)
 
 
 def _with_broker_entry(topic: Topic, publication: Publication) -> bytes:

@@ -73,9 +73,11 @@ class TokenBucket:
 class RateLimiter:
     """A limit of messages and one of bytes; either may be missing."""
 
-    __slots__ = ("messages", "size")
+    __slots__ = ("messages", "size", "terms")
 
     def __init__(self, messages: int, size: int, now: int, period_ms: int = _SECOND) -> None:
+        self.terms = max(0, messages), max(0, size), period_ms
+        """Messages, bytes (0: no limit) and the period: two limiters of the same terms limit alike."""
         self.messages = TokenBucket(messages, now, period_ms) if messages > 0 else None
         self.size = TokenBucket(size, now, period_ms) if size > 0 else None
 
@@ -106,9 +108,10 @@ class RateLimiter:
 class SubscribeLimiter:
     """How often each consumer may subscribe: ``rate`` times in a period, and no debts."""
 
-    __slots__ = ("_buckets", "_many", "_period_ms", "_rate")
+    __slots__ = ("_buckets", "_many", "_period_ms", "_rate", "terms")
 
     def __init__(self, rate: int, period_ms: int) -> None:
+        self.terms = rate, period_ms
         self._rate = rate
         self._period_ms = period_ms
         self._buckets: dict[Hashable, TokenBucket] = {}

@@ -1,25 +1,34 @@
-"""Messages and bytes a second of producers and consumers, measured over ``statsUpdateFrequencyInSecs``.
+"""Messages and bytes a second of producers, consumers and drops, measured over ``statsUpdateFrequencyInSecs``.
 
 As on the real broker a rate is what was counted between the last two measurements, divided by the time between them (or
-since the client came); whoever came after the last one has rates of 0 until the next.
+since the client came); whoever came after the last one has rates of 0 until the next. Subscriptions of non-persistent
+topics are measured too: what they drop is no consumer's.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from pcli.minibroker.dispatch.non_persistent import NonPersistentDispatcher
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pcli.minibroker.broker import Broker
     from pcli.minibroker.consumer import Consumer
     from pcli.minibroker.producer import Producer
+    from pcli.minibroker.subscription import Subscription
+    from pcli.minibroker.topic import Topic
+
+    _Client: TypeAlias = Producer | Consumer | Subscription
 
 __all__ = ["NONE", "Rate", "Rates"]
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """What one producer or consumer did, each a second."""
+    """What one producer, consumer or subscription did, each a second."""
 
     messages_in: float = 0.0
     bytes_in: float = 0.0
@@ -29,13 +38,16 @@ class Rate:
     """Messages delivered again."""
     acked: float = 0.0
     """Messages acknowledged."""
+    dropped: float = 0.0
+    """Messages that nobody could take, of a subscription of a non-persistent topic."""
 
 
 NONE: Final = Rate()
 """Of whoever came after the last measurement."""
 
-_Counters = tuple[int, int, int, int, int, int]
-_ZERO: Final[_Counters] = (0, 0, 0, 0, 0, 0)
+_Counters = tuple[int, ...]
+"""In the order of Rate."""
+_ZERO: Final[_Counters] = (0,) * 7
 
 
 class Rates:
@@ -43,14 +55,14 @@ class Rates:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._counters: dict[Producer | Consumer, _Counters] = {}
-        self._rates: dict[Producer | Consumer, Rate] = {}
+        self._counters: dict[_Client, _Counters] = {}
+        self._rates: dict[_Client, Rate] = {}
         self._measured = broker.now
         self._period = max(1, broker.settings.statsUpdateFrequencyInSecs) * 1000
         broker.call_later(self._period, self._tick)
 
-    def of(self, client: Producer | Consumer) -> Rate:
-        """The rates of a producer or a consumer."""
+    def of(self, client: _Client) -> Rate:
+        """The rates of a producer, a consumer, or a subscription of a non-persistent topic."""
         return self._rates.get(client, NONE)
 
     def _tick(self) -> None:
@@ -60,17 +72,28 @@ class Rates:
     def measure(self) -> None:
         """Count, divide by the time since the last measurement, and remember. Clients that left are forgotten."""
         now = self._broker.now
-        counters: dict[Producer | Consumer, _Counters] = {}
+        before, self._counters = self._counters, {}
+        rates: dict[_Client, Rate] = {}
         for topic in self._broker.topics.values():
-            for producer in topic.producers.values():
-                counters[producer] = (producer.messages_in, producer.bytes_in, 0, 0, 0, 0)
-            for one in topic.consumers:
-                counters[one] = (0, 0, one.messages_out, one.bytes_out, one.messages_redelivered, one.messages_acked)
-        self._rates = {
-            client: _rate(count, self._counters.get(client, _ZERO), now - max(self._measured, client.connected_since))
-            for client, count in counters.items()
-        }
-        self._counters, self._measured = counters, now
+            for client, since, count in _counted(topic):
+                start = self._measured if client in before else max(self._measured, since)
+                rates[client] = _rate(count, before.get(client, _ZERO), now - start)
+                self._counters[client] = count
+        self._rates, self._measured = rates, now
+
+
+def _counted(topic: Topic) -> Iterator[tuple[_Client, int, _Counters]]:
+    """Who is measured, since when it is there (ms), and what it has counted."""
+    for producer in topic.producers.values():
+        yield producer, producer.connected_since, (producer.messages_in, producer.bytes_in, 0, 0, 0, 0, 0)
+    for subscription in topic.subscriptions.values():
+        for one in subscription.consumers:
+            count = (0, 0, one.messages_out, one.bytes_out, one.messages_redelivered, one.messages_acked, 0)
+            yield one, one.connected_since, count
+        dispatcher = subscription.dispatcher
+        if isinstance(dispatcher, NonPersistentDispatcher) and dispatcher.consumers:
+            since = min(one.connected_since for one in dispatcher.consumers)
+            yield subscription, since, (0, 0, 0, 0, 0, 0, dispatcher.dropped)
 
 
 def _rate(count: _Counters, before: _Counters, elapsed: int) -> Rate:

@@ -42,7 +42,6 @@ class Settings:
     brokerMaxConnectionsPerIp: Annotated[int, "connections of one address"] = 0
     pulsarChannelWriteBufferHighWaterMark: Annotated[int, "bytes waiting to be written that make a peer slow"] = 65536
     pulsarChannelWriteBufferLowWaterMark: Annotated[int, "bytes waiting at which it is fast again"] = 32768
-    maxPendingPublishRequestsPerConnection: Annotated[int, "SENDs without receipt at which reading stops"] = 1000
 
     # Topics: creation and limits.
     allowAutoTopicCreation: Annotated[bool, "producers and consumers bring topics to life"] = True

@@ -9,23 +9,24 @@ Rules of this file
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.proto import pb
 from pcli.minibroker.dispatch.delayed import InMemoryDelayedDeliveryTracker
 from pcli.minibroker.dispatch.multiple_consumers import PersistentDispatcherMultipleConsumers
 from pcli.minibroker.dispatch.sticky_key import PersistentStickyKeyDispatcherMultipleConsumers
+from pcli.minibroker.times import instant_text
 
 if TYPE_CHECKING:
     from pcli.minibroker.connection import Connection
     from pcli.minibroker.consumer import Consumer
+    from pcli.minibroker.dispatch.draining import DrainingHashesTracker
     from pcli.minibroker.ledger import ManagedLedger
     from pcli.minibroker.producer import Producer
     from pcli.minibroker.subscription import Subscription
     from pcli.minibroker.topic import Topic
 
-__all__ = ["Json", "backlog_size", "shown_subscriptions", "time_text", "topic_stats"]
+__all__ = ["Json", "backlog_size", "shown_subscriptions", "topic_stats"]
 
 Json = dict[str, Any]
 
@@ -88,17 +89,11 @@ _NON_PERSISTENT: Final[Json] = {
     "backlogQuotaLimitTime": 0,
     "oldestBacklogMessageAgeSeconds": 0,
     "topicCreationTimeStamp": 0,
-    "msgDropRate": 0.0,
 }
 """What is otherwise where nothing is stored."""
 
 _DROPS: Final[Json] = {"msgDropRate": 0.0}
-
-
-def time_text(ms: int) -> str:
-    """A time as statistics have it: ``2026-11-21T15:02:00.063Z``."""
-    text = datetime.fromtimestamp(ms // 1000, UTC).isoformat().removesuffix("+00:00")
-    return f"{text}.{ms % 1000:03d}Z" if ms % 1000 else f"{text}Z"
+"""Of a producer on such a topic: no limit of SENDs under way makes this broker drop any."""
 
 
 def shown_subscriptions(topic: Topic) -> dict[str, Subscription]:
@@ -141,13 +136,14 @@ def topic_stats(topic: Topic, *, earliest: bool = False) -> Json:
         ),
         "ownerBroker": topic.broker.http_url.rpartition("/")[2],
         "topicCreationTimeStamp": topic.created,
-        **_stored(topic, ledger),
+        **_stored(topic, ledger, subscriptions),
     }
 
 
-def _stored(topic: Topic, ledger: ManagedLedger | None) -> Json:
+def _stored(topic: Topic, ledger: ManagedLedger | None, subscriptions: Json) -> Json:
     if ledger is None:
-        return {**_NON_PERSISTENT, "lastPublishTimeStamp": 0}
+        drops = _sums(subscriptions.values(), "msgDropRate")
+        return {**_NON_PERSISTENT, "lastPublishTimeStamp": 0, **drops}
     status = "Disabled" if topic.deduplication is None else "Enabled"
     return {"deduplicationStatus": status, "lastPublishTimeStamp": ledger.last_add_ms}
 
@@ -173,7 +169,7 @@ def _client(connection: Connection, since: int) -> Json:
     host, port = connection.peer
     return {
         "address": f"/{host}:{port}",
-        "connectedSince": time_text(since),
+        "connectedSince": instant_text(since),
         "clientVersion": connection.session.client_version,
     }
 
@@ -199,7 +195,8 @@ def _sums(parts: Iterable[Json], *names: str) -> Json:
 
 
 def _subscription(subscription: Subscription, *, earliest: bool) -> Json:
-    consumers = [_consumer(one) for one in subscription.consumers]
+    slots = _Slots(subscription)
+    consumers = [_consumer(one, slots) for one in subscription.consumers]
     cursor = subscription.cursor
     active = subscription.active
     delayed = _delayed(subscription)
@@ -240,7 +237,7 @@ def _subscription(subscription: Subscription, *, earliest: bool) -> Json:
         "drainingHashesUnackedMessages": sum(one["drainingHashesUnackedMessages"] for one in consumers),
         "nonContiguousDeletedMessagesRanges": 0 if cursor is None else len(cursor.deleted_ranges()),
         "subscriptionProperties": subscription.properties,
-        **({} if cursor is not None else _DROPS),
+        **({} if cursor is not None else {"msgDropRate": subscription.topic.broker.rates.of(subscription).dropped}),
     }
 
 
@@ -268,9 +265,9 @@ def _key_shared(subscription: Subscription) -> Json:
     return stats
 
 
-def _consumer(consumer: Consumer) -> Json:
+def _consumer(consumer: Consumer, slots: _Slots) -> Json:
     rate = consumer.subscription.topic.broker.rates.of(consumer)
-    draining = _draining(consumer)
+    draining = slots.draining(consumer)
     return {
         "msgRateOut": rate.messages_out,
         "msgThroughputOut": rate.bytes_out,
@@ -291,31 +288,39 @@ def _consumer(consumer: Consumer) -> Json:
         "lastAckedTimestamp": consumer.last_acked,
         "lastConsumedTimestamp": consumer.last_consumed,
         "lastConsumedFlowTimestamp": consumer.last_flow,
-        **_slots(consumer, draining),
+        **slots.shown(consumer, draining),
         "metadata": consumer.metadata,
-        "lastAckedTime": time_text(consumer.last_acked),
-        "lastConsumedTime": time_text(consumer.last_consumed),
+        "lastAckedTime": instant_text(consumer.last_acked),
+        "lastConsumedTime": instant_text(consumer.last_consumed),
     }
 
 
-def _draining(consumer: Consumer) -> list[Json]:
-    dispatcher = consumer.subscription.dispatcher
-    if not isinstance(dispatcher, PersistentStickyKeyDispatcherMultipleConsumers):
-        return []
-    return [
-        {"hash": slot, "unackMsgs": held, "blockedAttempts": blocked}
-        for slot, held, blocked in dispatcher.draining.of(consumer)
-    ]
+class _Slots:
+    """What of Key_Shared is each consumer's: its ranges, and what drains to it. Looked up once for a subscription."""
 
+    __slots__ = ("_draining", "_ranges")
 
-def _slots(consumer: Consumer, draining: list[Json]) -> Json:
-    """What of Key_Shared is a consumer's: its ranges, and what drains to it."""
-    dispatcher = consumer.subscription.dispatcher
-    selector = getattr(dispatcher, "selector", None)
-    if selector is None:
-        return {}
-    ranges = selector.ranges().get(consumer, [])
-    return {"drainingHashes": draining, "keyHashRangeArrays": [list(pair) for pair in ranges]}
+    def __init__(self, subscription: Subscription) -> None:
+        dispatcher = subscription.dispatcher
+        selector = getattr(dispatcher, "selector", None)
+        self._ranges: dict[Consumer, list[tuple[int, int]]] | None = None if selector is None else selector.ranges()
+        self._draining: DrainingHashesTracker | None = None
+        if isinstance(dispatcher, PersistentStickyKeyDispatcherMultipleConsumers) and len(dispatcher.draining):
+            self._draining = dispatcher.draining
+
+    def draining(self, consumer: Consumer) -> list[Json]:
+        """The slots that drain to a consumer."""
+        return [
+            {"hash": slot, "unackMsgs": held, "blockedAttempts": blocked}
+            for slot, held, blocked in (() if self._draining is None else self._draining.of(consumer))
+        ]
+
+    def shown(self, consumer: Consumer, draining: list[Json]) -> Json:
+        """The names under which they are shown; none on other kinds of subscriptions."""
+        if self._ranges is None:
+            return {}
+        ranges = self._ranges.get(consumer, [])
+        return {"drainingHashes": draining, "keyHashRangeArrays": [list(pair) for pair in ranges]}
 
 
 def _tracker(subscription: Subscription) -> InMemoryDelayedDeliveryTracker | None:

@@ -135,11 +135,6 @@ class Pool:
         self._read: OrderedDict[_Block, tuple[bytes, array[int]]] = OrderedDict()
         self._read_bytes = 0
 
-    @property
-    def spilled(self) -> int:
-        """Bytes that lie in files."""
-        return sum(file.end for file in self._files)
-
     def close(self) -> None:
         """Give the files back. What lies there is lost; memory stays as it is."""
         for file in self._files:

@@ -151,7 +151,7 @@ class Subscription:
         self.bytes_out_before += consumer.bytes_out
         lasting = self.durable and self.cursor is not None
         if not self.dispatcher.consumers and not lasting and not self._resetting:
-            self.topic.subscriptions.pop(self.name, None)
+            self.topic.remove_subscription(self)
 
     def disconnect(self) -> None:
         """The broker closes all consumers."""
@@ -297,7 +297,7 @@ class Subscription:
             return
         self._marked = cursor.mark_delete
         self.last_mark_delete = self.topic.broker.now
-        if len(ledger.ledgers) > 1:
+        if cursor.mark_delete >= ledger.ledgers[0].base + ledger.ledgers[0].entries - 1 and len(ledger.ledgers) > 1:
             self.topic.trim()
 
     def run(self) -> None:

@@ -10,7 +10,9 @@ Rules of this file
    refused. Those behind it are told nothing (as on 4.2.4); their clients wait in vain, and so do they there.
 4. What the policies say is looked up when they change, not for every message. `plain` sums it up: nothing is switched
    on that concerns a SEND.
-5. Retention is the later issue's: closed ledgers go as soon as no durable subscription needs them.
+5. Retention is the later issue's: closed ledgers go as soon as no durable subscription needs them. It is looked at
+   when a ledger is closed, a subscription deleted, a mark-delete position moved
+   (ManagedLedgerImpl.internalTrimLedgers). Who waits at the end of the topic reads an entry before its ledger can go.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ class Topic:
 
     __slots__ = (
         "_bytes_in_before",
+        "_ledgers_seen",
         "_messages_in_before",
         "access",
         "announced",
@@ -72,6 +75,8 @@ class Topic:
         self.persistent = name.persistent
         self.schema_id = name.schema_id
         self.ledger = _new_ledger(broker, self.full) if self.persistent else None
+        self._ledgers_seen = 1
+        """How many ledgers there were when it was last looked which may go."""
         self.subscriptions: dict[str, Subscription] = {}
         self.producers: dict[str, Producer] = {}
         """Those that are attached, by name."""
@@ -120,7 +125,7 @@ class Topic:
 
     def dispatch_limiters(self, subscription: Subscription) -> list[RateLimiter]:
         """The limits of dispatching that hold for one of its subscriptions."""
-        return self.rules.dispatch_limiters()
+        return self.rules.dispatch_limiters(subscription)
 
     def check_subscribe_rate(self, connection: Connection, command: pb.CommandSubscribe) -> None:
         """Refused (NotAllowedError) when one consumer subscribes too often."""
@@ -226,14 +231,12 @@ class Topic:
         self._bytes_in_before += producer.bytes_in
         if self.deduplication is not None:
             self.deduplication.producer_removed(producer.name, self.broker.now)
-        while (promoted := self.access.next_holder()) is not None:
-            if promoted.closed:
-                continue
+        promoted = self.access.next_holder()
+        if promoted is not None:
             try:
                 self._attach(promoted)
             except Refused as refusal:
                 promoted.refuse(refusal)
-            return
 
     def last_sequence_id(self, producer_name: str) -> int:
         """The highest sequence id of that name, -1 when none is known."""
@@ -245,6 +248,12 @@ class Topic:
         """Keep a new subscription."""
         self.subscriptions[subscription.name] = subscription
         return subscription
+
+    def remove_subscription(self, subscription: Subscription) -> None:
+        """Forget a subscription, if this one is still known; ledgers that only it needed go."""
+        if self.subscriptions.get(subscription.name) is subscription:
+            del self.subscriptions[subscription.name]
+            self.trim()
 
     def create_subscription(self, name: str, next_offset: int) -> Subscription:
         """A new durable subscription of a persistent topic, nobody attached, that reads ``next_offset`` first."""
@@ -269,16 +278,23 @@ class Topic:
             raise Refused(pb.NotAllowedError, f"Exceed the maximum number of subscriptions of the topic: {self.full}")
 
     def run(self) -> None:
-        """At the end of a turn that brought entries: whoever waits for them may read."""
-        self.announced = False
-        for subscription in self.subscriptions.values():
-            subscription.entries_available()
+        """At the end of a turn that brought entries: whoever waits for them may read, then closed ledgers may go."""
+        announced, self.announced = self.announced, False
+        if announced:
+            for subscription in self.subscriptions.values():
+                subscription.entries_available()
+        if self.ledger is not None and len(self.ledger.ledgers) != self._ledgers_seen:
+            if announced:
+                self.broker.soon(self)
+            else:
+                self.trim()
 
     def trim(self) -> None:
         """Let closed ledgers go that every durable subscription has behind it."""
         if self.ledger is not None:
             places = [one.cursor.mark_delete for one in self.subscriptions.values() if one.durable and one.cursor]
             self.ledger.trim(min(places, default=None), 0, 0, self.broker.now)
+            self._ledgers_seen = len(self.ledger.ledgers)
             for one in self.subscriptions.values():
                 if one.cursor is not None and one.cursor.mark_delete < self.ledger.first - 1:
                     self.broker.soon(one)
@@ -305,6 +321,8 @@ class Topic:
             self.broker.topics.pop(self.full, None)
             return
         self.ledger.roll(self.broker.now)
+        # To load a topic anew is no reason to look which ledgers may go.
+        self._ledgers_seen = len(self.ledger.ledgers)
         self._unfence()
 
     def terminate(self) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 Rules of this file
 1. A topic's own policy goes before its namespace's, that before the broker's setting (`Policies.effective`).
 2. A limit that changes begins anew with all of its tokens; connections that were not read because of the old one are
-   read again.
+   read again. A limit that stays what it was goes on with the tokens it has, whatever else changes.
 3. The system's own topics need no encryption, and take any schema.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 from pcli.codec.proto import pb
 from pcli.minibroker.names import is_system
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pcli.codec.wire.topic_name import TopicName
     from pcli.minibroker.broker import Broker
     from pcli.minibroker.connection import Connection
+    from pcli.minibroker.subscription import Subscription
 
 __all__ = ["Interceptors", "TopicRules"]
 
@@ -55,6 +57,7 @@ class TopicRules:
     __slots__ = (
         "_broker",
         "_name",
+        "_own_limiters",
         "_publish_throttle",
         "_subscribe_limiter",
         "deduplication",
@@ -73,6 +76,10 @@ class TopicRules:
         self.system = is_system(name)
         self.interceptors = Interceptors.of(broker.settings.brokerEntryMetadataInterceptors)
         self._publish_throttle: PublishThrottle | None = None
+        self._subscribe_limiter: SubscribeLimiter | None = None
+        self._own_limiters: WeakKeyDictionary[Subscription, RateLimiter] = WeakKeyDictionary()
+        """Those that subscriptions have for themselves (subscriptionDispatchRate)."""
+        self.dispatch_limiter: RateLimiter | None = None
         self.refresh()
 
     def effective(self, setting: str) -> Any:
@@ -91,21 +98,24 @@ class TopicRules:
         self.deduplication = self._name.persistent and effective("brokerDeduplicationEnabled")
         """Whether duplicates are looked for."""
         self._set_publish_rate()
-        self.dispatch_limiter = self._dispatch_limiter("dispatchRate")
-        rate, period = (
-            effective("subscribeThrottlingRatePerConsumer"),
-            effective("subscribeRatePeriodPerConsumerInSecond") * 1000,
-        )
-        self._subscribe_limiter = SubscribeLimiter(rate, period) if rate > 0 and period > 0 else None
+        self.dispatch_limiter = self._dispatch_limiter("dispatchRate", self.dispatch_limiter)
+        self._set_subscribe_rate()
+
+    def _set_subscribe_rate(self) -> None:
+        rate = self.effective("subscribeThrottlingRatePerConsumer")
+        period = self.effective("subscribeRatePeriodPerConsumerInSecond") * 1000
+        if rate <= 0 or period <= 0:
+            self._subscribe_limiter = None
+        elif self._subscribe_limiter is None or self._subscribe_limiter.terms != (rate, period):
+            self._subscribe_limiter = SubscribeLimiter(rate, period)
 
     def _set_publish_rate(self) -> None:
-        self.release()
-        messages, size = (
-            self.effective("maxPublishRatePerTopicInMessages"),
-            self.effective("maxPublishRatePerTopicInBytes"),
-        )
+        messages = self.effective("maxPublishRatePerTopicInMessages")
+        size = self.effective("maxPublishRatePerTopicInBytes")
         limiter = RateLimiter(messages, size, self._broker.now)
-        self._publish_throttle = PublishThrottle(self._broker, limiter) if limiter.limits else None
+        if self._publish_throttle is None or self._publish_throttle.limiter.terms != limiter.terms:
+            self.release()
+            self._publish_throttle = PublishThrottle(self._broker, limiter) if limiter.limits else None
         both = (self._publish_throttle, self._broker.publish_throttle)
         self.throttles = [one for one in both if one is not None]
         """The limits of publishing: the topic's and the broker's."""
@@ -115,11 +125,13 @@ class TopicRules:
         if self._publish_throttle is not None:
             self._publish_throttle.release()
 
-    def _dispatch_limiter(self, policy: str) -> RateLimiter | None:
-        """A dispatch rate by the policy's name."""
+    def _dispatch_limiter(self, policy: str, before: RateLimiter | None) -> RateLimiter | None:
+        """A dispatch rate by the policy's name: the limiter that there was before, if it limits the same."""
         rate = self._broker.policies.policy(self._name, policy)
         messages, size = rate["dispatchThrottlingRateInMsg"], rate["dispatchThrottlingRateInByte"]
         limiter = RateLimiter(messages, size, self._broker.now, max(1, rate["ratePeriodInSecond"]) * 1000)
+        if before is not None and before.terms == limiter.terms:
+            return before
         return limiter if limiter.limits else None
 
     @property
@@ -134,9 +146,11 @@ class TopicRules:
             or self.interceptors.any
         )
 
-    def dispatch_limiters(self) -> list[RateLimiter]:
-        """The limits of dispatching for a subscription: the broker's, the topic's, a new one of its own."""
-        own = self._dispatch_limiter("subscriptionDispatchRate")
+    def dispatch_limiters(self, subscription: Subscription) -> list[RateLimiter]:
+        """The limits of dispatching for a subscription: the broker's, the topic's, and one of its own."""
+        own = self._dispatch_limiter("subscriptionDispatchRate", self._own_limiters.pop(subscription, None))
+        if own is not None:
+            self._own_limiters[subscription] = own
         return [one for one in (self._broker.dispatch_rate, self.dispatch_limiter, own) if one is not None]
 
     def check_subscribe_rate(self, connection: Connection, command: pb.CommandSubscribe) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from pcli.codec.proto import pb
 from pcli.minibroker.admin.call import Reply, RestError
 from pcli.minibroker.entry import metadata_bounds
-from pcli.minibroker.stats import time_text
+from pcli.minibroker.times import instant_text
 
 if TYPE_CHECKING:
     from pcli.minibroker.entry import Entry
@@ -88,7 +88,7 @@ def _fields(metadata: pb.MessageMetadata) -> dict[str, str]:
     found = {f"{_X}{header}": _text(there[field]) for field, header in _PLAIN.items() if field in there}
     for field, header in _TIMES.items():
         if there.get(field):
-            found[f"{_X}{header}"] = time_text(there[field])
+            found[f"{_X}{header}"] = instant_text(there[field])
     for field, header in _BASE64.items():
         if field in there:
             found[f"{_X}{header}"] = base64.b64encode(there[field]).decode()
@@ -108,7 +108,7 @@ def _broker_entry(entry: Entry) -> dict[str, str]:
     stamp.ParseFromString(entry.data[6 : entry.block])
     found = {}
     if stamp.HasField("broker_timestamp"):
-        found[f"{_X}Broker-Entry-METADATA-timestamp"] = time_text(stamp.broker_timestamp)
+        found[f"{_X}Broker-Entry-METADATA-timestamp"] = instant_text(stamp.broker_timestamp)
     if stamp.HasField("index"):
         found[f"{_X}Broker-Entry-METADATA-index"] = str(stamp.index)
     return found

@@ -119,8 +119,7 @@ def _delete(call: Call) -> None:
 
 def _remove(call: Call, topic: Topic, subscription: Subscription) -> None:
     subscription.disconnect()
-    topic.subscriptions.pop(subscription.name, None)
-    topic.trim()
+    topic.remove_subscription(subscription)
 
 
 # -- moving ------------------------------------------------------------------------------------------------------------

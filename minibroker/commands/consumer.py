@@ -14,6 +14,7 @@ from pcli.minibroker.consumer import Consumer
 from pcli.minibroker.dispatch.kinds import EXCLUSIVE, FAILOVER
 from pcli.minibroker.entry import Entry
 from pcli.minibroker.refusal import Refused
+from pcli.minibroker.times import date_text
 
 if TYPE_CHECKING:
     from pcli.minibroker.connection import Connection
@@ -105,7 +106,7 @@ def stats(connection: Connection, command: pb.CommandConsumerStats, frame: Frame
             unackedMessages=consumer.unacked,
             blockedConsumerOnUnackedMsgs=consumer.blocked,
             address=f"/{host}:{port}",
-            connectedSince=subscription.topic.broker.time_text(consumer.connected_since),
+            connectedSince=date_text(consumer.connected_since),
             type=pb.CommandSubscribe.SubType.Name(pb.CommandSubscribe.SubType.ValueType(subscription.kind)),
             msgRateExpired=0.0,
             msgBacklog=subscription.backlog,
@@ -128,7 +129,7 @@ def unsubscribe(connection: Connection, command: pb.CommandUnsubscribe, frame: F
             other.disconnect()
     connection.consumers.pop(consumer.id, None)
     consumer.leave()
-    subscription.topic.subscriptions.pop(subscription.name, None)
+    subscription.topic.remove_subscription(subscription)
     connection.answer_success(command.request_id)
 
 

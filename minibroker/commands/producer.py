@@ -41,6 +41,7 @@ def open_producer(connection: Connection, command: pb.CommandProducer, _: Frame)
         topic.create_initial_subscription(command.initial_subscription_name)
     producer = Producer(topic, connection, command, name, version)
     connection.producers[command.producer_id] = producer
+    connection.recently_closed.pop(command.producer_id, None)
     topic.add_producer(producer)
 
 

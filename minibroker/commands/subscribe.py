@@ -60,8 +60,8 @@ def subscribe(connection: Connection, command: pb.CommandSubscribe, frame: Frame
         _check_place(subscription, connection, command)
         _join(subscription, connection, command, tries=0)
     except Refused:
-        if not exists and not command.durable:
-            topic.subscriptions.pop(subscription.name, None)
+        if not exists and not (command.durable and topic.persistent):
+            topic.remove_subscription(subscription)
         raise
 
 

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 
 from pcli.codec.proto import pb
 from pcli.minibroker.dispatch.non_persistent import NonPersistentDispatcher
-from pcli.minibroker.dispatch.ranges import Ranges
-from pcli.minibroker.dispatch.selectors import HashRangeExclusive
-from pcli.minibroker.dispatch.sticky_key import make_selector
+from pcli.minibroker.dispatch.sticky_key import holder_in, is_sticky, make_selector
 
 if TYPE_CHECKING:
     from pcli.minibroker.consumer import Consumer
@@ -23,16 +21,16 @@ class NonPersistentStickyKeyDispatcherMultipleConsumers(NonPersistentDispatcher)
 
     def __init__(self, subscription: Subscription, meta: pb.KeySharedMeta | None) -> None:
         super().__init__(subscription)
-        self.sticky = meta is not None and meta.keySharedMode == pb.STICKY
+        self.sticky = is_sticky(meta)
         self.selector = make_selector(meta, self.settings)
 
     def holder(self, meta: pb.KeySharedMeta) -> Consumer | None:
         """The consumer whose declared ranges overlap these."""
-        return self.selector.holder(Ranges.of(meta)) if isinstance(self.selector, HashRangeExclusive) else None
+        return holder_in(self.selector, meta)
 
     def fits(self, meta: pb.KeySharedMeta | None) -> bool:
         """The mode is that of the first consumer."""
-        return (meta is not None and meta.keySharedMode == pb.STICKY) == self.sticky
+        return is_sticky(meta) == self.sticky
 
     def add(self, consumer: Consumer) -> None:
         """Join, with its part of the slots."""

@@ -25,12 +25,22 @@ if TYPE_CHECKING:
     from pcli.minibroker.settings import Settings
     from pcli.minibroker.subscription import Subscription
 
-__all__ = ["PersistentStickyKeyDispatcherMultipleConsumers", "make_selector"]
+__all__ = ["PersistentStickyKeyDispatcherMultipleConsumers", "holder_in", "is_sticky", "make_selector"]
+
+
+def is_sticky(meta: pb.KeySharedMeta | None) -> bool:
+    """Whether consumers declare their ranges; otherwise they are dealt."""
+    return meta is not None and meta.keySharedMode == pb.STICKY
+
+
+def holder_in(selector: Selector, meta: pb.KeySharedMeta) -> Consumer | None:
+    """The consumer whose declared ranges overlap these."""
+    return selector.holder(Ranges.of(meta)) if isinstance(selector, HashRangeExclusive) else None
 
 
 def make_selector(meta: pb.KeySharedMeta | None, settings: Settings) -> Selector:
     """The selector that a first consumer asks for."""
-    if meta is not None and meta.keySharedMode == pb.STICKY:
+    if is_sticky(meta):
         return HashRangeExclusive()
     if settings.subscriptionKeySharedUseConsistentHashing:
         return ConsistentHashing(settings.subscriptionKeySharedConsistentHashingReplicaPoints)
@@ -42,7 +52,7 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
 
     def __init__(self, subscription: Subscription, meta: pb.KeySharedMeta | None) -> None:
         super().__init__(subscription)
-        self.sticky = meta is not None and meta.keySharedMode == pb.STICKY
+        self.sticky = is_sticky(meta)
         self.out_of_order = meta is not None and meta.allowOutOfOrderDelivery
         self.selector = self.select_by(meta)
         self.draining = DrainingHashesTracker()
@@ -56,12 +66,12 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
 
     def holder(self, meta: pb.KeySharedMeta) -> Consumer | None:
         """The consumer whose declared ranges overlap these."""
-        return self.selector.holder(Ranges.of(meta)) if isinstance(self.selector, HashRangeExclusive) else None
+        return holder_in(self.selector, meta)
 
     def fits(self, meta: pb.KeySharedMeta | None) -> bool:
         """Mode and order are those of the first consumer."""
-        sticky = meta is not None and meta.keySharedMode == pb.STICKY
-        return sticky == self.sticky and (meta is not None and meta.allowOutOfOrderDelivery) == self.out_of_order
+        out_of_order = meta is not None and meta.allowOutOfOrderDelivery
+        return is_sticky(meta) == self.sticky and out_of_order == self.out_of_order
 
     @property
     def drains(self) -> bool:

@@ -8,9 +8,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_frame
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.topic_name import TopicName
-from pcli.minibroker.broker import Broker
 from pcli.minibroker.refusal import Refused
-from pcli.minibroker.settings import Settings
 
 T = TopicName.parse("persistent://public/default/t")
 
@@ -131,10 +129,6 @@ def test_an_error_in_a_timer_stops_no_other(make_world):
     assert done == [1]
     assert [type(fault) for fault in world.broker.failures] == [ZeroDivisionError]
     world.broker.failures.clear()
-
-
-def test_times_as_text():
-    assert Broker(Settings()).time_text(1_700_000_000_007) == "2023-11-14T22:13:20.007Z"
 
 
 # -- connections -----------------------------------------------------------------------------------------------------

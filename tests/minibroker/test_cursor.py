@@ -254,3 +254,19 @@ def test_also_over_the_borders_of_its_pages(
     five_thousand: ManagedLedger, moves: list[tuple[str, int, int]], order: random.Random
 ) -> None:
     play(five_thousand, moves, order)
+
+
+def test_asking_for_the_backlog_moves_nothing() -> None:
+    ledger = topic(4)
+    ledger.roll(0)
+    for number in range(3):
+        ledger.append(b"%d" % number, 0)
+    sub = ManagedCursor(ledger, "s", -1, durable=False)
+    for offset in (1, 4, 6):
+        sub.delete(offset)
+    assert sub.backlog == 4
+    ledger.trim(None, 0, 0, 0)
+    assert ledger.first == 4
+    assert (sub.backlog, sub.mark_delete, sub.read_position) == (1, -1, 0)
+    sub.skip_trimmed()
+    assert (sub.backlog, sub.mark_delete, sub.read_position) == (1, 4, 5)

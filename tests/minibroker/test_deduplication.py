@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pcli.codec.proto import pb
-from pcli.minibroker.deduplication import MessageDeduplication, Verdict
+from pcli.minibroker.deduplication import MessageDeduplication
 from pcli.minibroker.settings import Settings
 
-NEW, DUP = Verdict.NOT_DUP, Verdict.DUP
+NEW, DUP = False, True
 MINUTE = 60_000
 
 
@@ -19,7 +19,7 @@ def known() -> MessageDeduplication:
     return MessageDeduplication(Settings())
 
 
-def verdicts(known: MessageDeduplication, *ids: tuple[int, int]) -> list[Verdict]:
+def verdicts(known: MessageDeduplication, *ids: tuple[int, int]) -> list[bool]:
     return [known.check("p", sequence, highest, None) for sequence, highest in ids]
 
 
@@ -34,7 +34,7 @@ def test_a_batch_is_judged_by_its_lowest_id_against_the_highest_known(known: Mes
 
 
 def test_only_the_last_chunk_counts(known: MessageDeduplication) -> None:
-    def chunk(number: int) -> Verdict:
+    def chunk(number: int) -> bool:
         metadata = pb.MessageMetadata(
             producer_name="p", sequence_id=0, publish_time=1, uuid="u", chunk_id=number, num_chunks_from_msg=2
         )

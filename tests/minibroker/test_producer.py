@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry
+from pcli.minibroker.producer import Producer
 
 T = "persistent://public/default/t"
 
@@ -64,7 +67,7 @@ def test_what_a_producer_says_of_itself_is_kept(client, world):
     producer = client.connection.producers[1]
     assert world.broker.topics[T].producers == {"p": producer}
     assert producer.metadata == {"a": "b"}
-    assert (producer.user_provided_name, producer.epoch, producer.encrypted) == (False, 3, True)
+    assert producer.encrypted
     assert (producer.access_mode, producer.topic_epoch, producer.ready) == (pb.Exclusive, 8, True)
     assert producer.connected_since == world.now
 
@@ -96,3 +99,36 @@ def test_the_broker_closes_a_producer_as_its_client_understands_it(world, versio
     world.deliver()
     heard_names = [type(body).__name__ for body in client.hear()]
     assert (heard_names, client.closed) == ((["CommandCloseProducer"], False) if version == 5 else ([], True))
+
+
+def test_what_the_broker_closed_is_forgotten_in_time_or_when_it_comes_back(client, world):
+    def closed():
+        return set(client.connection.recently_closed)
+
+    for number in (1, 2, 3):
+        client.producer(producer_id=number)
+    client.connection.producers[1].disconnect()
+    client.connection.producers[2].disconnect()
+    world.deliver()
+    client.hear()
+    assert closed() == {1, 2}
+    client.producer(producer_id=1)
+    assert closed() == {2}
+    world.advance(world.broker.settings.keepAliveIntervalSeconds * 1000)
+    client.connection.producers[3].disconnect()
+    assert closed() == {3}
+
+
+def test_who_waited_and_left_is_let_go_though_its_place_stays(world):
+    holder, waiting, last = world.client(), world.client(), world.client()
+    holder.producer(producer_access_mode=pb.Exclusive)
+    waiting.producer(producer_access_mode=pb.WaitForExclusive, topic_epoch=7)
+    last.producer(producer_access_mode=pb.WaitForExclusive)
+    waiting(pb.CommandCloseProducer(producer_id=1))
+    gc.collect()
+    kept = [one for one in gc.get_objects() if type(one) is Producer and one.connection is waiting.connection]
+    assert kept == []
+    assert world.broker.topics[T].access.waiting == 2
+    holder(pb.CommandCloseProducer(producer_id=1))
+    [ready] = last.hear()
+    assert ready.topic_epoch == 8

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from pcli.codec.proto import pb
 from pcli.minibroker.ledger import ManagedLedger
 from pcli.minibroker.partitioned_stats import partitioned_stats
 from pcli.minibroker.settings import Settings
-from pcli.minibroker.stats import backlog_size, time_text, topic_stats
+from pcli.minibroker.stats import backlog_size, topic_stats
 from pcli.minibroker.storage import Pool, SpillingStorage
 
 T = "persistent://public/default/t"
@@ -38,18 +40,6 @@ def test_a_real_backlog():
 def test_a_backlog_over_ledgers():
     ledger = ledger_of([10, 10, None, 30, 30])
     assert [backlog_size(ledger, offset) for offset in range(-1, 4)] == [80, 70, 60, 30, 0]
-
-
-@pytest.mark.parametrize(
-    ("ms", "text"),
-    [
-        (1_795_273_317_358, "2026-11-21T15:01:57.358Z"),
-        (1_700_000_000_000, "2023-11-14T22:13:20Z"),
-        (0, "1970-01-01T00:00:00Z"),
-    ],
-)
-def test_times_as_a_real_broker_writes_them(ms, text):
-    assert time_text(ms) == text
 
 
 def test_rates_begin_when_a_client_comes(world):
@@ -113,3 +103,59 @@ def test_partitions_add_up():
         "metadata": {"partitions": 2, "deleted": False},
         "partitions": {},
     }
+
+
+def test_the_ranges_of_a_key_shared_subscription_are_computed_once(world, monkeypatch):
+    client = world.client()
+    for number in range(1, 4):
+        client.subscribe(consumer_id=number, consumer_name=f"c{number}", subType=pb.CommandSubscribe.Key_Shared)
+    dispatcher = world.broker.topics[T].subscriptions["sub"].dispatcher
+    asked, ranges = [], dispatcher.selector.ranges
+
+    def counted():
+        asked.append(1)
+        return ranges()
+
+    monkeypatch.setattr(dispatcher.selector, "ranges", counted)
+    consumers = topic_stats(world.broker.topics[T])["subscriptions"]["sub"]["consumers"]
+    assert len(asked) == 1
+    shown = sorted(tuple(pair) for one in consumers for pair in one["keyHashRangeArrays"])
+    assert (shown[0][0], shown[-1][1]) == (1, 65535)
+    assert all(before[1] + 1 == after[0] for before, after in itertools.pairwise(shown))
+
+
+def test_what_nobody_could_take_is_a_rate(world):
+    """Of non-persistent topics only; half a period there is twice the rate here too."""
+    name = "non-persistent://public/default/t"
+    world.advance(30_000)
+    client = world.client()
+    client.producer(name)
+    client.subscribe(name)
+    client.subscribe(name, consumer_id=2, subscription="other")
+    client.flow(1)
+    for sequence in range(7):
+        client.publish(sequence_id=sequence)
+    stats = topic_stats(world.broker.topics[name])
+    assert (stats["msgDropRate"], stats["subscriptions"]["sub"]["msgDropRate"]) == (0, 0)
+    world.advance(30_000)
+    stats = topic_stats(world.broker.topics[name])
+    rates = {key: one["msgDropRate"] for key, one in stats["subscriptions"].items()}
+    assert rates == pytest.approx({"sub": 6 / 30, "other": 7 / 30})
+    assert stats["msgDropRate"] == pytest.approx(13 / 30)
+    world.advance(60_000)
+    assert topic_stats(world.broker.topics[name])["msgDropRate"] == 0
+
+
+def test_drops_are_counted_from_the_last_measurement_though_consumers_change(make_world):
+    world = make_world(statsUpdateFrequencyInSecs=10)
+    name = "non-persistent://public/default/t"
+    client = world.client()
+    client.producer(name)
+    client.subscribe(name, subType=pb.CommandSubscribe.Shared)
+    world.advance(10_000)
+    client.publish()
+    world.advance(9_000)
+    client.subscribe(name, consumer_id=2, subType=pb.CommandSubscribe.Shared)
+    client(pb.CommandCloseConsumer(consumer_id=1))
+    world.advance(1_000)
+    assert topic_stats(world.broker.topics[name])["msgDropRate"] == pytest.approx(1 / 10)

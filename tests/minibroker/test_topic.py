@@ -265,3 +265,55 @@ def test_closed_ledgers_go_when_no_durable_subscription_needs_them(make_world):
     assert ledger.first == 2
     client(pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.Cumulative, message_id=[ids[4]]))
     assert ledger.first == 4
+
+
+@pytest.fixture
+def small(make_world):
+    """A world whose ledgers hold two entries, and a client with a producer."""
+    world = make_world(managedLedgerMaxEntriesPerLedger=2, managedLedgerMinLedgerRolloverTimeMinutes=0)
+    client = world.client()
+    client.producer()
+    return world, client
+
+
+def publish(client, count):
+    for number in range(count):
+        client.publish(f"m{number}", number)
+
+
+def test_closed_ledgers_go_when_they_are_closed_if_nobody_subscribes(small):
+    world, client = small
+    publish(client, 21)
+    assert [one.entries for one in world.broker.topics[T].ledger.ledgers] == [1]
+
+
+def test_closed_ledgers_go_with_the_last_subscription_that_needed_them(small):
+    world, client = small
+    client.subscribe()
+    publish(client, 21)
+    ledger = world.broker.topics[T].ledger
+    assert len(ledger.ledgers) == 11
+    client(pb.CommandUnsubscribe(consumer_id=1))
+    assert [one.entries for one in ledger.ledgers] == [1]
+
+
+def test_a_reader_at_the_end_gets_the_entry_that_closes_a_ledger(small):
+    world, client = small
+    client.subscribe(durable=False)
+    client.flow()
+    heard = []
+    for number in range(6):
+        heard += [type(body) for body in client.publish(f"m{number}", number)]
+    assert heard.count(pb.CommandMessage) == 6
+    assert world.broker.topics[T].ledger.first == 6
+
+
+def test_a_subscription_is_removed_by_what_it_is_not_by_its_name(client, world):
+    client.subscribe()
+    topic = world.broker.topics[T]
+    old = topic.subscriptions["sub"]
+    topic.remove_subscription(old)
+    assert topic.subscriptions == {}
+    new = topic.create_subscription("sub", 0)
+    topic.remove_subscription(old)
+    assert topic.subscriptions == {"sub": new}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pcli.codec.proto import pb
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.topic_rules import Interceptors, TopicRules
@@ -74,12 +76,57 @@ def test_policies_are_seen_when_looked_up_again(world):
     assert (topic.max_message_size, topic.encryption_required) == (100, True)
 
 
+def set_policy(world, name, value):
+    world.broker.policies.set_topic(TopicName.parse(T), name, value)
+
+
 def test_a_new_rate_begins_with_all_of_its_tokens(world):
-    policy = {"publishThrottlingRateInMsg": 10, "publishThrottlingRateInByte": -1}
-    world.broker.policies.set_topic(TopicName.parse(T), "publishRate", policy)
+    set_policy(world, "publishRate", {"publishThrottlingRateInMsg": 10, "publishThrottlingRateInByte": -1})
     topic = rules(world)
     [throttle] = topic.throttles
     throttle.limiter.charge(10, 0, world.now)
+    set_policy(world, "publishRate", {"publishThrottlingRateInMsg": 9, "publishThrottlingRateInByte": -1})
     topic.refresh()
     [throttle] = topic.throttles
-    assert throttle.limiter.available(world.now)[0] == 10
+    assert throttle.limiter.available(world.now)[0] == 9
+
+
+def test_a_publisher_stays_stopped_when_another_policy_changes(world):
+    client = world.client()
+    client.producer()
+    rate = {"publishThrottlingRateInMsg": 1, "publishThrottlingRateInByte": -1}
+    set_policy(world, "publishRate", rate)
+    client.publish()
+    assert not client.connection.reading
+    set_policy(world, "maxMessageSize", 1000)
+    set_policy(world, "publishRate", rate)
+    assert not client.connection.reading
+    set_policy(world, "publishRate", {**rate, "publishThrottlingRateInMsg": 2})
+    assert client.connection.reading
+
+
+@pytest.mark.parametrize("policy", ["dispatchRate", "subscriptionDispatchRate"])
+def test_a_dispatch_rate_is_not_refilled_when_another_policy_changes(world, policy):
+    client = world.client()
+    client.producer()
+    client.subscribe()
+    rate = {"dispatchThrottlingRateInMsg": 2, "dispatchThrottlingRateInByte": -1, "ratePeriodInSecond": 60}
+    set_policy(world, policy, rate)
+    for number in range(4):
+        client.publish(f"m{number}", number)
+    assert len(client.flow()) == 2
+    set_policy(world, "maxMessageSize", 1000)
+    world.advance(2000)
+    assert client.hear() == []
+    set_policy(world, policy, {**rate, "dispatchThrottlingRateInMsg": 1})
+    world.advance(2000)
+    assert len(client.hear()) == 1
+
+
+def test_who_subscribed_too_often_is_not_forgotten_when_another_policy_changes(make_world):
+    world = make_world(subscribeThrottlingRatePerConsumer=1, subscribeRatePeriodPerConsumerInSecond=30)
+    client = world.client()
+    assert isinstance(client.subscribe(consumer_name="c"), pb.CommandSuccess)
+    client(pb.CommandCloseConsumer(consumer_id=1))
+    set_policy(world, "maxMessageSize", 1000)
+    assert client.subscribe(consumer_name="c").error == pb.NotAllowedError

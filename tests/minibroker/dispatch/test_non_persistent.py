@@ -2,6 +2,8 @@
 
 import pytest
 
+from pcli.codec.proto import pb
+
 TOPIC = "non-persistent://public/default/t"
 
 
@@ -53,4 +55,10 @@ def test_keys_have_owners_here_too(scene):
 def test_a_subscription_ends_with_its_last_consumer(scene):
     a = scene.consumer("Shared", "a")
     a.close()
+    assert scene.world.broker.topics[TOPIC].subscriptions == {}
+
+
+def test_a_refused_consumer_leaves_no_subscription(scene):
+    meta = pb.KeySharedMeta(keySharedMode=pb.STICKY)  # without ranges
+    scene.consumer("Key_Shared", "a", keySharedMeta=meta)
     assert scene.world.broker.topics[TOPIC].subscriptions == {}
