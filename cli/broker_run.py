@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sys
 import threading
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from pcli.minibroker.settings import Settings
 
 __all__ = ["Run", "list_dispatchers"]
-
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 @dataclass(slots=True)
@@ -51,9 +48,11 @@ class Run:
             signal.signal(number, lambda *_: stop.set())
         log = self._log(stop)
         broker = self._broker(log)
+        self._remove_ready_file()
         with broker:
             self._tell(broker)
             stop.wait()
+            self._remove_ready_file()
         if log is not None and log.broken:
             raise BrokenPipeError
         for fault in broker.faults:
@@ -63,6 +62,7 @@ class Run:
 
     def _broker(self, log: BrokerLog | None) -> MiniBroker:
         from pcli.minibroker import MiniBroker
+        from pcli.minibroker.arguments import size_of
 
         faults = []
         if self.faults:
@@ -78,7 +78,7 @@ class Run:
             conf=settings,
             topics=self.topics,
             capture=self.capture or None,
-            max_backlog=_size(self.max_backlog) if self.max_backlog else None,
+            max_backlog=size_of("--max-backlog", self.max_backlog) if self.max_backlog else None,
             faults=faults,
             taps=[log] if log is not None else [],
             max_log=0,
@@ -115,6 +115,11 @@ class Run:
 
         return BrokerLog(events=chosen == "events", filter_=self.filter, json=self.json, on_closed=stop.set)
 
+    def _remove_ready_file(self) -> None:
+        """One that is there while no broker accepts would send somebody to a dead port."""
+        if self.ready_file and Path(self.ready_file).is_file():
+            Path(self.ready_file).unlink()
+
     def _tell(self, broker: MiniBroker) -> None:
         """Say where it is: on stdout, and in the file that somebody waits for."""
         urls = {"service_url": broker.service_url, "http_url": broker.http_url, "pid": os.getpid()}
@@ -129,6 +134,8 @@ class Run:
                 part.replace(path)
             except OSError as fault:
                 raise LocalError(f"--ready-file {self.ready_file}: {reason_of(fault)}") from None
+            except ValueError:
+                raise LocalError(f"--ready-file {self.ready_file}: this is no name of a file") from None
         if self.json:
             write_line(json_text(urls))
         else:
@@ -151,11 +158,3 @@ def list_dispatchers(output: str) -> None:
         {name: ", ".join(row[name]) if isinstance(row[name], list) else row[name] for name in titles} for row in rows
     ]
     print_rows(shown, output, {name: name for name in titles})
-
-
-def _size(text: str) -> int:
-    """``512M`` in bytes; LocalError when it is no size."""
-    match = re.fullmatch(r"(\d{1,15})\s*([KMG]?)I?B?", text.strip().upper(), re.ASCII)
-    if match is None:
-        raise LocalError(f"--max-backlog {text}: write a size: 512M, 2G, or bytes")
-    return int(match[1]) * _UNITS[match[2]]

@@ -24,6 +24,7 @@ from pcli.codec.errors import LocalError
 from pcli.codec.wire.constants import FRAME_OVERHEAD
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker import operations
+from pcli.minibroker.arguments import host_of, port_of, size_of
 from pcli.minibroker.clock import Clock, ManualClock
 from pcli.minibroker.controls import BrokerClock, BrokerFaults
 from pcli.minibroker.conversation import Frames
@@ -57,13 +58,13 @@ class MiniBroker:
         advertised_address: str = "",
         set: Mapping[str, object] | None = None,  # noqa: A002  (as the option of the command line)
         conf: Settings | None = None,
-        topics: Iterable[str] = (),
+        topics: str | Iterable[str] = (),
         capture: str | Path | None = None,
         clock: Literal["real", "manual"] = "real",
-        max_backlog: int | None = None,
+        max_backlog: int | str | None = None,
         faults: Iterable[Fault] = (),
         taps: Iterable[Tap] = (),
-        max_log: int = _LOG,
+        max_log: int | str = _LOG,
         **settings: object,
     ) -> None:
         """Nothing runs yet. LocalError for a setting that is unknown, or a value that is none.
@@ -74,23 +75,26 @@ class MiniBroker:
         - ``topics``: to be created at the start; ``jobs:4`` has four partitions
         - ``capture``: path of a pcapng file for every byte of every connection
         - ``clock``: ``manual`` stands still until ``broker.clock.advance(seconds)``
-        - ``max_backlog``: bytes of stored entries; what does not fit is refused
+        - ``max_backlog``: bytes of stored entries, or ``2G``; what does not fit is refused
         - ``faults``, ``taps``: from the first connection on
         - ``max_log``: bytes of conversation kept for `frames`; 0: none, and faults only if given here
         """
         chosen = {**(set or {}), **settings}
         self._settings = Settings.from_pairs([f"{name}={_text(value)}" for name, value in chosen.items()], conf)
-        self._settings.brokerServicePort, self._settings.webServicePort = port, http_port
-        self._settings.bindAddress = bind
-        self._settings.advertisedAddress = advertised_address or self._settings.advertisedAddress
+        self._settings.brokerServicePort = port_of("port", port)
+        self._settings.webServicePort = port_of("http_port", http_port)
+        self._settings.bindAddress = host_of("bind", bind)
+        advertised = advertised_address or self._settings.advertisedAddress
+        self._settings.advertisedAddress = host_of("advertised_address", advertised)
         if clock not in ("real", "manual"):
             raise LocalError(f"clock {clock!r}: real or manual")
-        self._topics = [operations.partitioned_name(topic) for topic in topics]
+        names = [topics] if isinstance(topics, str) else topics
+        self._topics = [operations.partitioned_name(topic) for topic in names]
         self._capture = capture
         self._recording: Recording | None = None
-        self._max_backlog = max_backlog
+        self._max_backlog = None if max_backlog is None else size_of("max_backlog", max_backlog)
         limit = self._settings.maxMessageSize + FRAME_OVERHEAD
-        self._frames = Frames(max_log, limit) if max_log else None
+        self._frames = Frames(size_of("max_log", max_log), limit) if max_log else None
         self._taps = [*([self._frames] if self._frames is not None else []), *taps]
         self._time: Clock = ManualClock() if clock == "manual" else Clock()
         self._server: WatchedServer | None = None
@@ -127,6 +131,7 @@ class MiniBroker:
 
     def stop(self) -> None:
         """Tell the clients, close everything. Takes less than a second; a second call does nothing."""
+        self._from_outside("stop")
         thread, loop = self._thread, self._loop
         if thread is not None and loop is not None and thread.is_alive():
             assert self._over is not None
@@ -267,8 +272,7 @@ class MiniBroker:
             self._forget(waiter)
 
     def _waiter(self, predicate: Callable[[MiniBroker], _T]) -> Waiter[_T]:
-        if threading.current_thread() is self._thread:
-            raise RuntimeError("a predicate can't wait: it is asked again by itself")
+        self._from_outside("wait")
         waiter = Waiter(lambda: predicate(self))
 
         def begin(server: WatchedServer) -> None:
@@ -315,6 +319,7 @@ class MiniBroker:
 
     def restart(self) -> None:
         """Go down and come back on the same ports: connections are cut, ledgers rolled, stored data is kept."""
+        self._from_outside("restart")
         self._act(lambda _: None)
         assert self._loop is not None
         asyncio.run_coroutine_threadsafe(self._running().restart(), self._loop).result()
@@ -325,6 +330,11 @@ class MiniBroker:
         if self._server is None:
             raise LocalError("the broker was not started: use it in a with block, or call start()")
         return self._server
+
+    def _from_outside(self, deed: str) -> None:
+        """Refuse what would wait for the broker's own thread within it."""
+        if threading.current_thread() is self._thread:
+            raise RuntimeError(f"a predicate can't {deed}: it is asked in the broker's thread, again and again")
 
     def _act(self, action: Callable[[WatchedServer], _T]) -> _T:
         """Run something in the broker's thread that changes it."""

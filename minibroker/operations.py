@@ -37,11 +37,13 @@ _Reader = Callable[[Callable[[], list[StoredMessage]]], list[StoredMessage]]
 
 
 def partitioned_name(text: str) -> tuple[TopicName, int]:
-    """``orders`` or ``jobs:4`` as the topic's name and its partitions, 0 for none. LocalError: it is no name."""
+    """``orders`` or ``jobs:4`` as the topic's name and its partitions, 0 for none. LocalError: it is neither."""
     name, colon, count = text.rpartition(":")
-    if colon and name and count.isascii() and count.isdigit() and int(count) > 0:
-        return TopicName.parse(name), int(count)
-    return TopicName.parse(text), 0
+    if not colon or not name or "/" in count:
+        return TopicName.parse(text), 0
+    if not (count.isascii() and count.isdigit() and int(count) > 0):
+        raise LocalError(f"topic {text}: behind the colon stands a number of partitions, 1 or more")
+    return TopicName.parse(name), int(count)
 
 
 def client(connection: Connection) -> str:
@@ -78,6 +80,8 @@ def create_topic(server: WatchedServer, name: TopicName, partitions: int) -> Non
     directory = broker.directory
     try:
         directory.check_namespace(name)
+        if partitions < 0:
+            raise LocalError(f"topic {name}: {partitions} partitions; 1 or more, or 0 for a topic without")
         if partitions:
             if str(name) in broker.topics or directory.partitions(name) > partitions:
                 raise LocalError(f"topic {name} exists, and has not {partitions} partitions")

@@ -77,10 +77,12 @@ class Fault:
 
     @classmethod
     def parse(cls, text: str) -> Fault:
-        """From words: ``drop after=2 times=1 on pulsar.type == 'FLOW'``; ``on`` and the filter may be left out."""
+        """From words: ``drop after=2 times=1 on pulsar.type == 'FLOW'``; LocalError for anything else."""
         words, on = _words(text)
-        if not words:
-            raise LocalError("a fault: write ACTION [after=N] [times=N] [ms=N] [error=NAME] on FILTER")
+        if not words or not on:
+            raise LocalError(
+                "a fault: write ACTION [after=N] [times=N] [ms=N] [error=NAME] on FILTER (all frames: on pulsar.type)"
+            )
         values: dict[str, str] = {}
         for word in words[1:]:
             name, sign, value = word.partition("=")

@@ -446,7 +446,7 @@ def test_create_topics(broker):
 
 
 def test_a_backlog_that_is_full_refuses(connect):
-    with MiniBroker(max_backlog=10_000) as broker:
+    with MiniBroker(max_backlog="10K") as broker:
         peer = connect(broker)
         peer.produce()
         for number in range(20):
@@ -471,3 +471,22 @@ def test_threads_may_ask_at_once(broker, connect):
         thread.join()
     assert len(found) == 200
     assert max(found) <= 50
+
+
+@pytest.mark.parametrize("deed", ["restart", "stop"])
+def test_a_predicate_cannot_wait_for_the_thread_that_asks_it(deed):
+    with MiniBroker() as broker, pytest.raises(RuntimeError, match=f"a predicate can't {deed}"):
+        broker.wait_until(lambda it: getattr(it, deed)(), timeout=2)
+
+
+def test_one_topic_may_be_written_without_a_list():
+    with MiniBroker(topics="orders") as broker:
+        assert broker.topics == ["persistent://public/default/orders"]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"port": 70000}, {"max_backlog": "much"}, {"max_log": -1}, {"topics": ["jobs:0"]}, {"bind": "a:1"}]
+)
+def test_what_makes_no_sense_is_said_before_it_starts(wrong):
+    with pytest.raises(LocalError):
+        MiniBroker(**wrong)

@@ -28,24 +28,27 @@ def test_an_error_has_a_name_and_a_text():
     assert fault.on == "pulsar.type == 'LOOKUP'"
 
 
-def test_without_a_filter_it_is_every_frame(seen):
-    fault = Fault.parse("delay ms=20")
-    assert (fault.on, fault.ms, fault.times) == ("", 20, None)
+def test_every_frame(seen):
+    fault = Fault.parse("delay ms=20 on pulsar.type")
+    assert (fault.on, fault.ms, fault.times) == ("pulsar.type", 20, None)
     assert fault.admit(seen)
+    assert Fault("", "drop").admit(seen)
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("", "write ACTION"),
-        ("dropp", "near: drop"),
+        ("drop", "on FILTER"),
+        ("drop on", "on FILTER"),
+        ("dropp on pulsar.type", "near: drop"),
         ("drop sometimes on pulsar.type", "'sometimes' is none of after=N"),
-        ("drop after=x", "after=x is no whole number"),
-        ("drop times=0", "acts once or more"),
-        ("delay", "ms, above 0, goes with do=delay"),
-        ("drop ms=5", "ms, above 0, goes with do=delay"),
-        ("drop error=TopicNotFound", "error goes with do=error"),
-        ("error error=TopicNotFond", "near: "),
+        ("drop after=x on pulsar.type", "after=x is no whole number"),
+        ("drop times=0 on pulsar.type", "acts once or more"),
+        ("delay on pulsar.type", "ms, above 0, goes with do=delay"),
+        ("drop ms=5 on pulsar.type", "ms, above 0, goes with do=delay"),
+        ("drop error=TopicNotFound on pulsar.type", "error goes with do=error"),
+        ("error error=TopicNotFond on pulsar.type", "near: "),
         ("drop on pulsar.typ == 'FLOW'", "pulsar.typ"),
         ("drop on pulsar.type ==", "pulsar.type =="),
     ],
@@ -63,7 +66,7 @@ def test_after_and_times_count_matches(seen):
 
 
 def test_what_does_not_match_is_not_counted(seen):
-    fault = Fault("pulsar.type == 'ACK'")
+    fault = Fault("pulsar.type == 'ACK'", "drop")
     assert not fault.admit(seen)
     assert fault.seen == 0
 
