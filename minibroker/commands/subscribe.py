@@ -40,7 +40,6 @@ def subscribe(connection: Connection, command: pb.CommandSubscribe, frame: Frame
     if command.consumer_id in connection.consumers:
         connection.answer_success(command.request_id)
         return
-    broker.check_owned(name)
     topic = broker.get_or_create(name, create=command.force_topic_creation)
     limit = topic.effective("maxConsumersPerTopic")
     if 0 < limit <= sum(len(one.consumers) for one in topic.subscriptions.values()) and not is_system(name):

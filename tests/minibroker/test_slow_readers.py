@@ -214,16 +214,22 @@ def test_large_answers_that_nobody_reads(run):
     run(work())
 
 
+async def one_stuck(server):
+    """A producer, and a consumer that has been sent more than it reads."""
+    producer, slow = await server.join(), await server.join()
+    await producer.produce()
+    await slow.consume()
+    for sequence in range(60):
+        await producer.publish(sequence)
+    return producer, slow
+
+
 def test_who_never_reads_again_is_cut(run):
     """With its buffers full it cannot hear the PING: it goes as a dead client does, and what it held is free."""
 
     async def work():
         async with listening(keepAliveIntervalSeconds=1) as server:
-            producer, slow = await server.join(), await server.join()
-            await producer.produce()
-            await slow.consume()
-            for sequence in range(60):
-                await producer.publish(sequence)
+            producer, slow = await one_stuck(server)
             task = asyncio.create_task(gone(server, slow))
             while not task.done():
                 await producer.ask("PONG", pb.CommandPing())
@@ -261,11 +267,7 @@ def test_half_open_and_not_reading(run):
 
     async def work():
         async with listening(keepAliveIntervalSeconds=1) as server:
-            producer, slow = await server.join(), await server.join()
-            await producer.produce()
-            await slow.consume()
-            for sequence in range(60):
-                await producer.publish(sequence)
+            producer, slow = await one_stuck(server)
             slow.socket.shutdown(socket.SHUT_WR)
             task = asyncio.create_task(gone(server, slow))
             while not task.done():

@@ -113,6 +113,17 @@ class Words:
         """An ACK frame."""
         return push_ack(1, 0, [(77, number, -1, -1)])
 
+    @classmethod
+    def talk(cls, tape: Tape) -> tuple[int, int]:
+        """A connection with CONNECT and CONNECTED; gives the offsets behind them."""
+        tape.hello().send(0, cls.connect).send(0, cls.connected, server=True, ack=len(cls.connect))
+        return len(cls.connect), len(cls.connected)
+
+    @staticmethod
+    def data(frames: Iterable[CapturedFrame]) -> list[bytes]:
+        """The bytes of frames."""
+        return [frame.data for frame in frames]
+
     @staticmethod
     def file(packets: Iterable[Packet] | Tape) -> io.BytesIO:
         """A pcapng file of packets."""
