@@ -23,7 +23,7 @@ from pcli.codec.observe.printable import printable
 from pcli.codec.wire.commands import BY_NAME
 
 if TYPE_CHECKING:
-    from pcli.minibroker.tap import Address
+    from pcli.codec.capture.tap import Address
 
 __all__ = ["BrokerLog"]
 

@@ -36,9 +36,9 @@ from pcli.minibroker.storage import Pool
 from pcli.minibroker.waiting import Waiter
 
 if TYPE_CHECKING:
+    from pcli.codec.capture.tap import Tap
+    from pcli.codec.capture.tap_recording import Recording
     from pcli.codec.faults import Fault
-    from pcli.minibroker.recording import Recording
-    from pcli.minibroker.tap import Tap
 
 __all__ = ["MiniBroker"]
 
@@ -164,7 +164,7 @@ class MiniBroker:
 
     def _open_capture(self, stack: ExitStack) -> Iterator[Tap]:
         if self._capture is not None:
-            from pcli.minibroker.recording import Recording
+            from pcli.codec.capture.tap_recording import Recording
 
             try:
                 file = Path(self._capture).open("wb")  # noqa: SIM115  (the stack closes it)

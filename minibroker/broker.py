@@ -18,6 +18,7 @@ from typing import Final, Protocol
 
 from pcli.codec.proto import pb
 from pcli.codec.session import Offer
+from pcli.codec.session.timers import Timer, Timers
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.answers import NOBODY, error
@@ -32,7 +33,6 @@ from pcli.minibroker.refusal import Refused
 from pcli.minibroker.schemas import SchemaRegistry
 from pcli.minibroker.settings import Settings
 from pcli.minibroker.storage import Pool
-from pcli.minibroker.timers import Timer, Timers
 from pcli.minibroker.topic import Topic
 from pcli.minibroker.watchers import Watchers
 

@@ -32,10 +32,10 @@ from pcli.minibroker.commands import HANDLERS, HOT
 from pcli.minibroker.refusal import Refused
 
 if TYPE_CHECKING:
+    from pcli.codec.session.timers import Timer
     from pcli.minibroker.broker import Broker
     from pcli.minibroker.consumer import Consumer
     from pcli.minibroker.producer import Producer
-    from pcli.minibroker.timers import Timer
     from pcli.minibroker.watchers import Watcher
 
 __all__ = ["Connection"]

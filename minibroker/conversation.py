@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pcli.codec.wire.commands import COMMANDS, name_of
 
 if TYPE_CHECKING:
+    from pcli.codec.capture.tap import Address
     from pcli.codec.observe.live import LiveFrames
     from pcli.codec.observe.state import Facts
     from pcli.codec.payload import Message
-    from pcli.minibroker.tap import Address
 
 __all__ = ["Frames", "LoggedFrame"]
 

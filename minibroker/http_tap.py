@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pcli.codec.capture.tap import Tap
     from pcli.minibroker.clock import Clock
-    from pcli.minibroker.tap import Tap
 
 __all__ = ["WatchedHttp"]
 

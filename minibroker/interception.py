@@ -20,11 +20,11 @@ from pcli.codec.errors import LocalError
 from pcli.minibroker.shell import Link, Server
 
 if TYPE_CHECKING:
+    from pcli.codec.capture.tap import Tap
     from pcli.codec.faults import Injector, Step
     from pcli.minibroker.clock import Clock
     from pcli.minibroker.settings import Settings
     from pcli.minibroker.storage import Pool
-    from pcli.minibroker.tap import Tap
 
 __all__ = ["WatchedServer"]
 

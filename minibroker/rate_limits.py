@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from pcli.codec.session.timers import Timer
     from pcli.minibroker.broker import Broker
     from pcli.minibroker.connection import Connection
-    from pcli.minibroker.timers import Timer
 
 __all__ = ["UNLIMITED", "PublishThrottle", "RateLimiter", "SubscribeLimiter", "TokenBucket"]
 

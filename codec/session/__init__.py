@@ -3,6 +3,7 @@
 - states.py: the states, and what a broker takes in which
 - versions.py: what a protocol version lets a peer see
 - keepalive.py: PING by ticks with given times
+- timers.py: timers as data, for both ends
 - strict.py: commands read as a peer must, or not at all
 - server.py: ServerSession, the broker's side of the handshake
 - client.py: ClientSession, requests and their answers

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pcli.codec.session.timers import Timer, Timers
 from pcli.minibroker.rate_limits import UNLIMITED, PublishThrottle, RateLimiter, SubscribeLimiter, TokenBucket
-from pcli.minibroker.timers import Timer, Timers
 
 
 def test_full_at_the_start_and_never_fuller() -> None:

@@ -148,7 +148,7 @@ class FullLater:
 
 
 def test_a_disk_that_gets_full_does_not_stop_the_broker(connect):
-    from pcli.minibroker.recording import Recording
+    from pcli.codec.capture.tap_recording import Recording
 
     recording = Recording(FullLater(2000))
     with MiniBroker(taps=[recording]) as broker:

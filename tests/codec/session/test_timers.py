@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcli.minibroker.timers import Timers
+from pcli.codec.session.timers import Timers
 
 
 def run(timers, now):

@@ -4,7 +4,7 @@ Rules of this file
 1. A tap is told what crossed the socket, both ways, in order: what a fault kept from the broker, too, and of what the
    broker said only what the client got.
 2. Connections are numbered from 0 in the order of their coming, as in a capture of them, HTTP and all.
-3. A tap never disturbs the broker: it raises nothing, and does what takes long elsewhere.
+3. A tap never disturbs who is listened to: it raises nothing, and does what takes long elsewhere.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Address = tuple[str, int]
 
 
 class Tap(Protocol):
-    """Listens to all connections of a broker, in the broker's loop."""
+    """Listens to all connections of a broker or a proxy, in its loop."""
 
     def opened(self, number: int, client: Address, server: Address, time_ns: int) -> None:
         """A client has come."""

@@ -1,9 +1,9 @@
-"""A capture of all that the broker and its clients say (`--capture`), as a sniffer between them would have made it.
+"""A capture of all that both ends of live connections say, as a sniffer between them would have made it.
 
 Rules of this file
 1. Nothing is cut: payloads and credentials are in the file as they were on the wire.
-2. What was said is in the file at once; a broker that dies leaves a valid one.
-3. A disk that is full does not stop the broker: the capture ends there, and ``failure`` says why.
+2. What was said is in the file at once; a broker or proxy that dies leaves a valid one.
+3. A disk that is full stops nobody: the capture ends there, and ``failure`` says why.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO
 
-from pcli.codec.capture import Conversation, PcapngWriter, TcpRecorder
+from pcli.codec.capture.recorder import Conversation, TcpRecorder
+from pcli.codec.capture.writer import PcapngWriter
 
 if TYPE_CHECKING:
-    from pcli.minibroker.tap import Address
+    from pcli.codec.capture.tap import Address
 
 __all__ = ["Recording"]
 

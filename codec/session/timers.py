@@ -43,7 +43,7 @@ class Timer:
 
 
 class Timers:
-    """All timers of a broker."""
+    """All timers of a broker, or of a client."""
 
     __slots__ = ("_cancelled", "_heap", "_number")
 
