@@ -64,6 +64,7 @@ class Consumer:
         "plain",
         "priority",
         "subscription",
+        "tells_epoch",
         "unacked",
     )
 
@@ -79,8 +80,10 @@ class Consumer:
         self.key_shared_meta = command.keySharedMeta if command.HasField("keySharedMeta") else None
         self.auto_consume = command.schema.type == pb.Schema.AutoConsume
         """It takes whatever schema there is, and so says nothing of what the topic's is."""
-        self.epoch = signed(command.consumer_epoch) if command.HasField("consumer_epoch") and not individual else -1
-        """Goes with every delivery when it is above -1 (Exclusive and Failover)."""
+        self.tells_epoch = not (individual or command.read_compacted or subscription.cursor is None)
+        """Whether deliveries carry its epoch: Exclusive and Failover on persistent topics, not with readCompacted."""
+        self.epoch = signed(command.consumer_epoch) if command.HasField("consumer_epoch") and self.tells_epoch else -1
+        """Goes with every delivery when it is above -1."""
         self.individual = individual
         """Whether single entries are tracked: Shared and Key_Shared on a persistent topic."""
         self.permits = 0

@@ -9,8 +9,8 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from pcli.codec.proto import pb
 from pcli.minibroker.bits import left_of
@@ -117,10 +117,11 @@ class Subscription:
         """Raise Refused when the attached consumers are of another type, or another kind of Key_Shared."""
         if not self.consumers:
             return
-        if kind != self.kind:
-            raise Refused(pb.ConsumerBusy, "Subscription is of different type")
-        if kind == KEY_SHARED and self.dispatcher is not None and not self.dispatcher.fits(meta):
-            raise Refused(pb.ConsumerBusy, "Subscription is of different keyshared policy")
+        why = _difference("type", pb.CommandSubscribe.SubType.Name, self.kind, kind)
+        if not why and kind == KEY_SHARED:
+            why = _difference_of_meta(self.consumers[0].key_shared_meta, meta)
+        if why:
+            raise Refused(pb.ConsumerBusy, f"Subscription is of different type. {why}")
 
     def holder_in_the_way(self, kind: int, meta: pb.KeySharedMeta | None) -> Consumer | None:
         """An attached consumer that would have to go first: of an Exclusive one, or with overlapping ranges."""
@@ -366,3 +367,22 @@ class Subscription:
 def _first_bit(bits: int) -> int:
     """The lowest bit that is set."""
     return (bits & -bits).bit_length()
+
+
+def _difference(what: str, name: Callable[[Any], str], active: int, new: int) -> str:
+    if active == new:
+        return ""
+    return (
+        f"Active subscription {what} of '{name(active)}' is different than "
+        f"the connecting consumer's {what} '{name(new)}'."
+    )
+
+
+def _difference_of_meta(active: pb.KeySharedMeta | None, new: pb.KeySharedMeta | None) -> str:
+    """Why a consumer of Key_Shared does not go with those that are there, in words of AbstractSubscription's kind."""
+    active, new = active or pb.KeySharedMeta(), new or pb.KeySharedMeta()
+    why = _difference("key_shared mode", pb.KeySharedMode.Name, active.keySharedMode, new.keySharedMode)
+    if why or active.allowOutOfOrderDelivery == new.allowOutOfOrderDelivery:
+        return why
+    does, other = ("allows", "does not allow") if active.allowOutOfOrderDelivery else ("does not allow", "allows")
+    return f"Active subscription {does} out of order delivery while the connecting consumer {other} it."

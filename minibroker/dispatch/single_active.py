@@ -122,7 +122,8 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
         """Begin again at the first unacknowledged entry, whatever ids were named; only the active one may ask."""
         if consumer is not self._active or not self._ready:
             return
-        consumer.epoch = max(consumer.epoch, epoch)
+        if consumer.tells_epoch:
+            consumer.epoch = max(consumer.epoch, epoch)
         self.cursor.rewind()
         self.broker.soon(self)
 

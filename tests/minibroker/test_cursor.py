@@ -242,13 +242,12 @@ shuffles = st.randoms(use_true_random=False)
 borders = st.one_of(st.integers(-2, 40), st.integers(1000, 1050), st.integers(2020, 2070), st.integers(0, 5002))
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(moves=moves(st.integers(-1, 13), 4), order=shuffles)
 def test_a_cursor_is_a_set(twelve: ManagedLedger, moves: list[tuple[str, int, int]], order: random.Random) -> None:
     play(twelve, moves, order)
 
 
-@settings(deadline=None)
 @given(moves=moves(borders, 2500), order=shuffles)
 def test_also_over_the_borders_of_its_pages(
     five_thousand: ManagedLedger, moves: list[tuple[str, int, int]], order: random.Random

@@ -37,7 +37,7 @@ def heard(client, sequence, highest, count, block):
     return [(type(answer), answer.SerializeToString()) for answer in answers], client.closed
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sends=st.lists(st.tuples(st.integers(0, 300), st.integers(-1, 300), st.integers(-1, 5), _blocks), max_size=4))
 def test_both_ways_answer_and_store_the_same(make_world, sends):
     world = make_world()

@@ -39,7 +39,7 @@ def requests(draw):
     return endpoint.method, f"{path}?{draw(queries)}", draw(json_values | st.binary(max_size=10))
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(asked=st.lists(requests(), min_size=5, max_size=40))
 def test_nothing_is_an_error_of_ours(make_rest, asked):
     world, rest = make_rest(forceDeleteNamespaceAllowed=True)

@@ -1,0 +1,66 @@
+"""SUBSCRIBE: consumers that do not go together, and what deliveries say of the consumer's epoch."""
+
+import re
+
+import pytest
+
+from pcli.codec.proto import pb
+
+Sub = pb.CommandSubscribe
+STICKY = pb.KeySharedMeta(keySharedMode=pb.STICKY, hashRanges=[pb.IntRange(start=0, end=100)])
+DEALT = pb.KeySharedMeta(keySharedMode=pb.AUTO_SPLIT)
+LOOSE = pb.KeySharedMeta(keySharedMode=pb.AUTO_SPLIT, allowOutOfOrderDelivery=True)
+
+
+def refusal_of(world, topic, first, second):
+    """>> SUBSCRIBE first  << SUCCESS  >> SUBSCRIBE second  << ERROR: its text."""
+    world.client().subscribe(topic, **first)
+    error = world.client().subscribe(topic, **second)
+    assert error.error == pb.ConsumerBusy
+    return error.message
+
+
+@pytest.mark.parametrize("topic", ["persistent://public/default/t", "non-persistent://public/default/t"])
+@pytest.mark.parametrize(
+    ("capture", "first", "second"),
+    [
+        ("java/refusals", {"subType": Sub.Exclusive}, {"subType": Sub.Shared}),
+        (
+            "java/key-shared-sticky",
+            {"subType": Sub.Key_Shared, "keySharedMeta": STICKY},
+            {"subType": Sub.Key_Shared, "keySharedMeta": DEALT},
+        ),
+    ],
+)
+def test_a_consumer_of_another_kind_is_told_the_difference_in_the_brokers_own_words(
+    world, small_captures, topic, capture, first, second
+):
+    heard = (small_captures / f"{capture}.truth.json").read_text()
+    told = set(re.findall(r"Subscription is of different type\.[^\\]*", heard))
+    assert refusal_of(world, topic, first, second) in told
+
+
+def test_order_that_only_one_of_two_wants_is_a_difference(world):
+    ordered, loose = ({"subType": Sub.Key_Shared, "keySharedMeta": meta} for meta in (DEALT, LOOSE))
+    assert "does not allow out of order delivery while" in refusal_of(world, "a", ordered, loose)
+    assert "allows out of order delivery while" in refusal_of(world, "b", loose, ordered)
+
+
+@pytest.mark.parametrize(
+    ("topic", "fields", "told"),
+    [
+        ("persistent://public/default/t", {"subType": Sub.Exclusive}, True),
+        ("persistent://public/default/t", {"subType": Sub.Failover}, True),
+        ("persistent://public/default/t", {"subType": Sub.Shared}, False),
+        ("persistent://public/default/t", {"subType": Sub.Exclusive, "read_compacted": True}, False),
+        ("non-persistent://public/default/t", {"subType": Sub.Exclusive}, False),
+    ],
+)
+def test_only_deliveries_from_the_log_in_order_tell_the_epoch(world, topic, fields, told):
+    client = world.client()
+    client.producer(topic)
+    client.subscribe(topic, consumer_epoch=0, **fields)
+    world.wait(1000)  # a Failover consumer that is new is not served at once
+    client.flow()
+    [message] = [body for body in client.publish() if isinstance(body, pb.CommandMessage)]
+    assert message.HasField("consumer_epoch") == told
