@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes is the machine's affair: no test of ours fails for being slow.
+settings.register_profile("pcli", deadline=None)
+settings.load_profile("pcli")
 
 SMALL = Path(__file__).parent / "captures"
 SHARED = Path(__file__).parent.parent.parent / "shared"

@@ -84,14 +84,14 @@ def test_packets_mutated(w, small_captures):
         w.read(w.file(changed))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(max_size=200), st.sampled_from([0, 1, 12, 101, 108, 113, 228, 229, 276, 9999]))
 def test_packets_of_anything(w, data, link):
     whole = [type(packet)(1, 0, link, data, len(data)) for packet in w.Tape().send(0).packets]
     w.read(w.file(whole * 2))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(st.integers(-50, 400), st.binary(max_size=80), st.booleans()), max_size=40))
 def test_segments_in_any_disorder(w, pieces):
     tape = w.Tape().hello().send(0, w.connect)
@@ -100,7 +100,7 @@ def test_segments_in_any_disorder(w, pieces):
     w.read(tape)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.data())
 def test_any_order_of_true_segments_gives_the_true_frames(w, data):
     frames = [w.connect, *(w.send(number, bytes(number * 7)) for number in range(6))]

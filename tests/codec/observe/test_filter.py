@@ -270,7 +270,7 @@ def test_filters_agree_with_a_naive_reading_of_the_json(small):
     found = Counter()
 
     @given(judged(pool))
-    @settings(max_examples=250, deadline=None)
+    @settings(max_examples=250)
     def agree(tree):
         text = to_text(tree)
         match = compile_filter(text).match
@@ -517,7 +517,7 @@ TERMS = (
 
 
 @given(trees(TERMS))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_printed_tree_parses_to_the_same_tree(tree):
     assert parse_filter(to_text(tree)) == tree
 
@@ -531,7 +531,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.text(max_size=40) | st.lists(PIECES, max_size=12).map(" ".join) | st.lists(PIECES, max_size=12).map("".join))
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 def test_no_text_raises_anything_but_our_own_error(text):
     lines, printed, tree = 3, None, None
     try:
@@ -547,7 +547,7 @@ def test_filters_of_any_text_match_any_frame_without_raising(small):
     pool = frame_pool(small)[::20]
 
     @given(trees(TERMS))
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=200)
     def never(tree):
         try:
             match = compile_filter(to_text(tree)).match

@@ -477,7 +477,7 @@ def test_no_bytes_make_anything_raise(small, talk):
         st.integers(8, 2000),
         st.booleans(),
     )
-    @settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=1500, suppress_health_check=[HealthCheck.function_scoped_fixture])
     def fine(data, edits, size, from_client):
         changed = bytearray(data)
         for place, value in edits:

@@ -86,7 +86,7 @@ def same(one, two):
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_command_walked_is_a_command_parsed(data):
     number = data.draw(st.sampled_from(sorted(COMMANDS)))
     command = pb.BaseCommand(type=number)
@@ -101,7 +101,7 @@ def test_a_command_walked_is_a_command_parsed(data):
 
 
 @given(filled(pb.MessageMetadata()))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_metadata_walked_is_metadata_parsed(metadata):
     packed = metadata.SerializePartialToString()
     found = {}
@@ -170,7 +170,7 @@ def test_what_is_no_protobuf_ends_the_walk_and_keeps_what_came_before(packed):
 
 
 @given(st.binary(max_size=60), st.sampled_from(sorted(COMMANDS)))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_no_bytes_raise_and_none_are_read_behind_the_end(data, number):
     one, two = {}, {}
     done = walk(data + b"\x08\x01\xff", 0, len(data), command_plan(number), one)
