@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
-__all__ = ["PrivateKeys", "is_encrypted"]
+__all__ = ["MAC_KEY_SIZE", "PrivateKeys", "is_encrypted", "kdf2", "mac_of"]
 
-_MAC_KEY_SIZE: Final = 16
+MAC_KEY_SIZE: Final = 16
+"""Bytes of K2."""
+
 _MAC_SIZE: Final = 20
 
 _MAX_DATA_KEY: Final = 32
@@ -168,14 +170,19 @@ def _unwrap_elliptic(key: EllipticCurvePrivateKey, wrapped: bytes) -> bytes | No
         shared = key.exchange(ECDH(), EllipticCurvePublicKey.from_encoded_point(key.curve, point))
     except ValueError:
         return None
-    stream = _kdf2(point + shared, _MAC_KEY_SIZE + size)
+    stream = kdf2(point + shared, MAC_KEY_SIZE + size)
     ciphertext, mac = wrapped[point_size:-_MAC_SIZE], wrapped[-_MAC_SIZE:]
-    if not hmac.compare_digest(hmac.digest(stream[:_MAC_KEY_SIZE], ciphertext + bytes(8), "sha1"), mac):
+    if not hmac.compare_digest(mac_of(stream, ciphertext), mac):
         return None
-    return bytes(a ^ b for a, b in zip(ciphertext, stream[_MAC_KEY_SIZE:]))
+    return bytes(a ^ b for a, b in zip(ciphertext, stream[MAC_KEY_SIZE:]))
 
 
-def _kdf2(secret: bytes, size: int) -> bytes:
+def mac_of(stream: bytes, ciphertext: bytes) -> bytes:
+    """What stands behind a data key wrapped by ECIES; ``stream`` begins with K2."""
+    return hmac.digest(stream[:MAC_KEY_SIZE], ciphertext + bytes(8), "sha1")
+
+
+def kdf2(secret: bytes, size: int) -> bytes:
     """KDF2 of IEEE P1363a and ISO 18033-2 with SHA-1: the hash of the secret with a counter from 1."""
     out = b""
     counter = 1

@@ -198,6 +198,16 @@ def test_any_bytes(data):
     assert (one.error is None) == (one.state is not State.FAILED)
 
 
+def test_what_is_posted_waits_for_no_answer(session):
+    session.post(pb.CommandSend(producer_id=1, sequence_id=2), b"entry")
+    session.post_frame(push_frame(pb.CommandFlow(consumer_id=1, messagePermits=1)))
+    assert [type(body) for body in sent(session)] == [pb.CommandSend, pb.CommandFlow]
+    assert session.open_requests == []
+    receipt = pb.CommandSendReceipt(producer_id=1, sequence_id=2)
+    [event] = session.receive(push_frame(receipt))
+    assert (event.body, event.request) == (receipt, None)
+
+
 RECORDED = ("java/key-shared-sticky.pcap", "java/pattern-watcher.pcap", "java/refusals.pcap", "go/nack.pcap")
 
 

@@ -1,0 +1,55 @@
+"""Payloads in lists, as they are handed to a producer: listed, limited, and not before their time."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import Final
+
+__all__ = ["first", "listed", "numbered", "paced"]
+
+_BLOCK: Final = 1000
+"""Messages that are made at once."""
+
+
+def numbered(size: int, count: int | None) -> Iterator[bytes]:
+    """Their numbers, from 0, in so many digits; without a count for ever. What does not fit is cut off in front."""
+    numbers: Iterable[int] = itertools.count() if count is None else range(count)
+    return ((b"%0*d" % (size, number))[-size:] for number in numbers)
+
+
+async def listed(payloads: Iterator[bytes]) -> AsyncIterator[list[bytes]]:
+    """The same in lists."""
+    while block := list(itertools.islice(payloads, _BLOCK)):
+        yield block
+
+
+async def first(blocks: AsyncIterator[list[bytes]], count: int | None) -> AsyncIterator[list[bytes]]:
+    """The first so many; None: all."""
+    async for block in blocks:
+        if count is not None and len(block) >= count:
+            yield block[:count]
+            return
+        if count is not None:
+            count -= len(block)
+        yield block
+
+
+async def paced(blocks: AsyncIterator[list[bytes]], rate: float) -> AsyncIterator[list[bytes]]:
+    """The same, so many a second; 0: at once."""
+    began, sent = time.monotonic(), 0
+    async for block in blocks:
+        if not rate:
+            yield block
+            continue
+        left = block
+        while left:
+            due = int((time.monotonic() - began) * rate) + 1 - sent
+            if due > 0:
+                now, left = left[:due], left[due:]
+                sent += len(now)
+                yield now
+            else:
+                await asyncio.sleep(began + sent / rate - time.monotonic())

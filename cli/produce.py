@@ -1,0 +1,99 @@
+"""`pcli produce`: messages from a pipe, a file or the command line to a topic."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from pcli.cli.connecting import TlsCert, TlsKey, TlsTrust, Token, Url, security
+
+__all__ = ["produce"]
+
+
+class _Compression(StrEnum):
+    NONE = "NONE"
+    LZ4 = "LZ4"
+    ZLIB = "ZLIB"
+    ZSTD = "ZSTD"
+    SNAPPY = "SNAPPY"
+
+
+def produce(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="orders, tenant/namespace/orders or persistent://…")],
+    url: Url = "pulsar://localhost:6650",
+    file: Annotated[
+        str, typer.Option("-f", "--file", metavar="FILE", help="Each line is a message; - is stdin, as without this.")
+    ] = "",
+    message: Annotated[
+        list[str] | None, typer.Option("-m", "--message", metavar="TEXT", help="A message; again for more.")
+    ] = None,
+    size: Annotated[
+        int | None, typer.Option("--size", min=1, metavar="BYTES", help="Numbered messages of this size.")
+    ] = None,
+    number: Annotated[
+        int | None,
+        typer.Option("-n", "--num-produce", min=1, help="Messages in all; those of -m are repeated up to it."),
+    ] = None,
+    rate: Annotated[float, typer.Option("-r", "--rate", min=0, help="Messages a second; 0: as fast as it goes.")] = 0,
+    key: Annotated[str, typer.Option("-k", "--key", help="Key of every message.")] = "",
+    key_range: Annotated[
+        list[str] | None,
+        typer.Option("--key-range", metavar="A-B", help="Keys in turn whose slot (0 to 65535) is in here; again too."),
+    ] = None,
+    properties: Annotated[
+        list[str] | None, typer.Option("-p", "--property", metavar="KEY=VALUE", help="A property; again for more.")
+    ] = None,
+    batch: Annotated[
+        str,
+        typer.Option(
+            "--batch", metavar="N,BYTES,MS", help="A batch goes out when one is reached; 0: none. [1000,131072,1]"
+        ),
+    ] = "",
+    compression: Annotated[
+        _Compression, typer.Option("--compression", help="How batches and large messages are compressed.")
+    ] = _Compression.NONE,
+    sequence_id: Annotated[
+        int | None,
+        typer.Option("--sequence-id", min=0, help="Of the first message; the broker drops what it has seen."),
+    ] = None,
+    producer_name: Annotated[
+        str, typer.Option("--producer-name", metavar="NAME", help="Without it, the broker gives one.")
+    ] = "",
+    token: Token = "",
+    tls_trust: TlsTrust = "",
+    tls_cert: TlsCert = "",
+    tls_key: TlsKey = "",
+) -> None:
+    """Send messages to a topic, from stdin a line each, until it ends or Ctrl-C; what was sent is waited for.
+
+    pcli produce orders -m hello -k key-1 -p origin=test
+
+    seq 1000000 | pcli produce orders
+
+    pcli produce orders --size 100 -n 50000 -r 1000 --batch 500,,10 --compression LZ4
+
+    pcli produce jobs --file jobs.ndjson --key-range 0-32767
+
+    pcli produce orders -m again --producer-name p1 --sequence-id 41
+    """
+    from pcli.cli.produce_run import Run
+
+    Run(
+        topic=topic,
+        url=url,
+        security=security(token, tls_trust, tls_cert, tls_key),
+        file=file,
+        messages=message or [],
+        size=size,
+        number=number,
+        rate=rate,
+        key=key,
+        key_ranges=key_range or [],
+        properties=properties or [],
+        batch=batch,
+        compression=compression.value,
+        sequence_id=sequence_id,
+        producer_name=producer_name,
+    ).run()

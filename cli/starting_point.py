@@ -1,0 +1,43 @@
+"""Where reading begins, as it is written on the command line."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from pcli.codec.errors import LocalError
+
+if TYPE_CHECKING:
+    from pcli.replay.client.ids import Id
+
+__all__ = ["starting_point"]
+
+_AGO: Final = re.compile(r"-(\d{1,9})(s|m|h|d)", re.ASCII)
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_ID: Final = re.compile(r"\d+:\d+(:-?\d+){0,2}", re.ASCII)
+_NUMBER: Final = re.compile(r"\d{1,15}", re.ASCII)
+
+
+def starting_point(text: str) -> Id | int:
+    """``earliest``, ``latest``, a message id, or a time: milliseconds since 1970 then.
+
+    A time is ISO 8601 (local where it names no zone), a number of milliseconds, or ``-10m`` before now.
+    """
+    from pcli.replay.client.ids import EARLIEST, LATEST, Id
+
+    word = text.strip().lower()
+    if word in ("earliest", "latest"):
+        return EARLIEST if word == "earliest" else LATEST
+    if _ID.fullmatch(word):
+        return Id.parse(word)
+    if _NUMBER.fullmatch(word):
+        return int(word)
+    if match := _AGO.fullmatch(word):
+        return int((time.time() - int(match[1]) * _SECONDS[match[2]]) * 1000)
+    try:
+        return int(datetime.fromisoformat(text.strip()).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        forms = "earliest, latest, an id as 5:0, a time as 2026-01-31T08:00:00Z or -10m"
+        raise LocalError(f"--from {text}: write {forms}") from None

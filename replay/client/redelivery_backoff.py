@@ -1,0 +1,25 @@
+"""How long a message waits before it is asked for again, by how often it came already (MultiplierRedeliveryBackoff)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["RedeliveryBackoff"]
+
+
+@dataclass(frozen=True, slots=True)
+class RedeliveryBackoff:
+    """``minDelayMs`` the first time, then times ``multiplier`` each time, up to ``maxDelayMs``."""
+
+    minDelayMs: int = 1000  # noqa: N815 -- as in the Java client
+    maxDelayMs: int = 600_000  # noqa: N815
+    multiplier: float = 2.0
+
+    def next(self, redelivery_count: int) -> int:
+        """Milliseconds to wait for a message that was redelivered that often."""
+        if redelivery_count <= 0 or self.minDelayMs <= 0:
+            return self.minDelayMs
+        try:
+            return int(min(self.minDelayMs * self.multiplier**redelivery_count, self.maxDelayMs))
+        except OverflowError:
+            return self.maxDelayMs

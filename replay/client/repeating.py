@@ -1,0 +1,36 @@
+"""Things to be done again and again while something lives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pcli.codec.session.timers import Timer
+    from pcli.replay.client.engine import Engine
+
+__all__ = ["Repeating"]
+
+
+class Repeating:
+    """The tasks of one owner."""
+
+    __slots__ = ("_engine", "_timers")
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._timers: dict[Callable[[], int], Timer] = {}
+
+    def begin(self, delay: int, task: Callable[[], int]) -> None:
+        """Run a task after ``delay`` milliseconds, and then each time after as many as it gives."""
+
+        def run() -> None:
+            self.begin(task(), task)
+
+        self._timers[task] = self._engine.call_at(self._engine.now + delay, run)
+
+    def stop(self) -> None:
+        """No more of it."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()

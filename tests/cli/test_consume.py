@@ -1,0 +1,203 @@
+"""`pcli consume` as a process, against a broker in this one; what it reads was sent with the engine."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from pcli.codec.wire.hashes import sticky_hash
+from pcli.minibroker import MiniBroker
+from pcli.replay.client.outgoing import Outgoing
+from pcli.replay.client.producer_settings import ProducerSettings
+from pcli.replay.client.shell import Client, run
+from pcli.replay.service import ServiceUrl
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[MiniBroker]:
+    with MiniBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def consume(pcli: Any, broker: MiniBroker) -> Callable[..., Any]:
+    """Run ``pcli consume``."""
+    return lambda topic, *words, **more: pcli("consume", topic, "-u", broker.service_url, *words, **more)
+
+
+@pytest.fixture
+def send(broker: MiniBroker) -> Callable[..., list[str]]:
+    """Send messages, each alone in its entry; their ids."""
+
+    async def main(topic: str, messages: list[Any]) -> list[str]:
+        ids: list[str] = []
+        async with Client(ServiceUrl.parse(broker.service_url)) as client:
+            producer = await client.produce(topic, ProducerSettings(batchingEnabled=False))
+            for one in messages:
+                message = one if isinstance(one, Outgoing) else Outgoing(one.encode())
+                found = await client.ask(lambda done, message=message: producer.send(message, done))
+                ids.append(f"{found.ledger}:{found.entry}")
+        return ids
+
+    return lambda topic, *messages: run(main(topic, list(messages)))
+
+
+# -- where it begins, and where it ends --------------------------------------------------------------------------------
+
+
+def test_what_was_printed_is_acknowledged(consume: Any, send: Any) -> None:
+    send("acked", *"abcde")
+    ran = consume("acked", "-s", "s", "--from", "earliest", "-n", 3)
+    assert (ran.code, ran.out) == (0, "a\nb\nc\n")
+    assert ran.err.startswith("pcli: 3 messages received, 3 B in ")
+    assert consume("acked", "-s", "s", "--exit-at-end").out == "d\ne\n"
+
+
+def test_nothing_is_acknowledged(consume: Any, send: Any) -> None:
+    send("kept", *"ab")
+    for _ in range(2):
+        assert consume("kept", "-s", "s", "--from", "earliest", "--no-ack", "-n", 2).out == "a\nb\n"
+
+
+def test_from_an_id_and_from_a_time(consume: Any, send: Any) -> None:
+    ids = send("places", *"abc")
+    time.sleep(0.01)
+    between = int(time.time() * 1000)
+    time.sleep(0.01)
+    send("places", *"de")
+    for words in (("-s", "s"), ("--reader",)):
+        assert consume("places", *words, "--from", ids[1], "--exit-at-end").out == "b\nc\nd\ne\n"
+        assert consume("places", *words, "--from", between, "--exit-at-end").out == "d\ne\n"
+
+
+def test_a_reader_of_all_partitions(consume: Any, send: Any, broker: MiniBroker) -> None:
+    broker.create_topic("parts", partitions=3)
+    send("parts", *"abcdef")
+    ran = consume("parts", "--reader", "--from", "earliest", "--exit-at-end", "-f", "%p%s ")
+    assert sorted(ran.out.split()) == sorted(word[-1:] and word for word in ran.out.split())
+    assert sorted(word[1] for word in ran.out.split()) == list("abcdef")
+    assert {word[0] for word in ran.out.split()} == {"0", "1", "2"}
+
+
+def test_an_empty_topic_has_its_end_too(consume: Any) -> None:
+    ran = consume("empty", "-s", "s", "--exit-at-end")
+    assert (ran.code, ran.out) == (0, "")
+
+
+# -- how it is printed -------------------------------------------------------------------------------------------------
+
+
+def test_formats(consume: Any, send: Any) -> None:
+    [place] = send("formats", Outgoing(b"pay\xffload", key="k1", properties={"a": "1", "b": "2"}))
+    words = ("--reader", "--from", "earliest", "-n", 1)
+    ran = consume("formats", *words, "-f", r"%i|%p|%t|%k|%K|%h|%S|%s|%%|\x41\t.\n")
+    assert ran.raw == (
+        f"{place}|-1|persistent://public/default/formats|k1|2|a=1,b=2|8|".encode() + b"pay\xffload|%|A\t.\n"
+    )
+    row = json.loads(consume("formats", *words, "-T", "json").out)
+    assert (row["payload"], row["base64"]) == ("cGF5/2xvYWQ=", True)
+    assert (row["key"], row["properties"], row["message_id"]) == ("k1", {"a": "1", "b": "2"}, place)
+
+
+# -- how it is received ------------------------------------------------------------------------------------------------
+
+
+def test_keys_of_a_range(consume: Any, send: Any) -> None:
+    keys = [f"key-{number}" for number in range(20)]
+    send("keys", *(Outgoing(key.encode(), key=key) for key in keys))
+    low = [key for key in keys if sticky_hash(key.encode()) < 32768]
+    assert consume("keys", "--reader", "--from", "earliest", "--key-range", "0-32767", "--exit-at-end").lines == low
+    words = ("-s", "s", "-t", "Key_Shared", "--from", "earliest", "--key-range", "0-32767", "-n", len(low))
+    assert consume("keys", *words).lines == low
+
+
+def test_refused_messages_stay(consume: Any, send: Any) -> None:
+    send("refused", *"abcdef")
+    assert consume(
+        "refused", "-s", "s", "-t", "Shared", "--from", "earliest", "-n", 6, "--nack-every", 3
+    ).lines == list("abcdef")
+    assert sorted(consume("refused", "-s", "s", "-t", "Shared", "--exit-at-end").lines) == ["c", "f"]
+
+
+@pytest.mark.parametrize("size", [0, 1, 10])
+def test_receiver_queues(consume: Any, send: Any, size: int) -> None:
+    send(f"queue-{size}", *"abcde")
+    words = ("-s", "s", "--from", "earliest", "-n", 5, "--receiver-queue", size)
+    assert consume(f"queue-{size}", *words).lines == list("abcde")
+
+
+# -- the end -----------------------------------------------------------------------------------------------------------
+
+
+def test_ctrl_c_acknowledges_what_was_printed(broker: MiniBroker, consume: Any, send: Any) -> None:
+    send("stopped", *"ab")
+    command = [sys.executable, "-m", "pcli.cli", "consume", "stopped", "-u", broker.service_url, "-s", "s"]
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen([*command, "--from", "earliest"], **pipes)
+    assert process.stdout is not None
+    assert process.stdout.read(4) == b"a\nb\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out) == (130, b"")
+    assert err.startswith(b"pcli: 2 messages received, 2 B in ")
+    assert consume("stopped", "-s", "s", "--exit-at-end").out == ""
+
+
+def test_a_reader_of_its_output_that_goes_away(broker: MiniBroker, send: Any) -> None:
+    send("head", *(str(number) * 1000 for number in range(200)))
+    command = f"{sys.executable} -m pcli.cli consume head -u {broker.service_url} -s s --from earliest | head -c 10"
+    ran = subprocess.run(command, shell=True, capture_output=True, timeout=30, check=False)
+    assert ran.stdout == b"0" * 10
+    assert b"Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ((), "say -s NAME for a subscription, or --reader to do without one: one of them"),
+        (("-s", "s", "--reader"), "say -s NAME for a subscription, or --reader to do without one: one of them"),
+        (("--reader", "--no-ack"), "a reader acknowledges nothing: --no-ack and --nack-every are for subscriptions"),
+        (("-s", "s", "--key-range", "1-2"), "--key-range is for readers and for -t Key_Shared"),
+        (("-s", "s", "--from", "whenever"), "--from whenever: write earliest, latest, an id as 5:0, a time as"),
+        (("-s", "s", "-f", "%q"), "-f: there is no %q; there are %s %S %k %K %i %p %t %T %h and %%"),
+    ],
+)
+def test_what_makes_no_sense(consume: Any, words: tuple[str, ...], text: str) -> None:
+    ran = consume("t", *words)
+    assert ran.code == 2
+    assert ran.err.splitlines()[-1].startswith(f"pcli: {text}")
+
+
+def test_a_subscription_that_somebody_has(broker: MiniBroker, consume: Any) -> None:
+    command = [sys.executable, "-m", "pcli.cli", "consume", "busy", "-u", broker.service_url, "-s", "s"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE)
+    broker.wait_until(lambda one: "busy" in str(one.topics) and one.topic("busy").subscriptions["s"].consumers, 20)
+    ran = consume("busy", "-s", "s")
+    assert ran.code == 2
+    assert "ConsumerBusy: Exclusive consumer is already connected" in ran.err
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+
+
+def test_ctrl_c_while_nobody_reads_on(broker: MiniBroker, consume: Any, send: Any) -> None:
+    """What is out as a whole is acknowledged, nothing else: the rest comes again."""
+    lines = [f"{number:05d}" * 1000 for number in range(40)]
+    send("stalled", *lines)
+    command = [sys.executable, "-m", "pcli.cli", "consume", "stalled", "-u", broker.service_url, "-s", "s"]
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen([*command, "--from", "earliest"], **pipes)
+    assert process.stdout is not None
+    first = process.stdout.read(5001).decode()
+    process.send_signal(signal.SIGINT)
+    process.wait(20)
+    *whole, _half = (first + process.stdout.read().decode()).split("\n")
+    assert 0 < len(whole) < 40
+    process.communicate()
+    assert whole + consume("stalled", "-s", "s", "--exit-at-end").lines == lines

@@ -1,0 +1,426 @@
+"""The same script of an application, played by the Java client and by our engine at the same broker: both say the same
+to it, but for ids, names and times.
+
+A script has steps: ``send SIZE {…}`` does not wait for its receipt, ``block SIZE {…}`` does, ``text`` and
+``number`` are sends with a schema of their own, ``sleep MS``, ``flush``,
+``wait`` (for all receipts so far), ``close``; any other word is something that the test does meanwhile. Sleeps are the
+script: what an application does at which time decides where its batches end. Their lengths leave a hundred milliseconds
+between what happens and what would change the outcome. Where the Java client does two things at once whose order is
+chance (two producers that look up their brokers), a script asks for one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import shutil
+import subprocess
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+from pcli.codec.payload.compression import decompress
+from pcli.codec.proto import pb
+from pcli.minibroker import MiniBroker
+from pcli.replay.client.outgoing import Outgoing
+from pcli.replay.client.producer_settings import ProducerSettings
+from pcli.replay.client.refusal import Refusal
+from pcli.replay.client.shell import Client, run
+from pcli.replay.service import ServiceUrl
+
+REFUSALS = {
+    "AlreadyClosedException": "Closed",
+    "IncompatibleSchemaException": "IncompatibleSchema",
+    "NotAllowedException": "NotAllowedError",
+    "TimeoutException": "TimeOut",
+    "TopicTerminatedException": "TopicTerminatedError",
+}
+"""What Java's exceptions are called among our refusals."""
+
+OWN = ("request_id", "producer_name")
+"""Ids and names that each client has of its own."""
+
+OWN_OF_MESSAGES = ("publish_time", "producer_name", "deliver_at_time", "uuid", "compression", "uncompressed_size")
+"""The same in the metadata; what is said of compression is told apart from the payload."""
+
+
+class JavaProducing:
+    """The Java client's program, alive for all tests."""
+
+    def __init__(self, words):
+        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def play(self, order, deeds):
+        self._say(json.dumps(order))
+        while True:
+            answer = json.loads(self._process.stdout.readline())
+            if isinstance(answer, dict) and "please" in answer:
+                deeds[answer["please"]]()
+                self._say("done")
+            else:
+                return answer
+
+    def _say(self, line):
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+
+    def stop(self):
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.kill()
+        self._process.wait()
+
+
+@pytest.fixture(scope="module")
+def java(programs, tmp_path_factory, request):
+    """Compiled beside the class path that the Java program of the other tests has."""
+    words = programs.words("java")
+    path = words[words.index("-cp") + 1]
+    folder = tmp_path_factory.mktemp("producing")
+    source = request.path.parent / "java" / "Producing.java"
+    subprocess.run([shutil.which("javac"), "-proc:none", "-d", folder, "-cp", path, source], check=True)
+    program = JavaProducing([*words[: words.index("-cp")], "-cp", f"{folder}:{path}", "Producing"])
+    yield program
+    program.stop()
+
+
+def ours(order, deeds):
+    """The script as our client plays it."""
+    return run(play(order, deeds))
+
+
+async def play(order, deeds):
+    async with Client(ServiceUrl.parse(order["url"])) as client:
+        producer = await client.produce("orders", ProducerSettings(**order["settings"]))
+        loop, ends = asyncio.get_running_loop(), []
+        for kind, steps in itertools.groupby(order["steps"], key=lambda step: step[0]):
+            if kind in SENDS:
+                with client.turn():
+                    for _, *words in steps:
+                        ends.append(loop.create_future())
+                        assert producer.send(SENDS[kind](client, *words), ends[-1].set_result)
+                continue
+            for step in steps:
+                await other(client, producer, deeds, step, ends)
+        told = [await asyncio.wait_for(end, 20) for end in ends]
+        await client.ask(producer.close)
+    return [end.error if isinstance(end, Refusal) else "stored" for end in told]
+
+
+async def other(client, producer, deeds, step, ends):
+    match step:
+        case ["block", *words]:
+
+            def send(done):
+                assert producer.send(message(client, *words), done)
+                producer.trigger_flush()
+
+            await client.ask(send)
+        case ["sleep", milliseconds]:
+            await asyncio.sleep(milliseconds / 1000)
+        case ["flush"]:
+            await client.ask(producer.flush)
+        case ["wait"]:
+            await asyncio.wait(ends)
+        case ["close"]:
+            await client.ask(producer.close)
+        case [word]:
+            await asyncio.to_thread(deeds[word])
+
+
+def message(client, size, more=None):
+    """What Producing.java makes of the same words."""
+    more = dict(more or {})
+    payload = b"" if more.pop("null", None) else b"x" * size
+    given = {"null_value": True} if size and not payload else {}
+    for name, value in more.items():
+        match name:
+            case "deliver_after":
+                given["deliver_at"] = client.now() + value
+            case "property":
+                given["properties"] = {"name": value}
+            case "key_bytes":
+                given |= {"key": value, "key_is_bytes": True}
+            case "ordering_key":
+                given[name] = value.encode()
+            case _:
+                given[name] = value
+    return Outgoing(payload, **given)
+
+
+def text(_, words):
+    schema = pb.Schema(name="String", schema_data=b"", type=pb.Schema.Type.Value("String"))
+    return Outgoing(words.encode(), schema=schema)
+
+
+def number(_, value):
+    schema = pb.Schema(name="INT64", schema_data=b"", type=pb.Schema.Type.Value("Int64"))
+    return Outgoing(value.to_bytes(8, "big"), schema=schema)
+
+
+SENDS = {"send": message, "text": text, "number": number}
+"""Steps that do not wait for their receipts, and their messages."""
+
+
+def conversation(broker):
+    """What the client said, without what is its own."""
+    return [plain(frame) for frame in broker.frames("pulsar.from == 'client'") if frame.type not in ("CONNECT", "PONG")]
+
+
+def plain(frame):
+    body = type(frame.command)()
+    body.CopyFrom(frame.command)
+    for name in OWN:
+        if name in body.DESCRIPTOR.fields_by_name:
+            body.ClearField(name)
+    metadata = frame.facts.frame.metadata
+    if frame.type != "SEND":
+        return frame.type, body
+    payload = decompress(metadata.compression, frame.facts.frame.payload, metadata.uncompressed_size)
+    kind, size = metadata.compression, metadata.HasField("uncompressed_size")
+    head = type(metadata)()
+    head.CopyFrom(metadata)
+    for name in OWN_OF_MESSAGES:
+        head.ClearField(name)
+    return frame.type, body, head, kind, size, payload
+
+
+@pytest.fixture
+def equal(java):
+    """Let both play a script, each at a fresh broker; gives what our broker heard, when that was all the same."""
+
+    def compare(*steps, broker=None, before=None, deeds=None, **settings):
+        heard, ends = [], []
+        for client in (java.play, ours):
+            with MiniBroker(**(broker or {})) as served:
+                if before is not None:
+                    before(served)
+                order = {"url": served.service_url, "settings": settings, "steps": steps}
+                acts = {word: (lambda act=act, served=served: act(served)) for word, act in (deeds or {}).items()}
+                told = client(order, acts)
+                assert isinstance(told, list), told
+                ends.append([REFUSALS.get(one, one) for one in told])
+                heard.append(conversation(served))
+                assert served.failures == []
+        assert heard[1] == heard[0]
+        assert ends[1] == ends[0]
+        return [body for kind, body, *_ in heard[1] if kind == "SEND"]
+
+    return compare
+
+
+def send(size=10, **more):
+    return ("send", size, more)
+
+
+def counts(sends):
+    return [body.num_messages for body in sends]
+
+
+def test_batches_by_count(equal):
+    sends = equal(*[send()] * 25, ("sleep", 500), batchingMaxMessages=10, batchingMaxPublishDelayMicros=200_000)
+    assert counts(sends) == [10, 10, 5]
+
+
+def test_batches_by_size(equal):
+    sizes = [400, 400, 200, 500, 600, 900, 99, 1, 3000, 10, 10]
+    sends = equal(*map(send, sizes), ("sleep", 500), batchingMaxBytes=1000, batchingMaxPublishDelayMicros=200_000)
+    assert counts(sends) == [3, 1, 1, 3, 1, 2]
+
+
+def test_batches_by_time(equal):
+    # The timer of a lonely message; then one that runs for nothing after a batch; then one set anew by a full batch.
+    steps = [
+        ("sleep", 700), send(), send(), ("sleep", 450), send(), ("sleep", 1000), send(), ("sleep", 200),
+        *[send()] * 6, ("sleep", 200), send(), ("sleep", 700),
+    ]  # fmt: skip
+    assert counts(equal(*steps, batchingMaxMessages=5, batchingMaxPublishDelayMicros=300_000)) == [2, 1, 5, 3]
+
+
+def test_batches_of_keys(equal):
+    keys = ["a", "b", "b", "a", "c", "a"]
+    steps = [send(key=key) for key in keys] + [send(), send(ordering_key="b"), send(key="b"), ("flush",)]
+    sends = equal(*steps, batcherBuilder="KEY_BASED", batchingMaxPublishDelayMicros=200_000)
+    assert [body.sequence_id for body in sends] == [4, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("batching", [True, False])
+def test_messages_of_all_shapes(equal, batching):
+    shapes = [
+        {}, {"key": "k"}, {"key": ""}, {"key_bytes": "AP8HgA=="}, {"ordering_key": "o"}, {"property": "ü"},
+        {"event_time": 7}, {"null": True}, {"key": "k", "null": True}, {"sequence_id": 100}, {},
+        {"deliver_after": 60_000}, {},
+    ]  # fmt: skip
+    steps = [send(10, **shape) for shape in shapes]
+    equal(*steps, ("flush",), ("block", 0), ("block", 3, {"key": "k"}), batchingEnabled=batching,
+          batchingMaxPublishDelayMicros=200_000)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["LZ4", "ZLIB", "ZSTD", "SNAPPY"])
+def test_compressed(equal, kind):
+    equal(*[send(1000)] * 5, ("flush",), send(4096), ("flush",), send(4097), ("flush",), *[send(10)] * 3,
+          compressionType=kind, batchingMaxPublishDelayMicros=200_000)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["NONE", "ZLIB"])
+def test_chunks(equal, kind):
+    sizes = [10, 4000, 4001, 20_000]
+    sends = equal(*map(send, sizes), ("wait",), batchingEnabled=False, chunkingEnabled=True, compressionType=kind,
+                  chunkMaxMessageSize=4000)  # fmt: skip
+    assert len(sends) == (9 if kind == "NONE" else 5)
+
+
+def test_suspects_and_duplicates(equal):
+    def switch_on(broker):
+        broker.create_topic("orders")
+        broker._act(lambda server: server.broker.policies.set_namespace("public/default", "deduplication", body=True))
+
+    first = [send(sequence_id=n) for n in range(5)]
+    mixed = [send(sequence_id=n) for n in (5, 6, 6, 2, 7, 8, 7, 9)]
+    sends = equal(*first, ("flush",), *mixed, ("flush",), before=switch_on, producerName="p",
+                  batchingMaxPublishDelayMicros=200_000)  # fmt: skip
+    assert [(body.sequence_id, body.num_messages) for body in sends] == [
+        (0, 5), (5, 2), (6, 1), (2, 1), (7, 2), (7, 1), (9, 1),
+    ]  # fmt: skip
+
+
+def test_closing_with_messages_that_wait(equal):
+    equal(*[send()] * 7, ("close",), batchingMaxMessages=5, batchingMaxPublishDelayMicros=2_000_000)
+
+
+def test_after_a_cut_what_has_no_receipt_comes_again(equal):
+    def mute(broker):
+        broker.faults.add("pulsar.type == 'SEND_RECEIPT'", "drop")
+
+    def cut(broker):
+        broker.wait_until(lambda one: len(one.frames("pulsar.type == 'SEND'")) == 3)
+        broker.faults.clear()
+        broker.disconnect()
+
+    sends = equal(*[send()] * 12, ("sleep", 400), ("cut",), *[send(20)] * 4, ("wait",), before=mute,
+                  deeds={"cut": cut}, batchingMaxMessages=5, batchingMaxPublishDelayMicros=100_000)  # fmt: skip
+    assert [body.sequence_id for body in sends][:6] == [0, 5, 10, 0, 5, 10]
+
+
+@pytest.mark.parametrize("error", ["PersistenceError", "ChecksumError", "NotAllowedError"])
+def test_errors_of_a_send(equal, error):
+    def refuse(broker):
+        broker.faults.add("pulsar.type == 'SEND'", "error", after=1, times=1, error=error)
+
+    equal(("block", 10), send(), ("wait",), ("block", 10), before=refuse, batchingEnabled=False)
+
+
+def test_an_error_in_the_middle_of_a_burst(equal):
+    def refuse(broker):
+        broker.faults.add("pulsar.type == 'SEND'", "error", after=1, times=1, error="PersistenceError")
+
+    # The receipts of what was sent behind the refused message end the connection.
+    equal(("block", 10), *[send()] * 3, ("wait",), before=refuse, batchingEnabled=False)
+
+
+def test_a_connection_that_the_broker_ends(equal):
+    def cut(broker):
+        broker.faults.add("pulsar.type == 'SEND'", "close", after=2, times=1)
+
+    sends = equal(("block", 1), ("block", 2), send(3), ("wait",), ("block", 4), before=cut, batchingEnabled=False)
+    assert [body.sequence_id for body in sends] == [0, 1, 2, 2, 3]
+
+
+def test_what_nobody_answers_times_out(equal):
+    def mute(broker):
+        broker.faults.add("pulsar.type == 'SEND_RECEIPT'", "drop")
+
+    equal(send(), ("sleep", 300), send(), ("wait",), send(), ("wait",), before=mute, sendTimeoutMs=900)
+
+
+def test_a_topic_that_is_terminated(equal):
+    def terminate(broker):
+        broker._act(lambda server: server.broker.terminate(next(iter(server.broker.topics.values()))))
+
+    equal(("block", 10), ("terminate",), ("sleep", 300), send(), ("wait",), deeds={"terminate": terminate})
+
+
+def test_schemas_of_messages(equal):
+    steps = [send(), send(), ("text", "a"), ("text", "b"), send(), ("flush",), ("text", "c"), ("text", "d"), send()]
+    sends = equal(*steps, ("flush",), batchingMaxPublishDelayMicros=200_000)
+    assert counts(sends) == [2, 1, 1, 1, 2, 1]
+    equal(("text", "a"), ("number", 1), ("text", "b"), send(), ("wait",), batchingMaxPublishDelayMicros=200_000)
+
+
+def test_what_a_producer_says_of_itself(equal):
+    equal(("block", 10), send(), ("wait",), producerName="mine", accessMode="Exclusive", initialSequenceId=41,
+          properties={"b": "2", "a": "1"}, initialSubscriptionName="heir")  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["Shared", "Exclusive", "WaitForExclusive"])
+def test_an_unload(equal, mode):
+    def unload(broker):
+        broker.unload("orders")
+
+    equal(("block", 10), ("unload",), send(), send(), ("wait",), deeds={"unload": unload}, accessMode=mode)
+
+
+def test_new_partitions(equal):
+    steps = [send(key=f"key-{n}") for n in range(10)]
+    sends = equal(*steps, ("wait",), ("extend",), ("sleep", 1400), *steps, ("wait",),
+                  before=lambda broker: broker.create_topic("orders", partitions=2),
+                  deeds={"extend": lambda broker: broker.create_topic("orders", partitions=3)},
+                  batchingEnabled=False, autoUpdatePartitionsIntervalSeconds=1)  # fmt: skip
+    assert {body.producer_id for body in sends} == {0, 1, 2}
+
+
+def test_partitions(equal):
+    steps = [send(key=f"key-{n}") for n in range(20)]
+    sends = equal(*steps, ("flush",), before=lambda broker: broker.create_topic("orders", partitions=2),
+                  batchingMaxPublishDelayMicros=200_000)  # fmt: skip
+    assert {body.producer_id for body in sends} == {0, 1}
+
+
+# -- what we encrypt, the official clients open ------------------------------------------------------------------------
+
+
+def key_files(kind, folder):
+    """A public and a private key in PEM files."""
+    key = rsa.generate_private_key(65537, 2048) if kind == "RSA" else ec.generate_private_key(ec.SECP256R1())
+    public, private = folder / "public.pem", folder / "private.pem"
+    public.write_bytes(key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()))
+    return public, private
+
+
+@pytest.fixture
+def encrypted(pulsar_broker, rest):
+    """Send a batch and a single message that are closed for a key; gives the payloads."""
+
+    def produce(public):
+        settings = {"encryptionKeys": {"reader": public.read_bytes()}, "batchingMaxPublishDelayMicros": 100_000}
+        steps = [send(n) for n in range(5)] + [("flush",), send(7), ("wait",)]
+        assert ours({"url": pulsar_broker.service_url, "settings": settings, "steps": steps}, {}) == ["stored"] * 6
+        return ["x" * n for n in (0, 1, 2, 3, 4, 7)]
+
+    pulsar_broker.create_topic("orders")
+    rest("PUT", "persistent/public/default/orders/subscription/work")
+    return produce
+
+
+@pytest.mark.parametrize("kind", ["RSA", "EC"])
+def test_the_java_client_opens_what_is_encrypted(java, encrypted, pulsar_broker, tmp_path, kind):
+    public, private = key_files(kind, tmp_path)
+    payloads = encrypted(public)
+    order = {"url": pulsar_broker.service_url, "private_key": str(private), "count": len(payloads)}
+    assert java.play(order, {}) == payloads
+
+
+def test_the_python_client_opens_what_is_encrypted(encrypted, pulsar_broker, tmp_path):
+    pulsar = pytest.importorskip("pulsar")
+    public, private = key_files("RSA", tmp_path)
+    payloads = encrypted(public)
+    client = pulsar.Client(pulsar_broker.service_url)
+    try:
+        reader = pulsar.CryptoKeyReader(str(public), str(private))
+        consumer = client.subscribe("orders", "work", crypto_key_reader=reader)
+        assert [consumer.receive(10_000).data().decode() for _ in payloads] == payloads
+    finally:
+        client.close()

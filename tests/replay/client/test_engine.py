@@ -1,0 +1,90 @@
+"""The engine: turns, time, and what it asks of its shell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pcli.codec.proto import pb
+from pcli.replay.client.actions import Connect, Shut, Write
+from pcli.replay.client.link import Link
+from pcli.replay.client.refusal import Refusal
+
+TOPIC = "persistent://public/default/t"
+
+
+def test_a_link_is_found_by_a_lookup_and_shared(world: Any) -> None:
+    engine = world.engine()
+    links: list[Any] = []
+    engine.link_for(TOPIC, links.append)
+    engine.link_for(TOPIC, links.append)
+    world.settle()
+
+    assert [one.name for one in world.heard(from_client=True)] == ["CONNECT", "LOOKUP"]
+    assert isinstance(links[0], Link)
+    assert links[0] is links[1]
+    assert len(world.connects) == 1
+
+
+def test_partitions(world: Any) -> None:
+    engine = world.engine()
+    found: list[Any] = []
+    engine.partitions(TOPIC, found.append)
+    assert world.wait_for(found) == 0
+
+
+def test_timers_run_at_their_own_times_and_before_what_came_later(wire: Any) -> None:
+    end = wire()
+    engine, start = end.engine, end.now
+    rang: list[int] = []
+    for delay in (30, 10, 20):
+        engine.call_at(start + delay, lambda: rang.append(engine.now - start))
+    assert engine.deadline == start + 10
+    engine.advance(start + 25)
+    assert (rang, engine.now) == ([10, 20], start + 25)
+    engine.advance(start)
+    assert engine.now == start + 25
+    engine.pool.link_to(("a", 1), lambda link: None)
+    [connect] = engine.take()
+    engine.connected(connect.link, start + 40)
+    assert rang == [10, 20, 30]
+
+
+def test_a_timer_that_is_due_at_once_waits_for_the_next_turn(wire: Any) -> None:
+    engine = wire().engine
+    rang: list[int] = []
+    engine.call_at(engine.now, lambda: rang.append(1))
+    assert rang == []
+    engine.advance(engine.now)
+    assert rang == [1]
+
+
+def test_what_a_turn_says_is_one_write_and_goes_out_before_the_connection_ends(wire: Any) -> None:
+    end = wire()
+    end.engine.pool.link_to(("a", 1), lambda link: None)
+    end.hear()
+    end.shake()
+    [link] = end.links
+    for number in range(3):
+        link.send(pb.CommandFlow(consumer_id=number, messagePermits=1))
+    link.close(Refusal("Closed", "enough"))
+    write, shut = end.engine.take()
+    assert isinstance(write, Write)
+    assert isinstance(shut, Shut)
+    assert end.engine.take() == []
+
+
+def test_a_connection_that_comes_after_its_end_is_left_alone(wire: Any) -> None:
+    engine = wire().engine
+    engine.pool.link_to(("a", 1), lambda link: None)
+    [connect] = engine.take()
+    assert isinstance(connect, Connect)
+    connect.link.close(Refusal("Closed", "too late"))
+    engine.take()
+    engine.connected(connect.link, engine.now)
+    engine.received(connect.link, b"anything", engine.now)
+    assert engine.take() == []
+
+
+def test_numbers_count_by_kind(wire: Any) -> None:
+    engine = wire().engine
+    assert [engine.next_number(kind) for kind in ("consumer", "producer", "consumer")] == [0, 0, 1]

@@ -1,0 +1,51 @@
+"""The letter topics of ``retryEnable``."""
+
+from pcli.replay.client.consumer_settings import ConsumerSettings, DeadLetterPolicy
+
+
+def subscribe(world, policy=None):
+    made = []
+    settings = ConsumerSettings(
+        topicNames=("orders",),
+        subscriptionName="work",
+        subscriptionType="Shared",
+        retryEnable=True,
+        deadLetterPolicy=policy,
+    )
+    world.engine().subscribe(settings, made.append)
+    return world.wait_for(made)
+
+
+def test_the_retry_letters_are_consumed_as_well(world):
+    consumer = subscribe(world)
+    asked = world.said("PARTITIONED_METADATA")[:2]
+    assert [body.topic for body in asked] == [
+        "persistent://public/default/work-RETRY",
+        "persistent://public/default/work-DLQ",
+    ]
+    assert not any(body.metadata_auto_creation_enabled for body in asked)
+    assert list(consumer.consumers) == [
+        "persistent://public/default/orders",
+        "persistent://public/default/orders-work-RETRY",
+    ]
+    assert consumer.settings.deadLetterPolicy == DeadLetterPolicy(
+        deadLetterTopic="persistent://public/default/orders-work-DLQ",
+        retryLetterTopic="persistent://public/default/orders-work-RETRY",
+    )
+
+
+def test_topics_of_old_names_are_taken_where_they_exist(world):
+    made = []
+    old = ConsumerSettings(topicNames=("work-RETRY",), subscriptionName="x")
+    world.engine().subscribe(old, made.append)
+    world.wait_for(made)
+    assert "persistent://public/default/work-RETRY" in subscribe(world).consumers
+
+
+def test_what_is_named_is_not_asked_for(world):
+    policy = DeadLetterPolicy(deadLetterTopic="dead", retryLetterTopic="again")
+    assert list(subscribe(world, policy).consumers) == [
+        "persistent://public/default/again",
+        "persistent://public/default/orders",
+    ]
+    assert len(world.said("PARTITIONED_METADATA")) == 2

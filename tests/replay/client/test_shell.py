@@ -1,0 +1,208 @@
+"""The client on sockets: a broker on real ports, TLS, and everything that can be wrong with an address."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import ipaddress
+import socket
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from pcli.codec.errors import LocalError, RemoteError
+from pcli.codec.proto import pb
+from pcli.minibroker import MiniBroker
+from pcli.replay.client.settings import ClientSettings
+from pcli.replay.client.shell import Client, run
+from pcli.replay.service import Security, ServiceUrl
+
+TOPIC = "persistent://public/default/t"
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[MiniBroker]:
+    with MiniBroker() as broker:
+        yield broker
+
+
+def _connect(url: str, **settings: Any) -> None:
+    async def main() -> None:
+        async with Client(ServiceUrl.parse(url), ClientSettings(**settings)) as client:
+            await client.connect()
+
+    run(main())
+
+
+# -- what it is for ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["service_url", "http_url"])
+def test_a_conversation(broker: MiniBroker, scheme: str) -> None:
+    async def main() -> list[Any]:
+        async with Client(ServiceUrl.parse(getattr(broker, scheme))) as client:
+            await client.connect()
+            count = await client.ask(lambda done: client.engine.partitions(TOPIC, done))
+            link = await client.ask(lambda done: client.engine.link_for(TOPIC, done))
+            body = pb.CommandProducer(topic=TOPIC, producer_id=0, producer_name=scheme)
+            answer = await client.ask(lambda done: link.request(body, done))
+            return [count, answer.body.producer_name]
+
+    assert run(main()) == [0, scheme]
+
+
+def test_timers_run_by_the_clock(broker: MiniBroker) -> None:
+    async def main() -> str:
+        async with Client(ServiceUrl.parse(broker.service_url)) as client:
+            engine = client.engine
+            return await client.ask(lambda done: engine.call_at(engine.now + 20, lambda: done("rang")))
+
+    assert run(main()) == "rang"
+
+
+def test_a_connection_that_breaks_is_told(broker: MiniBroker) -> None:
+    async def main() -> None:
+        async with Client(ServiceUrl.parse(broker.service_url)) as client:
+            link = await client.ask(lambda done: client.engine.link_for(TOPIC, done))
+            with client.turn():
+                link.write(b"\xff" * 8)
+            await client.ask(lambda done: link.request(pb.CommandGetSchema(topic=TOPIC), done))
+
+    with pytest.raises(RemoteError, match=r"the broker closed the connection$"):
+        run(main())
+
+
+def test_a_fault_of_our_own_ends_the_waiting(broker: MiniBroker) -> None:
+    async def main() -> None:
+        async with Client(ServiceUrl.parse(broker.service_url)) as client:
+            await client.ask(lambda done: client.engine.call_at(client.engine.now, lambda: 1 // 0))
+
+    with pytest.raises(ZeroDivisionError):
+        run(main())
+
+
+def test_another_host_of_the_url_helps(broker: MiniBroker) -> None:
+    _connect(f"pulsar://127.0.0.1:{_free_port()},{broker.service_url.removeprefix('pulsar://')}")
+
+
+# -- what goes wrong ---------------------------------------------------------------------------------------------------
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+@pytest.mark.parametrize("scheme", ["pulsar", "http"])
+def test_nobody_there(scheme: str) -> None:
+    with pytest.raises(RemoteError, match=r"127\.0\.0\.1:\d+: connection refused$"):
+        _connect(f"{scheme}://127.0.0.1:{_free_port()}")
+
+
+@pytest.mark.parametrize("scheme", ["pulsar", "pulsar+ssl", "http"])
+def test_no_such_host(scheme: str) -> None:
+    with pytest.raises(RemoteError, match=r"there is no host of this name$"):
+        _connect(f"{scheme}://nobody.invalid:6650")
+
+
+def test_somebody_who_takes_connections_and_says_nothing() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with pytest.raises(RemoteError, match=f"nothing was heard of 127.0.0.1:{port}"):
+            _connect(f"pulsar://127.0.0.1:{port}", keepAliveIntervalSeconds=0.05)
+
+
+def test_a_web_port(broker: MiniBroker) -> None:
+    with pytest.raises(RemoteError, match="in the handshake; a port for TLS takes"):
+        _connect(broker.http_url.replace("http", "pulsar"))
+
+
+# -- TLS ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with a key and its own certificate, for 127.0.0.1."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "pcli test")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    path = tmp_path_factory.mktemp("tls") / "both.pem"
+    no_password = serialization.NoEncryption()
+    kinds = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, no_password
+    path.write_bytes(key.private_bytes(*kinds) + made.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+async def _tunnel(broker: MiniBroker, certificate: Path) -> asyncio.Server:
+    """A port that speaks TLS, and leads to the broker."""
+    port = int(broker.service_url.rpartition(":")[2])
+
+    async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+        except ConnectionError:
+            pass
+        writer.close()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        inner, outer = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(pipe(reader, outer), pipe(inner, writer))
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    return await asyncio.start_server(accept, "127.0.0.1", 0, ssl=context)
+
+
+def _through_tls(broker: MiniBroker, certificate: Path, scheme: str, security: Security) -> None:
+    async def main() -> None:
+        async with await _tunnel(broker, certificate) as server:
+            url = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            async with Client(ServiceUrl.parse(url), ClientSettings(security=security)) as client:
+                await client.connect()
+
+    run(main())
+
+
+def test_tls(broker: MiniBroker, certificate: Path) -> None:
+    _through_tls(broker, certificate, "pulsar+ssl", Security(trust=str(certificate)))
+
+
+def test_a_certificate_that_nobody_trusts(broker: MiniBroker, certificate: Path) -> None:
+    with pytest.raises(RemoteError, match="its certificate is not trusted: self-signed certificate"):
+        _through_tls(broker, certificate, "pulsar+ssl", Security())
+
+
+def test_a_tls_port_spoken_to_in_clear(broker: MiniBroker, certificate: Path) -> None:
+    with pytest.raises(RemoteError, match=r"in the handshake; a port for TLS takes pulsar\+ssl://$"):
+        _through_tls(broker, certificate, "pulsar", Security())
+
+
+def test_a_clear_port_spoken_to_in_tls(broker: MiniBroker, certificate: Path) -> None:
+    with pytest.raises(RemoteError, match=r"no TLS is spoken there; a port without it takes pulsar://$"):
+        _connect(broker.service_url.replace("pulsar", "pulsar+ssl"), security=Security(trust=str(certificate)))
+
+
+def test_certificates_that_are_no_use(tmp_path: Path) -> None:
+    with pytest.raises(LocalError, match="no such file"):
+        _connect("pulsar+ssl://127.0.0.1:1", security=Security(trust=str(tmp_path / "none.pem")))
