@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pcli.cli.live_run import open_log, stop_event
 from pcli.cli.output import json_text, say, write_line
 from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
-    from pcli.cli.broker_log import BrokerLog
+    from pcli.cli.live_log import LiveLog
     from pcli.minibroker import MiniBroker
     from pcli.minibroker.settings import Settings
 
@@ -43,10 +42,9 @@ class Run:
 
     def run(self) -> None:
         """Start, tell where, and wait for the end. LocalError for whatever can't be."""
-        stop = threading.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
-        log = self._log(stop)
+        stop = stop_event()
+        kind = self.log or ("frames" if self.filter else "events" if sys.stdout.isatty() and not self.json else "quiet")
+        log = open_log(kind, self.filter, stop, json=self.json)
         broker = self._broker(log)
         self._remove_ready_file()
         with broker:
@@ -60,7 +58,7 @@ class Run:
         if broker.capture_failure is not None:
             raise broker.capture_failure
 
-    def _broker(self, log: BrokerLog | None) -> MiniBroker:
+    def _broker(self, log: LiveLog | None) -> MiniBroker:
         from pcli.minibroker import MiniBroker
         from pcli.minibroker.arguments import size_of
 
@@ -102,18 +100,6 @@ class Run:
         except LocalError as fault:
             raise LocalError(f"--conf {self.conf}: {fault.text}") from None
         return Settings.from_pairs(self.settings, base)
-
-    def _log(self, stop: threading.Event) -> BrokerLog | None:
-        chosen = self.log or (
-            "frames" if self.filter else "events" if sys.stdout.isatty() and not self.json else "quiet"
-        )
-        if chosen == "quiet":
-            if self.filter:
-                raise LocalError("-Y chooses from what is shown: it does not go with --log quiet")
-            return None
-        from pcli.cli.broker_log import BrokerLog
-
-        return BrokerLog(events=chosen == "events", filter_=self.filter, json=self.json, on_closed=stop.set)
 
     def _remove_ready_file(self) -> None:
         """One that is there while no broker accepts would send somebody to a dead port."""

@@ -108,12 +108,12 @@ class TcpRecorder:
         ack = talk.next[1 - side] if flags & _ACK else 0
         offset = (20 + len(options)) // 4 << 4
         size = 20 + len(options) + len(data)
-        checked = [source, target, size.to_bytes(4, "big"), b"\0\0\0\x06"]
-        tcp = _tcp(*ports, talk.next[side], ack, offset, flags, _WINDOW, 0, 0) + options + data
-        tcp = tcp[:16] + _u16(_checksum(b"".join([*checked, tcp]))) + tcp[18:]
+        head = _tcp(*ports, talk.next[side], ack, offset, flags, _WINDOW, 0, 0) + options
+        checksum = _checksum(source + target + size.to_bytes(4, "big") + b"\0\0\0\x06" + head, data)
+        head = head[:16] + _u16(checksum) + head[18:]
         talk.next[side] = talk.next[side] + len(data) + bool(flags & (_SYN | _FIN)) & _MASK
         self._packets += 1
-        frame = _MACS[1 - side] + _MACS[side] + _ip(source, target, size, self._packets) + tcp
+        frame = b"".join((_MACS[1 - side], _MACS[side], _ip(source, target, size, self._packets), head, data))
         self._writer.packet(Packet(self._packets, time_ns, _ETHERNET, frame, len(frame), self._name))
 
 
@@ -125,12 +125,13 @@ def _ip(source: bytes, target: bytes, size: int, number: int) -> bytes:
     return b"\x08\x00" + header[:10] + _u16(_checksum(header)) + header[12:]
 
 
-def _checksum(data: bytes) -> int:
+def _checksum(head: bytes, data: bytes = b"") -> int:
     """The internet checksum (RFC 1071): the sum of the 16-bit words is the number modulo 65535.
 
-    A sum of 0xFFFF gives 0, never 0xFFFF (RFC 1624): headers are not all zero.
+    ``head`` has whole words; it is apart from ``data`` so that nobody copies that. A sum of 0xFFFF gives 0, never
+    0xFFFF (RFC 1624): headers are not all zero.
     """
-    return -int.from_bytes(data + bytes(len(data) & 1), "big") % 0xFFFF
+    return (-int.from_bytes(head, "big") - int.from_bytes(data + bytes(len(data) & 1), "big") % 0xFFFF) % 0xFFFF
 
 
 def _address(text: str) -> bytes:

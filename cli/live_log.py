@@ -1,8 +1,8 @@
-"""The conversation of a broker while it runs: the lines of `dissect`, or only who comes and goes.
+"""A conversation while it goes on: the lines of `dissect`, or only who comes and goes.
 
 Rules of this file
-1. It is a tap: it runs in the broker's thread, and a reader of stdout that is slow makes the broker slow.
-2. When nobody reads stdout any more, the broker is told, and nothing is written again.
+1. It is a tap of a broker or a proxy: it runs in that one's thread, and a slow reader of stdout makes it slow.
+2. When nobody reads stdout any more, ``on_closed`` is told, and nothing is written again.
 3. Of events nearly all frames are passed over by their type alone, so that watching costs little.
 """
 
@@ -25,7 +25,7 @@ from pcli.codec.wire.commands import BY_NAME
 if TYPE_CHECKING:
     from pcli.codec.capture.tap import Address
 
-__all__ = ["BrokerLog"]
+__all__ = ["LiveLog"]
 
 _EVENTS: Final = frozenset(
     BY_NAME[name].number
@@ -37,7 +37,7 @@ _EVENTS: Final = frozenset(
 """What tells who comes and goes, and what was refused."""
 
 
-class BrokerLog:
+class LiveLog:
     """Writes lines on stdout as things happen."""
 
     def __init__(self, *, events: bool, filter_: str, json: bool, on_closed: Callable[[], None]) -> None:

@@ -1,0 +1,255 @@
+"""A proxy for a test: `with Proxy(to=…) as proxy`, in a thread and a loop of its own.
+
+Rules of this file
+1. The words are those of MiniBroker where they mean the same. What is counted is in the faults that were given.
+2. Errors are LocalError: an address that makes no sense, a port that is taken, a certificate or capture that is no use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import TYPE_CHECKING, BinaryIO, Final, Self
+
+from pcli.codec.errors import LocalError
+from pcli.replay.lazy_file import reason_of
+from pcli.replay.proxy.byte_faults import ByteFault
+from pcli.replay.proxy.listener import Listener
+from pcli.replay.proxy.lookups import Lookups
+from pcli.replay.service import Security, ServiceUrl
+
+if TYPE_CHECKING:
+    import ssl
+
+    from pcli.codec.capture.tap import Tap
+    from pcli.codec.capture.tap_recording import Recording
+    from pcli.codec.faults import Fault, Injector
+
+__all__ = ["Proxy"]
+
+_LARGEST: Final = 1 << 28
+"""Bytes of a frame that faults see; more is none, or nobody's."""
+_NOTES: Final = 1000
+"""Notes that are kept."""
+
+
+class Proxy:
+    """A proxy that runs while its ``with`` block does; `start` and `stop` do the same without a block."""
+
+    def __init__(
+        self,
+        to: str,
+        *,
+        listen: int = 0,
+        bind: str = "127.0.0.1",
+        advertised_address: str = "",
+        http_listen: int | None = None,
+        http_to: str = "",
+        security: Security | None = None,
+        listen_cert: str = "",
+        listen_key: str = "",
+        capture: str | Path | None = None,
+        faults: Iterable[Fault] = (),
+        byte_faults: Iterable[ByteFault] = (),
+        seed: int | None = None,
+        taps: Iterable[Tap] = (),
+        on_note: Callable[[str], None] | None = None,
+    ) -> None:
+        """Nothing runs yet. LocalError for what makes no sense.
+
+        - ``to``: service URL of the broker; ``security``: how TLS is spoken to it
+        - ``listen``: port, 0 is any that is free; ``bind``: its address; ``advertised_address``: the host in the URLs
+          that clients are given
+        - ``http_listen``, ``http_to``: a port for HTTP, and the URL of the web service behind it; None: no HTTP
+        - ``listen_cert``, ``listen_key``: paths of the certificate and key for TLS with clients; empty: in the clear
+        - ``capture``: path of a pcapng file for every byte of every connection with a client
+        - ``faults``: by protocol; ``byte_faults``: by bytes, their chances drawn from ``seed``
+        - ``taps``: from the first connection on; ``on_note``: told a line when something is wrong
+        """
+        self._to = ServiceUrl.parse(to)
+        if self._to.http:
+            raise LocalError(f"{to}: the proxy leads to a broker's binary port: write pulsar:// or pulsar+ssl://")
+        self._http_to = ServiceUrl.parse(http_to) if http_to else None
+        if (http_listen is None) != (self._http_to is None) or (self._http_to is not None and not self._http_to.http):
+            raise LocalError("HTTP takes a port to listen at and an http:// URL to go to")
+        for port in (listen, http_listen or 0):
+            if not 0 <= port <= 65535:
+                raise LocalError(f"port {port}: 0 to 65535")
+        self._listen, self._bind, self._advertised = listen, bind, advertised_address
+        self._http_listen = http_listen
+        self._security = security or Security()
+        self._listen_cert, self._listen_key = listen_cert, listen_key
+        self._capture = capture
+        self._recording: Recording | None = None
+        self.faults = list(faults)
+        """What goes wrong by protocol, in the order of asking."""
+        self.byte_faults = list(byte_faults)
+        """What goes wrong by bytes."""
+        self._random = Random(seed)  # noqa: S311  (a bad line, no secret)
+        self._taps = list(taps)
+        self.notes: list[str] = []
+        """What was said to the user lately."""
+        self._on_note = on_note
+        self.failures: list[BaseException] = []
+        """Exceptions that are the proxy's own fault; empty, or a bug of pcli."""
+        self.service_url = ""
+        """``pulsar://host:port``, for clients; empty before the start."""
+        self.http_url = ""
+        """``http://host:port``; empty without HTTP."""
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._over: asyncio.Event | None = None
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    def start(self) -> Self:
+        """Run; it accepts connections when this returns. LocalError: a port is taken, a file is no use."""
+        ready: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, args=(ready,), name="pcli-proxy", daemon=True)
+        self._thread.start()
+        try:
+            ready.result()
+        except BaseException:
+            self._thread.join()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Reset all connections, and close the ports; a second call does nothing."""
+        if self._thread is not None and self._loop is not None and self._thread.is_alive():
+            assert self._over is not None
+            self._loop.call_soon_threadsafe(self._over.set)
+            self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+
+    @property
+    def capture_failure(self) -> OSError | None:
+        """Why the capture ended early; None: it did not."""
+        return None if self._recording is None else self._recording.failure
+
+    # -- the proxy's thread ----------------------------------------------------------------------------------------
+
+    def _run(self, ready: Future[None]) -> None:
+        try:
+            client_tls = self._client_tls()
+            secure = self._to.tls or (self._http_to is not None and self._http_to.tls)
+            broker_tls = self._security.context() if secure else None
+            with ExitStack() as stack, asyncio.Runner(loop_factory=_new_loop) as runner:
+                runner.run(self._serve(stack, client_tls, broker_tls, ready))
+        except BaseException as fault:
+            if ready.done():
+                raise
+            ready.set_exception(fault)  # or `start` would wait for ever
+
+    async def _serve(
+        self,
+        stack: ExitStack,
+        client_tls: ssl.SSLContext | None,
+        broker_tls: ssl.SSLContext | None,
+        ready: Future[None],
+    ) -> None:
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        self._loop.set_exception_handler(self._on_failure)
+        listener = Listener(
+            self._to,
+            client_tls=client_tls,
+            broker_tls=broker_tls,
+            taps=self._taps,
+            injector=self._injector(),
+            byte_faults=self.byte_faults,
+            random=self._random,
+            note=self._note,
+        )
+        try:
+            self._open(listener, broker_tls, stack)
+            ready.set_result(None)
+            await self._over.wait()
+        finally:
+            await listener.stop()
+
+    def _open(self, listener: Listener, broker_tls: ssl.SSLContext | None, stack: ExitStack) -> None:
+        """Open ports and capture. Nobody comes in before all is open, as the loop waits for the end of this."""
+        listener.start(self._bind, self._listen, self._advertised)
+        lookups = None
+        if self._http_to is not None:
+            lookups = Lookups(listener, self._to, self._http_to, broker_tls)
+            self.http_url = lookups.start(self._http_listen or 0)
+        for recording in self._open_capture(stack):  # behind the ports: a second proxy does not empty the first's
+            listener.taps.append(recording)
+            if lookups is not None:
+                lookups.taps.append(recording)
+        self.service_url = listener.service_url
+
+    def _injector(self) -> Injector | None:
+        if not self.faults:
+            return None
+        from pcli.codec.faults import Faults, Injector
+        from pcli.codec.observe.contents import Contents
+        from pcli.codec.observe.live import LiveFrames
+
+        return Injector(Faults(self.faults), LiveFrames(contents=Contents(), max_frame_size=_LARGEST))
+
+    def _client_tls(self) -> ssl.SSLContext | None:
+        if bool(self._listen_cert) != bool(self._listen_key):
+            raise LocalError("TLS with clients takes two files: a certificate and its key")
+        if not self._listen_cert:
+            return None
+        import ssl
+
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        try:
+            context.load_cert_chain(self._listen_cert, self._listen_key)
+        except ssl.SSLError as fault:
+            raise LocalError(f"{self._listen_cert}: no certificate and key that can be used ({fault.reason})") from None
+        except OSError as fault:
+            raise LocalError(f"{self._listen_cert}, {self._listen_key}: {reason_of(fault)}") from None
+        return context
+
+    def _open_capture(self, stack: ExitStack) -> Iterator[Recording]:
+        if self._capture is not None:
+            from pcli.codec.capture.tap_recording import Recording
+
+            try:
+                file = Path(self._capture).open("wb")  # noqa: SIM115  (the stack closes it)
+                stack.callback(_close, file)
+                self._recording = Recording(file)
+            except OSError as fault:
+                raise LocalError(f"{self._capture}: {reason_of(fault)}") from None
+            yield self._recording
+
+    def _note(self, text: str) -> None:
+        self.notes.append(text)
+        del self.notes[:-_NOTES]
+        if self._on_note is not None:
+            self._on_note(text)
+
+    def _on_failure(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        fault = context.get("exception")
+        self.failures.append(fault if isinstance(fault, BaseException) else RuntimeError(context["message"]))
+        self._note(f"an error of the proxy: {context['message']}: {fault!r}")
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """A loop of uvloop where it is installed, else of asyncio."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def _close(file: BinaryIO) -> None:
+    """Close a capture; what could not be written before can't be now, and was told."""
+    with suppress(OSError):
+        file.close()

@@ -1,0 +1,186 @@
+"""A bad line on purpose: latency, jitter, bandwidth, slices, a reset. Toxiproxy's toxics, in one grammar.
+
+``latency=50ms jitter=20ms from=broker``: words NAME=VALUE, in any order. Times are ``250us``, ``50ms``, ``1.5s``; sizes
+are bytes, ``64K``, ``1M``. Rules of this file:
+
+1. A fault befalls a whole connection, in one direction (``from=client|broker``) or both, with a probability: the
+   random numbers are handed in. Nothing is lost and nothing overtakes: the bytes are a TCP stream's.
+2. Bytes are latency late, give or take up to jitter, for each chunk that is read; each end of a slice, and each part
+   of what a bandwidth lets through, is a write of its own.
+3. ``reset`` lets so many bytes pass, and cuts the connection in place of the next one.
+4. Time is given, in nanoseconds since 1970, as the steps of codec.faults have it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from random import Random
+from typing import Final
+
+from pcli.codec.errors import LocalError
+from pcli.codec.faults import Step
+from pcli.codec.wire.near import near
+
+__all__ = ["ByteFault", "Shaper"]
+
+_MS: Final = 1_000_000
+_TIMES: Final = {"us": 1_000, "ms": _MS, "s": 1_000 * _MS}
+_SIZES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_GAP: Final = 1 * _MS
+_PARTS: Final = 20
+"""Writes a second into which a bandwidth divides its bytes."""
+
+
+def _time(value: str) -> int:
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)(us|ms|s)", value, re.ASCII)
+    if match is None:
+        raise LocalError("write a time: 250us, 50ms, 1.5s")
+    return round(float(match[1]) * _TIMES[match[2]])
+
+
+def _size(value: str) -> int:
+    match = re.fullmatch(r"(\d{1,15})([KMG]?)B?", value.upper(), re.ASCII)
+    if match is None or not int(match[1]):
+        raise LocalError("write a size: 100, 64K, 1M")
+    return int(match[1]) * _SIZES[match[2]]
+
+
+def _probability(value: str) -> float:
+    if not re.fullmatch(r"[01]|[01]?\.\d{1,9}", value, re.ASCII) or not 0 < float(value) <= 1:
+        raise LocalError("write a probability above 0, up to 1")
+    return float(value)
+
+
+def _side(value: str) -> str:
+    if value not in ("client", "broker"):
+        raise LocalError("write client or broker")
+    return value
+
+
+_WORDS: Final[dict[str, Callable[[str], int | float | str]]] = {
+    "latency": _time,
+    "jitter": _time,
+    "bandwidth": _size,
+    "slice": _size,
+    "gap": _time,
+    "reset": _size,
+    "probability": _probability,
+    "from": _side,
+}
+_DEEDS: Final = ("latency", "jitter", "bandwidth", "slice", "reset")
+
+
+class ByteFault:
+    """What befalls the bytes of connections, and how many it has befallen."""
+
+    __slots__ = (
+        "_words",
+        "bandwidth",
+        "fired",
+        "gap",
+        "jitter",
+        "latency",
+        "probability",
+        "reset",
+        "seen",
+        "side",
+        "slice",
+    )
+
+    def __init__(self, words: str) -> None:
+        """LocalError for words that make no sense."""
+        values = dict(_pairs(words))
+        if not any(name in values for name in _DEEDS):
+            raise LocalError(f"bytes {words!r}: write one or more of {', '.join(f'{name}=…' for name in _DEEDS)}")
+        if "gap" in values and "slice" not in values:
+            raise LocalError(f"bytes {words!r}: gap goes with slice")
+        self._words = words
+        self.latency = int(values.get("latency", 0))
+        """Nanoseconds."""
+        self.jitter = int(values.get("jitter", 0))
+        """Nanoseconds, added or taken away; nothing is early."""
+        self.bandwidth = int(values.get("bandwidth", 0))
+        """Bytes a second; 0: as they come."""
+        self.slice = int(values.get("slice", 0))
+        """Bytes of one write; 0: as they come."""
+        self.gap = int(values.get("gap", _GAP if self.slice else 0))
+        """Nanoseconds between two slices."""
+        self.reset = int(values.get("reset", 0))
+        """Bytes before the reset; 0: there is none."""
+        self.probability = float(values.get("probability", 1))
+        self.side = str(values.get("from", ""))
+        """Whose bytes: client, broker; empty: both."""
+        self.seen = 0
+        """Connections so far."""
+        self.fired = 0
+        """Those that it befell."""
+
+    def befalls(self, random: Random) -> bool:
+        """Whether a new connection is befallen; counts it."""
+        self.seen += 1
+        befallen = self.probability >= 1 or random.random() < self.probability
+        self.fired += befallen
+        return befallen
+
+    def __repr__(self) -> str:
+        return f"ByteFault({self._words}; {self.seen} connections seen, fired {self.fired})"
+
+
+def _pairs(words: str) -> Iterator[tuple[str, int | float | str]]:
+    for word in words.split():
+        name, _, value = word.partition("=")
+        if name not in _WORDS:
+            raise LocalError(f"bytes {words!r}: {name!r} is none of {', '.join(_WORDS)}{near(name, _WORDS)}")
+        try:
+            yield name, _WORDS[name](value)
+        except LocalError as fault:
+            raise LocalError(f"bytes {words!r}: {word!r}: {fault.text}") from None
+
+
+class Shaper:
+    """One direction of one connection under faults."""
+
+    def __init__(self, faults: Iterable[ByteFault], random: Random) -> None:
+        self._bends = [_Bend(fault, random) for fault in faults]
+
+    def feed(self, step: Step) -> list[Step]:
+        """When the bytes of a step really go on, and in which parts."""
+        steps = [step]
+        for bend in self._bends:
+            steps = [later for earlier in steps for later in bend.feed(earlier)]
+        return steps
+
+
+class _Bend:
+    """One fault in one direction."""
+
+    __slots__ = ("_fault", "_free", "_left", "_part", "_random")
+
+    def __init__(self, fault: ByteFault, random: Random) -> None:
+        self._fault = fault
+        self._random = random
+        self._free = 0
+        """When the next bytes may set out."""
+        self._left = fault.reset
+        sizes = [size for size in (fault.slice, -(-fault.bandwidth // _PARTS)) if size]
+        self._part = min(sizes, default=0)
+
+    def feed(self, step: Step) -> Iterator[Step]:
+        fault, data = self._fault, step.data
+        due = step.due_ns + max(0, fault.latency + round(self._random.uniform(-fault.jitter, fault.jitter)))
+        if step.cut:
+            yield Step(max(due, self._free), step.to_broker, bytearray(), cut=True)
+            return
+        size = self._part or len(data)
+        for start in range(0, len(data), size):
+            part = data[start : start + size]
+            if fault.reset:
+                part = part[: self._left]
+                self._left -= len(part)
+            due = max(due, self._free) + (len(part) * 1_000 * _MS // fault.bandwidth if fault.bandwidth else 0)
+            self._free = due + fault.gap
+            yield Step(due, step.to_broker, part)
+            if fault.reset and start + len(part) < len(data) and not self._left:
+                yield Step(due, step.to_broker, bytearray(), cut=True)
+                return

@@ -1,0 +1,82 @@
+"""One direction of a connection, of which only some frames are looked at: all others pass as the bytes they are.
+
+Rules of this file
+1. The lengths are read, and the type from where all encoders put it: the first two bytes of the command. A frame that
+   nobody asked for is not copied, and not waited for: what has come of it goes on.
+2. A frame that was asked for is held until it is whole. One that is larger than such frames are passes unseen.
+3. Bytes that are no frames pass, and everything behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from struct import Struct
+from typing import Final
+
+__all__ = ["Passage"]
+
+_lengths = Struct(">II").unpack_from
+_HEAD: Final = 10
+"""Bytes up to the type: two lengths, the key of the field, its value."""
+_TYPE_KEY: Final = 8
+"""Field 1, a varint."""
+_MOST: Final = 1 << 16
+"""No frame that names a broker comes near it; the bytes that are held are fewer."""
+
+
+class Passage:
+    """Bytes in, bytes out."""
+
+    __slots__ = ("_change", "_held", "_lost", "_rest", "_types")
+
+    def __init__(self, types: Container[int], change: Callable[[bytes], bytes]) -> None:
+        """``change`` is given each whole frame of these types, and gives what goes on in its place."""
+        self._types = types
+        self._change = change
+        self._rest = 0
+        """Bytes of the frame that passes that are still to come."""
+        self._held = b""
+        self._lost = False
+
+    def feed(self, data: bytes) -> bytes:
+        """What goes on of what came."""
+        size = len(data)
+        if self._rest >= size:  # the middle of a large frame, as most bytes are
+            self._rest -= size
+            return data
+        if self._lost:
+            return data
+        if self._held:
+            data, self._held = self._held + data, b""
+        return self._cut(data)
+
+    def end(self) -> bytes:
+        """What was held, at the end of the stream."""
+        data, self._held = self._held, b""
+        return data
+
+    def _cut(self, data: bytes) -> bytes:
+        size, position, kept, types = len(data), self._rest, 0, self._types
+        out: list[bytes] = []
+        while size - position >= _HEAD:
+            total, command = _lengths(data, position)
+            if total < 6 or command > total - 4:
+                self._lost = True
+                position = size
+                break
+            end = position + 4 + total
+            if data[position + 8] == _TYPE_KEY and data[position + 9] in types and total < _MOST:
+                if end > size:
+                    break
+                out += (data[kept:position], self._change(data[position:end]))
+                kept = end
+            position = end
+        self._rest = max(0, position - size)
+        if position < size:
+            self._held = data[position:]
+            out.append(data[kept:position])
+        elif not out:
+            return data
+        else:
+            out.append(data[kept:])
+        return b"".join(out)

@@ -1,0 +1,281 @@
+"""One client's connection and that to its broker: two sockets, and what passes between them.
+
+Rules of this file
+1. Nobody is connected to before the client's first frame is there: it may name the broker.
+2. From the client: taps, faults, the broker. From the broker: addresses rewritten, faults, taps, the client. So taps
+   hear what crosses the client's socket.
+3. Who does not read is not read for: what waits for one side is bounded, and the other side's socket fills up.
+4. The end of a stream is passed on as one, behind all that came before; the other direction goes on. A reset is
+   passed on as a reset, at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from pcli.replay.proxy.lane import Lane, now_ns
+from pcli.replay.proxy.opening import Opening
+from pcli.replay.proxy.passage import Passage
+from pcli.replay.proxy.rewriting import FROM_BROKER, rewritten_answer
+
+if TYPE_CHECKING:
+    from pcli.codec.capture.tap import Address
+    from pcli.replay.proxy.listener import Listener
+    from pcli.replay.service import ServiceUrl
+
+__all__ = ["Relay"]
+
+_HIGH: Final = 1 << 20
+"""Bytes that wait in one side's transport at which the other side is not read any more."""
+_PATIENCE: Final = 30.0
+"""Seconds for the first frame; a broker waits as long (keepAliveIntervalSeconds)."""
+_RESET: Final = struct.pack("ii", 1, 0)
+"""The SO_LINGER with which a close is a reset."""
+_ALERT: Final = b"\x15\x03"
+"""The beginning of a TLS alert, which is what a broker's TLS port answers to clear text."""
+
+
+class _End(asyncio.Protocol):
+    """The socket of one side."""
+
+    def __init__(self, relay: Relay) -> None:
+        self.relay = relay
+        self.transport: Any = None
+        self.lane = Lane(self.write, self.finish, relay.cut, lambda change: self.other.hold(change))
+        """What is on its way to this side."""
+        self.ended = False
+        """Whether this side has said all."""
+        self.finished = False
+        """Whether this side has been told that the other one has."""
+        self.closed = False
+        self._holds = 0
+
+    @property
+    def other(self) -> _End:
+        """The other side."""
+        relay = self.relay
+        return relay.broker if self is relay.client else relay.client
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It is connected."""
+        self.transport = transport
+        self._socket = transport.get_extra_info("socket")
+        self._tls = transport.get_extra_info("ssl_object") is not None
+        self.transport.set_write_buffer_limits(high=_HIGH)
+        if self is self.relay.client:
+            self.relay.arrived()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of this side."""
+        if self is self.relay.client:
+            self.relay.from_client(data)
+        else:
+            self.relay.from_broker(data)
+
+    def eof_received(self) -> bool:
+        """This side has said all. TLS knows no half of a connection: there it is the end of both."""
+        self.relay.ends(self)
+        return not self._tls
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is closed."""
+        self.closed = True
+        self.relay.lost(self, exc)
+
+    def pause_writing(self) -> None:
+        """This side does not read as fast as it gets."""
+        self.other.hold(1)
+
+    def resume_writing(self) -> None:
+        """It has read most of it."""
+        self.other.hold(-1)
+
+    def hold(self, change: int) -> None:
+        """One more reason (1), or one less (-1), not to read from this side."""
+        self._holds += change
+        if self.transport is not None and not self.transport.is_closing():
+            if self._holds:
+                self.transport.pause_reading()
+            else:
+                self.transport.resume_reading()
+
+    def write(self, data: bytes) -> None:
+        """Bytes to this side."""
+        if self is self.relay.client:
+            self.relay.tell(data, from_client=False)
+        elif self.relay.opening is not None:
+            self.relay.wait_for_broker(self.relay.opening, data)
+            return
+        if not self.transport.is_closing():
+            self.transport.write(data)
+
+    def finish(self) -> None:
+        """The other side has said all, and this side has it."""
+        self.finished = True
+        transport, other = self.transport, self.other
+        if self is self.relay.broker and self.relay.opening is not None:
+            self.relay.without_broker()
+        elif other.finished or other.closed or not transport.can_write_eof():
+            transport.close()
+            other.transport.close()
+        elif not transport.is_closing():
+            transport.write_eof()
+
+    def cut(self) -> None:
+        """Close it now, with a reset."""
+        self.lane.clear()
+        if self.transport is not None and not self.closed:
+            with suppress(OSError):  # of a socket that is just being closed
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            self.transport.abort()
+
+
+class Relay:
+    """A client, and the broker that it talks to."""
+
+    def __init__(self, listener: Listener, number: int, address: Address, asked: ServiceUrl) -> None:
+        """``address``: the client's, as it was accepted; ``asked``: the broker to whose door it has come."""
+        self._listener = listener
+        self._number = number
+        self._address = address  # a socket that was reset already can't be asked for it
+        self.opening: Opening | None = Opening(listener.doors, asked)
+        """What the client says before its broker has heard any of it; None afterwards."""
+        self._broker_url = asked
+        self.client = _End(self)
+        self.broker = _End(self)
+        self._answers = Passage(FROM_BROKER, lambda frame: rewritten_answer(frame, listener.doors, self._broker_url))
+        self._first_to_end: _End | None = None
+        self._reason = ""
+        self._cut = False
+        self._answered = False
+        """Whether the broker has said anything."""
+        self._task: asyncio.Task[None] | None = None
+        self._timer = asyncio.get_running_loop().call_later(_PATIENCE, self.cut, "no first frame")
+
+    # -- the beginning ---------------------------------------------------------------------------------------------
+
+    def arrived(self) -> None:
+        """A client has come."""
+        client, listener = self._address, self._listener
+        server = self.client.transport.get_extra_info("sockname")[:2]
+        listener.relays.add(self)
+        for tap in listener.taps:
+            tap.opened(self._number, client, server, now_ns())
+        if listener.injector is not None:
+            listener.injector.open(self._number, client, server)
+        self.broker.lane.shaper, self.client.lane.shaper = listener.shapers()
+
+    def wait_for_broker(self, opening: Opening, data: bytes) -> None:
+        """Bytes of the client before there is a broker."""
+        opening.data += data
+        if self._task is not None or not opening.whole:
+            return
+        if opening.stranger:
+            self._listener.note(f"a client at {self._address[0]} {opening.stranger}")
+            self.cut("a stranger")
+            return
+        self.client.hold(1)
+        self._task = asyncio.ensure_future(self._connect(opening))
+
+    async def _connect(self, opening: Opening) -> None:
+        self._timer.cancel()
+        self._broker_url = opening.broker()
+        reason = await self._listener.connect(lambda: self.broker, self._broker_url)
+        if self._cut:
+            self.broker.cut()
+        elif reason:
+            self._listener.note(f"no broker at {self._broker_url}: {reason}")
+            self.cut("no broker")
+        else:
+            self.opening = None
+            self.broker.write(bytes(opening.data))
+            if self.broker.finished:
+                self.broker.finish()
+            self.client.hold(-1)
+
+    def without_broker(self) -> None:
+        """The client has said all, and there is no broker yet: one that comes is told, else none comes."""
+        if self._task is None:
+            self.client.transport.close()
+
+    # -- bytes -----------------------------------------------------------------------------------------------------
+
+    def from_client(self, data: bytes) -> None:
+        """Bytes of the client."""
+        self.tell(data, from_client=True)
+        if self._listener.injector is None:
+            self.broker.lane.send(data)
+        else:
+            self._inject(data, from_client=True)
+
+    def from_broker(self, data: bytes) -> None:
+        """Bytes of the broker."""
+        if not self._answered:
+            self._answered = True
+            if data.startswith(_ALERT):
+                self._listener.note(f"the broker at {self._broker_url} speaks TLS; --to pulsar+ssl://… is for that")
+        self._to_client(self._answers.feed(data))
+
+    def _to_client(self, data: bytes) -> None:
+        if self._listener.injector is None:
+            self.client.lane.send(data)
+        else:
+            self._inject(data, from_client=False)
+
+    def _inject(self, data: bytes, *, from_client: bool) -> None:
+        assert self._listener.injector is not None
+        for step in self._listener.injector.feed(self._number, data, now_ns(), from_client=from_client):
+            (self.broker if step.to_broker else self.client).lane.do(step)
+
+    def tell(self, data: bytes, *, from_client: bool) -> None:
+        """Bytes crossed the client's socket."""
+        for tap in self._listener.taps:
+            tap.passed(self._number, data, now_ns(), from_client=from_client)
+
+    # -- the end ---------------------------------------------------------------------------------------------------
+
+    def ends(self, end: _End) -> None:
+        """A side has said all: the other one hears of it, behind what is on its way."""
+        if not end.ended:
+            end.ended = True
+            if not self._cut:
+                self._first_to_end = self._first_to_end or end
+            if end is self.broker and (held := self._answers.end()):
+                self._to_client(held)
+            end.other.lane.end()
+
+    def lost(self, end: _End, exc: Exception | None) -> None:
+        """The socket of a side is closed."""
+        if exc is not None and not self._cut:
+            self._first_to_end = self._first_to_end or end
+            self.cut()
+        self.ends(end)
+        if end.other.finished and end.other.transport is not None:
+            end.other.transport.close()
+        if end.other.closed or end.other.transport is None:
+            self._end()
+
+    def cut(self, reason: str = "cut by a fault") -> None:
+        """Reset both connections."""
+        if not self._cut:
+            self._cut, self._reason = True, reason
+            self.client.cut()
+            self.broker.cut()
+
+    def _end(self) -> None:
+        """It is over."""
+        self._timer.cancel()
+        if self not in self._listener.relays:
+            return
+        self._listener.relays.remove(self)
+        for end in (self.client, self.broker):
+            end.lane.clear()
+        from_client = self._first_to_end is self.client
+        for tap in self._listener.taps:
+            tap.closed(self._number, now_ns(), from_client=from_client, reset=self._cut, reason=self._reason)
+        if self._listener.injector is not None:
+            self._listener.injector.close(self._number)

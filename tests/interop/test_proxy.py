@@ -1,0 +1,53 @@
+"""The same programs through a proxy, unchanged: what they see is what they see without it."""
+
+import pytest
+
+from pcli.minibroker import MiniBroker
+from pcli.replay.proxy import Proxy
+
+ALL = [f"message-{n}" for n in range(20)]
+
+
+class Behind:
+    """The test's broker, which clients find at a proxy's addresses."""
+
+    def __init__(self, broker, proxy):
+        self._broker = broker
+        self.proxy = proxy
+        self.service_url, self.http_url = proxy.service_url, proxy.http_url
+
+    def __getattr__(self, name):
+        return getattr(self._broker, name)
+
+
+@pytest.fixture
+def pulsar_broker():
+    with MiniBroker() as broker, Proxy(
+        to=broker.service_url, http_listen=0, http_to=broker.http_url
+    ) as proxy:  # fmt: skip
+        yield Behind(broker, proxy)
+        assert proxy.failures == []
+
+
+@pytest.mark.parametrize("kind", ["Exclusive", "Failover", "Shared", "Key_Shared"])
+def test_every_message_comes(play, pulsar_broker, kind):
+    saw = play("exchange", type=kind)["received"]
+    assert sorted(one["data"] for one in saw) == sorted(ALL)
+    assert pulsar_broker.proxy.notes == []
+
+
+@pytest.mark.parametrize("client", ["python", "java", "go"], indirect=True)
+def test_lookup_over_http(play, pulsar_broker):
+    """Clients that are told nothing of a proxy come to it all the same; pulsar-flex has no such lookup."""
+    saw = play("exchange", over="http")["received"]
+    assert sorted(one["data"] for one in saw) == sorted(ALL)
+    assert pulsar_broker.proxy.notes == []
+
+
+@pytest.mark.parametrize("kind", ["Exclusive", "Shared"])
+def test_after_a_restart_of_the_broker_nothing_is_missing(play, pulsar_broker, rest, kind):
+    pulsar_broker.create_topic("orders")
+    rest("PUT", "persistent/public/default/orders/subscription/audit")
+    saw = play("reconnect", type=kind, interrupt=pulsar_broker.restart)
+    assert list(dict.fromkeys(saw["received"])) == ALL
+    assert [payload.decode() for payload in pulsar_broker.topic("orders").payloads] == ALL

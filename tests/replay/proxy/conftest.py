@@ -1,0 +1,232 @@
+"""Doors that open nothing, both ends of a proxy on sockets, and certificates."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import ipaddress
+import socket
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pcli.codec.capture import CapturedFrame, read_capture
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_frame
+from pcli.codec.wire.frame import Frame
+from pcli.minibroker import MiniBroker
+from pcli.replay.proxy import Proxy
+from pcli.replay.proxy.doors import Doors
+from pcli.replay.service import ServiceUrl
+
+OWN = "proxy:7000"
+WAIT = 10
+CONNECT = push_frame(pb.CommandConnect(client_version="tester", protocol_version=20))
+
+
+@dataclass
+class House:
+    """The doors of a proxy at proxy:7000 before b1:6650; the next broker's door is 7001."""
+
+    tls: bool = False
+    to: str = "pulsar://b1:6650"
+    opened: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.asked = ServiceUrl.parse(self.to)
+        self.doors = Doors(self.asked, OWN, tls=self.tls, open_door=self._open)
+
+    def _open(self, broker: ServiceUrl) -> str:
+        self.opened.append(str(broker))
+        return f"proxy:{7000 + len(self.opened)}"
+
+
+@pytest.fixture
+def house() -> House:
+    return House()
+
+
+@pytest.fixture
+def make_house() -> Any:
+    return House
+
+
+@pytest.fixture
+def broker() -> Any:
+    with MiniBroker() as running:
+        yield running
+    assert running.failures == []
+
+
+@pytest.fixture
+def start(broker: MiniBroker) -> Any:
+    """Start a proxy before this test's broker; at its end none may have had an error of its own."""
+    running: list[Proxy] = []
+
+    def go(**details: Any) -> Proxy:
+        running.append(Proxy(**{"to": broker.service_url} | details).start())
+        return running[-1]
+
+    yield go
+    for proxy in running:
+        proxy.stop()
+        assert proxy.failures == []
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 that is its own authority, and its key."""
+    x509 = pytest.importorskip("cryptography.x509")
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "proxy")])
+    now = datetime.datetime.now(datetime.UTC)
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    folder = tmp_path_factory.mktemp("tls")
+    cert, secret = folder / "cert.pem", folder / "key.pem"
+    cert.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    secret.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return cert, secret
+
+
+def address(url):
+    host, _, port = url.partition("://")[2].rpartition(":")
+    return host, int(port)
+
+
+class Peer:
+    """One end of a connection, in bytes."""
+
+    def __init__(self, sock):
+        self.socket = sock
+        self.socket.settimeout(WAIT)
+
+    def say(self, data):
+        self.socket.sendall(data)
+
+    def hear(self, count):
+        """So many bytes."""
+        data = b""
+        while len(data) < count:
+            more = self.socket.recv(count - len(data))
+            assert more, f"the end after {data!r}"
+            data += more
+        return data
+
+    def frame(self):
+        head = self.hear(4)
+        return Frame.of(head + self.hear(int.from_bytes(head)))
+
+    def ask(self, body):
+        self.say(push_frame(body))
+        return self.frame().command
+
+    def end(self):
+        """Nothing, or whatever came; then the end."""
+        data = b""
+        while more := self.socket.recv(1 << 16):
+            data += more
+        return data
+
+
+@pytest.fixture
+def peers():
+    with contextlib.ExitStack() as stack:
+
+        def connect(url):
+            return Peer(stack.enter_context(socket.create_connection(address(url), WAIT)))
+
+        yield connect
+
+
+class Hall:
+    """A broker that does what the test does."""
+
+    def __init__(self):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener.settimeout(WAIT)
+        self.url = f"pulsar://127.0.0.1:{self.listener.getsockname()[1]}"
+        self.peers = []
+
+    def accept(self):
+        self.peers.append(Peer(self.listener.accept()[0]))
+        return self.peers[-1]
+
+
+@pytest.fixture
+def hall():
+    one = Hall()
+    yield one
+    for peer in (*one.peers, one):
+        getattr(peer, "socket", None) and peer.socket.close()
+    one.listener.close()
+
+
+class Notebook:
+    """A tap that writes down all that it hears."""
+
+    def __init__(self):
+        self.lines = []
+        self.over = threading.Event()
+        """Set when a connection has ended."""
+
+    def opened(self, number, client, server, time_ns):
+        self.lines.append(("opened", number))
+
+    def passed(self, number, data, time_ns, *, from_client):
+        self.lines.append((number, from_client, data))
+
+    def closed(self, number, time_ns, *, from_client, reset, reason):
+        self.lines.append(("closed", number, from_client, reset, reason))
+        self.over.set()
+
+
+@pytest.fixture
+def notebook():
+    return Notebook()
+
+
+@pytest.fixture
+def pair(hall, start, peers):
+    """A client and its broker, with a proxy between them."""
+
+    def meet(**details):
+        proxy = hall.proxy = start(to=hall.url, **details)
+        client = peers(proxy.service_url)
+        client.say(CONNECT)
+        broker = hall.accept()
+        assert broker.hear(len(CONNECT)) == CONNECT
+        return client, broker
+
+    return meet
+
+
+@pytest.fixture
+def read() -> Any:
+    """The frames and the notes in a capture."""
+
+    def go(path: Path) -> tuple[list[Any], list[Any]]:
+        with path.open("rb") as file:
+            events = list(read_capture([(path.name, file)]))
+        frames = [event for event in events if isinstance(event, CapturedFrame)]
+        return frames, [event for event in events if not isinstance(event, CapturedFrame)]
+
+    return go

@@ -1,0 +1,125 @@
+"""The proxy as its users have it: what it tells, and what it refuses."""
+
+import pytest
+
+from pcli.codec.errors import LocalError
+from pcli.codec.faults import Fault
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_frame
+from pcli.replay.proxy import Proxy
+from pcli.replay.service import Security
+
+CONNECT = push_frame(pb.CommandConnect(client_version="tester", protocol_version=20))
+
+
+def test_a_recording_has_what_the_client_saw(start, peers, broker, tmp_path, read):
+    path = tmp_path / "talk.pcapng"
+    proxy = start(capture=path)
+    client = peers(proxy.service_url)
+    client.ask(pb.CommandConnect(client_version="c", protocol_version=20))
+    answer = client.ask(pb.CommandLookupTopic(topic="orders", request_id=1))
+    proxy.stop()
+    frames, notes = read(path)
+    assert notes == []
+    assert [frame.from_client for frame in frames] == [True, False, True, False]
+    assert frames[-1].command == answer
+    assert answer.lookupTopicResponse.brokerServiceUrl == proxy.service_url
+
+
+def test_a_disk_that_gets_full_stops_nobody(start, peers, broker):
+    from pcli.codec.capture.tap_recording import Recording
+
+    class Full:
+        room = 2000
+
+        def write(self, data):
+            self.room -= len(data)
+            if self.room < 0:
+                raise OSError(28, "No space left on device")
+
+        def flush(self):
+            pass
+
+    recording = Recording(Full())
+    client = peers(start(taps=[recording]).service_url)
+    client.ask(pb.CommandConnect(client_version="c", protocol_version=20))
+    for _ in range(50):
+        assert client.ask(pb.CommandPing()).HasField("pong")
+    assert recording.failure.errno == 28
+
+
+@pytest.mark.parametrize("by_client", [True, False])
+def test_a_tap_hears_who_ended(hall, start, peers, notebook, by_client):
+    proxy = start(to=hall.url, taps=[notebook])
+    client = peers(proxy.service_url)
+    client.say(CONNECT)
+    broker = hall.accept()
+    broker.hear(len(CONNECT))
+    one, other = (client, broker) if by_client else (broker, client)
+    one.socket.close()
+    other.end()
+    other.socket.close()
+    assert notebook.over.wait(10)
+    assert notebook.lines == [("opened", 0), (0, True, CONNECT), ("closed", 0, by_client, False, "")]
+
+
+def test_a_tap_hears_that_it_was_a_fault(hall, start, peers, notebook):
+    proxy = start(to=hall.url, taps=[notebook], faults=[Fault("pulsar.type == 'CONNECT'", "close")])
+    client = peers(proxy.service_url)
+    client.say(CONNECT)
+    with pytest.raises(ConnectionResetError):
+        client.end()
+    assert notebook.over.wait(10)
+    assert notebook.lines == [("opened", 0), (0, True, CONNECT), ("closed", 0, False, True, "cut by a fault")]
+
+
+# -- what cannot be ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("details", "said"),
+    [
+        ({"to": "http://b:8080"}, "binary port"),
+        ({"to": "b:1:2"}, "no host:port"),
+        ({"http_listen": 0}, "HTTP takes a port"),
+        ({"http_listen": 0, "http_to": "pulsar://b:1"}, "HTTP takes a port"),
+        ({"listen_cert": "c.pem"}, "two files"),
+        ({"listen_cert": "/nowhere/c.pem", "listen_key": "k.pem"}, "/nowhere/c.pem, k.pem: no such file"),
+        ({"capture": "/nowhere/t.pcapng"}, "/nowhere/t.pcapng: no such file"),
+        ({"bind": "a..b"}, "port 0 of a..b: name or service not known"),
+        ({"listen": 70000}, "port 70000: 0 to 65535"),
+        ({"http_listen": -1, "http_to": "http://b"}, "port -1: 0 to 65535"),
+        ({"bind": "203.0.113.7"}, "port 0 of 203.0.113.7: cannot assign"),
+        ({"to": "pulsar+ssl://b:1", "security": Security(trust="/nowhere/ca.pem")}, "/nowhere/ca.pem: no such file"),
+    ],
+)
+def test_what_makes_no_sense_is_said_at_the_start(details, said):
+    with pytest.raises(LocalError) as told:
+        Proxy(**{"to": "b:6650"} | details).start()
+    assert said in told.value.text
+
+
+def test_a_port_that_is_taken(broker, tmp_path):
+    """What another proxy is recording stays as it is."""
+    path = tmp_path / "talk.pcapng"
+    path.write_bytes(b"of the other one")
+    port = int(broker.service_url.rpartition(":")[2])
+    with pytest.raises(LocalError, match=f"port {port} of 127.0.0.1: address already in use"):
+        Proxy(to=broker.service_url, listen=port, capture=path).start()
+    assert path.read_bytes() == b"of the other one"
+
+
+def test_what_nobody_thought_of_does_not_hang(monkeypatch):
+    def broken(*_):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(Proxy, "_open", broken)
+    with pytest.raises(RuntimeError, match="a bug"):
+        Proxy("b:6650").start()
+
+
+def test_of_notes_the_last_ones_are_kept():
+    proxy = Proxy("b:6650")
+    for number in range(2500):
+        proxy._note(str(number))
+    assert (len(proxy.notes), proxy.notes[-1]) == (1000, "2499")

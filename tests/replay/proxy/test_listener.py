@@ -1,0 +1,236 @@
+"""Who is led where: brokers that are gone, or others, doors, and TLS on either side."""
+
+import contextlib
+import queue
+import socket
+import ssl
+import struct
+
+import pytest
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_frame
+from pcli.minibroker import MiniBroker
+from pcli.replay.proxy import ByteFault, listener
+from pcli.replay.service import Security
+
+CONNECT = push_frame(pb.CommandConnect(client_version="tester", protocol_version=20))
+
+
+def test_no_broker_there_is_said_once_and_the_proxy_goes_on(start, peers, broker):
+    gone = socket.create_server(("127.0.0.1", 0))
+    port = gone.getsockname()[1]
+    gone.close()
+    proxy = start(to=f"127.0.0.1:{port}")
+    for _ in range(3):
+        client = peers(proxy.service_url)
+        client.say(CONNECT)
+        with contextlib.suppress(ConnectionResetError):
+            assert client.end() == b""
+    assert proxy.notes == [f"no broker at pulsar://127.0.0.1:{port}: connection refused"]
+    back = MiniBroker(port=port).start()
+    assert (
+        peers(proxy.service_url).ask(pb.CommandConnect(client_version="c", protocol_version=20)).HasField("connected")
+    )
+    back.stop()
+
+
+def test_the_first_host_that_answers_is_taken(start, peers, hall):
+    gone = socket.create_server(("127.0.0.1", 0))
+    port = gone.getsockname()[1]
+    gone.close()
+    proxy = start(to=f"127.0.0.1:{port},{hall.url.partition('://')[2]}")
+    peers(proxy.service_url).say(CONNECT)
+    hall.accept().hear(len(CONNECT))
+    assert proxy.notes == []
+
+
+@pytest.mark.parametrize(
+    ("to", "said"),
+    [("a..b", "pulsar://a..b:6650: no host's name"), ("pulsar+ssl://SILENT", "SILENT: it took too long")],
+)
+def test_why_there_is_no_broker(start, peers, hall, monkeypatch, to, said):
+    """A name that is none; one that never answers, to TLS here."""
+    silent = hall.url.partition("://")[2]
+    monkeypatch.setattr(listener, "_CONNECT", 0.05)
+    proxy = start(to=to.replace("SILENT", silent))
+    client = peers(proxy.service_url)
+    client.say(CONNECT)
+    with contextlib.suppress(ConnectionResetError):
+        client.end()
+    [note] = proxy.notes
+    assert note.startswith("no broker at ")
+    assert note.endswith(said.replace("SILENT", silent))
+
+
+def test_clients_that_are_gone_before_they_are_let_in(start, peers, broker, notebook):
+    """A reset socket can't be asked whose it was."""
+    proxy = start(taps=[notebook], http_listen=0, http_to=broker.http_url)
+    for url in (proxy.service_url, proxy.http_url):
+        for _ in range(20):
+            with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), 10) as client:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    peers(proxy.service_url).ask(pb.CommandConnect(client_version="behind them", protocol_version=20))
+    peers(proxy.http_url).say(b"GET / HTTP/1.1\r\n\r\n")
+    proxy.stop()
+    assert [line[0] for line in notebook.lines].count("closed") == 21
+    assert proxy.notes == []
+
+
+def test_brokers_without_end_get_no_doors_without_end(hall, start, peers, broker, monkeypatch):
+    monkeypatch.setattr(listener, "_DOORS", 1)
+    proxy = start(to=hall.url)
+    kind = pb.CommandLookupTopicResponse.Connect
+    first, second = (redirecting(hall, proxy, peers, kind, f"pulsar://b{number}:6650") for number in (1, 2))
+    assert first.brokerServiceUrl.startswith("pulsar://127.0.0.1:")
+    assert second.brokerServiceUrl == "pulsar://b2:6650"
+    assert proxy.notes == ["no door for pulsar://b2:6650, clients go there directly: 1 have one already"]
+
+
+def redirecting(hall, proxy, peers, response, url):
+    """What a client is told that asks the broker of the listener, which names another one."""
+    client = peers(proxy.service_url)
+    client.say(CONNECT)
+    front = hall.accept()
+    front.hear(len(CONNECT))
+    answer = pb.CommandLookupTopicResponse(brokerServiceUrl=url, response=response, request_id=1)
+    front.say(push_frame(answer))
+    return client.frame().command.lookupTopicResponse
+
+
+def test_another_broker_through_the_one_listener(hall, start, peers, broker):
+    proxy = start(to=hall.url)
+    told = redirecting(hall, proxy, peers, pb.CommandLookupTopicResponse.Connect, broker.service_url)
+    assert told.proxy_through_service_url
+    client = peers(proxy.service_url)
+    client.ask(
+        pb.CommandConnect(
+            client_version="c", protocol_version=20, proxy_to_broker_url=told.brokerServiceUrl.partition("://")[2]
+        )
+    )
+    [connect] = broker.frames("pulsar.type == 'CONNECT'")
+    assert connect.facts.frame.data == push_frame(pb.CommandConnect(client_version="c", protocol_version=20))
+
+
+def test_another_broker_through_its_door(hall, start, peers, broker):
+    """For clients that know nothing of proxies, and for redirects."""
+    proxy = start(to=hall.url)
+    told = redirecting(hall, proxy, peers, pb.CommandLookupTopicResponse.Redirect, broker.service_url)
+    assert told.brokerServiceUrl not in (broker.service_url, proxy.service_url)
+    client = peers(told.brokerServiceUrl)
+    client.ask(pb.CommandConnect(client_version="c", protocol_version=20))
+    answer = client.ask(pb.CommandLookupTopic(topic="orders", request_id=1)).lookupTopicResponse
+    assert answer.brokerServiceUrl == told.brokerServiceUrl
+    assert len(broker.frames("pulsar.type == 'CONNECT'")) == 1
+
+
+def test_a_name_that_nobody_gave_is_no_way_anywhere(hall, start, peers, broker):
+    """No open relay: such a client is connected to the broker of the listener, which hears the name."""
+    proxy = start(to=hall.url)
+    connect = push_frame(pb.CommandConnect(client_version="c", proxy_to_broker_url=broker.service_url))
+    peers(proxy.service_url).say(connect)
+    assert hall.accept().hear(len(connect)) == connect
+    assert list(broker.frames) == []
+
+
+# -- TLS ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def trusting(certificate):
+    return ssl.create_default_context(cafile=str(certificate[0]))
+
+
+def test_tls_ends_on_the_clients_side(start, peers, broker, certificate, trusting, tmp_path, read):
+    cert, key = map(str, certificate)
+    path = tmp_path / "talk.pcapng"
+    proxy = start(listen_cert=cert, listen_key=key, capture=path)
+    assert proxy.service_url.startswith("pulsar+ssl://127.0.0.1:")
+    client = peers(proxy.service_url)
+    with trusting.wrap_socket(client.socket, server_hostname="127.0.0.1") as client.socket:
+        client.ask(pb.CommandConnect(client_version="c", protocol_version=20))
+        answer = client.ask(pb.CommandLookupTopic(topic="orders", request_id=1)).lookupTopicResponse
+    assert (answer.brokerServiceUrl, answer.brokerServiceUrlTls) == ("", proxy.service_url)
+    broker.wait_until(lambda b: b.connections == [])
+    proxy.stop()
+    frames, notes = read(path)
+    assert notes == []
+    assert [frame.type for frame in frames] == [2, 3, 23, 24]
+
+
+def test_tls_ends_on_the_brokers_side(start, peers, broker, certificate):
+    """A proxy with TLS before the broker, and one more that speaks TLS to it."""
+    cert, key = map(str, certificate)
+    inner = start(listen_cert=cert, listen_key=key)
+    outer = start(to=inner.service_url, security=Security(trust=cert))
+    client = peers(outer.service_url)
+    client.ask(pb.CommandConnect(client_version="c", protocol_version=20))
+    answer = client.ask(pb.CommandLookupTopic(topic="orders", request_id=1)).lookupTopicResponse
+    assert answer.brokerServiceUrl == outer.service_url
+    client.socket.close()
+    broker.wait_until(lambda b: b.connections == [])
+    assert (inner.notes, outer.notes) == ([], [])
+
+
+def test_nobody_hears_of_what_is_late_when_it_is_over(hall, start, peers, certificate, trusting, notebook):
+    """The end of TLS is the end of both ways, with bytes of the broker still on theirs."""
+    cert, key = map(str, certificate)
+    late = ByteFault("latency=10ms from=broker")
+    proxy = start(to=hall.url, listen_cert=cert, listen_key=key, byte_faults=[late], taps=[notebook])
+    client = peers(proxy.service_url)
+    with trusting.wrap_socket(client.socket, server_hostname="127.0.0.1") as client.socket:
+        client.say(CONNECT)
+        broker = hall.accept()
+        broker.hear(len(CONNECT))
+        broker.say(push_frame(pb.CommandPong()) * 2)
+        client.hear(1)
+        broker.say(push_frame(pb.CommandPong()))
+        with contextlib.suppress(OSError):
+            client.socket.unwrap()
+    broker.end()
+    assert notebook.over.wait(10)
+    proxy.stop()
+    assert notebook.lines[-1][0] == "closed"
+
+
+def test_a_broker_that_is_not_trusted(start, peers, certificate):
+    cert, key = map(str, certificate)
+    inner = start(listen_cert=cert, listen_key=key)
+    outer = start(to=inner.service_url)
+    client = peers(outer.service_url)
+    client.say(CONNECT)
+    with contextlib.suppress(ConnectionResetError):
+        client.end()
+    assert outer.notes == [f"no broker at {inner.service_url}: no TLS: self-signed certificate"]
+
+
+def test_tls_to_a_port_without_is_one_note(start, peers, trusting):
+    proxy = start()
+    for _ in range(2):
+        client = peers(proxy.service_url)
+        with pytest.raises(OSError, match=r"."):
+            trusting.wrap_socket(client.socket, server_hostname="127.0.0.1")
+    [note] = proxy.notes
+    assert note.endswith("speaks TLS; --listen-cert and --listen-key are for that")
+
+
+def test_no_tls_to_a_port_with_it_is_one_note(start, peers, certificate):
+    cert, key = map(str, certificate)
+    told = queue.Queue()
+    proxy = start(listen_cert=cert, listen_key=key, on_note=told.put)
+    client = peers(proxy.service_url)
+    client.say(CONNECT)
+    with contextlib.suppress(ConnectionResetError):
+        client.end()
+    assert ": no TLS: " in told.get(timeout=10)
+    assert len(proxy.notes) == 1
+
+
+def test_a_broker_that_speaks_tls_is_one_note(pair, hall):
+    """As Netty's TLS answers to clear text: with an alert."""
+    client, broker = pair()
+    alert = bytes.fromhex("15030300020250")
+    broker.say(alert)
+    broker.socket.close()
+    assert client.end() == alert
+    assert hall.proxy.notes == [f"the broker at {hall.url} speaks TLS; --to pulsar+ssl://… is for that"]

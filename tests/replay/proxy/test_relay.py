@@ -1,0 +1,180 @@
+"""Two sockets and what passes between them: bytes, ends, resets, and what faults make of them."""
+
+import asyncio
+import contextlib
+import socket
+import struct
+import threading
+
+import pytest
+
+from pcli.codec.faults import Fault
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_frame
+from pcli.replay.proxy import ByteFault
+from pcli.replay.proxy.listener import Listener
+from pcli.replay.proxy.relay import Relay
+
+CONNECT = push_frame(pb.CommandConnect(client_version="tester", protocol_version=20))
+PING, PONG = push_frame(pb.CommandPing()), push_frame(pb.CommandPong())
+
+
+def test_bytes_pass_both_ways(pair):
+    client, broker = pair()
+    large = push_frame(pb.CommandPing(), bytes(range(256)) * 20_000)
+    for one, other in ((client, broker), (broker, client)):
+        speaker = threading.Thread(target=one.say, args=(large + PING,))
+        speaker.start()
+        assert other.hear(len(large) + len(PING)) == large + PING
+        speaker.join()
+
+
+def test_nobody_is_connected_to_before_the_client_speaks(hall, start, peers):
+    client = peers(start(to=hall.url).service_url)
+    client.say(CONNECT[:-1])
+    hall.listener.settimeout(0.05)
+    with pytest.raises(TimeoutError):
+        hall.accept()
+    hall.listener.settimeout(10)
+    client.say(CONNECT[-1:] + PING)
+    assert hall.accept().hear(len(CONNECT + PING)) == CONNECT + PING
+
+
+def test_half_of_a_connection_can_end(pair):
+    for closing in (0, 1):
+        ends = pair()
+        one, other = ends[closing], ends[1 - closing]
+        one.socket.shutdown(socket.SHUT_WR)
+        assert other.end() == b""
+        other.say(PONG)
+        assert one.hear(len(PONG)) == PONG
+        other.socket.close()
+        assert one.end() == b""
+
+
+def test_a_reset_is_passed_on_as_one(pair):
+    for resetting in (0, 1):
+        ends = pair()
+        ends[resetting].socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        ends[resetting].socket.close()
+        with pytest.raises(ConnectionResetError):
+            ends[1 - resetting].end()
+
+
+def test_a_client_that_ends_before_it_said_a_frame(hall, start, peers):
+    client = peers(start(to=hall.url).service_url)
+    client.say(CONNECT[:-1])
+    client.socket.shutdown(socket.SHUT_WR)
+    assert client.end() == b""
+
+
+def pour(peer):
+    """Bytes that somebody takes who is not read from; 256 MB if he takes all."""
+    frame, sent = push_frame(pb.CommandPing(), bytes(1 << 20)), 0
+    peer.socket.settimeout(0.5)
+    with contextlib.suppress(TimeoutError):
+        for _ in range(256):
+            peer.socket.sendall(frame)
+            sent += len(frame)
+    return sent
+
+
+def test_who_is_not_read_from_cannot_go_on(pair):
+    """What a proxy keeps is bounded: the sender blocks."""
+    for slow in (0, 1):
+        ends = pair()
+        sent = pour(ends[1 - slow])
+        assert 0 < sent < 64 << 20
+        assert len(ends[slow].hear(sent)) == sent
+
+
+def test_a_line_that_is_late_keeps_no_more_either(pair):
+    client, _ = pair(byte_faults=[ByteFault("bandwidth=1K from=client")])
+    assert 0 < pour(client) < 64 << 20
+
+
+# -- faults ------------------------------------------------------------------------------------------------------------
+
+
+def test_faults_by_protocol_count(start, peers, broker):
+    drop = Fault("pulsar.type == 'PING'", "drop", after=1, times=2)
+    error = Fault("pulsar.type == 'LOOKUP'", "error", error="TopicNotFound: gone")
+    client = peers(start(faults=[drop, error]).service_url)
+    client.ask(pb.CommandConnect(client_version="c", protocol_version=20))
+    client.say(PING * 5 + push_frame(pb.CommandLookupTopic(topic="orders", request_id=1)))
+    heard = [client.frame().command for _ in range(4)]
+    assert [one.lookupTopicResponse.message for one in heard if one.HasField("lookupTopicResponse")] == ["gone"]
+    broker.wait_until(lambda b: len(b.frames("pulsar.type == 'PING'")) == 3)
+    assert (drop.seen, drop.fired, error.seen, error.fired) == (5, 2, 1, 1)
+    assert broker.frames("pulsar.type == 'LOOKUP'") == []
+
+
+def test_a_cut_is_a_reset_for_both(pair):
+    client, broker = pair(faults=[Fault("pulsar.type == 'PING'", "close")])
+    client.say(PING)
+    for end in (client, broker):
+        with pytest.raises(ConnectionResetError):
+            end.end()
+
+
+def test_the_end_is_behind_what_is_late(pair):
+    client, broker = pair(faults=[Fault("pulsar.type == 'PONG'", "delay", ms=20)])
+    broker.say(PONG)
+    broker.socket.shutdown(socket.SHUT_WR)
+    assert client.end() == PONG
+
+
+def test_slices_are_of_the_side_that_was_named(pair, notebook):
+    client, broker = pair(byte_faults=[ByteFault("slice=5 gap=1ms from=broker")], taps=[notebook])
+    client.say(PING)
+    assert broker.hear(len(PING)) == PING
+    broker.say(PONG)
+    assert client.hear(len(PONG)) == PONG
+    assert notebook.lines == [
+        ("opened", 0), (0, True, CONNECT), (0, True, PING), (0, False, PONG[:5]), (0, False, PONG[5:10]),
+        (0, False, PONG[10:]),
+    ]  # fmt: skip
+
+
+def test_the_first_frame_is_the_first_also_when_what_follows_is_late(hall, start, peers, monkeypatch):
+    """A late frame comes while the broker's socket is there, and has heard nothing yet."""
+    came = threading.Event()
+    connect, late = Listener.connect, wait_for(came)
+
+    async def slow(*words):
+        reason = await connect(*words)
+        await late()
+        return reason
+
+    monkeypatch.setattr(Listener, "connect", slow)
+    feed = Relay.wait_for_broker
+
+    def seen(relay, opening, data):
+        feed(relay, opening, data)
+        if data.endswith(PING):
+            came.set()
+
+    monkeypatch.setattr(Relay, "wait_for_broker", seen)
+    delay = Fault("pulsar.type == 'PING'", "delay", ms=20)
+    peers(start(to=hall.url, faults=[delay]).service_url).say(CONNECT + PING)
+    assert hall.accept().hear(len(CONNECT + PING)) == CONNECT + PING
+
+
+def wait_for(event):
+    """Wait in a loop for an event of threads."""
+
+    async def wait():
+        while not event.is_set():
+            await asyncio.sleep(0.001)
+
+    return wait
+
+
+def test_a_reset_after_so_many_bytes(pair):
+    client, broker = pair(byte_faults=[ByteFault(f"reset={len(PONG)} from=broker")])
+    broker.say(PONG)
+    assert client.hear(len(PONG)) == PONG
+    broker.say(PONG)
+    for end in (client, broker):
+        with pytest.raises(ConnectionResetError):
+            end.end()
