@@ -15,7 +15,21 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from pcli.cli import __version__, broker, capture, decode, dissect, encode, fields, follow, stats
+from pcli.cli import (
+    __version__,
+    broker,
+    capture,
+    consume,
+    decode,
+    dissect,
+    encode,
+    fields,
+    follow,
+    produce,
+    proxy,
+    replay,
+    stats,
+)
 from pcli.cli.output import Exit, fail, stop_quietly
 from pcli.codec.errors import PcliError
 
@@ -68,6 +82,7 @@ app = typer.Typer(
 
 _WIRE = "Wire: frames and captures"
 _BROKER = "Broker"
+_CLIENT = "Client's side: against a live broker"
 _DIAGNOSE = "Diagnose: questions to a capture"
 
 app.command("decode", rich_help_panel=_WIRE)(decode.decode)
@@ -77,6 +92,10 @@ app.command("follow", rich_help_panel=_WIRE)(follow.follow)
 app.command("fields", rich_help_panel=_WIRE)(fields.fields)
 app.command("capture", rich_help_panel=_WIRE)(capture.capture)
 app.command("broker", rich_help_panel=_BROKER)(broker.broker)
+app.command("produce", rich_help_panel=_CLIENT)(produce.produce)
+app.command("consume", rich_help_panel=_CLIENT)(consume.consume)
+app.command("replay", rich_help_panel=_CLIENT)(replay.replay)
+app.command("proxy", rich_help_panel=_CLIENT)(proxy.proxy)
 app.add_typer(stats.app, name="stats", rich_help_panel=_DIAGNOSE)
 
 

@@ -1,0 +1,151 @@
+"""The mini-broker of a replay's own: the broker's core and the player, without a socket between them.
+
+Rules of this file
+1. This is the only place that knows both halves: neither imports the other.
+2. Broker and player live in the capture's time: it stands still while something is said, and goes on to whatever comes
+   next, a line, a timer of the broker, the end of a wait. So half an hour of capture takes a second, delayed messages
+   and rate limits come at their time, and two replays of one capture are equal.
+3. Calls of the REST interface go to the broker's own application, in the same turn.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from pcli.codec.errors import LocalError
+
+if TYPE_CHECKING:
+    from pcli.minibroker.broker import Broker
+    from pcli.minibroker.connection import Connection
+    from pcli.replay.player.calls import Call
+    from pcli.replay.player.player import Action, Player
+
+__all__ = ["OwnBroker"]
+
+_URL: Final = "pulsar://localhost:6650"
+
+
+class OwnBroker:
+    """A broker in memory."""
+
+    def __init__(self, settings: Mapping[str, str], now: int) -> None:
+        """LocalError for a setting that is unknown, or a value that is none. ``now``: milliseconds since 1970."""
+        from pcli.minibroker.broker import Broker
+        from pcli.minibroker.settings import Settings
+
+        read = Settings.from_pairs([f"{name}={value}" for name, value in settings.items()])
+        self.broker: Broker = Broker(read, service_url=_URL, now=now)
+        self.now = now
+        self._application: Any = None
+        self._of: dict[int, Connection] = {}
+        self._parts: dict[Connection, int] = {}
+
+    def play(self, player: Player, progress: Callable[[float], None]) -> None:
+        """Play to the end. Whatever the broker itself failed at is raised."""
+        while not player.done:
+            actions = player.actions(self.now)
+            if actions:
+                self._do(player, actions)
+                progress(player.progress)
+                continue
+            self._go_on(player)
+        for failure in self.broker.failures:
+            raise failure
+
+    def _go_on(self, player: Player) -> None:
+        due, timer = player.deadline, self.broker.deadline
+        if due is None or due <= self.now:
+            return
+        self.now = due if timer is None else max(self.now, min(due, timer))
+        self.broker.advance(self.now)
+        self._flush(player)
+
+    def _do(self, player: Player, actions: list[Action]) -> None:
+        from pcli.replay.player.calls import Call
+        from pcli.replay.player.player import HangUp, Open, Say
+
+        for action in actions:
+            match action:
+                case Open(part):
+                    client = player.script.parts[part].client
+                    self._of[part] = connection = self.broker.connect(client, self.now)
+                    self._parts[connection] = part
+                case Say(part, data):
+                    if self._of[part] in self._parts:
+                        self.broker.receive(self._of[part], data, self.now)
+                case HangUp(part):
+                    self._hang_up(self._of[part])
+                case Call():
+                    self.call(action)
+            self._flush(player)
+
+    def _hang_up(self, connection: Connection) -> None:
+        if self._parts.pop(connection, None) is not None:
+            self.broker.disconnected(connection, self.now)
+
+    def _flush(self, player: Player) -> None:
+        broker = self.broker
+        while pieces := broker.drain():
+            for connection, data in pieces:
+                part = self._parts.get(connection)
+                if part is None:
+                    continue
+                if data:
+                    self._do(player, player.receive(part, data))
+                if connection.closing:
+                    player.lost(part)
+                    self._hang_up(connection)
+            broker.settle()
+        broker.take_reading_changes()
+
+    # -- as an administrator ---------------------------------------------------------------------------------------
+
+    def call(self, call: Call) -> int:
+        """One call; its status. LocalError when the broker knows no such call."""
+        if call.method == "RESTART":
+            self._restart()
+            return 204
+        path, _, query = call.path.partition("?")
+        body = b"" if call.body is None else json.dumps(call.body).encode()
+        scope = {
+            "type": "http",
+            "method": call.method,
+            "path": f"/admin/v2/{path}",
+            "raw_path": f"/admin/v2/{path}".encode(),
+            "query_string": query.encode(),
+            "headers": [(b"content-type", b"application/json")],
+        }
+        return self._ask(scope, body)
+
+    def _ask(self, scope: dict[str, Any], body: bytes) -> int:
+        """Run the application; it waits for nothing but the request."""
+        if self._application is None:
+            from pcli.minibroker.admin import application
+
+            self._application = application(self.broker, lambda: self.now)
+        said: list[dict[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: dict[str, Any]) -> None:
+            said.append(message)
+
+        running = self._application(scope, receive, send)
+        try:
+            running.send(None)
+        except StopIteration:
+            return int(said[0]["status"])
+        raise LocalError(f"{scope['method']} {scope['path']}: the broker did not answer")
+
+    def _restart(self) -> None:
+        """As a broker that goes down and comes back: topics closed, ledgers rolled, connections cut."""
+        broker = self.broker
+        broker.begin(self.now)
+        for topic in list(broker.topics.values()):
+            broker.unload(topic)
+        for connection in list(broker.connections):
+            connection.close("the broker restarts")
+        broker.settle()

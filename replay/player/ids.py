@@ -1,0 +1,234 @@
+"""Ids of the capture as the live broker gives them: what is sent carries the live ones, what comes is read back.
+
+Rules of this file
+1. An id is learned where capture and live broker speak of the same thing: SEND_RECEIPT and SEND_RECEIPT of one SEND,
+   MESSAGE and MESSAGE of one entry, PRODUCER_SUCCESS and PRODUCER_SUCCESS of one PRODUCER. The first lesson counts; a
+   later one that contradicts it is a difference.
+2. Of a message id ledger and entry are rewritten; partition, batch index and bit sets are the client's own words.
+   Ids that mean no message (earliest, latest: ledger -1 or 2^63-1) stay.
+3. A frame in which nothing changes goes out as the bytes that were captured.
+4. The producer's name in a message's metadata stays: no broker compares it, deduplication asks for it, and Key_Shared
+   spreads messages without a key by it.
+5. Topics are mapped by the user's rule alone, in requests; answers are mapped back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import join_frame, push_entry
+from pcli.codec.wire.commands import COMMANDS
+from pcli.codec.wire.frame import Frame
+from pcli.codec.wire.message_id import signed
+
+__all__ = ["Ids", "Place", "TopicRule", "place_of"]
+
+Place = tuple[int, int]
+"""Ledger and entry, signed."""
+
+TopicRule = tuple[re.Pattern[str], str]
+
+_NOWHERE: Final = 1 << 63
+_FIELDS: Final = ("message_id", "message_ids", "start_message_id")
+_TOPICS: Final = ("topic", "topics", "topics_pattern", "partitions")
+
+
+def place_of(data: pb.MessageIdData) -> Place:
+    """Ledger and entry of an id."""
+    return signed(data.ledgerId), signed(data.entryId)
+
+
+@dataclass(slots=True)
+class Ids:
+    """What was learned in one replay."""
+
+    topics: Sequence[TopicRule] = ()
+    places: dict[Place, Place] = field(default_factory=dict)
+    """Captured to live."""
+    live_places: dict[Place, Place] = field(default_factory=dict)
+    """Live to captured."""
+    names: dict[str, str] = field(default_factory=dict)
+    """Producer names that the broker gave: captured to live."""
+    versions: dict[bytes, bytes] = field(default_factory=dict)
+    """Schema versions, captured to live."""
+    transactions: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    """Transaction ids (most bits, least bits), captured to live."""
+    contents: dict[bytes, bytes] = field(default_factory=dict)
+    """Metadata and payload of entries that were rewritten: as they went out to as they were captured."""
+    shift_ms: int = 0
+    """How much later than in the capture it is: when a message is to be delivered, and how far back a reader begins,
+    is shifted by it. Times of publishing stay as they were captured."""
+    mapped: dict[str, str] = field(default_factory=dict)
+    """Topics that were mapped: live to captured."""
+    unknown: list[Place] = field(default_factory=list)
+    """Captured ids that had to be sent and have no live one."""
+
+    # -- lessons ---------------------------------------------------------------------------------------------------
+
+    def learn(self, captured: Any, live: Any) -> None:
+        """Both bodies answer the same request, or carry the same entry."""
+        for name in ("message_id", "producer_name", "schema_version", "txnid_least_bits"):
+            fields = captured.DESCRIPTOR.fields_by_name
+            if name in fields and fields[name].is_repeated is False and captured.HasField(name) and live.HasField(name):
+                _LESSONS[name](self, captured, live)
+
+    def _learn_place(self, captured: Any, live: Any) -> None:
+        mine, theirs = place_of(captured.message_id), place_of(live.message_id)
+        if mine[0] >= 0 and theirs[0] >= 0 and mine not in self.places and theirs not in self.live_places:
+            self.places[mine], self.live_places[theirs] = theirs, mine
+
+    def _learn_name(self, captured: Any, live: Any) -> None:
+        self.names.setdefault(captured.producer_name, live.producer_name)
+
+    def _learn_version(self, captured: Any, live: Any) -> None:
+        self.versions.setdefault(captured.schema_version, live.schema_version)
+
+    def _learn_transaction(self, captured: Any, live: Any) -> None:
+        mine = captured.txnid_most_bits, captured.txnid_least_bits
+        self.transactions.setdefault(mine, (live.txnid_most_bits, live.txnid_least_bits))
+
+    # -- what goes out ---------------------------------------------------------------------------------------------
+
+    def rewritten(self, frame: Frame) -> bytes:
+        """The frame as it has to be said to the live broker; empty: every id in it is unknown there."""
+        if frame.type not in COMMANDS:
+            return frame.data
+        command = pb.BaseCommand()
+        command.CopyFrom(frame.command)
+        body = getattr(command, COMMANDS[frame.type].field)
+        if not self._put_ids(body):
+            return b""
+        self._put_names(body)
+        entry = self._entry(frame)
+        if command == frame.command and entry is None:
+            return frame.data
+        return join_frame(
+            command.SerializePartialToString(), frame.data[frame.parts.command_end :] if entry is None else entry
+        )
+
+    def _put_ids(self, body: Any) -> bool:
+        """False when the body names messages, and none of them is known."""
+        for name, value in body.ListFields():
+            if name.name in _FIELDS:
+                if not name.is_repeated:
+                    if not self._put_id(value):
+                        return False
+                    continue
+                gone = [place for place, one in enumerate(value) if not self._put_id(one)]
+                for place in reversed(gone):
+                    del value[place]
+                if gone and not value:
+                    return False
+        return True
+
+    def _put_id(self, data: pb.MessageIdData) -> bool:
+        place = place_of(data)
+        live = self.places.get(place)
+        if live is not None:
+            data.ledgerId, data.entryId = live[0] & 2**64 - 1, live[1] & 2**64 - 1
+            if data.HasField("first_chunk_message_id"):
+                self._put_id(data.first_chunk_message_id)
+            return True
+        if 0 <= place[0] < _NOWHERE - 1 and place != (0, 0):
+            self.unknown.append(place)
+            return False
+        return True
+
+    def _put_names(self, body: Any) -> None:
+        fields = body.DESCRIPTOR.fields_by_name
+        if "producer_name" in fields and body.producer_name in self.names:
+            body.producer_name = self.names[body.producer_name]
+        if "schema_version" in fields and body.schema_version in self.versions:
+            body.schema_version = self.versions[body.schema_version]
+        if "txnid_least_bits" in fields and body.HasField("txnid_least_bits"):
+            known = self.transactions.get((body.txnid_most_bits, body.txnid_least_bits))
+            if known is not None:
+                body.txnid_most_bits, body.txnid_least_bits = known
+        if self.shift_ms and getattr(body, "start_message_rollback_duration_sec", 0):
+            body.start_message_rollback_duration_sec += -(-self.shift_ms // 1000)
+        if self.topics:
+            for name in _TOPICS:
+                if name in fields and getattr(body, name):
+                    self._put_topics(body, name)
+            for one in body.subscription if isinstance(body, pb.CommandAddSubscriptionToTxn) else ():
+                self._put_topics(one, "topic")
+
+    def _put_topics(self, body: Any, name: str) -> None:
+        value = getattr(body, name)
+        if isinstance(value, str):
+            setattr(body, name, self.topic(value))
+        else:
+            value[:] = [self.topic(one) for one in value]
+
+    def topic(self, name: str) -> str:
+        """The live name of a topic: the first rule that finds something in it."""
+        for pattern, replacement in self.topics:
+            live, count = pattern.subn(replacement, name)
+            if count:
+                self.mapped[live] = name
+                return live
+        return name
+
+    def _entry(self, frame: Frame) -> bytes | None:
+        """Headers and payload with shifted times and live ids; None: as they were captured."""
+        metadata = frame.metadata
+        if metadata is None or not (self._shifts(metadata) or self._versions_in(metadata) or self._txn_of(metadata)):
+            return None
+        changed = pb.MessageMetadata()
+        changed.CopyFrom(metadata)
+        if self._shifts(metadata):
+            changed.deliver_at_time += self.shift_ms
+        if self._versions_in(metadata):
+            changed.schema_version = self.versions[metadata.schema_version]
+        if known := self._txn_of(metadata):
+            changed.txnid_most_bits, changed.txnid_least_bits = known
+        parts, payload = frame.parts, frame.payload or b""
+        entry = push_entry(changed, payload, checksum=parts.checksum is not None)
+        self.contents[entry[6:] if parts.checksum is not None else entry] = frame.data[parts.checked_start :]
+        return entry
+
+    def _shifts(self, metadata: pb.MessageMetadata) -> bool:
+        return bool(self.shift_ms) and metadata.HasField("deliver_at_time")
+
+    def _versions_in(self, metadata: pb.MessageMetadata) -> bool:
+        version = metadata.schema_version
+        return self.versions.get(version, version) != version
+
+    def _txn_of(self, metadata: pb.MessageMetadata) -> tuple[int, int] | None:
+        mine = metadata.txnid_most_bits, metadata.txnid_least_bits
+        live = self.transactions.get(mine) if metadata.HasField("txnid_least_bits") else None
+        return live if live != mine else None
+
+    # -- what comes ------------------------------------------------------------------------------------------------
+
+    def content(self, frame: Frame) -> bytes:
+        """Metadata and payload of a live MESSAGE, as they were captured where they were rewritten."""
+        content = frame.data[frame.parts.checked_start :]
+        return self.contents.get(content, content)
+
+    def same_place(self, captured: Place, live: Place) -> bool:
+        """Whether a live id stands for a captured one. An id of which nothing is known is learned here."""
+        if captured in self.places or live in self.live_places:
+            return self.places.get(captured) == live
+        if captured[0] < 0 or live[0] < 0:
+            return captured == live
+        if captured[1] != live[1]:
+            return False
+        self.places[captured], self.live_places[live] = live, captured
+        return True
+
+    def captured_topics(self, names: Sequence[str]) -> Iterator[str]:
+        """Live topics under their captured names."""
+        return (self.mapped.get(name, name) for name in names)
+
+
+_LESSONS: Final = {
+    "message_id": Ids._learn_place,
+    "producer_name": Ids._learn_name,
+    "schema_version": Ids._learn_version,
+    "txnid_least_bits": Ids._learn_transaction,
+}

@@ -1,0 +1,312 @@
+"""The player: what to say to the live broker now, given what it has said and the time. No socket, no clock.
+
+Rules of this file
+1. Causality: a line of a client is said when every answer that the capture has before it, on any connection, has come,
+   and every earlier line of a client has been said. The captured client knew no more than that, and the broker was in
+   no other state; so this keeps a SEND behind its PRODUCER_SUCCESS, an ACK behind its MESSAGE, and also what lay
+   between connections: a SUBSCRIBE before the SEND, a CLOSE before the next SUBSCRIBE.
+2. Time: a line is said not before its time in the capture, scaled by the speed; without a speed causality is all.
+3. Every wait ends: an answer that does not come within the captured pause before it and ``patience`` is waited for no
+   more. It may still come; if it never does, that is a difference.
+4. A PING is answered with a PONG at once, the captured PONGs are not said: they belong to other PINGs. So is an
+   AUTH_RESPONSE only said to a broker that asked.
+5. What somebody did to the captured broker from outside (an unload, more partitions) is asked of whoever keeps the live
+   one, at its place in the play: before the line that shows it, or when the broker does not say by itself what the
+   captured one said.
+6. A Shared subscription may give an entry to another consumer than the captured one did. Who has it asks for its
+   redelivery: a broker hears that from nobody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pcli.codec.observe import Consumer
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import join_frame, push_frame
+from pcli.codec.wire.commands import BY_NAME, COMMANDS
+from pcli.codec.wire.frame import Frame
+from pcli.codec.wire.reader import FrameReader
+from pcli.replay.player.book import KEEP_ALIVE, Book
+from pcli.replay.player.calls import Call
+from pcli.replay.player.ids import Ids, Place, place_of
+from pcli.replay.player.script import Line, Script
+
+__all__ = ["Action", "HangUp", "Open", "Pace", "Player", "Say"]
+
+_PING: Final = BY_NAME["PING"].number
+_PONG: Final = BY_NAME["PONG"].number
+_REDELIVER: Final = BY_NAME["REDELIVER_UNACKNOWLEDGED_MESSAGES"].number
+_LOGIN: Final = frozenset(BY_NAME[name].number for name in ("CONNECT", "AUTH_RESPONSE"))
+_AUTH_CHALLENGE: Final = BY_NAME["AUTH_CHALLENGE"].number
+_AUTH_RESPONSE: Final = BY_NAME["AUTH_RESPONSE"].number
+_SUBSCRIBE: Final = BY_NAME["SUBSCRIBE"].number
+_CONNECTED: Final = BY_NAME["CONNECTED"].number
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Open this connection."""
+
+    part: int
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Write to it."""
+
+    part: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class HangUp:
+    """Close it."""
+
+    part: int
+    reset: bool = False
+
+
+Action = Open | Say | HangUp | Call
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How time goes."""
+
+    speed: float = 0
+    """1: as in the capture; 0: no pauses, causality alone."""
+    patience_ms: int = 3000
+    latency_ms: int = 0
+    """How long a live broker may take to say something by itself before it is done to it."""
+
+
+@dataclass(slots=True)
+class _Talk:
+    """A live connection."""
+
+    reader: FrameReader = field(default_factory=FrameReader)
+    consumers: dict[int, Consumer] = field(default_factory=dict)
+    challenges: int = 0
+    """How often the live broker asked who one is, and has no answer."""
+    lost: bool = False
+
+
+class Player:
+    """One replay of a script."""
+
+    def __init__(
+        self,
+        script: Script,
+        ids: Ids,
+        now: int,
+        *,
+        pace: Pace = Pace(),
+        before: Mapping[int, Sequence[Call]] | None = None,
+        instead: Mapping[int, Sequence[Call]] | None = None,
+        unsaid: Container[int] = (),
+        auth: tuple[str, bytes] | None = None,
+    ) -> None:
+        """Begin at ``now``, milliseconds since 1970.
+
+        ``before``, ``instead``: calls by the line that shows them, rule 5; ``unsaid``: lines that are left out;
+        ``auth``: method and data for CONNECT.
+        """
+        self.script, self.ids = script, ids
+        self.book = Book(line for line in script.lines if line.index not in unsaid)
+        self.unsaid: list[Line] = []
+        """Lines that could not be said: their connection was gone, or their ids are unknown."""
+        self._pace, self._auth = pace, auth
+        self._before, self._instead = dict(before or {}), dict(instead or {})
+        self._lines = [
+            line for line in script.lines if line.from_client and line.type != _PONG and line.index not in unsaid
+        ]
+        self._at = 0
+        self._talks: dict[int, _Talk] = {}
+        self._holders: dict[tuple[str, str], dict[Place, tuple[int, int]]] = {}
+        """Of Shared subscriptions: connection and consumer that got each live entry last."""
+        self._start = now
+        self._first_ms = script.lines[0].time_ms if script.lines else 0.0
+        self._slip = 0.0
+        self._since = now
+        """When the last line was said: waits are counted from here."""
+        self._since_ms = self._first_ms
+        """Its time in the capture."""
+
+    # -- what came -------------------------------------------------------------------------------------------------
+
+    def receive(self, part: int, data: bytes) -> list[Action]:
+        """Bytes of the live broker; what to answer at once."""
+        talk, out = self._talks[part], list[Action]()
+        for frame in talk.reader.feed(data):
+            if frame.type == _PING:
+                out.append(Say(part, push_frame(pb.CommandPong())))
+            elif frame.type not in KEEP_ALIVE:
+                self._take(part, talk, frame)
+        if talk.reader.error is not None and not talk.lost:
+            talk.lost = True
+            out.append(HangUp(part))
+        return out
+
+    def _take(self, part: int, talk: _Talk, frame: Frame) -> None:
+        consumer, content = None, b""
+        if frame.type == _CONNECTED and frame.command.connected.max_message_size:
+            talk.reader.max_frame_size = max(talk.reader.max_frame_size, frame.command.connected.max_message_size * 2)
+        talk.challenges += frame.type == _AUTH_CHALLENGE
+        if frame.command.HasField("reachedEndOfTopic"):
+            consumer = talk.consumers.get(frame.command.reachedEndOfTopic.consumer_id)
+        if frame.command.HasField("message"):
+            consumer, content = talk.consumers.get(frame.command.message.consumer_id), self.ids.content(frame)
+            if consumer is not None and consumer.type == "Shared":
+                holder = self._holders.setdefault((consumer.topic, consumer.subscription), {})
+                holder[place_of(frame.command.message.message_id)] = part, consumer.id
+        pair = self.book.take(part, frame, content, consumer, self.said)
+        row = COMMANDS.get(frame.type)
+        if row is not None and pair.line is not None and pair.line.frame is not None and pair.line.type == frame.type:
+            self.ids.learn(getattr(pair.line.frame.command, row.field), getattr(frame.command, row.field))
+
+    def lost(self, part: int) -> None:
+        """The live broker closed a connection."""
+        talk = self._talks[part]
+        if not talk.lost:
+            talk.lost = True
+            self.book.end(part, self.said)
+
+    @property
+    def said(self) -> int:
+        """The place of the last line that was said; -1: none."""
+        return self._lines[self._at - 1].index if self._at else -1
+
+    # -- what to do ------------------------------------------------------------------------------------------------
+
+    @property
+    def done(self) -> bool:
+        """Everything was said, and nothing is waited for."""
+        return self._at >= len(self._lines) and self.book.missing_before(len(self.script.lines)) is None
+
+    @property
+    def progress(self) -> float:
+        """How much was said, 0 to 1."""
+        return self._at / len(self._lines) if self._lines else 1.0
+
+    def actions(self, now: int) -> list[Action]:
+        """What to do now; empty: nothing before `deadline`, unless something comes."""
+        line = self._next()
+        place = line.index if line is not None else len(self.script.lines)
+        missing = self.book.missing_before(place)
+        if missing is not None:
+            if missing.index in self._instead:
+                if now >= self._own_time(missing) + self._pace.latency_ms:
+                    return [self._live(call) for call in self._instead.pop(missing.index)]
+                return []
+            if now < self._patience_ends(missing):
+                return []
+            self.book.give_up(place)
+        if line is None or now < self._due(line):
+            return []
+        if line.index in self._before:
+            return [self._live(call) for call in self._before.pop(line.index)]
+        return self._say(line, now)
+
+    @property
+    def deadline(self) -> int | None:
+        """When to look again although nothing came; None: it is done."""
+        line = self._next()
+        missing = self.book.missing_before(line.index if line is not None else len(self.script.lines))
+        if missing is not None:
+            if missing.index in self._instead:
+                return self._own_time(missing) + self._pace.latency_ms
+            return self._patience_ends(missing)
+        return None if line is None else self._due(line)
+
+    def _live(self, call: Call) -> Call:
+        """A call with the live id in it."""
+        if call.place is None:
+            return call
+        ledger, entry = self.ids.places.get(call.place, call.place)
+        body = {"ledgerId": ledger, "entryId": entry, "partitionIndex": -1, "batchIndex": -1}
+        return Call(call.method, call.path, body)
+
+    def _next(self) -> Line | None:
+        return self._lines[self._at] if self._at < len(self._lines) else None
+
+    def _due(self, line: Line) -> int:
+        """When a line is to be said."""
+        if not self._pace.speed:
+            return self._since
+        return int(self._start + self._slip + (line.time_ms - self._first_ms) / self._pace.speed)
+
+    def _own_time(self, missing: Line) -> int:
+        """When an answer came in the capture, told from the last line that was said."""
+        pause = missing.time_ms - self._since_ms
+        return int(self._since + max(0.0, pause) / (self._pace.speed or 1))
+
+    def _patience_ends(self, missing: Line) -> int:
+        return self._own_time(missing) + self._pace.patience_ms
+
+    def _say(self, line: Line, now: int) -> list[Action]:
+        self._at += 1
+        self._slip += max(0, now - self._due(line)) if self._pace.speed else 0
+        self._since, self._since_ms = now, line.time_ms
+        if self.ids.shift_ms:
+            self.ids.shift_ms = int(now - line.time_ms)
+        talk = self._talks.get(line.part)
+        if talk is None and line.frame is None:
+            return []  # nothing was said on it before the capture, or all that was is left out
+        if talk is not None and talk.lost:
+            if line.frame is not None:
+                self.unsaid.append(line)
+            return []
+        if line.frame is None:
+            self._talks[line.part].lost = True
+            return [HangUp(line.part, line.reset)]
+        out: list[Action] = []
+        if talk is None:
+            talk = self._talks[line.part] = _Talk()
+            out.append(Open(line.part))
+        if line.type == _AUTH_RESPONSE:
+            if not talk.challenges:
+                return out
+            talk.challenges -= 1
+        data = self._words(line.frame)
+        if not data:
+            self.unsaid.append(line)
+            return out
+        if line.type == _SUBSCRIBE and isinstance(line.peer, Consumer):
+            talk.consumers[line.peer.id] = line.peer
+        if line.type == _REDELIVER and isinstance(line.peer, Consumer):
+            return self._by_holders(line, line.peer, data)
+        return [*out, Say(line.part, data)]
+
+    def _by_holders(self, line: Line, peer: Consumer, data: bytes) -> list[Action]:
+        """A request for redelivery, said by whoever has the entries live: rule 6."""
+        holders = self._holders.get((peer.topic, peer.subscription))
+        command = Frame(data, line.type).command
+        ids = command.redeliverUnacknowledgedMessages.message_ids
+        if holders is None or not ids:
+            return [Say(line.part, data)]
+        shares: dict[tuple[int, int], list[pb.MessageIdData]] = {}
+        for one in ids:
+            shares.setdefault(holders.get(place_of(one), (line.part, peer.id)), []).append(one)
+        if list(shares) == [(line.part, peer.id)]:
+            return [Say(line.part, data)]
+        return [
+            Say(part, push_frame(pb.CommandRedeliverUnacknowledgedMessages(consumer_id=number, message_ids=share)))
+            for (part, number), share in shares.items()
+            if part in self._talks and not self._talks[part].lost
+        ]
+
+    def _words(self, frame: Frame) -> bytes:
+        if self._auth is None or frame.type not in _LOGIN:
+            return self.ids.rewritten(frame)
+        command = pb.BaseCommand()
+        command.CopyFrom(frame.command)
+        method, data = self._auth
+        if command.HasField("connect"):
+            command.connect.auth_method_name, command.connect.auth_data = method, data
+        else:
+            command.authResponse.response.auth_method_name = method
+            command.authResponse.response.auth_data = data
+        return join_frame(command.SerializeToString())

@@ -1,0 +1,52 @@
+"""What the capture's clients did in transactions, and whether the live broker has any."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from pcli.codec.wire.commands import COMMANDS
+from pcli.codec.wire.frame import Frame
+from pcli.replay.player.compare import Outcome
+from pcli.replay.player.ids import place_of
+from pcli.replay.player.script import Script
+
+__all__ = ["Transactions"]
+
+_REFUSAL: Final = "Transactions are not enabled"
+
+
+class Transactions:
+    """The transactions of one replay."""
+
+    def __init__(self, script: Script, outcomes: Collection[Outcome]) -> None:
+        inside = [line for line in script.lines if line.frame is not None and _is_inside(line.frame)]
+        sends = [line for line in inside if line.name == "SEND"]
+        self.contents = {line.content for line in sends}
+        """Entries that were published in one."""
+        self.topics = {line.topic for line in sends}
+        """Topics on which something was."""
+        self.acked = {
+            place_of(one)
+            for line in inside
+            if line.name == "ACK" and line.frame is not None
+            for one in line.frame.command.ack.message_id
+        }
+        """Captured places of entries that were acknowledged in one."""
+        self.refused = any(_refuses(outcome) for outcome in outcomes)
+        """Whether the live broker has none."""
+
+
+def _is_inside(frame: Frame) -> bool:
+    """Whether a SEND or ACK belongs to a transaction."""
+    row = COMMANDS.get(frame.type)
+    if row is None or row.name not in ("SEND", "ACK"):
+        return False
+    metadata = frame.metadata
+    in_metadata = metadata is not None and metadata.HasField("txnid_least_bits")
+    return in_metadata or bool(getattr(frame.command, row.field).HasField("txnid_least_bits"))
+
+
+def _refuses(outcome: Outcome) -> bool:
+    frame = outcome.frame
+    return frame is not None and _REFUSAL in frame.command.error.message

@@ -1,0 +1,138 @@
+"""`pcli replay` as a user has it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from pcli.minibroker import MiniBroker
+
+COMMAND = (
+    "from pcli.cli import app as edge\n"
+    "from pcli.cli.replay import replay\n"
+    "names = [one.name for one in edge.app.registered_commands]\n"
+    "'replay' in names or edge.app.command('replay')(replay)\n"
+    "edge.main()\n"
+)
+SIMPLE = "flex/01-produce-consume.pcap"
+
+
+@pytest.fixture
+def replay():
+    """Run ``pcli replay`` with these arguments."""
+
+    def run(*words):
+        command = [sys.executable, "-c", COMMAND, "replay", *map(str, words)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+    return run
+
+
+@pytest.fixture
+def broker():
+    with MiniBroker() as running:
+        yield running
+    assert running.failures == []
+
+
+def row(text, name):
+    """The numbers of a command's row."""
+    (line,) = [line for line in text.splitlines() if line.startswith(f"{name} ")]
+    return [int(word) for word in line.split()[1:4]]
+
+
+def test_all_is_equal(replay, small_captures):
+    done = replay(small_captures / SIMPLE)
+    assert (done.returncode, done.stderr) == (0, "pcli: not played: 1 connections that began before the capture\n")
+    assert done.stdout.startswith("against a broker of its own\n")
+    assert row(done.stdout, "MESSAGE") == [35, 0, 0]
+
+
+def test_a_difference(replay, small_captures, broker, tmp_path):
+    broker.faults.add(on="pulsar.type == 'MESSAGE'", do="drop", times=1, after=4)
+    words = ("--to", broker.service_url, "--admin", broker.http_url, "--report", tmp_path / "result.json")
+    done = replay(small_captures / SIMPLE, *words)
+    assert done.returncode == 1
+    assert row(done.stdout, "MESSAGE") == [34, 0, 1]
+    assert "the first 1 of 1 answers that no rule explains" in done.stdout
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["good"] is False
+    assert result["to"] == broker.service_url
+    (wrong,) = [one for one in result["differences"] if not one["rule"]]
+    assert (wrong["command"], wrong["field"]) == ("MESSAGE", "missing")
+    by_command = {one["command"]: one for one in result["summary"]}
+    assert by_command["MESSAGE"]["unexplained"] == 1
+
+
+def test_two_brokers(replay, small_captures, broker):
+    with MiniBroker() as other:
+        other.faults.add(on="pulsar.type == 'MESSAGE'", do="drop", times=1)
+        sides = ("--to", broker.service_url, "--to", other.service_url)
+        admins = ("--admin", broker.http_url, "--admin", other.http_url)
+        done = replay(small_captures / SIMPLE, *sides, *admins)
+    assert done.returncode == 1
+    assert "the two brokers differ in 1 places" in done.stdout
+    assert f"against {other.service_url}" in done.stdout
+
+
+def test_two_brokers_alike(replay, small_captures, broker):
+    with MiniBroker() as other:
+        sides = ("--to", broker.service_url, "--to", other.service_url)
+        done = replay(small_captures / SIMPLE, *sides, "--admin", broker.http_url, "--admin", other.http_url)
+    assert done.returncode == 0
+    assert "the two brokers answer alike" in done.stdout
+
+
+def test_topics_are_renamed(replay, small_captures, broker):
+    words = ("--to", broker.service_url, "--admin", broker.http_url, "--map-topic", "/[^/]+/notes=/default/second")
+    done = replay(small_captures / SIMPLE, *words)
+    assert done.returncode == 0, done.stdout
+    assert broker.topics == ["persistent://public/default/second"]
+
+
+def test_a_dry_run_connects_to_nobody(replay, small_captures):
+    done = replay(small_captures / "flex" / "04-reconnect.pcapng", "--dry-run", "--to", "pulsar://127.0.0.1:1")
+    assert done.returncode == 0
+    assert "at frame 70 (CLOSE_CONSUMER): PUT persistent/public/flex-04-reconnect/notes/unload" in done.stdout
+
+
+def test_again_and_again(replay, small_captures):
+    done = replay(small_captures / SIMPLE, "--repeat", 3)
+    assert done.stdout.count("against a broker of its own") == 3
+
+
+def test_settings(replay, small_captures):
+    path = small_captures / "python" / "01-exclusive-unbatched.pcapng"
+    assert replay(path).returncode == 0
+    refused = replay(path, "--set", "allowAutoTopicCreation=false")
+    assert refused.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["java/late-capture.pcap"], "there is nothing in it that can be played"),
+        (["python/21-tls.pcapng"], "this is TLS"),
+        (["python/21-tls.truth.json"], "neither pcap nor pcapng"),
+        (["nobody.pcap"], "no such file"),
+        ([SIMPLE, "--to", "pulsar://127.0.0.1:1"], "pulsar://127.0.0.1:1: "),
+        ([SIMPLE, "--to", "ftp://x"], "is no service URL"),
+        ([SIMPLE, "--map-topic", "x"], "write REGEX=REPLACEMENT"),
+        ([SIMPLE, "--map-topic", "(=x"], "--map-topic (=x: "),
+        ([SIMPLE, "--set", "maxMessageSize"], "write NAME=VALUE"),
+        ([SIMPLE, "--set", "maxMesageSize=5"], "maxMessageSize"),
+        ([SIMPLE, "--to", "x", "--set", "a=b"], "--set is for a broker of its own"),
+        ([SIMPLE, "--admin", "http://x"], "give one for each --to"),
+        ([SIMPLE, "-Y", "pulsar.type =="], "pulsar.type =="),
+        ([SIMPLE, "--only-stream", "99"], "there is nothing in it that can be played"),
+        ([SIMPLE, "--to", "localhost", "--token", "file:/nonexistent"], "/nonexistent"),
+    ],
+)
+def test_what_cannot_be(words, text, replay, small_captures):
+    done = replay(small_captures / words[0], *words[1:])
+    assert done.returncode == 2
+    assert text in done.stderr
+    assert done.stdout == ""

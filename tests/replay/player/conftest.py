@@ -1,0 +1,120 @@
+"""Captures played against a mini-broker in memory, told the truth or spoilt on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pcli.cli.replay_broker import OwnBroker
+from pcli.codec.capture import read_capture, read_packets
+from pcli.codec.wire.build import join_frame
+from pcli.codec.wire.commands import COMMANDS
+from pcli.codec.wire.frame import Frame
+from pcli.codec.wire.reader import FrameReader
+from pcli.replay import open_inputs
+from pcli.replay.player.ends import find_ends
+from pcli.replay.player.player import Pace, Player
+from pcli.replay.player.replay import Replay
+from pcli.replay.player.script import Script, build_script
+
+Spoil = Callable[[Frame], list[bytes]]
+
+
+class Nth:
+    """Spoils the nth frame of a type that is meant; lets all others pass."""
+
+    def __init__(self, name: str, deed: Callable[[Frame], list[bytes]], nth: int = 1, where: Any = None) -> None:
+        self._name, self._deed, self._left, self._where = name, deed, nth, where
+
+    def __call__(self, frame: Frame) -> list[bytes]:
+        if COMMANDS[frame.type].name == self._name and (self._where is None or self._where(body(frame))):
+            self._left -= 1
+            if self._left == 0:
+                return self._deed(frame)
+        return [frame.data]
+
+
+def body(frame: Frame) -> Any:
+    """The command's own message."""
+    return getattr(frame.command, COMMANDS[frame.type].field)
+
+
+class Spoiler:
+    """The faults that a broker may have."""
+
+    @staticmethod
+    def drop(name: str, nth: int = 1, where: Any = None) -> Nth:
+        return Nth(name, lambda _: [], nth, where)
+
+    @staticmethod
+    def twice(name: str, nth: int = 1, where: Any = None) -> Nth:
+        return Nth(name, lambda frame: [frame.data, frame.data], nth, where)
+
+    @staticmethod
+    def change(name: str, how: Callable[[Any], Any], nth: int = 1, where: Any = None) -> Nth:
+        def changed(frame: Frame) -> list[bytes]:
+            how(body(frame))
+            rest = frame.data[frame.parts.command_end :]
+            return [join_frame(frame.command.SerializeToString(), rest)]
+
+        return Nth(name, changed, nth, where)
+
+    @staticmethod
+    def instead(name: str, other: Callable[[Any], bytes], nth: int = 1, where: Any = None) -> Nth:
+        return Nth(name, lambda frame: [other(body(frame))], nth, where)
+
+
+def read(path: Path, **chosen: Any) -> Script:
+    """The script of a capture."""
+    inputs = open_inputs([str(path)], rewindable=True)
+    ends = find_ends(read_packets((one.name, one.file) for one in inputs))
+    for one in inputs:
+        one.file.seek(0)
+    script = build_script(read_capture((one.name, one.file) for one in inputs), ends, **chosen)
+    for one in inputs:
+        one.file.close()
+    return script
+
+
+def spoilt(player: Player, spoil: Spoil) -> None:
+    """Let a player hear what a faulty broker would have said."""
+    receive, readers = player.receive, dict[int, FrameReader]()
+
+    def heard(part: int, data: bytes) -> list[Any]:
+        frames = readers.setdefault(part, FrameReader()).feed(data)
+        return receive(part, b"".join(piece for frame in frames for piece in spoil(frame)))
+
+    player.receive = heard  # type: ignore[method-assign]
+
+
+@pytest.fixture(scope="session")
+def spoil() -> type[Spoiler]:
+    return Spoiler
+
+
+@pytest.fixture(scope="session")
+def script() -> Callable[..., Script]:
+    return read
+
+
+@pytest.fixture(scope="session")
+def play() -> Callable[..., Any]:
+    """Play a capture against a mini-broker in memory: the report, and the player and replay that it came from."""
+
+    def run(
+        path: Path, settings: dict[str, str] | None = None, *, fault: Spoil | None = None, administered: bool = True
+    ) -> Any:
+        replay = Replay(read(path), settings or {})
+        broker = OwnBroker({**replay.preparation.settings, **replay.settings}, replay.start_ms)
+        for call in replay.calls:
+            broker.call(call)
+        player = replay.player(replay.start_ms, Pace(speed=1), administered=administered)
+        if fault is not None:
+            spoilt(player, fault)
+        broker.play(player, lambda _: None)
+        return replay.report(player, own_broker=True, administered=administered)
+
+    return run

@@ -1,0 +1,151 @@
+"""The player: what it waits for, how long, and what it does meanwhile. No socket, no clock."""
+
+import pytest
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_frame
+from pcli.codec.wire.commands import name_of
+from pcli.codec.wire.reader import FrameReader
+from pcli.replay.player.calls import Call
+from pcli.replay.player.ids import Ids
+from pcli.replay.player.player import HangUp, Open, Pace, Player, Say
+
+CAPTURE = "01-exclusive-unbatched.pcapng"
+
+
+class Stage:
+    """A player, and the captured broker's own words to answer it with."""
+
+    def __init__(self, script, **options):
+        self.script = script
+        self.now = 1_000_000
+        self.player = Player(script, Ids(), self.now, **options)
+
+    def act(self):
+        """Everything that is to be done now."""
+        done = []
+        while actions := self.player.actions(self.now):
+            done += actions
+        return done
+
+    def said(self):
+        return [name_of(frame.type) for action in self.act() for frame in self.frames(action)]
+
+    @staticmethod
+    def frames(action):
+        return FrameReader().feed(action.data) if isinstance(action, Say) else []
+
+    def answer(self, name, nth=1):
+        """What the captured broker said, the nth time."""
+        lines = [line for line in self.script.lines if line.name == name and not line.from_client]
+        self.player.receive(lines[nth - 1].part, lines[nth - 1].frame.data)
+
+
+@pytest.fixture
+def stage(small_captures, script):
+    def make(**options):
+        return Stage(script(small_captures / "python" / CAPTURE), **options)
+
+    return make
+
+
+def test_nothing_goes_before_connected(stage):
+    it = stage()
+    opened, connect = it.act()
+    assert opened == Open(0)
+    assert it.frames(connect)[0].command.HasField("connect")
+    assert it.said() == []
+    it.answer("CONNECTED")
+    assert it.said() == ["PARTITIONED_METADATA"]
+
+
+def test_a_wait_ends(stage):
+    it = stage(pace=Pace(patience_ms=700))
+    it.act()
+    assert it.said() == []
+    assert it.player.deadline >= it.now + 700
+    it.now = it.player.deadline - 1
+    assert it.said() == []
+    it.now += 1
+    assert it.said() == ["PARTITIONED_METADATA"]
+    assert [line.name for line in it.player.book.missing()[:1]] == ["CONNECTED"]
+
+
+def test_what_comes_late_counts(stage):
+    it = stage(pace=Pace(patience_ms=0))
+    it.act()
+    it.now = it.player.deadline
+    it.act()
+    it.answer("CONNECTED")
+    assert "CONNECTED" not in [line.name for line in it.player.book.missing()]
+
+
+def test_time_is_scaled(stage):
+    it = stage(pace=Pace(speed=10))
+    it.act()
+    it.answer("CONNECTED")
+    first, second = [line for line in it.script.lines if line.from_client][:2]
+    wait = it.player.deadline - it.now
+    assert wait == int((second.time_ms - first.time_ms) / 10)
+    it.now += wait
+    assert it.said() == ["PARTITIONED_METADATA"]
+
+
+def test_a_ping_is_answered_at_once(stage):
+    it = stage()
+    it.act()
+    (pong,) = it.player.receive(0, push_frame(pb.CommandPing()))
+    assert it.frames(pong)[0].command.HasField("pong")
+
+
+def test_a_token_of_ones_own(stage):
+    it = stage(auth=("token", b"mine"))
+    _, connect = it.act()
+    said = it.frames(connect)[0].command.connect
+    assert (said.auth_method_name, said.auth_data) == ("token", b"mine")
+    assert said.client_version.startswith("Pulsar-CPP")
+
+
+def test_calls_stand_before_their_line(stage):
+    call = Call("POST", "persistent/public/x/t/partitions", 4)
+    it = stage(before={0: [call]})
+    assert it.act()[0] == call
+
+
+def test_calls_are_made_when_the_broker_says_nothing_by_itself(stage):
+    call = Call("PUT", "persistent/public/x/t/unload")
+    it = stage(instead={1: [call]}, pace=Pace(latency_ms=100))
+    it.act()
+    it.now = it.player.deadline
+    assert it.act() == [call]
+    it.answer("CONNECTED")
+    assert it.said() == ["PARTITIONED_METADATA"]
+
+
+def test_a_call_with_a_message_id_waits_for_nobody(stage):
+    it = stage(before={0: [Call("POST", "p", place=(7, 1))]})
+    it.player.ids.places[7, 1] = 2, 0
+    assert it.act()[0].body == {"ledgerId": 2, "entryId": 0, "partitionIndex": -1, "batchIndex": -1}
+
+
+def test_a_lost_connection_is_not_spoken_to(stage):
+    it = stage(pace=Pace(patience_ms=0))
+    it.act()
+    it.player.lost(0)
+    while it.player.deadline is not None and not it.player.done:
+        it.now = max(it.now + 1, it.player.deadline)
+        assert it.act() == []
+    assert len(it.player.unsaid) > 50
+
+
+def test_bytes_that_are_no_frames_end_a_connection(stage):
+    it = stage()
+    it.act()
+    assert it.player.receive(0, b"\xff" * 16) == [HangUp(0)]
+
+
+def test_who_has_an_entry_asks_for_it(captures, play):
+    """Nacks of a Shared subscription: the live broker gave some entries to another consumer than the captured one."""
+    report = play(captures / "python" / "10-shared-redelivery.pcap")
+    assert report.good
+    assert report.rules["choice of Shared"] > 10

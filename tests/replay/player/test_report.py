@@ -1,0 +1,34 @@
+"""The report: its sums, and its JSON as docs/replay.md has it."""
+
+import json
+
+
+def test_sums_are_those_of_the_answers(small_captures, play):
+    report = play(small_captures / "flex" / "01-produce-consume.pcap")
+    rows = {name: numbers for name, *numbers, _ in report.rows()}
+    assert rows["MESSAGE"] == [35, 0, 0]
+    assert sum(rows["SEND_RECEIPT"]) == 35
+    assert rows["LOOKUP_RESPONSE"] == [0, 3, 0]
+    assert report.rules["address"] == 3
+    assert report.good
+    assert report.first(5) == []
+
+
+def test_an_answer_with_two_reasons_is_one_answer(small_captures, play):
+    report = play(small_captures / "python" / "10-shared-redelivery.pcap")
+    rows = {name: numbers for name, *numbers, _ in report.rows()}
+    assert (
+        sum(rows["MESSAGE"])
+        == len({one["answer"] for one in report.differences if one["command"] == "MESSAGE"}) + (report.equal["MESSAGE"])
+    )
+
+
+def test_json(small_captures, play, spoil):
+    report = play(small_captures / "flex" / "01-produce-consume.pcap", fault=spoil.drop("MESSAGE", 2))
+    told = json.loads(json.dumps(report.json()))
+    assert set(told) == {"good", "summary", "rules", "differences", "not_played", "not_said"}
+    (wrong,) = [one for one in told["differences"] if not one["rule"]]
+    assert set(wrong) == {"answer", "command", "frame", "stream", "field", "captured", "live", "rule"}
+    assert wrong["captured"].startswith("MESSAGE ")
+    assert wrong["live"] == ""
+    assert {one["command"]: one["unexplained"] for one in told["summary"]}["MESSAGE"] == 1
