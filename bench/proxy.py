@@ -141,7 +141,7 @@ def through_proxy(words: tuple[str, ...], result: Connection, port: int, data: b
         out = str(Path(folder) / "out.pcapng")
         command = [sys.executable, "-m", "pcli.cli", "proxy", "--listen", "0", "--to", f"127.0.0.1:{port}"]
         command += [out if word == "OUT" else word for word in words]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
             assert process.stdout is not None
             head = process.stdout.readline()
             drain = subprocess.Popen(["cat"], stdin=process.stdout, stdout=subprocess.DEVNULL)

@@ -36,6 +36,10 @@ _EVENTS: Final = frozenset(
 )  # fmt: skip
 """What tells who comes and goes, and what was refused."""
 
+_ANY_SIZE: Final = 1 << 28
+"""Bytes: frames are as large as the broker takes them, which closes the connection over larger ones; but what says that
+it is larger than this is none, and is not waited for."""
+
 
 class LiveLog:
     """Writes lines on stdout as things happen."""
@@ -98,7 +102,3 @@ class LiveLog:
         except (OSError, ValueError):
             self.broken = True
             self._on_closed()
-
-
-_ANY_SIZE: Final = 1 << 31
-"""Frames are as large as the broker takes them; it closes the connection over larger ones."""

@@ -8,6 +8,7 @@ Rules of this file
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
@@ -78,6 +79,8 @@ class Proxy:
         self._http_to = ServiceUrl.parse(http_to) if http_to else None
         if (http_listen is None) != (self._http_to is None) or (self._http_to is not None and not self._http_to.http):
             raise LocalError("HTTP takes a port to listen at and an http:// URL to go to")
+        if re.search(r"[\s/,]", advertised_address) or advertised_address.count(":") == 1:
+            raise LocalError(f"advertised address {advertised_address}: a host, without a port")
         for port in (listen, http_listen or 0):
             if not 0 <= port <= 65535:
                 raise LocalError(f"port {port}: 0 to 65535")

@@ -3,7 +3,7 @@
 Rules of this file
 1. Everything here belongs to the loop that calls `start`.
 2. A broker is tried host by host, as its URL lists them.
-3. What a user should know and no connection can carry is a note: one line, not said twice in a row.
+3. What a user should know and no connection can carry is a note: one line, not said twice before all is well again.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ _PAUSE: Final = 1.0
 """Seconds before accepting is tried again."""
 _CONNECT: Final = 10.0
 """Seconds for a connection to one host of a broker, TLS and all, as the clients' connectionTimeoutMs."""
+_WORDLESS: Final = {True: "it took too long", False: "no TLS: it ended the connection"}
+"""Of errors without words: a time-out of asyncio, or else the end of a handshake."""
 _DOORS: Final = 1000
 """Brokers beside that of ``--to``. A cluster has fewer; what names more is mad, and each takes a port."""
 
@@ -124,7 +126,6 @@ class Listener:
             except (OSError, UnicodeError) as fault:  # a name that is none breaks the codec of names (idna)
                 reason = reason_of(fault)
             else:
-                self._noted = ""
                 return ""
         return reason
 
@@ -133,6 +134,10 @@ class Listener:
         if text != self._noted:
             self._noted = text
             self._note(text)
+
+    def all_is_well(self) -> None:
+        """A broker has answered: what goes wrong from now on is news."""
+        self._noted = ""
 
     def _open_door(self, broker: ServiceUrl) -> str:
         try:
@@ -204,4 +209,4 @@ def reason_of(fault: OSError | UnicodeError) -> str:
         return f"no TLS: {told.lower().replace('_', ' ')}"
     # Errors of name look-ups have negative numbers.
     text = os.strerror(fault.errno) if fault.errno is not None and fault.errno > 0 else fault.strerror or str(fault)
-    return text.lower().partition(" (while ")[0] or "it took too long"  # TimeoutError has no words
+    return text.lower().partition(" (while ")[0] or _WORDLESS[isinstance(fault, TimeoutError)]

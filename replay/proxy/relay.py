@@ -17,6 +17,7 @@ import struct
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from pcli.codec.capture.sniff import sniff
 from pcli.replay.proxy.lane import Lane, now_ns
 from pcli.replay.proxy.opening import Opening
 from pcli.replay.proxy.passage import Passage
@@ -35,8 +36,13 @@ _PATIENCE: Final = 30.0
 """Seconds for the first frame; a broker waits as long (keepAliveIntervalSeconds)."""
 _RESET: Final = struct.pack("ii", 1, 0)
 """The SO_LINGER with which a close is a reset."""
-_ALERT: Final = b"\x15\x03"
-"""The beginning of a TLS alert, which is what a broker's TLS port answers to clear text."""
+_STRANGERS: Final = {
+    "tls": "speaks TLS; --to pulsar+ssl://… is for that",
+    "http": "speaks HTTP; --to is for its binary port",
+}
+"""What is wrong with a broker that answers like this: with an alert, say, or 400 Bad Request."""
+_SILENT: Final = "ends the connection without a word; if it speaks TLS, --to pulsar+ssl://… is for that"
+"""So do the TLS port of a real broker that is spoken to in clear, and a binary port that is spoken to in TLS."""
 
 
 class _End(asyncio.Protocol):
@@ -216,8 +222,10 @@ class Relay:
         """Bytes of the broker."""
         if not self._answered:
             self._answered = True
-            if data.startswith(_ALERT):
-                self._listener.note(f"the broker at {self._broker_url} speaks TLS; --to pulsar+ssl://… is for that")
+            if stranger := _STRANGERS.get(sniff(data[:4096], final=False)):
+                self._listener.note(f"the broker at {self._broker_url} {stranger}")
+            else:
+                self._listener.all_is_well()
         self._to_client(self._answers.feed(data))
 
     def _to_client(self, data: bytes) -> None:
@@ -274,6 +282,8 @@ class Relay:
         self._listener.relays.remove(self)
         for end in (self.client, self.broker):
             end.lane.clear()
+        if self._first_to_end is self.broker and not self._answered:
+            self._listener.note(f"the broker at {self._broker_url} {_SILENT}")
         from_client = self._first_to_end is self.client
         for tap in self._listener.taps:
             tap.closed(self._number, now_ns(), from_client=from_client, reset=self._cut, reason=self._reason)

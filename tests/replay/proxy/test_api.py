@@ -87,6 +87,8 @@ def test_a_tap_hears_that_it_was_a_fault(hall, start, peers, notebook):
         ({"listen_cert": "/nowhere/c.pem", "listen_key": "k.pem"}, "/nowhere/c.pem, k.pem: no such file"),
         ({"capture": "/nowhere/t.pcapng"}, "/nowhere/t.pcapng: no such file"),
         ({"bind": "a..b"}, "port 0 of a..b: name or service not known"),
+        ({"advertised_address": "here:6650"}, "advertised address here:6650: a host, without a port"),
+        ({"advertised_address": "a b"}, "advertised address a b: a host"),
         ({"listen": 70000}, "port 70000: 0 to 65535"),
         ({"http_listen": -1, "http_to": "http://b"}, "port -1: 0 to 65535"),
         ({"bind": "203.0.113.7"}, "port 0 of 203.0.113.7: cannot assign"),

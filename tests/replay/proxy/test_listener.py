@@ -63,6 +63,20 @@ def test_why_there_is_no_broker(start, peers, hall, monkeypatch, to, said):
     assert note.endswith(said.replace("SILENT", silent))
 
 
+def test_a_broker_without_tls_that_is_spoken_to_in_tls(start, peers, hall):
+    """It ends the connection, as the binary port of Pulsar 4.2.4 does."""
+    proxy = start(to=hall.url.replace("pulsar:", "pulsar+ssl:"))
+    client = peers(proxy.service_url)
+    client.say(CONNECT)
+    broker = hall.accept()
+    broker.hear(6)
+    broker.socket.shutdown(socket.SHUT_WR)
+    with contextlib.suppress(ConnectionResetError):
+        client.end()
+    [note] = proxy.notes
+    assert note.endswith(": no TLS: it ended the connection")
+
+
 def test_clients_that_are_gone_before_they_are_let_in(start, peers, broker, notebook):
     """A reset socket can't be asked whose it was."""
     proxy = start(taps=[notebook], http_listen=0, http_to=broker.http_url)
@@ -71,7 +85,9 @@ def test_clients_that_are_gone_before_they_are_let_in(start, peers, broker, note
             with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), 10) as client:
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     peers(proxy.service_url).ask(pb.CommandConnect(client_version="behind them", protocol_version=20))
-    peers(proxy.http_url).say(b"GET / HTTP/1.1\r\n\r\n")
+    last = peers(proxy.http_url)
+    last.say(b"GET / HTTP/1.1\r\nHost: behind them\r\n\r\n")
+    assert last.end().startswith(b"HTTP/1.1 ")
     proxy.stop()
     assert [line[0] for line in notebook.lines].count("closed") == 21
     assert proxy.notes == []
@@ -226,11 +242,26 @@ def test_no_tls_to_a_port_with_it_is_one_note(start, peers, certificate):
     assert len(proxy.notes) == 1
 
 
-def test_a_broker_that_speaks_tls_is_one_note(pair, hall):
-    """As Netty's TLS answers to clear text: with an alert."""
-    client, broker = pair()
-    alert = bytes.fromhex("15030300020250")
-    broker.say(alert)
-    broker.socket.close()
-    assert client.end() == alert
-    assert hall.proxy.notes == [f"the broker at {hall.url} speaks TLS; --to pulsar+ssl://… is for that"]
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (bytes.fromhex("15030300020250"), "speaks TLS; --to pulsar+ssl://… is for that"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "speaks HTTP; --to is for its binary port"),
+        (b"", "ends the connection without a word; if it speaks TLS, --to pulsar+ssl://… is for that"),
+    ],
+)
+def test_a_broker_of_another_tongue_is_one_note(hall, start, peers, notebook, answer, said):
+    """As a TLS library answers to clear text, with an alert; as Jetty does; as the TLS port of Pulsar 4.2.4 does."""
+    proxy = start(to=hall.url, taps=[notebook])
+    for _ in range(2):
+        client = peers(proxy.service_url)
+        client.say(CONNECT)
+        broker = hall.accept()
+        broker.hear(len(CONNECT))
+        broker.say(answer)
+        broker.socket.close()
+        assert client.end() == answer
+        client.socket.close()
+        assert notebook.over.wait(10)
+        notebook.over.clear()
+    assert proxy.notes == [f"the broker at {hall.url} {said}"]
