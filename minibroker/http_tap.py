@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from pcli.minibroker.shell import ends_of
+
 if TYPE_CHECKING:
     from pcli.codec.capture.tap import Tap
     from pcli.minibroker.clock import Clock
@@ -24,10 +26,8 @@ class WatchedHttp(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has come."""
-        client = transport.get_extra_info("peername") or ("", 0)
-        server = transport.get_extra_info("sockname") or ("", 0)
         for tap in self._taps:
-            tap.opened(self._number, (client[0], client[1]), (server[0], server[1]), self._clock.time_ns())
+            tap.opened(self._number, *ends_of(transport), self._clock.time_ns())
         self._transport = _Telling(transport, self)
         self._inner.connection_made(self._transport)
 

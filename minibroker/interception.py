@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from pcli.codec.errors import LocalError
-from pcli.minibroker.shell import Link, Server
+from pcli.minibroker.shell import Link, Server, ends_of
 
 if TYPE_CHECKING:
     from pcli.codec.capture.tap import Tap
@@ -141,9 +141,7 @@ class _WatchedLink(Link):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has come."""
-        client = transport.get_extra_info("peername") or ("", 0)
-        server = transport.get_extra_info("sockname") or ("", 0)
-        addresses = (client[0], client[1]), (server[0], server[1])
+        addresses = ends_of(transport)
         now = self._watched.clock.time_ns()
         for tap in self._watched.taps:
             tap.opened(self.number, *addresses, now)

@@ -22,11 +22,12 @@ from pcli.minibroker.broker import Broker
 from pcli.minibroker.settings import Settings
 
 if TYPE_CHECKING:
+    from pcli.codec.capture.tap import Address
     from pcli.minibroker.connection import Connection
     from pcli.minibroker.storage import Pool
     from pcli.minibroker.web import Web
 
-__all__ = ["Server", "new_event_loop", "wall_clock"]
+__all__ = ["Server", "ends_of", "new_event_loop", "wall_clock"]
 
 _log = logging.getLogger("pcli.minibroker")
 
@@ -56,6 +57,12 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
+
+
+def ends_of(transport: asyncio.BaseTransport) -> tuple[Address, Address]:
+    """Address and port of the client and of ourselves; a client that has gone already has none: 0.0.0.0 and 0."""
+    client, server = (transport.get_extra_info(name) or (_ANY[0], 0) for name in ("peername", "sockname"))
+    return (client[0], client[1]), (server[0], server[1])
 
 
 class Server:
@@ -246,9 +253,8 @@ class Link(asyncio.Protocol):
         self._transport.set_write_buffer_limits(
             high=settings.pulsarChannelWriteBufferHighWaterMark, low=settings.pulsarChannelWriteBufferLowWaterMark
         )
-        peer = transport.get_extra_info("peername") or ("", 0)
         server.links.add(self)
-        self.connection = server.broker.connect((peer[0], peer[1]), server.now())
+        self.connection = server.broker.connect(ends_of(transport)[0], server.now())
         self.connection.link = self
         server.flush()
 

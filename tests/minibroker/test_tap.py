@@ -2,12 +2,16 @@
 
 import json
 import shutil
+import socket
+import struct
 import subprocess
+import threading
+import urllib.parse
 import urllib.request
 
 import pytest
 
-from pcli.codec.capture import CapturedFrame, read_capture
+from pcli.codec.capture import CapturedFrame, read_capture, read_packets
 from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
 from pcli.minibroker import MiniBroker
@@ -119,6 +123,42 @@ def test_a_reset_is_seen_as_one(tmp_path, connect):
         broker.wait_until(lambda b: b.connections == [])
     found, _ = said(path)
     assert found[0, True] == peer.sent
+
+
+class Holding:
+    """Keeps the broker's loop at its first connection until it is let go."""
+
+    def __init__(self):
+        self.reached, self.released = threading.Event(), threading.Event()
+
+    def opened(self, number, client, server, time_ns):
+        self.reached.set()
+        assert self.released.wait(10)
+
+    def passed(self, number, data, time_ns, *, from_client):
+        pass
+
+    def closed(self, number, time_ns, *, from_client, reset, reason):
+        pass
+
+
+def test_clients_that_are_gone_before_they_are_let_in_are_in_the_capture_without_an_address(tmp_path, connect):
+    path, holding = tmp_path / "talk.pcapng", Holding()
+    with MiniBroker(capture=path, taps=[holding]) as broker:
+        host, port = urllib.parse.urlsplit(broker.service_url).netloc.split(":")
+        with socket.create_connection((host, int(port))):
+            assert holding.reached.wait(10)
+            for _ in range(5):
+                gone = socket.create_connection((host, int(port)))
+                gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                gone.close()
+            holding.released.set()
+        peer = connect(broker)
+        peer.produce()
+    with path.open("rb") as file:
+        clients = [packet.data[26:30] for packet in read_packets([(path.name, file)])]
+    assert bytes(4) in clients
+    assert [key for key in said(path)[0] if key[1]] == [(6, True)]
 
 
 def test_a_capture_that_cannot_be_written_ends_the_start(tmp_path):
