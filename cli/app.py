@@ -9,6 +9,7 @@ Rules of this file
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from typing import Annotated, Any
 
@@ -28,6 +29,7 @@ from pcli.cli import (
     produce,
     proxy,
     replay,
+    reproduce,
     stats,
 )
 from pcli.cli.output import Exit, fail, stop_quietly
@@ -95,6 +97,7 @@ app.command("broker", rich_help_panel=_BROKER)(broker.broker)
 app.command("produce", rich_help_panel=_CLIENT)(produce.produce)
 app.command("consume", rich_help_panel=_CLIENT)(consume.consume)
 app.command("replay", rich_help_panel=_CLIENT)(replay.replay)
+app.command("reproduce", rich_help_panel=_CLIENT)(reproduce.reproduce)
 app.command("proxy", rich_help_panel=_CLIENT)(proxy.proxy)
 app.add_typer(stats.app, name="stats", rich_help_panel=_DIAGNOSE)
 
@@ -118,6 +121,8 @@ def main() -> None:
     """Run the command line; the entry point of ``pcli``."""
     if sys.stdout is None:  # closed by the shell: >&-
         fail("stdout is closed: there is nowhere to print")
+    if sys.stderr is None:  # 2>&-: nobody wants to hear it
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123  (until the end)
     if hasattr(sys.stdout, "reconfigure"):
         # Names on the wire may hold anything; a terminal that cannot show a character is no reason to stop.
         sys.stdout.reconfigure(errors="backslashreplace")

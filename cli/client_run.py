@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from pcli.cli.output import say
+from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
     from pcli.replay.client.shell import Client
@@ -88,7 +89,10 @@ class Stop:
 
 
 def run_client(url: str, security: Security, main: Callable[[Client, Stop], Awaitable[None]]) -> None:
-    """Run a program with a client that has found its broker; KeyboardInterrupt when somebody ended it."""
+    """Run a program with a client that has found its broker; KeyboardInterrupt when somebody ended it.
+
+    LocalError: what was to be sent is no text; RemoteError: there is no broker.
+    """
     from pcli.replay.client.settings import ClientSettings
     from pcli.replay.client.shell import Client, run
     from pcli.replay.service import ServiceUrl
@@ -106,7 +110,11 @@ def run_client(url: str, security: Security, main: Callable[[Client, Stop], Awai
             stop.forget()
         return stop.asked
 
-    if run(inner()):
+    try:
+        ended = run(inner())
+    except UnicodeEncodeError as fault:
+        raise LocalError(f"{fault.object!a} is no UTF-8: names, keys and properties are text") from None
+    if ended:
         raise KeyboardInterrupt
 
 

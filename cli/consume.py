@@ -28,7 +28,10 @@ def consume(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="orders, tenant/namespace/orders or persistent://…")],
     url: Url = "pulsar://localhost:6650",
     subscription: Annotated[
-        str, typer.Option("-s", "--subscription-name", metavar="NAME", help="The subscription; it stays behind.")
+        str,
+        typer.Option(
+            "-s", "--subscription-name", metavar="NAME", help="The subscription; it is made if need be, and stays."
+        ),
     ] = "",
     type_: Annotated[_Type, typer.Option("-t", "--subscription-type", help="Its type.")] = _Type.Exclusive,
     reader: Annotated[bool, typer.Option("--reader", help="Only read: without a subscription that stays.")] = False,
@@ -39,23 +42,27 @@ def consume(
         typer.Option(
             "--from",
             metavar="earliest|latest|ID|TIME",
-            help="Begin there: ID as 5:0, TIME as 2026-01-31T08:00:00Z, in ms since 1970, or as -10m.",
+            help="Begin there: ID as 5:0, TIME as 2026-01-31T08:00:00Z, in ms since 1970, or as -10m. [latest; a "
+            "subscription that is there: where it stands]",
         ),
     ] = "",
     key_range: Annotated[
         list[str] | None,
-        typer.Option("--key-range", metavar="A-B", help="Only keys whose slot (0 to 65535) is in here; again too."),
+        typer.Option("--key-range", metavar="A-B", help="Only keys of these slots (0-65535); again for more."),
     ] = None,
     format_: Annotated[
-        str, typer.Option("-f", "--format", metavar="FORMAT", help="%s %k %i %p %t %T %h, \\n, as kcat's.")
+        str, typer.Option("-f", "--format", metavar="FORMAT", help="How a message is printed, as kcat's: see above.")
     ] = "%s\\n",
     output: Annotated[_Output, typer.Option("-T", help="json: an object a line, in place of -f.")] = _Output.text,
     no_ack: Annotated[bool, typer.Option("--no-ack", help="Acknowledge nothing.")] = False,
     nack_every: Annotated[
-        int, typer.Option("--nack-every", min=0, metavar="N", help="Refuse each Nth message: it comes again.")
+        int,
+        typer.Option(
+            "--nack-every", min=0, metavar="N", help="Refuse each Nth message: it comes again, after a minute."
+        ),
     ] = 0,
     receiver_queue: Annotated[
-        int, typer.Option("--receiver-queue", min=0, metavar="N", help="Messages that are asked for ahead.")
+        int, typer.Option("--receiver-queue", min=0, metavar="N", help="Messages that are asked for ahead; 0: none.")
     ] = 1000,
     token: Token = "",
     tls_trust: TlsTrust = "",
@@ -72,7 +79,8 @@ def consume(
 
     pcli consume jobs -s workers -t Key_Shared --key-range 0-32767
 
-    %s payload, %k key, %i message id, %p partition, %t topic, %T publish time (ms), %h properties, %S and %K sizes.
+    %s payload, %k key, %i message id, %p partition, %t topic, %T publish time (ms), %h properties, %S and %K sizes;
+    \n \t \r \0 \xNN.
     """
     from pcli.cli.consume_run import Run
 

@@ -6,6 +6,7 @@ Rules of this file
    ``earliest`` and ``latest`` only say where a new one begins. A reader always begins there: without it, at the end.
 3. ``--exit-at-end``: nothing is there, and the broker knows of nothing behind it. What it knows of but does not send
    (others have it, or it is acknowledged) is waited for a little while.
+4. A subscription that can't go on (its topic is gone, a batch came to a queue of 0) ends it with the reason.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pcli.cli.streams import Output
     from pcli.replay.client.ids import Id
     from pcli.replay.client.incoming import Incoming
+    from pcli.replay.client.refusal import Refusal
     from pcli.replay.client.shell import Client
     from pcli.replay.service import Security
 
@@ -89,6 +91,8 @@ class Run:
             raise LocalError("say -s NAME for a subscription, or --reader to do without one: one of them")
         if self.reader and (self.no_ack or self.nack_every):
             raise LocalError("a reader acknowledges nothing: --no-ack and --nack-every are for subscriptions")
+        if self.no_ack and self.nack_every:
+            raise LocalError("--no-ack leaves messages alone, --nack-every refuses some: one of them")
         if self.key_ranges and not self.reader and self.type != "Key_Shared":
             raise LocalError("--key-range is for readers and for -t Key_Shared")
 
@@ -140,7 +144,13 @@ class _Taker:
         self._meter = meter
         self._take = source.read_next if run.reader else source.receive
         self._there = asyncio.Event()
-        (source.consumer if run.reader else source).on_message = self._there.set
+        self._fault: Refusal | None = None
+        consumer = source.consumer if run.reader else source
+        consumer.on_message, consumer.on_fault = self._there.set, self._failed
+
+    def _failed(self, refusal: Refusal) -> None:
+        self._fault = refusal
+        self._there.set()
 
     async def run(self, output: Output, stop: Stop) -> None:
         """Until the end, or until somebody wants it."""
@@ -150,6 +160,8 @@ class _Taker:
             messages = self._block(min(_BLOCK, wanted - self._meter.count) if wanted else _BLOCK)
             if messages:
                 await self._print(messages, output, stop)
+            elif self._fault is not None:
+                raise self._fault.to_error()
             elif await stop.unless(self._ended()):
                 return
 

@@ -71,7 +71,7 @@ def _part(match: re.Match[str]) -> bytes | Callable[[Incoming], bytes]:
         return _LETTERS[letter]
     if number is not None:
         return bytes.fromhex(number)
-    return _ESCAPES[escape] if escape is not None else rest.encode()
+    return _ESCAPES[escape] if escape is not None else rest.encode(errors="surrogateescape")
 
 
 def json_writer(message: Incoming) -> bytes:

@@ -13,6 +13,9 @@ __all__ = ["first", "listed", "numbered", "paced"]
 _BLOCK: Final = 1000
 """Messages that are made at once."""
 
+_BYTES: Final = 1 << 22
+"""Bytes that are made at once, or one message."""
+
 
 def numbered(size: int, count: int | None) -> Iterator[bytes]:
     """Their numbers, from 0, in so many digits; without a count for ever. What does not fit is cut off in front."""
@@ -20,9 +23,10 @@ def numbered(size: int, count: int | None) -> Iterator[bytes]:
     return ((b"%0*d" % (size, number))[-size:] for number in numbers)
 
 
-async def listed(payloads: Iterator[bytes]) -> AsyncIterator[list[bytes]]:
-    """The same in lists."""
-    while block := list(itertools.islice(payloads, _BLOCK)):
+async def listed(payloads: Iterator[bytes], size: int) -> AsyncIterator[list[bytes]]:
+    """The same in lists; ``size``: bytes of the largest."""
+    count = max(1, min(_BLOCK, _BYTES // max(1, size)))
+    while block := list(itertools.islice(payloads, count)):
         yield block
 
 

@@ -30,17 +30,25 @@ def produce(
         list[str] | None, typer.Option("-m", "--message", metavar="TEXT", help="A message; again for more.")
     ] = None,
     size: Annotated[
-        int | None, typer.Option("--size", min=1, metavar="BYTES", help="Numbered messages of this size.")
+        int | None,
+        typer.Option(
+            "--size", min=1, max=1 << 30, metavar="BYTES", help="Numbered messages of this size, for ever or -n."
+        ),
     ] = None,
     number: Annotated[
         int | None,
-        typer.Option("-n", "--num-produce", min=1, help="Messages in all; those of -m are repeated up to it."),
+        typer.Option("-n", "--num-produce", min=1, metavar="N", help="End after N; those of -m are repeated up to it."),
     ] = None,
-    rate: Annotated[float, typer.Option("-r", "--rate", min=0, help="Messages a second; 0: as fast as it goes.")] = 0,
+    rate: Annotated[
+        float,
+        typer.Option("-r", "--rate", min=0, max=1e9, metavar="N", help="Messages a second; 0: as fast as it goes."),
+    ] = 0,
     key: Annotated[str, typer.Option("-k", "--key", help="Key of every message.")] = "",
     key_range: Annotated[
         list[str] | None,
-        typer.Option("--key-range", metavar="A-B", help="Keys in turn whose slot (0 to 65535) is in here; again too."),
+        typer.Option(
+            "--key-range", metavar="A-B", help="Take turns with keys of these slots (0-65535); again for more."
+        ),
     ] = None,
     properties: Annotated[
         list[str] | None, typer.Option("-p", "--property", metavar="KEY=VALUE", help="A property; again for more.")
@@ -48,15 +56,23 @@ def produce(
     batch: Annotated[
         str,
         typer.Option(
-            "--batch", metavar="N,BYTES,MS", help="A batch goes out when one is reached; 0: none. [1000,131072,1]"
+            "--batch",
+            metavar="N,BYTES,MS",
+            help="What fills a batch: messages, bytes or ms; 0: no batches. [1000,131072,1]",
         ),
     ] = "",
     compression: Annotated[
-        _Compression, typer.Option("--compression", help="How batches and large messages are compressed.")
+        _Compression, typer.Option("--compression", help="How each batch, or message, is compressed.")
     ] = _Compression.NONE,
     sequence_id: Annotated[
         int | None,
-        typer.Option("--sequence-id", min=0, help="Of the first message; the broker drops what it has seen."),
+        typer.Option(
+            "--sequence-id",
+            min=0,
+            max=(1 << 63) - 1,
+            metavar="ID",
+            help="Of the first message. With --producer-name and deduplication, the broker drops ids that it has.",
+        ),
     ] = None,
     producer_name: Annotated[
         str, typer.Option("--producer-name", metavar="NAME", help="Without it, the broker gives one.")
@@ -77,6 +93,8 @@ def produce(
     pcli produce jobs --file jobs.ndjson --key-range 0-32767
 
     pcli produce orders -m again --producer-name p1 --sequence-id 41
+
+    A message that the broker does not take ends it: its number is said, and those behind it are not sent.
     """
     from pcli.cli.produce_run import Run
 

@@ -1,9 +1,9 @@
 """How `pcli produce` runs: payloads in blocks, one turn of the engine for each.
 
 Rules of this file
-1. Payloads come in lists: those of a pipe as many as it has, made ones by the thousand.
+1. Payloads come in lists: those of a pipe as many as it has, made ones by the thousand, or by 4 MB.
 2. When the producer has no room, nothing is read until it has.
-3. A message that was not taken is said, and ends the command; those behind it are not sent.
+3. The first message that was not taken is said, by its number from 1, and ends the command: no more is read.
 4. After Ctrl-C nothing more is read; what was sent is waited for.
 """
 
@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pcli.cli.client_run import Meter, Stop, run_client
@@ -77,10 +78,11 @@ class Run:
         """Payloads in lists, as many as are wanted. A file is opened now."""
         if self.size is not None:
             size = self.size
-            return lambda: listed(numbered(size, self.number))
+            return lambda: listed(numbered(size, self.number), size)
         if self.messages:
             texts = [text.encode(errors="surrogateescape") for text in self.messages]
-            return lambda: listed(itertools.islice(itertools.cycle(texts), self.number or len(texts)))
+            repeated = itertools.islice(itertools.cycle(texts), self.number or len(texts))
+            return lambda: listed(repeated, max(map(len, texts)))
         from pcli.cli.streams import Source
 
         lines = Source(self.file or "-")
@@ -132,29 +134,33 @@ class _Sender:
         self._on_failure = on_failure
         self._room = asyncio.Event()
         self._refusal = Refusal
-        self._failure: Refusal | None = None
+        self._failures: dict[int, Refusal] = {}
+        self._handed = 0
         producer.on_room = self._room.set
 
     async def send(self, payloads: list[bytes]) -> None:
         """All of these, in one turn unless there is no room."""
         send, make, heard = self._producer.send, self._make, self._heard
         left = payloads
+        end = self._handed + len(payloads)
         while left:
             self._room.clear()
-            taken = len(left)
+            first = number = end - len(left) + 1
             with self._client.turn():
-                for position, payload in enumerate(left):
-                    if not send(make(payload), heard):
-                        taken = position
+                for number, payload in enumerate(left, first):
+                    if not send(make(payload), partial(heard, number)):
                         break
-            left = left[taken:]
+                else:
+                    number += 1
+            left = left[number - first :]
             if left:
                 await self._room.wait()
+        self._handed = end
         await asyncio.sleep(0)
 
-    def _heard(self, result: Any) -> None:
+    def _heard(self, number: int, result: Any) -> None:
         if result.__class__ is self._refusal:
-            self._failure = self._failure or result
+            self._failures[number] = result
             self._on_failure()
         else:
             self._meter.count += 1
@@ -162,8 +168,9 @@ class _Sender:
     async def finish(self, stop: Stop) -> None:
         """Wait for what is on its way. LocalError, RemoteError: a message was not taken."""
         await stop.soon(self._client.ask(self._producer.flush))
-        if self._failure is not None:
-            raise self._failure.to_error()
+        if self._failures:
+            number, refusal = min(self._failures.items())
+            raise replace(refusal, message=f"message {number:,}: {refusal.message}").to_error()
 
 
 def _batching(text: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pcli.codec.observe.contents import Contents
     from pcli.codec.observe.state import Request
     from pcli.codec.observe.twopass import AnswerIndex
-    from pcli.replay import Input
+    from pcli.replay.sources import Input
 
 __all__ = ["Reading", "contents_for", "opened_contents"]
 
@@ -110,7 +110,8 @@ class Reading:
     def inputs(self) -> list[Input]:
         """The opened inputs, at their beginnings."""
         from pcli.codec.errors import LocalError
-        from pcli.replay import Input, Spool, open_inputs, open_interface
+        from pcli.replay.sources import Input, open_inputs, open_interface
+        from pcli.replay.spool import Spool
 
         if self._inputs:
             for one in self._inputs:

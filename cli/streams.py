@@ -23,6 +23,9 @@ __all__ = ["Output", "Source"]
 _BLOCK: Final = 1 << 18
 """Bytes of one read; a pipe seldom has more than 64 KB."""
 
+_LONGEST: Final = 1 << 28
+"""Bytes of a line that is still read; brokers take 5 MB where nobody set more."""
+
 
 class Source:
     """Lines of a file, or of stdin (``-``); it stays open until the process ends."""
@@ -40,11 +43,18 @@ class Source:
             raise LocalError(f"{'stdin' if path == '-' else path}: {reason_of(fault)}") from None
 
     async def lines(self) -> AsyncIterator[list[bytes]]:
-        """The lines that have come, without their ends; a last one without an end is one too."""
+        """The lines that have come, without their ends; a last one without an end is one too.
+
+        LocalError: one has no end for too long.
+        """
         rest: list[bytes] = []
+        size = 0
         while block := await self._read():
             first, *others = block.split(b"\n")
             rest.append(first)
+            size = len(others[-1]) if others else size + len(first)
+            if size > _LONGEST:
+                raise LocalError(f"a line has more than {_LONGEST >> 20} MB: no broker takes that")
             if others:
                 whole = [b"".join(rest), *others[:-1]]
                 rest = [others[-1]]

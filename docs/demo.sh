@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The main job, end to end: captures of a real broker become readable. Run by `make demo`.
+# The main job, end to end: captures of a real broker become readable, a broker of one's own serves real clients, and what
+# they said is played again. Run by `make demo`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH="$PWD/.venv/bin:$PATH"
@@ -8,6 +9,14 @@ captures=tests/captures
 show() {
   printf '\n$ %s\n' "$*"
   "$@"
+}
+
+# The URL that a command of ours, running as process $1, writes to the file $2 once it accepts.
+url_of() {
+  until grep -m 1 -o 'pulsar://[^" ]*' "$2" 2>/dev/null; do
+    kill -0 "$1"
+    sleep 0.05
+  done
 }
 
 echo "== A conversation of the Java client: a transaction =="
@@ -43,20 +52,16 @@ talk=$(mktemp -d)
 printf '\n$ pcli broker --port 0 --http-port 0 --capture talk.pcapng &\n'
 pcli broker --port 0 --http-port 0 --log quiet --capture "$talk/talk.pcapng" --ready-file "$talk/ready.json" &
 broker=$!
-trap 'kill $broker 2>/dev/null || true; rm -rf "$talk"' EXIT
-until [ -e "$talk/ready.json" ]; do
-  kill -0 $broker
-  sleep 0.05
-done
-python - "$talk/ready.json" <<'PYTHON'
-import json
-import sys
+proxy=
+trap 'kill $broker $proxy 2>/dev/null || true; rm -rf "$talk"' EXIT
+PCLI_URL=$(url_of $broker "$talk/ready.json")
+export PCLI_URL
+python - <<'PYTHON'
+import os
 
 import pulsar
 
-with open(sys.argv[1]) as file:
-    url = json.load(file)["service_url"]
-client = pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+client = pulsar.Client(os.environ["PCLI_URL"], logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
 types = pulsar.ConsumerType
 for kind in (types.Exclusive, types.Failover, types.Shared, types.KeyShared):
     consumer = client.subscribe(f"demo-{kind.name}", "work", kind, consumer_name="worker")
@@ -69,9 +74,28 @@ for kind in (types.Exclusive, types.Failover, types.Shared, types.KeyShared):
         print(f"{kind.name:<10} received {message.data().decode()!r} with key {message.partition_key()}")
 client.close()
 PYTHON
+show pcli dissect -r "$talk/talk.pcapng" -Y 'pulsar.type in {"SUBSCRIBE" "FLOW" "SEND" "MESSAGE" "ACK"}'
+
+echo
+echo "== Messages through a pipe, and a proxy in between that cuts the connection at the second SEND =="
+printf '\n$ pcli proxy --listen 0 --to %s -w fault.pcapng --fault "close after=1 times=1 on pulsar.type == '"'SEND'"'" &\n' "$PCLI_URL"
+pcli proxy --listen 0 --to "$PCLI_URL" --log quiet -w "$talk/fault.pcapng" \
+  --fault "close after=1 times=1 on pulsar.type == 'SEND'" > "$talk/proxy.txt" &
+proxy=$!
+through=$(url_of $proxy "$talk/proxy.txt")
+printf '\n$ seq 6 | pcli produce numbers --batch 2 -k key -u %s\n' "$through"
+seq 6 | pcli produce numbers --batch 2 -k key -u "$through"
+kill -TERM $proxy
+wait $proxy
+show pcli dissect -r "$talk/fault.pcapng" -Y 'pulsar.type in {"CONNECT" "PRODUCER" "SEND" "SEND_RECEIPT"}'
+show pcli consume numbers --reader --from earliest --exit-at-end -f '%i %k %s\n'
+
 kill -TERM $broker
 wait $broker
-show pcli dissect -r "$talk/talk.pcapng" -Y 'pulsar.type in {"SUBSCRIBE" "FLOW" "SEND" "MESSAGE" "ACK"}'
+
+echo
+echo "== All that the clients said to the broker, said again to another one: every answer compared =="
+show pcli replay "$talk/talk.pcapng"
 
 echo
 echo "== Which dispatcher serves what =="

@@ -1,10 +1,15 @@
-"""The client's side and everything between two live peers: where captures come from, and scapy's layer.
+"""The client's side and everything between two live peers.
 
-- ``sources``      files, globs, folders, stdin and live interfaces as inputs for ``codec.capture``
-- ``scapy_layer``  a ``Pulsar`` layer for scapy's users
+Names are imported from their modules: clients and proxies read no captures.
+
+- ``sources``, ``spool``, ``lazy_file``    files, folders, stdin and interfaces as inputs for codec.capture
+- ``recording``, ``scapy_live``           live traffic into files, or as an input
+- ``scapy_layer``                         a ``Pulsar`` layer for scapy's users
+- ``service``                             service URLs, tokens, TLS
+- ``client``                              the client
+- ``player``                              captures played again
+- ``conversation``, ``expectations``      what tests that `pcli reproduce` writes speak with a broker
+- ``proxy``                               a tap between clients and brokers
 """
 
-from pcli.replay.sources import Input, open_inputs, open_interface
-from pcli.replay.spool import Spool
-
-__all__ = ["Input", "Spool", "open_inputs", "open_interface"]
+__all__: list[str] = []

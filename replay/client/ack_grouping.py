@@ -13,7 +13,8 @@ Rules of this file (PersistentAcknowledgmentsGroupingTracker, LastCumulativeAck;
 5. With receipts (``ackReceiptEnabled``, protocol version 17) a command carries a request id, and its ACK_RESPONSE
    answers all acks in it. Without, an ack counts as done when it is taken.
 6. What waits is not lost with the connection: it goes over the next one. A message that comes again although its ack
-   waits is a duplicate (isDuplicate).
+   waits is a duplicate (isDuplicate). Java sends from the moment there is a connection; a broker drops acks that
+   come before SUBSCRIBE is answered, so here they wait for that.
 7. Non-persistent topics know no acks (NonPersistentAcknowledgmentGroupingTracker).
 Java puts acks back whose write failed; a write here fails only with its connection.
 """
@@ -67,7 +68,7 @@ class AckGrouping:
 
     def __init__(self, clock: Clock, owner: Owner, settings: ConsumerSettings) -> None:
         self.link: Link | None = None
-        """Where acks go; None: there is no connection."""
+        """Where acks go; None: there is no subscription now."""
         self.chunks: dict[Id, list[Id]] = {}
         """The chunks of messages that have several, until they are acknowledged."""
         self._clock = clock
@@ -251,7 +252,7 @@ class AckGrouping:
         dones = [] if done is None else [done]
         if link is None:
             for one in dones:
-                one(Refusal("Disconnected", f"{id} can't be acknowledged: there is no connection"))
+                one(Refusal("Disconnected", f"{id_} can't be acknowledged: there is no connection"))
             return
         chunks = self.chunks.pop(id_, None) if bits is None else None
         acks: list[tuple[Id, int | None]] = [(id_, bits)]

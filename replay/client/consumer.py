@@ -28,7 +28,6 @@ from pcli.replay.client.handler import State
 from pcli.replay.client.ids import Id
 from pcli.replay.client.incoming import Incoming
 from pcli.replay.client.last_message import LastMessage
-from pcli.replay.client.link import Link
 from pcli.replay.client.negative_acks import NegativeAcks
 from pcli.replay.client.receiver_queue import ReceiverQueue, start_again
 from pcli.replay.client.reception import Reception
@@ -126,11 +125,10 @@ class Consumer(Subscription):
 
     # -- the connection ----------------------------------------------------------------------------------------------
 
-    def prepare(self, link: Link) -> int:
-        """Empty the queue; acks that wait may go over the link from now on."""
+    def prepare(self) -> int:
+        """Empty the queue."""
         if self.seeking.under_way:
             self.acks.flush_and_clean()
-        self.acks.link = link
         waited = len(self.queue.messages)
         waiting = self.queue.messages[0].id if waited else None
         self.queue.clear()
@@ -152,8 +150,9 @@ class Consumer(Subscription):
             self.queue.increase(self.queue.size)
 
     def ready(self) -> None:
-        """The broker has taken the subscription, and knows of no permits."""
+        """The broker has taken the subscription, and knows of no permits. Acks that wait may go from now on."""
         super().ready()
+        self.acks.link = self.link
         self.queue.subscribed()
 
     def lost(self) -> None:

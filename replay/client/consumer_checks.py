@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Final
+from typing import Final, Literal, get_args, get_origin, get_type_hints
 
 from pcli.codec.errors import LocalError
 from pcli.codec.wire.hashes import SLOTS
@@ -27,6 +27,9 @@ def settings_fault(settings: ConsumerSettings) -> Refusal | None:
     for wrong, text in _CHECKS:
         if wrong(settings):
             return Refusal("InvalidConfiguration", text)
+    for name, words in _WORDS.items():
+        if getattr(settings, name) not in words:
+            return Refusal("InvalidConfiguration", f"{name} is {getattr(settings, name)!r}, not {', '.join(words)}")
     for topic in settings.topicNames:
         try:
             TopicName.parse(topic)
@@ -54,11 +57,17 @@ def _compacted_fits(settings: ConsumerSettings) -> bool:
     return persistent and settings.subscriptionType in ("Exclusive", "Failover")
 
 
+_WORDS: Final = {
+    name: get_args(hint) for name, hint in get_type_hints(ConsumerSettings).items() if get_origin(hint) is Literal
+}
+"""Settings that are one of a few words."""
+
 _Check = Callable[[ConsumerSettings], object]
 
 _CHECKS: Final[tuple[tuple[_Check, str], ...]] = (
     (lambda s: not s.topicNames and not s.topicsPattern, "a topic, or a pattern of topics, must be named"),
     (lambda s: s.topicNames and s.topicsPattern, "topicNames and topicsPattern exclude each other"),
+    (lambda s: isinstance(s.topicNames, str), "topicNames are names in a tuple, also where it is one"),
     (lambda s: len(set(s.topicNames)) < len(s.topicNames), "a topic is named twice"),
     (lambda s: not s.subscriptionName.strip(), "a subscription must be named"),
     (

@@ -2,7 +2,7 @@
 
 Rules of this file (ProducerImpl.serializeAndSendMessage, connectionOpened; 4.2.4)
 1. A message without an id gets the next one: 0 at first, or one above what the broker (PRODUCER_SUCCESS) or
-   ``initialSequenceId`` says. What the broker says counts only while no id was given out.
+   ``initialSequenceId`` says. What the broker says counts only while no id was given out, and less than -1 as -1.
 2. ``pushed`` is the highest id that was put into a batch or the queue, ``published`` the highest that has a receipt.
    What the broker says of the past moves ``published`` alone.
 3. A message whose id is not above ``pushed`` may be a duplicate; one not above ``published`` is one. Both go alone into
@@ -43,8 +43,8 @@ class SequenceIds:
     def learn(self, last: int) -> None:
         """What the broker says: the last id that it has of this producer, -1: none."""
         if self.next == 0 and self._initial is None:
-            self.published = last
-            self.next = last + 1
+            self.published = max(-1, last)
+            self.next = self.published + 1
 
     def peek(self, given: int | None) -> int:
         """The id of a message, ``given`` by the application or the next one; not given out yet."""

@@ -23,7 +23,6 @@ from pcli.replay.client.lookup import BinaryLookup, Found, Lookup
 from pcli.replay.client.memory import Memory
 from pcli.replay.client.pool import Pool
 from pcli.replay.client.refusal import Refusal
-from pcli.replay.service import ServiceUrl
 
 if TYPE_CHECKING:
     from pcli.codec.proto import pb
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from pcli.replay.client.producer_settings import ProducerSettings
     from pcli.replay.client.reader import Reader
     from pcli.replay.client.settings import ClientSettings
+    from pcli.replay.service import ServiceUrl
 
 __all__ = ["Engine"]
 
@@ -55,19 +55,15 @@ class Engine:
         """Links that may have something to be written."""
         self.pool = Pool(self)
         self.memory = Memory(settings.memoryLimitBytes)
-        self.lookup = self._lookup(url)
+        self._clusters: dict[ServiceUrl, Lookup] = {}
+        self.lookup = self._lookup_in(url)
         self.handlers: dict[Handler, None] = {}
         """Producers, consumers and watchers that have not given up."""
         self.closed = False
-        self._clusters: dict[str, Lookup] = {}
         self._timers = Timers()
         self._numbers = {kind: itertools.count() for kind in ("producer", "consumer", "watcher")}
         self._fetch_numbers = itertools.count()
         self._fetches: dict[int, Callable[[int, bytes], None]] = {}
-
-    def _lookup(self, url: ServiceUrl) -> Lookup:
-        hosts = Hosts(url.hosts, self.random)
-        return HttpLookup(self, hosts) if url.http else BinaryLookup(self, hosts)
 
     # -- turns -----------------------------------------------------------------------------------------------------
 
@@ -136,12 +132,12 @@ class Engine:
         done: Callable[[Link | Refusal], None],
         *,
         assigned: str = "",
-        cluster: str = "",
+        cluster: ServiceUrl | None = None,
         index: int | None = None,
     ) -> None:
         """A ready link to the broker of a topic; to the one at the URL ``assigned`` without any lookup.
 
-        ``cluster``: service URL of another cluster that is to be asked; ``index``: see `Pool.link_to`.
+        ``cluster``: another one that is to be asked; ``index``: see `Pool.link_to`.
         """
 
         def found(place: Found | Refusal) -> None:
@@ -154,13 +150,12 @@ class Engine:
             broker = address_of(assigned)
             found(broker if isinstance(broker, Refusal) else Found(broker, self.lookup.proxy_of(topic)))
         else:
-            self._lookup_in(cluster).broker_of(topic, found)
+            self._lookup_in(cluster or self.url).broker_of(topic, found)
 
-    def _lookup_in(self, cluster: str) -> Lookup:
-        if not cluster:
-            return self.lookup
+    def _lookup_in(self, cluster: ServiceUrl) -> Lookup:
         if cluster not in self._clusters:
-            self._clusters[cluster] = self._lookup(ServiceUrl.parse(cluster))
+            hosts = Hosts(cluster.hosts, self.random)
+            self._clusters[cluster] = HttpLookup(self, hosts) if cluster.http else BinaryLookup(self, hosts)
         return self._clusters[cluster]
 
     def partitions(self, topic: str, done: Callable[[int | Refusal], None], *, create: bool = True) -> None:
@@ -202,7 +197,7 @@ class Engine:
         self, settings: ConsumerSettings, done: Callable[[Consumer | MultiTopicsConsumer | Refusal], None]
     ) -> None:
         """A consumer of one topic, of several, or of those that a pattern matches; or a Refusal."""
-        from pcli.replay.client.multi_topics_consumer import open_consumer
+        from pcli.replay.client.subscribing import open_consumer
 
         open_consumer(self, settings, done)
 

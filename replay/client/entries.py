@@ -6,7 +6,9 @@ Rules of this file (BatchMessageContainerImpl.createOpSendMsg, ProducerImpl.seri
 3. An entry may have as many bytes as the broker's largest message: of a batch the payload is counted, of a message the
    metadata too. A chunk is not counted, it was cut to size.
 4. ``num_messages`` and ``highest_sequence_id`` stand in SEND and metadata of a batch only; a batch of one is none.
-5. Where Java compresses a message whose schema is still to be registered without saying so in its metadata, this says
+5. What protobuf can't hold (a time before 1970, a key that is no UTF-8) is refused, and with it its batch: checking
+   each message when it is taken would cost more than that is worth.
+6. Where Java compresses a message whose schema is still to be registered without saying so in its metadata, this says
    it: what nobody can read is no model.
 """
 
@@ -48,6 +50,12 @@ class EntryWriter:
 
     def batch(self, batch: Batch, now: int) -> Op | Refusal:
         """The entry of a batch."""
+        try:
+            return self._batch(batch, now)
+        except ValueError as fault:
+            return _unfit(fault)
+
+    def _batch(self, batch: Batch, now: int) -> Op | Refusal:
         messages, ids, first = batch.messages, batch.sequence_ids, batch.messages[0]
         count = len(messages)
         if count == 1:
@@ -68,6 +76,14 @@ class EntryWriter:
         self, message: Outgoing, sequence_id: int, schema_version: bytes, done: Done | None, now: int
     ) -> list[Op] | Refusal:
         """The entry of a message that goes into no batch, or those of its chunks."""
+        try:
+            return self._message(message, sequence_id, schema_version, done, now)
+        except ValueError as fault:
+            return _unfit(fault)
+
+    def _message(
+        self, message: Outgoing, sequence_id: int, schema_version: bytes, done: Done | None, now: int
+    ) -> list[Op] | Refusal:
         metadata = message_metadata(message, message.sequence_id or 0, self.name, now, schema_version)
         if not self.chunks:
             metadata.sequence_id = sequence_id
@@ -115,3 +131,8 @@ class EntryWriter:
 
     def _too_large(self, size: int) -> Refusal:
         return Refusal("InvalidMessage", f"{size} bytes are more than the {self.largest} that the broker takes")
+
+
+def _unfit(fault: ValueError) -> Refusal:
+    text = f"{fault.object!a} is no UTF-8" if isinstance(fault, UnicodeEncodeError) else str(fault).lower()
+    return Refusal("InvalidMessage", f"its metadata can't be written: {text}")

@@ -8,6 +8,7 @@ Rules of this file (ConnectionHandler, HandlerState; 4.2.4)
 4. A close by the broker is a loss of that handler alone. With an assigned broker the next try is at once and goes
    there without a lookup; without, it goes the usual way.
 5. A topic that migrated is looked up in its new cluster.
+6. One that finds no link any more because the engine is closed is closed too.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pcli.replay.client.refusal import Refusal
 if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
     from pcli.replay.client.engine import Engine
+    from pcli.replay.service import ServiceUrl
 
 __all__ = ["Handler", "Kind", "State"]
 
@@ -56,8 +58,8 @@ class Handler:
         self.state = State.CONNECTING
         self.link: Link | None = None
         """None: there is none at the moment."""
-        self.cluster = ""
-        """Service URL of the cluster that the topic has migrated to; empty: it has not."""
+        self.cluster: ServiceUrl | None = None
+        """The cluster that the topic has migrated to; None: it has not."""
         self.epoch = -1
         """How many links there were before this one; -1: not even one."""
         settings = engine.settings
@@ -143,8 +145,7 @@ class Handler:
         if self._looking or self.link is not None or not self.lives:
             return
         self._looking = True
-        place = {"assigned": assigned, "cluster": self.cluster}
-        self.engine.link_for(self.topic, self._found, **place, index=self._index)
+        self.engine.link_for(self.topic, self._found, assigned=assigned, cluster=self.cluster, index=self._index)
 
     def _found(self, link: Link | Refusal) -> None:
         self._looking = False
@@ -155,6 +156,8 @@ class Handler:
             self.epoch += 1
             link.attach(self)
             self.opened(link)
+        elif self.engine.closed:
+            self.close(lambda _: None)
         elif not self.not_opened(link):
             self.reconnect()
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from google.protobuf.message import DecodeError
 
 from pcli.codec.payload.entry import Message
+from pcli.codec.payload.texts import as_text
 from pcli.codec.proto import pb
 from pcli.replay.client.ids import AckSet, Id
 
@@ -104,11 +105,14 @@ class Incoming:
 
     @property
     def content(self) -> Message:
-        """Key, properties, event time, sequence id and the rest: what codec.payload knows of a message."""
+        """Key, properties, event time, sequence id and the rest: what codec.payload knows of a message.
+
+        Of a message in a batch whose metadata is no protobuf: nothing but the payload.
+        """
         arrival = self.arrival
         if self.index < 0:
             return Message(arrival.metadata, arrival.data)
-        single = pb.SingleMessageMetadata.FromString(arrival.data[self._start : self._stop])
+        single = _single(arrival.data[self._start : self._stop])
         return Message(arrival.metadata, arrival.data, self.index, (single, self._stop, self._end))
 
     @property
@@ -129,12 +133,19 @@ class Incoming:
     @property
     def producer_name(self) -> str:
         """Who sent it."""
-        return self.arrival.metadata.producer_name
+        return as_text(self.arrival.metadata.producer_name)
 
     @property
     def schema_version(self) -> bytes:
         """Empty: it has none."""
         return self.arrival.metadata.schema_version
+
+
+def _single(head: bytes) -> pb.SingleMessageMetadata:
+    try:
+        return pb.SingleMessageMetadata.FromString(head)
+    except DecodeError:
+        return pb.SingleMessageMetadata()
 
 
 def cut(data: bytes, count: int) -> tuple[list[Piece], bool]:

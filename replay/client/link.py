@@ -5,7 +5,7 @@ Rules of this file (ClientCnx, Commands.newConnect; 4.2.4)
 2. When the link is gone, who waits for it hears of it first, then the open requests in their order, then producers,
    consumers and watchers (channelInactive).
 3. CLOSE_PRODUCER and CLOSE_CONSUMER detach the handler, and its `closed_by_broker` is told where to go. The URL is that
-   of TLS where TLS is spoken. TOPIC_MIGRATED only says which cluster to ask from now on.
+   of TLS where TLS is spoken. TOPIC_MIGRATED only says which cluster to ask from now on; a URL that is none is no news.
 4. A command that a handler can make nothing of (a topic name that is none) ends the connection (exceptionCaught).
 5. AUTH_CHALLENGE is answered with the credentials as they are now: a token in a file may have been replaced.
 """
@@ -13,6 +13,7 @@ Rules of this file (ClientCnx, Commands.newConnect; 4.2.4)
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.errors import LocalError, PcliError
@@ -22,6 +23,7 @@ from pcli.codec.wire.constants import DEFAULT_MAX_MESSAGE_SIZE
 from pcli.replay.client.actions import Shut
 from pcli.replay.client.refusal import Refusal, refusal_of
 from pcli.replay.client.requests import Answer, Requests
+from pcli.replay.service import ServiceUrl
 
 if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
@@ -156,6 +158,9 @@ class Link:
 
     def receive(self, data: bytes) -> None:
         """Bytes of the broker."""
+        if not self.ready and data.startswith(b"HTTP/"):
+            self.close(Refusal("Connect", f"{self._name}: HTTP is spoken there; a web port takes http://"))
+            return
         for event in self.session.receive(data):
             if self.gone is not None:
                 return
@@ -218,7 +223,10 @@ class Link:
         kind = "producer" if body.resource_type == pb.CommandTopicMigrated.Producer else "consumer"
         handler = self.handlers.get((kind, body.resource_id))
         if handler is not None:
-            handler.cluster = body.brokerServiceUrlTls if self.engine.url.tls else body.brokerServiceUrl
+            with suppress(LocalError):
+                handler.cluster = ServiceUrl.parse(
+                    body.brokerServiceUrlTls if self.engine.url.tls else body.brokerServiceUrl
+                )
 
     # -- the end ---------------------------------------------------------------------------------------------------
 

@@ -1,9 +1,7 @@
-"""A consumer of several topics, or of all partitions of one; and the door that decides which consumer it takes.
+"""A consumer of several topics, or of all partitions of one.
 
-Rules of this file (PulsarClientImpl.subscribeAsync, MultiTopicsConsumerImpl, ConsumerBuilderImpl.subscribeAsync;
-4.2.4)
-1. One topic is asked for its partitions: with some it is this consumer, without a plain one. Several topics are asked
-   each. AUTO_CONSUME asks for the schema before, of one topic alone.
+Rules of this file (MultiTopicsConsumerImpl; 4.2.4)
+1. Each of several topics is asked for its partitions.
 2. Each topic or partition has a child. No child asks for messages before all are subscribed; if one fails, all are
    closed. The partitions of a topic share ``maxTotalReceiverQueueSizeAcrossPartitions``.
 3. The ack time-out is counted here, per message, and what is due is asked for by the children of their topics.
@@ -26,24 +24,21 @@ from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.client.ack_grouping import AckDone
 from pcli.replay.client.chance import letters
 from pcli.replay.client.consumer import Consumer, Listener
-from pcli.replay.client.consumer_checks import settings_fault
 from pcli.replay.client.consumer_settings import ConsumerSettings
 from pcli.replay.client.gathering import gather
 from pcli.replay.client.handler import State
 from pcli.replay.client.ids import EARLIEST, LATEST, Id
 from pcli.replay.client.incoming import Incoming
-from pcli.replay.client.letter_topics import with_letter_topics
 from pcli.replay.client.refusal import Refusal
 from pcli.replay.client.seeking import SeekDone
 from pcli.replay.client.topics_queue import TopicsQueue
 from pcli.replay.client.unacked_tracker import UnackedTracker
-from pcli.replay.client.zero_queue_consumer import ZeroQueueConsumer
 
 if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
     from pcli.replay.client.engine import Engine
 
-__all__ = ["Created", "MultiTopicsConsumer", "open_consumer", "open_unchecked"]
+__all__ = ["Created", "MultiTopicsConsumer"]
 
 Created = Callable[["Consumer | MultiTopicsConsumer | Refusal"], None]
 
@@ -252,7 +247,7 @@ class MultiTopicsConsumer:
         if self.state is not State.READY:
             return Refusal("Closed", "the consumer is closed")
         child = self.consumers.get(id_.topic)
-        return Refusal("NotAllowed", f"{id} is of no topic that is consumed here") if child is None else child
+        return Refusal("NotAllowed", f"{id_} is of no topic that is consumed here") if child is None else child
 
     def acknowledge(self, id_: Id, done: AckDone | None = None) -> None:
         """A message is done with."""
@@ -405,61 +400,3 @@ def _names(topic: str, first: int, count: int) -> list[str]:
     """The full names of the partitions from ``first`` on; of a topic without any its own."""
     name = TopicName.parse(topic)
     return [str(name.with_partition(index)) for index in range(first, count)] if count else [topic]
-
-
-def open_consumer(engine: Engine, settings: ConsumerSettings, done: Created) -> None:
-    """A consumer of one topic, of several, or of those that a pattern matches."""
-    fault = settings_fault(settings)
-    if fault is not None:
-        done(fault)
-    elif settings.retryEnable and settings.topicNames:
-        with_letter_topics(engine, settings, lambda whole: open_unchecked(engine, whole, done))
-    else:
-        open_unchecked(engine, settings, done)
-
-
-def open_unchecked(engine: Engine, settings: ConsumerSettings, done: Created) -> None:
-    """The same for settings that are known to make sense (a reader's)."""
-    if settings.topicsPattern:
-        from pcli.replay.client.pattern_consumer import open_pattern  # it is a child of this module's class
-
-        open_pattern(engine, settings, done)
-        return
-    topics = sorted({str(TopicName.parse(topic)) for topic in settings.topicNames})
-    if len(topics) > 1:
-        MultiTopicsConsumer(engine, settings, done).start(dict.fromkeys(topics))
-    else:
-        _open_one(engine, topics[0], settings, done)
-
-
-def _open_one(engine: Engine, topic: str, settings: ConsumerSettings, done: Created) -> None:
-    schema: pb.Schema | None = None
-
-    def has_schema(answer: pb.CommandGetSchemaResponse | Refusal) -> None:
-        nonlocal schema
-        if isinstance(answer, Refusal) and answer.error != "TopicNotFound":
-            done(answer)
-            return
-        schema = None if isinstance(answer, Refusal) else answer.schema
-        engine.partitions(topic, has_partitions)
-
-    def has_partitions(count: int | Refusal) -> None:
-        if isinstance(count, Refusal):
-            done(count)
-        elif count and settings.startMessageId not in (None, EARLIEST, LATEST):
-            done(Refusal("InvalidConfiguration", "on partitions a reader begins at the beginning or the end"))
-        elif count and not settings.receiverQueueSize:
-            done(Refusal("InvalidConfiguration", "a receiverQueueSize of 0 is for topics without partitions"))
-        elif count:
-            several = MultiTopicsConsumer(engine, settings, done)
-            several.found_schema = schema
-            several.start({topic: count})
-        else:
-            kind = Consumer if settings.receiverQueueSize else ZeroQueueConsumer
-            written = settings.topicNames[0]
-            kind(engine, topic, settings, done, written=written, found_schema=schema).start()
-
-    if settings.schema is not None and settings.schema.type == pb.Schema.AutoConsume:
-        engine.schema(topic, b"", has_schema)
-    else:
-        engine.partitions(topic, has_partitions)

@@ -21,6 +21,7 @@ from pcli.codec.errors import LocalError
 from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.client.batch_container import Done
 from pcli.replay.client.duplicates import Doubt
+from pcli.replay.client.gathering import gather
 from pcli.replay.client.handler import State
 from pcli.replay.client.outgoing import Outgoing
 from pcli.replay.client.producer import Producer
@@ -117,7 +118,7 @@ class PartitionedProducer:
 
     def flush(self, done: Callable[[Refusal | None], None]) -> None:
         """Send what waits, and tell when all has its receipt, or has failed."""
-        self._of_all(lambda producer, told: producer.flush(told), done)
+        gather(self.producers.values(), Producer.flush, done)
 
     def trigger_flush(self) -> bool:
         """Send the batches that wait, now; whether there was one."""
@@ -137,24 +138,7 @@ class PartitionedProducer:
             self.state = State.CLOSED if refusal is None else State.FAILED
             done(refusal)
 
-        self._of_all(lambda producer, told: producer.close(told), closed)
-
-    def _of_all(
-        self,
-        what: Callable[[Producer, Callable[[Refusal | None], None]], None],
-        done: Callable[[Refusal | None], None],
-    ) -> None:
-        """Let each do something, and tell once when all have: the first refusal, or None."""
-        producers = list(self.producers.values())
-        told: list[Refusal | None] = []
-
-        def one(refusal: Refusal | None) -> None:
-            told.append(refusal)
-            if len(told) == len(producers):
-                done(next((refusal for refusal in told if refusal is not None), None))
-
-        for producer in producers:
-            what(producer, one)
+        gather(self.producers.values(), Producer.close, closed)
 
     def _room(self) -> None:
         if self.on_room is not None:
@@ -175,15 +159,11 @@ class PartitionedProducer:
 
     def _make_all(self, partitions: range, done: Callable[[Refusal | None], None]) -> None:
         """Make the producers of these partitions; told once, when all have come to be or not."""
-        told: list[Producer | Refusal] = []
 
-        def one(made: Producer | Refusal) -> None:
-            told.append(made)
-            if len(told) == len(partitions):
-                done(next((made for made in told if isinstance(made, Refusal)), None))
+        def make(partition: int, told: Callable[[Refusal | None], None]) -> None:
+            self._make(partition, lambda made: told(made if isinstance(made, Refusal) else None))
 
-        for partition in partitions:
-            self._make(partition, one)
+        gather(partitions, make, done)
 
     def _first_made(self, made: Producer | Refusal) -> None:
         if isinstance(made, Refusal):
@@ -226,7 +206,7 @@ class PartitionedProducer:
         self.engine.partitions(self.topic, self._counted, create=False)
 
     def _counted(self, count: int | Refusal) -> None:
-        if self.state is not State.READY:
+        if self.state is not State.READY or self.engine.closed:
             return
         self._plan_update()
         if isinstance(count, Refusal) or count <= self.count:

@@ -1,4 +1,4 @@
-"""A producer of one topic, or of one partition.
+"""A producer of one topic, or of one partition. How it registers is in `registration`.
 
 Rules of this file (ProducerImpl, 4.2.4)
 1. Messages are taken while the producer is connected or connects again; what is taken is sent in its order.
@@ -10,16 +10,15 @@ Rules of this file (ProducerImpl, 4.2.4)
 4. A receipt that fits nothing closes the connection. An error that is not known here gives the registration up, and all
    is sent again after the next one, most often over the same connection; until then receipts that come still count, and
    one for what was sent behind the failed entry fits nothing.
-5. PRODUCER and GET_OR_CREATE_SCHEMA name the topic as the application wrote it, short or long; a partition is always
-   written in full. Lookups are for the full name.
-6. Closing sends nothing: what still waits in the batch, or has no receipt when CLOSE_PRODUCER is answered, fails.
-7. The data key of an encrypting producer is drawn anew every four hours.
+5. Closing sends nothing: what still waits in the batch, or has no receipt when CLOSE_PRODUCER is answered, fails. So it
+   does when the answer is a refusal, where the Java client leaves it untold.
+6. The data key of an encrypting producer is drawn anew every four hours.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
@@ -31,7 +30,7 @@ from pcli.replay.client.batch_container import BatchContainer, Container, Done
 from pcli.replay.client.batch_timer import BatchTimer
 from pcli.replay.client.duplicates import Doubt, SequenceIds
 from pcli.replay.client.entries import EntryWriter
-from pcli.replay.client.handler import Handler, Kind, State
+from pcli.replay.client.handler import State
 from pcli.replay.client.key_based_batches import KeyBasedContainer
 from pcli.replay.client.link import Link
 from pcli.replay.client.outbox import Outbox
@@ -39,7 +38,7 @@ from pcli.replay.client.outgoing import Outgoing
 from pcli.replay.client.pending import MISMATCH, Op
 from pcli.replay.client.producer_settings import ProducerSettings
 from pcli.replay.client.refusal import Refusal
-from pcli.replay.client.registration import Verdict, producer_command, verdict_on
+from pcli.replay.client.registration import Registration
 from pcli.replay.client.repeating import Repeating
 
 if TYPE_CHECKING:
@@ -64,17 +63,9 @@ _ENDS: Final = {
 }
 """What a message is told that comes too late."""
 
-_STATES: Final = {
-    Verdict.TERMINATED: State.TERMINATED,
-    Verdict.FENCED: State.PRODUCER_FENCED,
-    Verdict.FAILED: State.FAILED,
-}
 
-
-class Producer(Handler):
+class Producer(Registration):
     """Sends messages to one topic. ``created`` is told once that it can, or why it never will."""
-
-    kind: ClassVar[Kind] = "producer"
 
     def __init__(
         self,
@@ -85,10 +76,8 @@ class Producer(Handler):
         *,
         name: str = "",
     ) -> None:
+        super().__init__(engine, topic, settings, created)
         parsed = TopicName.parse(topic)
-        super().__init__(engine, str(parsed), stop_ms=max(100, settings.sendTimeoutMs - 100))
-        self._given_topic = topic
-        self.settings = settings
         self.partition = parsed.partition
         self.ids = SequenceIds(settings.initialSequenceId)
         self._outbox = Outbox(topic, self._release)
@@ -97,7 +86,6 @@ class Producer(Handler):
         """Called when there is room again, after `send` found none."""
         self.on_doubt: Callable[[Doubt, int], None] | None = None
         """Told of each message that may be a duplicate, with its sequence id."""
-        self._created: Callable[[Producer | Refusal], None] | None = created
         self._writer = EntryWriter(self.number, settings, chunks=settings.chunkingEnabled and parsed.persistent)
         self._writer.name = name or settings.producerName
         self._writer.largest = DEFAULT_MAX_MESSAGE_SIZE
@@ -112,9 +100,6 @@ class Producer(Handler):
         self._version = b""
         self._multi_schema = False
         self._last_link: Link | None = None
-        self._topic_epoch: int | None = None
-        self._lookup_deadline = engine.now + engine.settings.lookupTimeoutMs
-        self._deadline: int | None = None
         self._tasks = Repeating(engine)
 
     def start(self) -> None:
@@ -123,7 +108,7 @@ class Producer(Handler):
             try:
                 self._writer.keys.renew()
             except LocalError as fault:
-                self._end(State.FAILED, Refusal("Crypto", fault.text))
+                self.end(State.FAILED, Refusal("Crypto", fault.text))
                 return
             self._tasks.begin(_DATA_KEY_LIFE, self._renew_data_key)
         if self.settings.sendTimeoutMs > 0:
@@ -286,7 +271,7 @@ class Producer(Handler):
         if error == "ChecksumError":
             self._outbox.checksum_error(body.sequence_id)
         elif error == "TopicTerminatedError":
-            self._end(State.TERMINATED, Refusal(error, body.message))
+            self.end(State.TERMINATED, Refusal(error, body.message))
         elif error == "NotAllowedError":
             self._outbox.refuse(body.sequence_id, Refusal(error, body.message))
         else:
@@ -313,81 +298,30 @@ class Producer(Handler):
 
     # -- coming and going ------------------------------------------------------------------------------------------
 
-    def opened(self, link: Link) -> None:
-        """Ask the broker for the producer, anew over each link."""
+    def prepare(self, link: Link) -> None:
+        """Learn how large a message may be."""
         self._last_link = link
         self._writer.largest = link.max_message_size
         if self._batch is not None:
             self._batch.may_hold(link.max_message_size)
-        if self._deadline is None:
-            self._deadline = self.engine.now + self.engine.settings.operationTimeoutMs
-        body = producer_command(
-            self.number, self._given_topic, self.name, self.settings, epoch=self.epoch, topic_epoch=self._topic_epoch
-        )
-        link.request(body, lambda answer: self._answered(link, answer))
 
-    def _answered(self, link: Link, answer: Event | Refusal) -> None:
-        if self.state is not State.CONNECTING:
-            # It was closed meanwhile, and only the end of the connection makes the broker drop it for sure.
-            link.close(Refusal("Disconnected", "a producer was closed before it was ready"))
-        elif self.link is not link:
-            return  # the broker has closed it meanwhile, and a new try is on its way
-        elif isinstance(answer, Refusal):
-            self._refused(link, answer)
-        else:
-            self._accepted(link, answer.body)
-
-    def _accepted(self, link: Link, body: pb.CommandProducerSuccess) -> None:
-        self._topic_epoch = body.topic_epoch if body.HasField("topic_epoch") else None
+    def begin(self, link: Link, body: pb.CommandProducerSuccess) -> None:
+        """Send all that waits, again or for the first time."""
         self._writer.name = self.name or body.producer_name
         self._version = body.schema_version
         self.ids.learn(body.last_sequence_id)
-        self.ready()
         resent = self._outbox.resume(link)
         if self._batch is not None and not resent:
             self._batch_timer.set(0)
         elif self._batch is not None and self._batch.count:
             self._batch_timer.message_waits()
-        created, self._created = self._created, None
-        if created is not None:
-            created(self)
-
-    def _refused(self, link: Link, refusal: Refusal) -> None:
-        link.detach(self)
-        self.link = None
-        if refusal.error == "TimeOut":
-            # The broker may have made it all the same, and would refuse the next one.
-            link.request(pb.CommandCloseProducer(producer_id=self.number), lambda _: None)
-        if refusal.error == "ProducerBlockedQuotaExceededException":
-            self._fail_pending(refusal)
-        in_time = self._deadline is not None and self.engine.now < self._deadline
-        verdict = verdict_on(refusal, created=self._created is None, in_time=in_time)
-        if verdict is Verdict.GONE:
-            self._end(State.CLOSED, refusal)
-        elif verdict is not Verdict.AGAIN:
-            self._end(_STATES[verdict], refusal)
-        elif not self.not_opened(refusal):
-            self.reconnect()
-
-    def not_opened(self, refusal: Refusal) -> bool:
-        """There is no broker for it, or not now (connectionFailed)."""
-        late = self.engine.now > self._lookup_deadline
-        if refusal.retriable and not late:
-            return False
-        if self._created is not None:
-            self._end(State.FAILED, refusal)
-            return True
-        if verdict_on(refusal, created=True, in_time=True) is Verdict.GONE:
-            self._end(State.CLOSED, refusal)
-            return True
-        return False
 
     def lost(self) -> None:
         """What comes now waits for the next link."""
         self._outbox.pause()
 
     def close(self, done: Callable[[Refusal | None], None]) -> None:
-        """Leave the topic. The Refusal: the broker did not agree, and it stays half closed."""
+        """Leave the topic. The Refusal: the broker did not agree."""
         if self.state in (State.CLOSING, State.CLOSED):
             done(None)
             return
@@ -396,31 +330,26 @@ class Producer(Handler):
         self._outbox.pause()
         self._tasks.stop()
         if link is None or not ready:
-            self._end(State.CLOSED, _ENDS[State.CLOSED])
+            self.end(State.CLOSED, _ENDS[State.CLOSED])
             done(None)
             return
 
         def answered(answer: Event | Refusal) -> None:
-            link.detach(self)
-            if isinstance(answer, Refusal) and link.gone is None:
-                done(answer)
-            else:
-                self._end(State.CLOSED, _ENDS[State.CLOSED])
-                done(None)
+            self.end(State.CLOSED, _ENDS[State.CLOSED])
+            done(answer if isinstance(answer, Refusal) and link.gone is None else None)
 
         link.request(pb.CommandCloseProducer(producer_id=self.number), answered)
 
-    def _end(self, state: State, refusal: Refusal) -> None:
+    def end(self, state: State, refusal: Refusal) -> None:
         """It will send nothing any more."""
         self._outbox.pause()
         self._tasks.stop()
         self.give_up(state)
-        self._fail_pending(_ENDS[state] if state is State.CLOSED else refusal)
-        created, self._created = self._created, None
-        if created is not None:
-            created(refusal)
+        self.fail_pending(_ENDS[state] if state is State.CLOSED else refusal)
+        self.tell(refusal)
 
-    def _fail_pending(self, refusal: Refusal) -> None:
+    def fail_pending(self, refusal: Refusal) -> None:
+        """Nothing of what waits will be stored."""
         self._outbox.fail(refusal)
         for batch in () if self._batch is None else self._batch.take():
             self._release(batch.size)
@@ -456,7 +385,7 @@ class Producer(Handler):
         left = made + limit - self.engine.now
         if left > 0:
             return left
-        self._fail_pending(Refusal("TimeOut", f"no receipt within {limit} ms"))
+        self.fail_pending(Refusal("TimeOut", f"no receipt within {limit} ms"))
         return limit
 
 

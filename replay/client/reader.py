@@ -21,9 +21,10 @@ from pcli.replay.client.consumer_checks import ranges_fault
 from pcli.replay.client.consumer_settings import ConsumerSettings, KeySharedPolicy, ReaderSettings
 from pcli.replay.client.ids import EARLIEST, Id
 from pcli.replay.client.incoming import Incoming
-from pcli.replay.client.multi_topics_consumer import MultiTopicsConsumer, open_unchecked
+from pcli.replay.client.multi_topics_consumer import MultiTopicsConsumer
 from pcli.replay.client.refusal import Refusal
 from pcli.replay.client.seeking import SeekDone
+from pcli.replay.client.subscribing import open_unchecked
 
 if TYPE_CHECKING:
     from pcli.replay.client.engine import Engine

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from pcli.codec.payload.compression import MAX_UNCOMPRESSED, compression_kind, decompress
 from pcli.codec.proto import pb
+from pcli.codec.wire.message_id import MessageId
 from pcli.codec.wire.problems import Problem
 from pcli.replay.client.chunk_buffer import ChunkBuffer
 from pcli.replay.client.ids import AckSet, Id
@@ -52,8 +53,8 @@ class Reception:
     def take(self, event: Event, link: Link) -> None:
         """A MESSAGE that came over a link."""
         consumer, body, frame = self._consumer, event.body, event.frame
-        place = body.message_id
-        id_ = Id(place.ledgerId, place.entryId, consumer.partition, topic=consumer.topic)
+        place = MessageId.of(body.message_id)
+        id_ = Id(place.ledger, place.entry, consumer.partition, topic=consumer.topic)
         metadata = _metadata(frame)
         if metadata is None:
             self._refuse(id_, pb.CommandAck.ChecksumMismatch, _bits(body).bit_count())

@@ -15,22 +15,26 @@ __all__ = ["Repeating"]
 class Repeating:
     """The tasks of one owner."""
 
-    __slots__ = ("_engine", "_timers")
+    __slots__ = ("_engine", "_stopped", "_timers")
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._timers: dict[Callable[[], int], Timer] = {}
+        self._stopped = False
 
     def begin(self, delay: int, task: Callable[[], int]) -> None:
         """Run a task after ``delay`` milliseconds, and then each time after as many as it gives."""
 
         def run() -> None:
-            self.begin(task(), task)
+            again = task()
+            if not self._stopped:  # which the task itself may have brought about
+                self.begin(again, task)
 
         self._timers[task] = self._engine.call_at(self._engine.now + delay, run)
 
     def stop(self) -> None:
-        """No more of it."""
+        """No more of it, for ever."""
+        self._stopped = True
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()

@@ -151,7 +151,10 @@ class Client:
             self._timer.cancel()
         for task in self._tasks:
             task.cancel()
-        if self._sockets:
+        for future in self._waiting:
+            if not future.done():
+                future.set_exception(RemoteError("the client is closed"))
+        if self._sockets and self._failure is None:
             await asyncio.wait([socket.closed for socket in self._sockets.values()], timeout=1)
         for socket in list(self._sockets.values()):
             socket.abort()

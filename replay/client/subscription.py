@@ -1,12 +1,12 @@
 """The connection of a consumer: SUBSCRIBE over each new link, and what becomes of it when it is refused.
 
 Rules of this file (ConsumerImpl.connectionOpened, connectionFailed, isUnrecoverableError; 4.2.4)
-1. A subscription that is refused is tried again while that may help and ``operationTimeoutMs`` are not over since the
-   first try; once it stood, for ever, unless the topic is gone.
+1. Without a link, or when its SUBSCRIBE is refused, it is tried again while that may help and ``lookupTimeoutMs`` are
+   not over since it was asked for; once it stood, for ever, unless the topic is gone. (Java's subscribeDeadline, of
+   ``operationTimeoutMs``, decides nothing: what it lets pass is judged by connectionFailed all the same.)
 2. One that was not answered in time is closed, lest it stands after all.
 3. A consumer that was closed while its SUBSCRIBE was on its way closes the connection: nothing else makes the broker
    let go of it.
-4. Without a link it gives up when no second try helps, or ``lookupTimeoutMs`` are over, as long as it never stood.
 """
 
 from __future__ import annotations
@@ -39,12 +39,11 @@ class Subscription(Handler):
         self.on_fault: Callable[[Refusal], None] | None = None
         """Called when what stood can't go on: the topic is gone."""
         self._created: Callable[[Any], None] | None = created
-        self._lookup_deadline = engine.now + engine.settings.lookupTimeoutMs
-        self._deadline: int | None = None
+        self._deadline = engine.now + engine.settings.lookupTimeoutMs
 
     # -- to be filled ----------------------------------------------------------------------------------------------
 
-    def prepare(self, link: Link) -> int:
+    def prepare(self) -> int:
         """Forget what belongs to the link before; how many messages waited."""
         raise NotImplementedError
 
@@ -69,14 +68,12 @@ class Subscription(Handler):
 
     def opened(self, link: Link) -> None:
         """Subscribe."""
-        if self._deadline is None:
-            self._deadline = self.engine.now + self.engine.settings.operationTimeoutMs
-        waited = self.prepare(link)
+        waited = self.prepare()
         link.request(self.command(link.version), lambda answer: self._answered(link, answer, waited))
 
     def not_opened(self, refusal: Refusal) -> bool:
-        """No link; True: given up."""
-        hopeless = not refusal.retriable or self.engine.now > self._lookup_deadline
+        """No link, or no subscription over it; True: given up."""
+        hopeless = not refusal.retriable or self.engine.now >= self._deadline
         if hopeless and (self._created is not None or refusal.error in _GONE):
             self._fail(refusal)
             return True
@@ -97,12 +94,9 @@ class Subscription(Handler):
     def _refused(self, link: Link, refusal: Refusal) -> None:
         if refusal.error == "TimeOut":
             link.request(pb.CommandCloseConsumer(consumer_id=self.number), lambda _: None)
-        in_time = refusal.retriable and self.engine.now < (self._deadline or 0)
-        if refusal.error not in _GONE and (in_time or self._created is None):
+        if not self.not_opened(refusal):
             self.lost()
             self.reconnect()
-        else:
-            self._fail(refusal)
 
     def _fail(self, refusal: Refusal) -> None:
         self.end(State.FAILED)

@@ -65,7 +65,7 @@ class ZeroQueueConsumer(Consumer):
 
     def reject_batch(self, id_: Id) -> None:
         """A batch came: close."""
-        refusal = Refusal("InvalidMessage", f"{id} is a batch, which a receiverQueueSize of 0 can't hold")
+        refusal = Refusal("InvalidMessage", f"{id_} is a batch, which a receiverQueueSize of 0 can't hold")
 
         def closed(_: Refusal | None) -> None:
             if self.on_fault is not None:

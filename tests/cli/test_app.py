@@ -66,3 +66,9 @@ def test_a_closed_stdout_is_one_line(small_captures):
     command = f"{sys.executable} -m pcli.cli dissect -r {small_captures / 'go' / 'nack.pcap'} >&-"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (2, "pcli: stdout is closed: there is nowhere to print\n")
+
+
+def test_who_wants_no_talk_gets_the_exit_code_all_the_same():
+    command = f"{sys.executable} -m pcli.cli dissect -r missing.pcap 2>&-"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")

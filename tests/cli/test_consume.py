@@ -1,4 +1,7 @@
-"""`pcli consume` as a process, against a broker in this one; what it reads was sent with the engine."""
+"""`pcli consume` against a broker in this process; what it reads was sent with the engine.
+
+Where signals and pipes matter it is a process of its own.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,9 @@ def broker() -> Iterator[MiniBroker]:
 
 
 @pytest.fixture
-def consume(pcli: Any, broker: MiniBroker) -> Callable[..., Any]:
+def consume(pcli_here: Any, broker: MiniBroker) -> Callable[..., Any]:
     """Run ``pcli consume``."""
-    return lambda topic, *words, **more: pcli("consume", topic, "-u", broker.service_url, *words, **more)
+    return lambda topic, *words, **more: pcli_here("consume", topic, "-u", broker.service_url, *words, **more)
 
 
 @pytest.fixture
@@ -106,6 +109,11 @@ def test_formats(consume: Any, send: Any) -> None:
     assert (row["key"], row["properties"], row["message_id"]) == ("k1", {"a": "1", "b": "2"}, place)
 
 
+def test_a_format_of_any_bytes(consume: Any, send: Any) -> None:
+    send("bytes", "x")
+    assert consume("bytes", "--reader", "--from", "earliest", "-n", 1, "-f", "\udcff%s").raw == b"\xffx"
+
+
 # -- how it is received ------------------------------------------------------------------------------------------------
 
 
@@ -164,6 +172,11 @@ def test_a_reader_of_its_output_that_goes_away(broker: MiniBroker, send: Any) ->
         ((), "say -s NAME for a subscription, or --reader to do without one: one of them"),
         (("-s", "s", "--reader"), "say -s NAME for a subscription, or --reader to do without one: one of them"),
         (("--reader", "--no-ack"), "a reader acknowledges nothing: --no-ack and --nack-every are for subscriptions"),
+        (
+            ("-s", "s", "--no-ack", "--nack-every", 2),
+            "--no-ack leaves messages alone, --nack-every refuses some: one of",
+        ),
+        (("-s", "\udcff"), "'\\udcff' is no UTF-8: names, keys and properties are text"),
         (("-s", "s", "--key-range", "1-2"), "--key-range is for readers and for -t Key_Shared"),
         (("-s", "s", "--from", "whenever"), "--from whenever: write earliest, latest, an id as 5:0, a time as"),
         (("-s", "s", "-f", "%q"), "-f: there is no %q; there are %s %S %k %K %i %p %t %T %h and %%"),
@@ -173,6 +186,13 @@ def test_what_makes_no_sense(consume: Any, words: tuple[str, ...], text: str) ->
     ran = consume("t", *words)
     assert ran.code == 2
     assert ran.err.splitlines()[-1].startswith(f"pcli: {text}")
+
+
+def test_a_batch_for_a_queue_of_none(pcli_here: Any, consume: Any, broker: MiniBroker) -> None:
+    pcli_here("produce", "batched", "-u", broker.service_url, "-m", "a", "-m", "b")
+    ran = consume("batched", "-s", "s", "--from", "earliest", "--receiver-queue", 0)
+    assert ran.code == 2
+    assert "is a batch, which a receiverQueueSize of 0 can't hold" in ran.err.splitlines()[-1]
 
 
 def test_a_subscription_that_somebody_has(broker: MiniBroker, consume: Any) -> None:

@@ -23,15 +23,20 @@ def test_numbers_in_so_many_digits() -> None:
 
 
 def test_lists() -> None:
-    assert [len(block) for block in _all(listed(numbered(4, 2500)))] == [1000, 1000, 500]
+    assert [len(block) for block in _all(listed(numbered(4, 2500), 4))] == [1000, 1000, 500]
+
+
+def test_large_ones_are_not_made_by_the_thousand() -> None:
+    assert [len(block) for block in _all(listed(numbered(1 << 20, 5), 1 << 20))] == [4, 1]
+    assert [len(block) for block in _all(listed(numbered(5 << 20, 2), 5 << 20))] == [1, 1]
 
 
 def test_the_first_of_them() -> None:
     for count, sizes in ((None, [1000, 500]), (1500, [1000, 500]), (1200, [1000, 200]), (1000, [1000]), (7, [7])):
-        assert [len(block) for block in _all(first(listed(numbered(4, 1500)), count))] == sizes
+        assert [len(block) for block in _all(first(listed(numbered(4, 1500), 4), count))] == sizes
 
 
 def test_a_pace_keeps_all_in_order() -> None:
-    blocks = _all(paced(listed(numbered(4, 50)), 10_000))
+    blocks = _all(paced(listed(numbered(4, 50), 4), 10_000))
     assert list(itertools.chain(*blocks)) == list(numbered(4, 50))
     assert len(blocks) > 1

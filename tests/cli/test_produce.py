@@ -1,4 +1,7 @@
-"""`pcli produce` as a process, against a broker in this one; what it sent is read with the engine."""
+"""`pcli produce` against a broker in this process; what it sent is read with the engine.
+
+Where signals and pipes matter it is a process of its own.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +35,9 @@ def broker() -> Iterator[MiniBroker]:
 
 
 @pytest.fixture
-def produce(pcli: Any, broker: MiniBroker) -> Callable[..., Any]:
+def produce(pcli_here: Any, broker: MiniBroker) -> Callable[..., Any]:
     """Run ``pcli produce``."""
-    return lambda topic, *words, **more: pcli("produce", topic, "-u", broker.service_url, *words, **more)
+    return lambda topic, *words, **more: pcli_here("produce", topic, "-u", broker.service_url, *words, **more)
 
 
 @pytest.fixture
@@ -164,7 +167,7 @@ def test_a_refused_message_ends_it_though_more_may_come(broker: MiniBroker, read
     process.stdin.flush()
     assert process.wait(20) == 2
     assert process.stderr is not None
-    assert "more than the 5242880" in process.stderr.read().decode()
+    assert "message 2: 6000031 bytes are more than the 5242880" in process.stderr.read().decode()
     process.communicate()
     assert _payloads(read("refused")) == ["fine"]
 
@@ -181,11 +184,11 @@ def test_ctrl_c_in_full_speed(broker: MiniBroker, read: Any) -> None:
     assert _payloads(read("endless")) == [f"{number:0100d}" for number in range(sent)]
 
 
-def test_nobody_there(pcli: Any) -> None:
+def test_nobody_there(pcli_here: Any) -> None:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
-    ran = pcli("produce", "t", "-u", f"pulsar://127.0.0.1:{port}", "-m", "x")
+    ran = pcli_here("produce", "t", "-u", f"pulsar://127.0.0.1:{port}", "-m", "x")
     assert ran.code == 2
     assert ran.err == f"pcli: 127.0.0.1:{port}: connection refused\n"
 
@@ -195,6 +198,15 @@ def test_a_message_that_is_too_large_is_said(produce: Any, broker: MiniBroker) -
     assert ran.code == 2
     assert "pcli: 0 messages sent" in ran.err
     assert ran.err.splitlines()[-1].endswith("are more than the 5242880 that the broker takes")
+
+
+def test_a_line_without_an_end(produce: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("pcli.cli.streams._LONGEST", 1 << 20)
+    lines = [b"x" * 400_000] * 6
+    assert produce("long", stdin=b"\n".join(lines)).code == 0
+    ran = produce("long", stdin=b"x\n" + b"".join(lines))
+    assert ran.code == 2
+    assert ran.err.splitlines()[-1] == "pcli: a line has more than 1 MB: no broker takes that"
 
 
 def test_a_topic_that_ends_while_it_is_written_to(broker: MiniBroker, produce: Any) -> None:
@@ -213,6 +225,8 @@ def test_a_topic_that_ends_while_it_is_written_to(broker: MiniBroker, produce: A
         (("--file", "/nowhere/at/all"), "/nowhere/at/all: no such file or directory"),
         (("--file", os.sep), "/: this is a directory"),
         (("-m", "x", "-p", "novalue"), "-p novalue: write key=value"),
+        (("-m", "x", "-k", "\udcff"), "message 1: its metadata can't be written: '\\udcff' is no UTF-8"),
+        (("-m", "x", "--producer-name", "\udcff"), "'\\udcff' is no UTF-8: names, keys and properties are text"),
         (("-m", "x", "--batch", "many"), "--batch many: write N,BYTES,MS as 1000,131072,1; what is missing stays as"),
         (("-m", "x", "--key-range", "5-4"), "--key-range 5-4: write two slots from 0 to 65535, as 0-32767"),
         (("-m", "x", "-k", "a", "--key-range", "1-4"), "a key is given by -k, or chosen by --key-range"),
@@ -225,7 +239,7 @@ def test_what_makes_no_sense(produce: Any, words: tuple[str, ...], text: str) ->
     assert ran.err.splitlines()[-1].startswith(f"pcli: {text}")
 
 
-def test_a_wrong_url(pcli: Any) -> None:
-    ran = pcli("produce", "t", "-u", "kafka://x", "-m", "x")
+def test_a_wrong_url(pcli_here: Any) -> None:
+    ran = pcli_here("produce", "t", "-u", "kafka://x", "-m", "x")
     assert ran.code == 2
     assert ran.err.startswith("pcli: 'kafka://x' is no service URL")

@@ -46,7 +46,7 @@ def row(text, name):
 
 def test_all_is_equal(replay, small_captures):
     done = replay(small_captures / SIMPLE)
-    assert (done.returncode, done.stderr) == (0, "pcli: not played: 1 connections that began before the capture\n")
+    assert (done.returncode, done.stderr) == (0, "pcli: not played: connections that began before the capture: 1\n")
     assert done.stdout.startswith("against a broker of its own\n")
     assert row(done.stdout, "MESSAGE") == [35, 0, 0]
 

@@ -12,9 +12,10 @@ from pcli.codec.capture import CapturedFrame, read_capture
 from pcli.codec.errors import CaptureError
 from pcli.codec.proto import pb
 from pcli.codec.wire import push_frame
-from pcli.replay import open_interface, sources
+from pcli.replay import sources
 from pcli.replay.recording import _Said, record
 from pcli.replay.scapy_live import has_scapy
+from pcli.replay.sources import open_interface
 
 PROGRAMS = [name for name in ("dumpcap", "tcpdump") if shutil.which(name)]
 

@@ -140,7 +140,7 @@ def test_why_a_program_refused(said, reason):
 MANY = """
 import resource, sys
 from pcli.codec.capture import CapturedFrame, read_capture
-from pcli.replay import open_inputs
+from pcli.replay.sources import open_inputs
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
 inputs = open_inputs([sys.argv[1]])

@@ -183,7 +183,7 @@ def test_without_a_connection_nothing_goes_at_once(acks):
     acks = acks(acknowledgementsGroupTimeMicros=0)
     acks.grouping.link = None
     acks.add(Id(1, 0))
-    assert [one.error for one in acks.told] == ["Disconnected"]
+    assert [str(one) for one in acks.told] == ["Disconnected: 1:0 can't be acknowledged: there is no connection"]
 
 
 def test_duplicates(acks):

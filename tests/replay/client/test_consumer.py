@@ -265,6 +265,19 @@ def test_a_refusal_that_may_pass_is_tried_again(subscribing):
     assert made == []
 
 
+def test_a_new_one_is_refused_for_lookup_timeout_ms_at_most(subscribing):
+    world, asked, made = subscribing
+    begin = world.now
+    while not made:
+        world.say(pb.CommandError(request_id=asked.request_id, error=pb.ServiceNotReady, message="not yet"))
+        while not made and asked.DESCRIPTOR.name != "CommandLookupTopic":
+            asked = next((body for _, body in world.run(100)), asked)
+        if not made:
+            [(_, asked)] = _look_up(world, asked)
+    assert made[0].error == "ServiceNotReady"
+    assert 30_000 <= world.now - begin < 60_000
+
+
 @pytest.mark.parametrize(("error", "state"), [("TopicNotFound", State.FAILED), ("ConsumerBusy", State.CONNECTING)])
 def test_what_stood_once_is_tried_again_unless_the_topic_is_gone(subscribing, error, state):
     world, asked, made = subscribing

@@ -46,3 +46,9 @@ def test_what_the_application_says_goes_before_the_broker() -> None:
 def test_an_id_of_the_application_leaves_the_count_alone() -> None:
     ids = SequenceIds(None)
     assert [ids.take(None), ids.take(100), ids.peek(None), ids.take(None)] == [0, 100, 1, 1]
+
+
+def test_a_broker_that_names_no_id_at_all() -> None:
+    ids = SequenceIds(None)
+    ids.learn(-5)
+    assert (ids.next, ids.published) == (0, -1)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
@@ -207,3 +208,17 @@ def test_small_payloads_are_not_compressed() -> None:
         metadata = Frame(op.frame, SEND).metadata
         assert metadata is not None
         assert (metadata.compression, metadata.uncompressed_size) == (kind, size)
+
+
+@pytest.mark.parametrize("wrong", [{"event_time": -1}, {"key": "\udcff"}, {"properties": {"a": "\udcff"}}])
+@pytest.mark.parametrize("count", [1, 2])
+def test_what_protobuf_can_not_hold_is_refused(wrong: dict[str, Any], count: int) -> None:
+    writer = EntryWriter(0, ProducerSettings(producerName="p"), chunks=False)
+    writer.largest = 1000
+    batches = BatchContainer(10, 0)
+    for sequence_id in range(count):
+        batches.add(Outgoing(b"x", **wrong), sequence_id, None, 5, b"")
+    [batch] = batches.take()
+    for refusal in (writer.batch(batch, 5), writer.message(Outgoing(b"x", **wrong), 0, b"", None, 5)):
+        assert isinstance(refusal, Refusal)
+        assert (refusal.error, refusal.retriable) == ("InvalidMessage", False)

@@ -155,3 +155,12 @@ def test_closing_the_engine_closes_what_lives(world: Any, thing: Thing) -> None:
     thing.engine.link_for(TOPIC, refused.append)
     thing.engine.partitions(TOPIC, refused.append)
     assert refused == [Refusal("Closed", "the client is closed")] * 2
+
+
+def test_one_that_comes_after_the_end_of_the_engine_plans_nothing(world: Any, thing: Thing) -> None:
+    thing.engine.close(lambda: None)
+    late = Thing(thing.engine)
+    late.start()
+    world.settle()
+    assert late.state is State.CLOSED
+    assert thing.engine.deadline is None

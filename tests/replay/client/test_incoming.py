@@ -64,3 +64,13 @@ def test_what_a_message_knows():
     assert (last.size, last.content.key, last.content.sequence_id, last.publish_time) == (9, "k", 2, 5)
     assert (last.id, last.id.topic, last.id.batch_size) == (Id(7, 1, 2, 2), "t", 3)
     assert last.id.acks is messages[0].id.acks
+
+
+def test_what_cannot_be_read_of_a_message_is_left_out():
+    """By hand only the size was looked at: the rest may be no protobuf."""
+    data = b"\x00\x00\x00\x04\x18\x05\x40\xffhello"
+    metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=5, num_messages_in_batch=1)
+    [piece], _ = cut(data, 1)
+    message = Incoming(Arrival(Id(7, 1), metadata, data, None), 0, *piece)
+    assert (message.data, message.content.payload) == (b"hello", b"hello")
+    assert (message.content.key, message.content.properties) == (None, [])

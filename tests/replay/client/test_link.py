@@ -163,7 +163,21 @@ def test_a_migrated_topic_is_asked_for_in_its_new_cluster(wire: Any) -> None:
             brokerServiceUrlTls="pulsar+ssl://green:2",
         )
     )
-    assert thing.cluster == "pulsar+ssl://green:2"
+    assert str(thing.cluster) == "pulsar+ssl://green:2"
+
+
+@pytest.mark.parametrize("url", ["", "kafka://green:1", "pulsar://green:99999"])
+def test_a_migration_to_nowhere_is_no_news(wire: Any, url: str) -> None:
+    end = wire()
+    thing = Thing(end.engine)
+    thing.start()
+    end.hear()
+    end.shake()
+    end.links[0].attach(thing)
+    kind = pb.CommandTopicMigrated.Consumer
+    end.say(pb.CommandTopicMigrated(resource_id=0, resource_type=kind, brokerServiceUrl=url))
+    assert thing.cluster is None
+    assert end.shut == []
 
 
 def test_pings_are_answered_and_sent(end: Any) -> None:

@@ -10,6 +10,7 @@ import pytest
 from pcli.codec.capture import CapturedFrame, read_capture
 from pcli.codec.proto import pb
 from pcli.replay.client.refusal import Refusal
+from pcli.replay.service import ServiceUrl
 
 TOPIC = "persistent://public/default/t"
 _CONNECT, _REDIRECT = pb.CommandLookupTopicResponse.Connect, pb.CommandLookupTopicResponse.Redirect
@@ -115,7 +116,7 @@ def test_an_assigned_broker_needs_no_lookup(wire: Any) -> None:
 
 def test_another_cluster_is_asked_where_a_topic_has_migrated_to(wire: Any) -> None:
     end = wire()
-    end.engine.link_for(TOPIC, lambda link: None, cluster="pulsar://green:5")
+    end.engine.link_for(TOPIC, lambda link: None, cluster=ServiceUrl.parse("pulsar://green:5"))
     assert end.said() == ["0 Connect"]
     assert end.links[0].address == ("green", 5)
     assert [body.topic for _, body in end.shake()] == [TOPIC]

@@ -155,6 +155,7 @@ def test_an_id_without_a_topic(world):
     consumer.acknowledge_cumulative(Id(0, 0), told.append)
     consumer.seek(Id(0, 0), told.append)
     assert [one.error for one in told] == ["NotAllowed"] * 3
+    assert {one.message for one in told} == {"0:0 is of no topic that is consumed here"}
 
 
 def test_seeking_in_all_topics(world):

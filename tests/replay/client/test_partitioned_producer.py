@@ -134,6 +134,15 @@ def test_closing(world: Any) -> None:
     assert len(world.said("PARTITIONED_METADATA")) == 1
 
 
+def test_closing_the_engine_leaves_no_timer_behind(world: Any) -> None:
+    producer, closed = open_producer(world), []
+    producer.engine.close(lambda: closed.append(None))
+    world.run(600_000)
+    assert closed == [None]
+    assert producer.engine.deadline is None
+    assert (producer.engine.handlers, producer.engine.pool.links) == ({}, [])
+
+
 def test_a_name_that_is_none(world: Any) -> None:
     made: list[Any] = []
     world.engine().produce("a/b", ProducerSettings(), made.append)

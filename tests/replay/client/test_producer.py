@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -433,3 +435,27 @@ def test_a_flush_of_nothing(world: Any) -> None:
     told: list[Any] = []
     open_producer(world).flush(told.append)
     assert told == [None]
+
+
+def test_thousands_that_were_closed_are_gone(world: Any) -> None:
+    engine = world.engine()
+    producers: list[Any] = []
+    made: list[Any] = []
+    for _ in range(300):
+        made.clear()
+        engine.produce(T, ProducerSettings(), made.append)
+        world.settle()
+        producers.append(weakref.ref(made[0]))
+        made[0].send(Outgoing(b"x"))
+        made[0].flush(lambda _: None)
+        world.settle()
+        made[0].close(lambda _: None)
+        world.settle()
+        world.forget()
+    world.run(1000)
+    assert engine.handlers == {}
+    assert [link.handlers for link in engine.pool.links] == [{}]
+    assert (len(engine._timers), engine.memory.held) == (1, 0)  # the keep-alive's
+    made.clear()
+    gc.collect()
+    assert sum(one() is not None for one in producers) < 10

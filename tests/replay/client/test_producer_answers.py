@@ -202,14 +202,17 @@ def test_a_topic_that_ends(hand: Callable[..., Hand]) -> None:
     assert one.producer.state is State.TERMINATED
 
 
-def test_a_close_that_the_broker_refuses(hand: Callable[..., Hand]) -> None:
+def test_a_close_that_the_broker_refuses_is_one_all_the_same(hand: Callable[..., Hand]) -> None:
     one = hand()
     done: list[Any] = []
+    told: list[Any] = []
+    one.producer.send(Outgoing(b"x"), told.append)
     one.producer.close(done.append)
-    [(_, close)] = one.wire.hear()
+    [_send, (_, close)] = one.wire.hear()
     one.wire.say(pb.CommandError(request_id=close.request_id, error="UnknownError", message="no"))
-    assert errors(done) == ["UnknownError"]
-    assert one.producer.state is State.CLOSING
+    assert (errors(done), errors(told)) == (["UnknownError"], ["Closed"])
+    assert one.producer.state is State.CLOSED
+    assert one.wire.engine.handlers == {}
 
 
 def test_the_broker_closes_it_before_it_is_ready(wire: Any) -> None:

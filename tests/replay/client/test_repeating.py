@@ -22,3 +22,18 @@ def test_each_run_says_when_the_next_one_is(world: Any) -> None:
     tasks.stop()
     engine.advance(start + 1000)
     assert times == [5, 15, 35]
+
+
+def test_a_task_that_ends_all_tasks_is_not_run_again(world: Any) -> None:
+    engine, runs = world.engine(), []
+    tasks = Repeating(engine)
+
+    def task() -> int:
+        runs.append(engine.now)
+        tasks.stop()
+        return 10
+
+    tasks.begin(5, task)
+    engine.advance(engine.now + 1000)
+    assert len(runs) == 1
+    assert engine.deadline is None

@@ -20,6 +20,7 @@ from cryptography.x509.oid import NameOID
 from pcli.codec.errors import LocalError, RemoteError
 from pcli.codec.proto import pb
 from pcli.minibroker import MiniBroker
+from pcli.replay.client.producer_settings import ProducerSettings
 from pcli.replay.client.settings import ClientSettings
 from pcli.replay.client.shell import Client, run
 from pcli.replay.service import Security, ServiceUrl
@@ -121,7 +122,7 @@ def test_somebody_who_takes_connections_and_says_nothing() -> None:
 
 
 def test_a_web_port(broker: MiniBroker) -> None:
-    with pytest.raises(RemoteError, match="in the handshake; a port for TLS takes"):
+    with pytest.raises(RemoteError, match=r"HTTP is spoken there; a web port takes http://$"):
         _connect(broker.http_url.replace("http", "pulsar"))
 
 
@@ -206,3 +207,16 @@ def test_a_clear_port_spoken_to_in_tls(broker: MiniBroker, certificate: Path) ->
 def test_certificates_that_are_no_use(tmp_path: Path) -> None:
     with pytest.raises(LocalError, match="no such file"):
         _connect("pulsar+ssl://127.0.0.1:1", security=Security(trust=str(tmp_path / "none.pem")))
+
+
+def test_who_still_waits_when_the_client_is_closed_is_told() -> None:
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            url = ServiceUrl.parse(f"http://127.0.0.1:{server.getsockname()[1]}")
+            async with Client(url) as client:
+                waiting = asyncio.ensure_future(client.produce(TOPIC, ProducerSettings()))
+                await asyncio.sleep(0)
+            await waiting
+
+    with pytest.raises(RemoteError, match="the client is closed"):
+        run(main())

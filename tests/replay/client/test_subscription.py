@@ -3,6 +3,7 @@
 import pytest
 
 from pcli.replay.client.consumer_settings import ConsumerSettings
+from pcli.replay.client.ids import Id
 
 
 @pytest.fixture
@@ -12,27 +13,59 @@ def consumer(world):
     return world.wait_for(made)
 
 
-def test_closed_while_it_subscribes(world, consumer):
-    told, held, receive = [], [], world.broker.receive
+@pytest.fixture
+def slow(world):
+    """The broker is slow with SUBSCRIBE until ``slow`` is called."""
+    held, receive = [], world.broker.receive
 
     def hold(*words):
-        """The broker is slow with SUBSCRIBE."""
-        if world.frames[-1].name == "SUBSCRIBE":
+        if held or world.frames[-1].name == "SUBSCRIBE":
             held.append(words)
         else:
             receive(*words)
 
-    world.cut()
+    def answer():
+        world.broker.receive = receive
+        for words in held:
+            receive(*words)
+        world.settle()
+
     world.broker.receive = hold
+    return answer
+
+
+def test_closed_while_it_subscribes(world, consumer, request):
+    told = []
+    world.cut()
+    answer = request.getfixturevalue("slow")
     world.run(200)
     consumer.close(told.append)
     assert told == [None]
-    world.broker.receive = receive
-    receive(*held.pop())
+    answer()
     world.run(100)
     # Nobody would ever tell the broker to let go of it, but for the end of the connection.
     subscriptions = world.broker.topics["persistent://public/default/orders"].subscriptions
     assert [len(one.consumers) for one in subscriptions.values()] == [0]
+
+
+@pytest.mark.parametrize("receipts", [False, True])
+def test_acks_wait_until_it_stands(world, receipts, request):
+    """A broker drops acks of a consumer that it does not know yet."""
+    made, told = [], []
+    world.engine().subscribe(
+        ConsumerSettings(topicNames=("orders",), subscriptionName="work", ackReceiptEnabled=receipts), made.append
+    )
+    consumer = world.wait_for(made)
+    consumer.acknowledge(Id(1, 0), told.append)
+    world.cut()
+    answer = request.getfixturevalue("slow")
+    world.run(1000)
+    assert [one.name for one in world.heard()][-1] == "SUBSCRIBE"
+    assert consumer.acks.duplicate(Id(1, 0))
+    answer()
+    world.run(100)
+    assert [one.name for one in world.heard("SUCCESS", "ACK")][-2:] == ["SUCCESS", "ACK"]
+    assert told == [None]
 
 
 def test_permits_begin_anew(world, consumer):

@@ -73,5 +73,6 @@ def test_a_batch_closes_it(world, consumer):
     publish(world, 2, batch=2)
     world.run(10)
     assert told[0].error == "InvalidMessage"
+    assert told[0].message.startswith("0:0 is a batch")
     assert consumer.state is State.CLOSED
     assert len(world.said("CLOSE_CONSUMER")) == 1

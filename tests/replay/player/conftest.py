@@ -14,11 +14,16 @@ from pcli.codec.wire.build import join_frame
 from pcli.codec.wire.commands import COMMANDS
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.reader import FrameReader
-from pcli.replay import open_inputs
 from pcli.replay.player.ends import find_ends
 from pcli.replay.player.player import Pace, Player
 from pcli.replay.player.replay import Replay
 from pcli.replay.player.script import Script, build_script
+from pcli.replay.player.shell import call_rest, wall_ms
+from pcli.replay.player.shell import play as shell_play
+from pcli.replay.service import Security, ServiceUrl
+from pcli.replay.sources import open_inputs
+
+PATIENT = Pace(latency_ms=500)
 
 Spoil = Callable[[Frame], list[bytes]]
 
@@ -116,5 +121,20 @@ def play() -> Callable[..., Any]:
             spoilt(player, fault)
         broker.play(player, lambda _: None)
         return replay.report(player, own_broker=True, administered=administered)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def play_live() -> Callable[..., Any]:
+    """Play a capture to a service URL, with or without its administrator: the report."""
+
+    def run(path: Path, url: str, admin: str = "", pace: Pace = PATIENT) -> Any:
+        replay = Replay(read(path))
+        for call in replay.calls if admin else ():
+            call_rest(admin, call)
+        player = replay.player(wall_ms(), pace, administered=bool(admin))
+        shell_play(player, ServiceUrl.parse(url), Security(), admin=admin, progress=lambda _: None)
+        return replay.report(player, own_broker=False, administered=bool(admin))
 
     return run

@@ -1,0 +1,116 @@
+"""Clients of single commands, against a mini-broker."""
+
+import pytest
+
+from pcli.minibroker import MiniBroker
+from pcli.replay.conversation import ANY, Conversation, entry, ids
+
+TOPIC = "persistent://public/default/talk"
+
+
+@pytest.fixture
+def broker():
+    with MiniBroker() as running:
+        yield running
+    assert running.failures == []
+
+
+@pytest.fixture
+def talk(broker):
+    with Conversation(broker.service_url, broker.http_url, timeout=2) as running:
+        yield running
+
+
+def greet(client):
+    client.say("CONNECT", client_version="test", protocol_version=21)
+    client.hear("CONNECTED", server_version=ANY, protocol_version=21, max_message_size=ANY, feature_flags=ANY)
+    client.say("LOOKUP", topic=TOPIC, request_id=100)
+    client.hear(
+        "LOOKUP_RESPONSE",
+        request_id=100,
+        response="Connect",
+        brokerServiceUrl=ANY,
+        authoritative=True,
+        proxy_through_service_url=True,
+    )
+    return client
+
+
+def subscribe(client, kind="Exclusive"):
+    client.say("SUBSCRIBE", topic=TOPIC, subscription="s", subType=kind, consumer_id=0, request_id=1)
+
+
+def test_a_conversation(talk):
+    (m1,) = ids(1)
+    client = greet(talk.connect())
+    subscribe(client)
+    client.hear("SUCCESS", request_id=1)
+    client.say("FLOW", consumer_id=0, messagePermits=10)
+    client.say("PRODUCER", topic=TOPIC, producer_id=0, request_id=2, producer_name="p")
+    client.hear(
+        "PRODUCER_SUCCESS",
+        request_id=2,
+        producer_name="p",
+        last_sequence_id=-1,
+        schema_version=b"",
+        producer_ready=True,
+    )
+    hello = entry(b"hello", producer_name="p", sequence_id=0, publish_time=1)
+    client.say("SEND", entry=hello, producer_id=0, sequence_id=0)
+    client.hear("SEND_RECEIPT", producer_id=0, sequence_id=0, message_id=m1, highest_sequence_id=0)
+    client.hear("MESSAGE", entry=hello, consumer_id=0, message_id=m1)
+    client.say("ACK", consumer_id=0, ack_type="Individual", message_id=[m1])
+
+
+def test_another_answer_is_told_at_once(talk):
+    client = greet(talk.connect())
+    client.say("SEEK", consumer_id=5, request_id=3, message_publish_time=1)
+    with pytest.raises(AssertionError, match=r"heard << ERROR .*'request_id': 3"):
+        client.hear("SUCCESS", request_id=3)
+    client.hear("ERROR", request_id=3, error="MetadataError", message=ANY)
+
+
+def test_what_does_not_come_is_told(talk):
+    client = greet(talk.connect())
+    with pytest.raises(AssertionError, match=r"expected << MESSAGE .*did not come"):
+        client.hear("MESSAGE", consumer_id=0, message_id=ANY)
+
+
+def test_what_nobody_expected_is_told(broker):
+    talk = Conversation(broker.service_url)
+    client = greet(talk.connect())
+    subscribe(client)
+    with pytest.raises(AssertionError, match="did not expect this\n   heard << SUCCESS"), talk:
+        pass
+
+
+def test_all_listen_while_one_waits(talk):
+    """The broker asks who holds a subscription whether he is there before it refuses another."""
+    first, second = greet(talk.connect()), greet(talk.connect())
+    subscribe(first)
+    first.hear("SUCCESS", request_id=1)
+    subscribe(second)
+    second.hear("ERROR", request_id=1, error="ConsumerBusy", message=ANY)
+
+
+def test_the_broker_has_seen_who_left(broker, talk):
+    client = greet(talk.connect())
+    subscribe(client)
+    client.hear("SUCCESS", request_id=1)
+    client.close()
+    assert broker.connections == []
+
+
+def test_the_end_of_a_connection(broker, talk):
+    client = greet(talk.connect())
+    broker.disconnect()
+    client.hear_end()
+    with pytest.raises(AssertionError, match="has closed the connection"):
+        client.hear("SUCCESS", request_id=1)
+
+
+def test_calls_of_an_administrator(talk):
+    assert talk.admin("PUT", "persistent/public/default/parts/partitions", body=3) == 204
+    client = greet(talk.connect())
+    client.say("PARTITIONED_METADATA", topic="persistent://public/default/parts", request_id=1)
+    client.hear("PARTITIONED_METADATA_RESPONSE", partitions=3, request_id=1, response="Success")

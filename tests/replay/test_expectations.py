@@ -1,0 +1,74 @@
+"""When an answer is the expected one."""
+
+from unittest.mock import ANY
+
+import pytest
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_frame
+from pcli.codec.wire.frame import Frame
+from pcli.replay.expectations import check_entry, entry, ids, place, plain, said, same
+
+HEARD = {"ledgerId": 7, "entryId": 1}
+
+
+def message(behind):
+    command = pb.CommandMessage(consumer_id=0, message_id=pb.MessageIdData(ledgerId=7, entryId=1))
+    return Frame.of(push_frame(command, behind))
+
+
+def test_fields_are_all_or_it_is_another():
+    assert same({"a": 1, "b": ANY}, {"a": 1, "b": "x"})
+    assert not same({"a": 1}, {"a": 1, "b": "x"})
+    assert not same({"a": 1, "b": ANY}, {"a": 1})
+    assert not same([1, 2], [1])
+
+
+def test_an_id_is_learned_once():
+    first, _ = ids(2)
+    assert same({"message_id": first}, {"message_id": HEARD})
+    assert same(first, HEARD)
+    assert not same(first, {"ledgerId": 7, "entryId": 2})
+    assert said([first.at(batch_index=3)]) == [{"ledgerId": 7, "entryId": 1, "batch_index": 3}]
+
+
+def test_two_ids_are_two_messages():
+    first, second = ids(2)
+    assert same(first, HEARD)
+    assert not same(second, HEARD)
+
+
+def test_the_rest_of_an_id_counts():
+    (one,) = ids(1)
+    assert not same(one, {**HEARD, "partition": 2})
+    assert same(one.at(partition=2), {**HEARD, "partition": 2})
+
+
+def test_an_id_that_nobody_heard_cannot_be_said():
+    (one,) = ids(1)
+    with pytest.raises(AssertionError, match="not been heard"):
+        said({"message_id": one})
+
+
+def test_earliest_by_its_numbers():
+    data = pb.MessageIdData(**said(place(-1, -1)))
+    assert plain(data) == {"ledgerId": -1, "entryId": -1}
+
+
+def test_enumerations_have_names():
+    body = pb.CommandSubscribe(topic="t", subscription="s", subType="Shared", consumer_id=0, request_id=1)
+    assert plain(body)["subType"] == "Shared"
+
+
+def test_an_entry_is_what_was_sent():
+    sent = entry(b"hello", producer_name="p", sequence_id=0, publish_time=1)
+    check_entry(message(sent), sent)
+    others = [
+        entry(b"hellO", producer_name="p", sequence_id=0, publish_time=1),
+        entry(b"hello", producer_name="p", sequence_id=1, publish_time=1),
+        entry(b"hello", checksum=False, producer_name="p", sequence_id=0, publish_time=1),
+        sent[:5] + bytes([sent[5] ^ 1]) + sent[6:],
+    ]
+    for other in others:
+        with pytest.raises(AssertionError, match="expected the entry"):
+            check_entry(message(other), sent)
