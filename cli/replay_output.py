@@ -43,14 +43,16 @@ def print_plan(replay: Replay) -> None:
 def print_left_out(reasons: Mapping[str, int]) -> None:
     """What is not played, a line for each reason."""
     for reason, count in reasons.items():
-        say(f"not played: {count} {reason}")
+        say(f"not played: {reason}: {count}")
 
 
 def print_report(name: str, report: Report, count: int) -> None:
     """The sums, then the first differences."""
     print_left_out(report.not_played)
-    for line in report.not_said:
+    for line in report.not_said[:count]:
         say(f"not said: {line}")
+    if len(report.not_said) > count:
+        say(f"not said: {len(report.not_said) - count} more")
     write_line(f"against {name}")
     print_rows([dict(zip(_TITLES, row, strict=True)) for row in report.rows()], "text", _TITLES)
     first = report.first(count)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pcli.replay.player.script import Script
     from pcli.replay.service import Security
 
-__all__ = ["Run"]
+__all__ = ["Run", "read_script"]
 
 _OWN = "a broker of its own"
 _SHOWN = 10
@@ -82,25 +82,8 @@ class Run:
     def _replay(self) -> Replay:
         from pcli.replay.player.replay import Replay
 
-        return Replay(self._script(), _pairs("--set", self.settings), [_topic_rule(text) for text in self.topics])
-
-    def _script(self) -> Script:
-        from pcli.codec.capture import ReadOptions, read_capture, read_packets
-        from pcli.codec.observe import compile_filter
-        from pcli.replay import open_inputs
-        from pcli.replay.player.ends import find_ends
-        from pcli.replay.player.script import build_script
-
-        wanted = compile_filter(self.filter).match if self.filter else None
-        with ExitStack() as opened:
-            inputs = open_inputs(self.captures, rewindable=True)
-            for one in inputs:
-                opened.callback(one.file.close)
-            ends = find_ends(read_packets((one.name, one.file) for one in inputs))
-            for one in inputs:
-                one.file.seek(0)
-            events = read_capture(((one.name, one.file) for one in inputs), ReadOptions(decode_as=self.decode_as))
-            return build_script(events, ends, only=self.only, wanted=wanted)
+        script = read_script(self.captures, self.filter, self.only, self.decode_as)
+        return Replay(script, _pairs("--set", self.settings), [_topic_rule(text) for text in self.topics])
 
     # -- playing ---------------------------------------------------------------------------------------------------
 
@@ -144,6 +127,26 @@ class Run:
             Path(self.report).write_text(
                 json_text(results if len(results) > 1 else results[0], indent=1) + "\n", "utf-8"
             )
+
+
+def read_script(captures: list[str], filter_: str, only: int | None, decode_as: dict[int, str]) -> Script:
+    """The play of some captures. CaptureError: there is no Pulsar in them."""
+    from pcli.codec.capture import ReadOptions, read_capture, read_packets
+    from pcli.codec.observe import compile_filter
+    from pcli.replay.player.ends import find_ends
+    from pcli.replay.player.script import build_script
+    from pcli.replay.sources import open_inputs
+
+    wanted = compile_filter(filter_).match if filter_ else None
+    with ExitStack() as opened:
+        inputs = open_inputs(captures, rewindable=True)
+        for one in inputs:
+            opened.callback(one.file.close)
+        ends = find_ends(read_packets((one.name, one.file) for one in inputs))
+        for one in inputs:
+            one.file.seek(0)
+        events = read_capture(((one.name, one.file) for one in inputs), ReadOptions(decode_as=decode_as))
+        return build_script(events, ends, only=only, wanted=wanted)
 
 
 def _topic_rule(text: str) -> TopicRule:

@@ -21,8 +21,9 @@ from pcli.codec.wire.commands import BY_NAME, COMMANDS, name_of
 from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.frame import Frame
 from pcli.replay.player.script import Line
+from pcli.replay.player.sends import without_highest
 
-__all__ = ["KEEP_ALIVE", "Book", "Pair"]
+__all__ = ["KEEP_ALIVE", "Book", "Pair", "key_of"]
 
 KEEP_ALIVE: Final = frozenset(BY_NAME[name].number for name in ("PING", "PONG"))
 
@@ -61,7 +62,11 @@ class Pair:
 class Book:
     """Captured answers that are waited for."""
 
-    def __init__(self, lines: Iterable[Line]) -> None:
+    def __init__(self, said: Iterable[Line]) -> None:
+        """``said``: both sides' lines, of which the broker's are waited for."""
+        lines = list(said)
+        self.nameless = without_highest(lines)
+        """Receipts whose highest sequence id means nothing."""
         self._open: dict[Hashable, list[Line]] = defaultdict(list)
         self._first: list[Line] = []
         """Every captured answer, in order; those in front that are settled are passed by ``_at``."""
@@ -82,11 +87,12 @@ class Book:
         if frame.type == _MESSAGE:
             line = self._delivery(part, frame, content, consumer)
         else:
-            line = self._pop(_key(part, frame))
+            line = self._pop(key_of(part, frame))
         return self._pair(line, part, frame, said, consumer)
 
     def end(self, part: int, said: int) -> Pair:
-        """The live broker closed a connection."""
+        """The live broker closed a connection: nothing is waited for on it any more."""
+        self.settled.update(line.index for line in self._first if line.part == part)
         return self._pair(self._pop((part, "end")), part, None, said, None)
 
     def _pair(self, line: Line | None, part: int, frame: Frame | None, said: int, consumer: Consumer | None) -> Pair:
@@ -159,14 +165,15 @@ def _keys_of(line: Line) -> list[Hashable]:
     if frame is None:
         return [(line.part, "end")]
     if frame.type != _MESSAGE:
-        return [_key(line.part, frame)]
+        return [key_of(line.part, frame)]
     keys: list[Hashable] = [(line.part, frame.command.message.consumer_id, line.content)]
     if isinstance(line.peer, Consumer) and line.peer.type in _SPREADING:
         keys.append((line.peer.topic, line.peer.subscription, line.content))
     return keys
 
 
-def _key(part: int, frame: Frame) -> Hashable:
+def key_of(part: int, frame: Frame) -> Hashable:
+    """Whose answer a frame is, as far as it says: what the live one and the captured one have in common."""
     row = COMMANDS.get(frame.type)
     if row is None:
         return part, name_of(frame.type)

@@ -4,8 +4,11 @@ Rules of this file
 1. Everything is compared that the protocol has: the command's fields, set or not set, and the entry behind it. What
    may differ all the same is said by a rule (rules.py), not here.
 2. An id differs when the live one does not stand for the captured one (ids.py).
-3. Order: what a consumer of one connection got is compared in its order, for Key_Shared by key. A delivery that
-   overtook another is a difference of the field ``order``; missing ones do not make the ones behind them late.
+3. The highest sequence id of a receipt is compared where the SEND named one; else 0 and -1 are the same nothing
+   (sends.py).
+4. Order: what a consumer of one connection got is compared in its order, for Key_Shared by key. A delivery that
+   overtook another is a difference of the field ``order``; missing ones do not make the ones behind them late. A Shared
+   subscription has no order for what is delayed or comes again.
 """
 
 from __future__ import annotations
@@ -14,8 +17,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pcli.codec.observe import Consumer
 from pcli.codec.proto import pb
 from pcli.codec.wire.commands import BY_NAME, COMMANDS, name_of
+from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.frame import Frame
 from pcli.replay.player.book import Book, Pair
 from pcli.replay.player.ids import Ids, place_of
@@ -80,11 +85,20 @@ class Outcome:
 def compare(book: Book, ids: Ids) -> list[Outcome]:
     """Every answer, in the order of the capture; live ones that nothing was captured for at the end."""
     late = set(_overtaken(book.pairs))
-    found = [Outcome(pair, list(_differences(pair, ids, pair.order in late)), {}) for pair in book.pairs]
+    found = []
+    for pair in book.pairs:
+        differences = list(_differences(pair, ids, pair.order in late))
+        if pair.line in book.nameless:
+            differences = [one for one in differences if not _is_nothing(one)]
+        found.append(Outcome(pair, differences, {}))
     for line in book.missing():
         pair = Pair(line, line.part, None, line.index, -1, None)
         found.append(Outcome(pair, [Difference(MISSING, line.name, None)], {}))
     return sorted(found, key=_place)
+
+
+def _is_nothing(difference: Difference) -> bool:
+    return difference.field == "highest_sequence_id" and {difference.captured, difference.live} == {0, MINUS_ONE}
 
 
 def _place(outcome: Outcome) -> tuple[bool, int]:
@@ -100,11 +114,20 @@ def _overtaken(pairs: list[Pair]) -> Iterator[int]:
         if line is None or line.type != _MESSAGE or pair.frame is None:
             continue
         key = pair.part, pair.frame.command.message.consumer_id, _order_key(pair)
-        if line.part != pair.part or line.peer is not pair.consumer:
+        if line.part != pair.part or line.peer is not pair.consumer or _has_no_order(pair.consumer, pair.frame):
             continue
         if line.index < furthest.get(key, -1):
             yield pair.order
         furthest[key] = max(line.index, furthest.get(key, -1))
+
+
+def _has_no_order(consumer: Consumer | None, frame: Frame) -> bool:
+    """Whether an entry is given when its time has come, or somebody asked for it."""
+    metadata = frame.metadata
+    delayed = metadata is not None and metadata.HasField("deliver_at_time")
+    return (
+        consumer is not None and consumer.type == "Shared" and (delayed or frame.command.message.redelivery_count > 0)
+    )
 
 
 def _order_key(pair: Pair) -> bytes:

@@ -3,7 +3,8 @@
 Rules of this file
 1. An id is learned where capture and live broker speak of the same thing: SEND_RECEIPT and SEND_RECEIPT of one SEND,
    MESSAGE and MESSAGE of one entry, PRODUCER_SUCCESS and PRODUCER_SUCCESS of one PRODUCER. The first lesson counts; a
-   later one that contradicts it is a difference.
+   later one that contradicts it is a difference. So is one that no broker could give: a name or version that stands for
+   two, another name than the client asked for, a version where there was none, entries of a ledger in another order.
 2. Of a message id ledger and entry are rewritten; partition, batch index and bit sets are the client's own words.
    Ids that mean no message (earliest, latest: ledger -1 or 2^63-1) stay.
 3. A frame in which nothing changes goes out as the bytes that were captured.
@@ -82,10 +83,13 @@ class Ids:
             self.places[mine], self.live_places[theirs] = theirs, mine
 
     def _learn_name(self, captured: Any, live: Any) -> None:
-        self.names.setdefault(captured.producer_name, live.producer_name)
+        if live.producer_name not in self.names.values():
+            self.names.setdefault(captured.producer_name, live.producer_name)
 
     def _learn_version(self, captured: Any, live: Any) -> None:
-        self.versions.setdefault(captured.schema_version, live.schema_version)
+        versions = captured.schema_version, live.schema_version
+        if all(versions) and live.schema_version not in self.versions.values():
+            self.versions.setdefault(*versions)
 
     def _learn_transaction(self, captured: Any, live: Any) -> None:
         mine = captured.txnid_most_bits, captured.txnid_least_bits
@@ -140,8 +144,8 @@ class Ids:
 
     def _put_names(self, body: Any) -> None:
         fields = body.DESCRIPTOR.fields_by_name
-        if "producer_name" in fields and body.producer_name in self.names:
-            body.producer_name = self.names[body.producer_name]
+        if "producer_name" in fields and body.producer_name:  # the broker's name for it, or the client's own
+            body.producer_name = self.names.setdefault(body.producer_name, body.producer_name)
         if "schema_version" in fields and body.schema_version in self.versions:
             body.schema_version = self.versions[body.schema_version]
         if "txnid_least_bits" in fields and body.HasField("txnid_least_bits"):
@@ -213,13 +217,19 @@ class Ids:
     def same_place(self, captured: Place, live: Place) -> bool:
         """Whether a live id stands for a captured one. An id of which nothing is known is learned here."""
         if captured in self.places or live in self.live_places:
-            return self.places.get(captured) == live
+            return self.places.get(captured) == live and self._in_order(captured, live)
         if captured[0] < 0 or live[0] < 0:
             return captured == live
         if captured[1] != live[1]:
             return False
         self.places[captured], self.live_places[live] = live, captured
         return True
+
+    def _in_order(self, captured: Place, live: Place) -> bool:
+        """Whether the entries before and behind it in its captured ledger are so live, too."""
+        ledger, entry = captured
+        before, behind = self.places.get((ledger, entry - 1)), self.places.get((ledger, entry + 1))
+        return (before is None or before < live) and (behind is None or live < behind)
 
     def captured_topics(self, names: Sequence[str]) -> Iterator[str]:
         """Live topics under their captured names."""

@@ -31,7 +31,8 @@ from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.reader import FrameReader
 from pcli.replay.player.book import KEEP_ALIVE, Book
 from pcli.replay.player.calls import Call
-from pcli.replay.player.ids import Ids, Place, place_of
+from pcli.replay.player.holders import Holders
+from pcli.replay.player.ids import Ids
 from pcli.replay.player.script import Line, Script
 
 __all__ = ["Action", "HangUp", "Open", "Pace", "Player", "Say"]
@@ -125,8 +126,7 @@ class Player:
         ]
         self._at = 0
         self._talks: dict[int, _Talk] = {}
-        self._holders: dict[tuple[str, str], dict[Place, tuple[int, int]]] = {}
-        """Of Shared subscriptions: connection and consumer that got each live entry last."""
+        self._holders = Holders()
         self._start = now
         self._first_ms = script.lines[0].time_ms if script.lines else 0.0
         self._slip = 0.0
@@ -146,7 +146,7 @@ class Player:
             elif frame.type not in KEEP_ALIVE:
                 self._take(part, talk, frame)
         if talk.reader.error is not None and not talk.lost:
-            talk.lost = True
+            self.lost(part)
             out.append(HangUp(part))
         return out
 
@@ -159,9 +159,8 @@ class Player:
             consumer = talk.consumers.get(frame.command.reachedEndOfTopic.consumer_id)
         if frame.command.HasField("message"):
             consumer, content = talk.consumers.get(frame.command.message.consumer_id), self.ids.content(frame)
-            if consumer is not None and consumer.type == "Shared":
-                holder = self._holders.setdefault((consumer.topic, consumer.subscription), {})
-                holder[place_of(frame.command.message.message_id)] = part, consumer.id
+            if consumer is not None:
+                self._holders.give(part, consumer, frame.command.message)
         pair = self.book.take(part, frame, content, consumer, self.said)
         row = COMMANDS.get(frame.type)
         if row is not None and pair.line is not None and pair.line.frame is not None and pair.line.type == frame.type:
@@ -277,26 +276,9 @@ class Player:
         if line.type == _SUBSCRIBE and isinstance(line.peer, Consumer):
             talk.consumers[line.peer.id] = line.peer
         if line.type == _REDELIVER and isinstance(line.peer, Consumer):
-            return self._by_holders(line, line.peer, data)
+            shares = self._holders.shares(line.part, line.peer, data)
+            return [Say(part, share) for part, share in shares if part in self._talks and not self._talks[part].lost]
         return [*out, Say(line.part, data)]
-
-    def _by_holders(self, line: Line, peer: Consumer, data: bytes) -> list[Action]:
-        """A request for redelivery, said by whoever has the entries live: rule 6."""
-        holders = self._holders.get((peer.topic, peer.subscription))
-        command = Frame(data, line.type).command
-        ids = command.redeliverUnacknowledgedMessages.message_ids
-        if holders is None or not ids:
-            return [Say(line.part, data)]
-        shares: dict[tuple[int, int], list[pb.MessageIdData]] = {}
-        for one in ids:
-            shares.setdefault(holders.get(place_of(one), (line.part, peer.id)), []).append(one)
-        if list(shares) == [(line.part, peer.id)]:
-            return [Say(line.part, data)]
-        return [
-            Say(part, push_frame(pb.CommandRedeliverUnacknowledgedMessages(consumer_id=number, message_ids=share)))
-            for (part, number), share in shares.items()
-            if part in self._talks and not self._talks[part].lost
-        ]
 
     def _words(self, frame: Frame) -> bytes:
         if self._auth is None or frame.type not in _LOGIN:

@@ -71,7 +71,8 @@ class Replay:
     def report(self, player: Player, *, own_broker: bool, administered: bool) -> Report:
         """How it went."""
         outcomes = [one for one in compare(player.book, player.ids) if one.part != SEED_PART]
-        deeds = () if administered else self.preparation.topics
+        undone = {""} if not own_broker else set[str]()  # nobody's call restarts a broker
+        deeds = self.preparation.topics & undone if administered else self.preparation.topics
         evidence = Evidence(self.script, player.book, player.ids, outcomes, own_broker=own_broker, deeds=deeds)
         explain(outcomes, evidence)
         return report_of(outcomes, self.script.left_out, player.unsaid)

@@ -13,14 +13,15 @@ from typing import Any, Final
 
 from google.protobuf.message import Message
 
+from pcli.codec.wire.commands import COMMANDS
 from pcli.codec.wire.frame import Frame
-from pcli.replay.player.compare import Outcome
+from pcli.replay.player.compare import EXTRA, MISSING, Difference, Outcome
 from pcli.replay.player.script import Line
 
 __all__ = ["Report", "report_of"]
 
 _LONG: Final = 60
-"""Characters of a value that are shown in a column."""
+"""Characters of a value that are shown."""
 
 
 @dataclass(slots=True)
@@ -87,6 +88,7 @@ def report_of(outcomes: Iterable[Outcome], not_played: dict[str, int], not_said:
     """Sum outcomes up."""
     report = Report(not_played=dict(not_played), not_said=[_place(line) for line in not_said])
     for number, outcome in enumerate(outcomes):
+        captured = outcome.line.frame if outcome.line is not None else None
         if not outcome.differences:
             report.equal[outcome.name] += 1
             continue
@@ -102,8 +104,8 @@ def report_of(outcomes: Iterable[Outcome], not_played: dict[str, int], not_said:
                     "frame": _number(outcome.line),
                     "stream": outcome.line.part if outcome.line is not None else outcome.pair.part,
                     "field": difference.field,
-                    "captured": _shown(difference.captured, outcome.line.frame if outcome.line is not None else None),
-                    "live": _shown(difference.live, outcome.frame),
+                    "captured": _shown(difference, difference.captured, captured),
+                    "live": _shown(difference, difference.live, outcome.frame),
                     "rule": outcome.rules.get(difference.field, ""),
                 }
             )
@@ -119,21 +121,23 @@ def _number(line: Line | None) -> int:
     return line.frame.number if line is not None and line.frame is not None else 0
 
 
-def _shown(value: Any, frame: Frame | None) -> str:
-    """A value in one line; where the whole answer is meant, its ids."""
+def _shown(difference: Difference, value: Any, frame: Frame | None) -> str:
+    """A value in one line; where the whole answer is meant, its name and what it says."""
     if value is None:
         return ""
-    if isinstance(value, str) and frame is not None and value.isupper():
-        return _short(f"{value} {_ids(frame)}".strip())
+    if difference.field in (MISSING, EXTRA, "type") and frame is not None:
+        return _short(f"{value} {_content(frame)}".strip())
     return _short(_one_line(value) if isinstance(value, Message) else str(value))
 
 
-def _ids(frame: Frame) -> str:
+def _content(frame: Frame) -> str:
+    """The ids of a MESSAGE; all fields of another command."""
     command = frame.command
     if command.HasField("message"):
         place = command.message.message_id
         return f"{place.ledgerId}:{place.entryId} to consumer {command.message.consumer_id}"
-    return _one_line(command).partition(" ")[2]
+    row = COMMANDS.get(frame.type)
+    return _one_line(getattr(command, row.field)) if row is not None else ""
 
 
 def _one_line(message: Message) -> str:

@@ -4,7 +4,9 @@ Rules of this file
 1. One socket for each connection of the capture, to the address that was given. A broker that says in LOOKUP_RESPONSE
    that a topic is elsewhere is answered by the difference, not by another connection: the captured client stayed.
 2. Calls of the REST interface go to the administrator's address, one after the other; without one they are not made.
-3. The end of a socket is an event like a frame. A broker that can't be reached is a RemoteError.
+3. The end of a socket is an event like a frame. A broker that can't be reached is a RemoteError; so is one whose first
+   word is the end of the connection, or no frame: it is no broker, or a port with TLS that is spoken to in clear; and
+   one that refuses the first login, where the captured one did not.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from contextlib import suppress
 from typing import Final
 
 from pcli.codec.errors import LocalError, RemoteError
+from pcli.replay.client.connect_errors import reason_for
 from pcli.replay.player.calls import Call
 from pcli.replay.player.player import Action, HangUp, Open, Player, Say
 from pcli.replay.service import Security, ServiceUrl
@@ -72,6 +75,7 @@ class _Stage:
         self._player, self._to, self._security = player, to, security
         self._admin, self._progress = admin, progress
         self._writers: dict[int, asyncio.StreamWriter] = {}
+        self._opened: list[asyncio.StreamWriter] = []
         self._readers: set[asyncio.Task[None]] = set()
         self._stirred = asyncio.Event()
 
@@ -84,6 +88,7 @@ class _Stage:
                 actions = player.actions(wall_ms())
                 for action in actions:
                     await self._do(action)
+                self._check_greeting()
                 if actions:
                     self._progress(player.progress)
                 elif player.deadline is not None:
@@ -91,6 +96,15 @@ class _Stage:
             await asyncio.sleep(_QUIET_MS / 1000)
         finally:
             await self._close()
+
+    def _check_greeting(self) -> None:
+        """RemoteError when the first answer leaves nothing to play: rule 3."""
+        for first in self._player.book.pairs[:1]:
+            if first.frame is None:
+                other = "without TLS" if self._to.tls else "with TLS"
+                raise RemoteError(f"{self._to}: what listens there answers no CONNECT: no Pulsar, or a port {other}")
+            if first.line is not None and first.line.name == "CONNECTED" and first.frame.command.HasField("error"):
+                raise RemoteError(f"{self._to}: the login is refused: {first.frame.command.error.message}")
 
     async def _wait(self, ms: int) -> None:
         with suppress(TimeoutError):
@@ -117,9 +131,10 @@ class _Stage:
             async with asyncio.timeout(_CONNECT_S):
                 reader, writer = await asyncio.open_connection(host, port, ssl=context)
         except (OSError, TimeoutError) as fault:
-            reason = getattr(fault, "strerror", None) or str(fault) or "no answer"
-            raise RemoteError(f"{self._to}: {reason.lower()}") from None
+            reason = reason_for(fault, tls=self._to.tls) or "no answer"
+            raise RemoteError(f"{self._to}: {reason}") from None
         self._writers[part] = writer
+        self._opened.append(writer)
         task = asyncio.create_task(self._listen(part, reader))
         self._readers.add(task)
         task.add_done_callback(self._readers.discard)
@@ -135,7 +150,9 @@ class _Stage:
                 await self._do(action)
             data = b""
             self._stirred.set()
-        if self._writers.pop(part, None) is not None:
+        writer = self._writers.pop(part, None)
+        if writer is not None:
+            writer.close()
             self._player.lost(part)
             self._stirred.set()
 
@@ -152,3 +169,7 @@ class _Stage:
         for task in list(self._readers):
             task.cancel()
         await asyncio.gather(*self._readers, return_exceptions=True)
+        closing = [asyncio.create_task(writer.wait_closed()) for writer in self._opened]
+        if closing:
+            await asyncio.wait(closing, timeout=_QUIET_MS / 1000)
+        await asyncio.gather(*(task for task in closing if task.done()), return_exceptions=True)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
+from pcli.codec.proto import pb
 from pcli.codec.wire.commands import COMMANDS
 from pcli.codec.wire.frame import Frame
 from pcli.replay.player.compare import Outcome
 from pcli.replay.player.ids import place_of
 from pcli.replay.player.script import Script
 
-__all__ = ["Transactions"]
+__all__ = ["Transactions", "is_refusal"]
 
-_REFUSAL: Final = "Transactions are not enabled"
+_REFUSALS: Final = ("Transactions are not enabled.", "Transaction buffer disable!")
+"""What a broker without transactions says: ServerCnx.checkTransactionEnableAndSendError, TransactionBufferDisable."""
 
 
 class Transactions:
@@ -33,7 +35,7 @@ class Transactions:
             for one in line.frame.command.ack.message_id
         }
         """Captured places of entries that were acknowledged in one."""
-        self.refused = any(_refuses(outcome) for outcome in outcomes)
+        self.refused = any(one.frame is not None and is_refusal(one.frame) for one in outcomes)
         """Whether the live broker has none."""
 
 
@@ -47,6 +49,10 @@ def _is_inside(frame: Frame) -> bool:
     return in_metadata or bool(getattr(frame.command, row.field).HasField("txnid_least_bits"))
 
 
-def _refuses(outcome: Outcome) -> bool:
-    frame = outcome.frame
-    return frame is not None and _REFUSAL in frame.command.error.message
+def is_refusal(frame: Frame) -> bool:
+    """Whether a broker says that it has no transactions, in an ERROR, SEND_ERROR or ACK_RESPONSE."""
+    command = frame.command
+    return any(
+        body.error == pb.NotAllowedError and body.message in _REFUSALS
+        for body in (command.error, command.send_error, command.ackResponse)
+    )

@@ -40,6 +40,20 @@ def test_a_field_that_is_not_set_is_not_one_that_is_zero(differing):
     assert differing(live, captured) == ["partitions"]
 
 
+@pytest.mark.parametrize(("named", "fields"), [(None, []), (9, ["highest_sequence_id"]), (2, [])])
+def test_a_highest_sequence_id_that_nobody_gave_is_nothing(named, fields):
+    """A receipt says 0 or -1 for it; not for one that the SEND named, unless that was below the first."""
+    send = pb.CommandSend(producer_id=1, sequence_id=5)
+    if named is not None:
+        send.highest_sequence_id = named
+    receipts = [
+        pb.CommandSendReceipt(producer_id=1, sequence_id=5, highest_sequence_id=last) for last in (0, 2**64 - 1)
+    ]
+    book = Book([Line(0, 0, 0.0, True, frame(send)), Line(1, 0, 0.0, False, frame(receipts[0]))])
+    book.take(0, frame(receipts[1]), b"", None, 0)
+    assert [one.field for outcome in compare(book, Ids()) for one in outcome.differences] == fields
+
+
 def test_another_type(differing):
     refused = pb.CommandError(request_id=1, error=pb.UnknownError, message="no")
     assert differing(pb.CommandSuccess(request_id=1), refused) == ["type"]

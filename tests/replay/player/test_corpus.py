@@ -1,11 +1,16 @@
 """Every capture that can be played, against a mini-broker of its own: no answer that no rule explains."""
 
 import json
+import os
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
 from pcli.minibroker.settings import Settings
+from pcli.replay.player.rules import RULES
+
+DOCS = Path(__file__).parents[3] / "docs" / "replay.md"
 
 OBEYED = {field.name for field in fields(Settings)} - {"bindAddress", "advertisedAddress"}
 
@@ -28,9 +33,13 @@ NOTHING = {
 TLS = "python/21-tls.pcapng"
 
 
+def truth_of(path):
+    return path.parent / f"{path.name.partition('.pcap')[0]}.truth.json"
+
+
 def settings_of(path, name):
     """Those of the broker that was captured, as far as the mini-broker has them."""
-    truth = json.loads((path.parent / f"{path.name.partition('.pcap')[0]}.truth.json").read_text())
+    truth = json.loads(truth_of(path).read_text())
     told = {key: value for key, value in truth["broker"]["settings"].items() if key in OBEYED}
     return told | POLICIES.get(name, {})
 
@@ -45,16 +54,62 @@ def corpus(captures):
     return captures_in(captures)
 
 
-def test_the_corpus(corpus, play):
-    played = 0
-    for name, path in corpus.items():
-        if name in NOTHING or name == TLS:
-            continue
-        report = play(path, settings_of(path, name))
-        assert [one for one in report.differences if not one["rule"]] == [], name
+@pytest.fixture(scope="module")
+def played(corpus, play):
+    """The report of every capture that can be played."""
+    names = [name for name in corpus if name not in NOTHING and name != TLS]
+    return {name: play(corpus[name], settings_of(corpus[name], name)) for name in names}
+
+
+def unexplained(report):
+    return {(one["command"], one["field"]) for one in report.differences if not one["rule"]}
+
+
+def test_the_corpus(corpus, played):
+    for name, report in played.items():
+        assert unexplained(report) == set(), name
         assert sum(report.equal.values()) > 0, name
-        played += 1
-    assert played == len(corpus) - len(NOTHING) - 1 > 120
+    assert len(played) == len(corpus) - len(NOTHING) - 1 > 120
+
+
+def table_of(reports):
+    """The table of docs/replay.md."""
+    equal = sum(sum(report.equal.values()) for report in reports)
+    explained = sum(row[2] for report in reports for row in report.rows())
+    rows = "".join(
+        f"| {rule.name} | {rule.kind} | {rule.text} | {sum(one.rules[rule.name] for one in reports)} "
+        f"| {sum(rule.name in one.rules for one in reports)} |\n"
+        for rule in RULES
+    )
+    return (
+        f"Needed in the {len(reports)} captures of the corpus that can be played, against the mini-broker: "
+        f"{equal:,} answers are equal, {explained:,} explained.\n\n"
+        f"| rule | kind | why | needed | in captures |\n|---|---|---|---|---|\n{rows}"
+    )
+
+
+def test_the_table_in_the_docs_is_fresh(played):
+    """PCLI_WRITE_DOCS=1 writes it."""
+    page, start, end = DOCS.read_text(), "<!-- rules: made by test_corpus.py -->\n\n", "\n<!-- end of rules -->"
+    head, _, rest = page.partition(start)
+    made = f"{head}{start}{table_of(list(played.values()))}{end}{rest.partition(end)[2]}"
+    if os.environ.get("PCLI_WRITE_DOCS"):
+        DOCS.write_text(made)
+    assert made == page or os.environ.get("PCLI_WRITE_DOCS")
+
+
+@pytest.mark.skipif("PCLI_REAL_URL" not in os.environ, reason="PCLI_REAL_URL and PCLI_REAL_ADMIN name no real broker")
+def test_the_corpus_against_a_real_broker(corpus, play_live):
+    """A fresh one. Captures whose broker had settings or policies of its own are left out: the real one has none."""
+    wrong = []
+    for name, path in corpus.items():
+        own_settings = json.loads(truth_of(path).read_text())["broker"]["settings"]
+        if name not in NOTHING and name != TLS and name not in POLICIES and not own_settings:
+            report = play_live(path, os.environ["PCLI_REAL_URL"], os.environ.get("PCLI_REAL_ADMIN", ""))
+            print(name, sum(report.equal.values()), dict(report.rules), *report.first(3))
+            if not report.good:
+                wrong.append(name)
+    assert wrong == []
 
 
 @pytest.mark.parametrize(("name", "reason"), NOTHING.items())

@@ -83,6 +83,40 @@ def test_a_given_producer_name_is_said_again():
     assert said(ids, again).producer.producer_name == "standalone-3-0"
 
 
+def test_a_name_that_the_client_gave_is_no_name_to_learn():
+    ids = Ids()
+    ids.rewritten(frame(pb.CommandProducer(topic="t", producer_id=1, request_id=1, producer_name="mine")))
+    ids.learn(
+        pb.CommandProducerSuccess(request_id=1, producer_name="mine"),
+        pb.CommandProducerSuccess(request_id=1, producer_name="other"),
+    )
+    assert ids.names == {"mine": "mine"}
+
+
+def test_a_name_stands_for_one():
+    ids = Ids()
+    for captured in ("standalone-0-1", "standalone-0-2"):
+        ids.learn(
+            pb.CommandProducerSuccess(request_id=1, producer_name=captured),
+            pb.CommandProducerSuccess(request_id=1, producer_name="standalone-9-9"),
+        )
+    assert ids.names == {"standalone-0-1": "standalone-9-9"}
+
+
+def test_no_schema_is_no_version_to_learn():
+    ids = Ids()
+    ids.learn(
+        pb.CommandProducerSuccess(request_id=1, producer_name="p", schema_version=b""),
+        pb.CommandProducerSuccess(request_id=1, producer_name="p", schema_version=b"\0" * 8),
+    )
+    assert ids.versions == {}
+
+
+def test_entries_of_a_ledger_have_an_order():
+    ids = Ids(places={(7, 0): (1, 5), (7, 1): (1, 4)}, live_places={(1, 5): (7, 0), (1, 4): (7, 1)})
+    assert not ids.same_place((7, 1), (1, 4))
+
+
 def test_transactions():
     ids = Ids()
     captured = pb.CommandNewTxnResponse(request_id=1, txnid_most_bits=0, txnid_least_bits=4)

@@ -138,6 +138,16 @@ def test_a_lost_connection_is_not_spoken_to(stage):
     assert len(it.player.unsaid) > 50
 
 
+def test_answers_of_a_lost_connection_are_not_waited_for(stage):
+    """However long one would wait for each."""
+    it = stage(pace=Pace(patience_ms=3000))
+    it.act()
+    it.player.lost(0)
+    assert [action for _ in it.script.lines for action in it.act()] == []
+    assert it.player.done
+    assert "CONNECTED" in [line.name for line in it.player.book.missing()]
+
+
 def test_bytes_that_are_no_frames_end_a_connection(stage):
     it = stage()
     it.act()

@@ -5,9 +5,7 @@ import pytest
 from pcli.codec.errors import LocalError, RemoteError
 from pcli.minibroker import MiniBroker
 from pcli.replay.player.player import Pace
-from pcli.replay.player.replay import Replay
-from pcli.replay.player.shell import call_rest, play, wall_ms
-from pcli.replay.service import Security, ServiceUrl
+from pcli.replay.player.shell import call_rest
 
 FAST = Pace(patience_ms=200)
 
@@ -20,18 +18,9 @@ def broker():
 
 
 @pytest.fixture
-def against(script):
-    """Play a capture to a service URL, with or without its administrator."""
-
-    def run(path, url, admin="", pace=FAST):
-        replay = Replay(script(path))
-        for call in replay.calls if admin else ():
-            call_rest(admin, call)
-        player = replay.player(wall_ms(), pace, administered=bool(admin))
-        play(player, ServiceUrl.parse(url), Security(), admin=admin, progress=lambda _: None)
-        return replay.report(player, own_broker=False, administered=bool(admin))
-
-    return run
+def against(play_live):
+    """Play a capture to a service URL, with little patience."""
+    return lambda path, url, admin="": play_live(path, url, admin, FAST)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +62,19 @@ def test_faults_are_found(on, deed, wrong, small_captures, broker, against):
 def test_nobody_there(small_captures, against):
     with pytest.raises(RemoteError, match=r"pulsar://127\.0\.0\.1:1: "):
         against(small_captures / "go" / "nack.pcap", "pulsar://127.0.0.1:1")
+
+
+def test_what_listens_is_no_broker(small_captures, broker, against):
+    """As a port with TLS that is spoken to in clear: one line, no waiting for every answer."""
+    url = broker.http_url.replace("http", "pulsar")
+    with pytest.raises(RemoteError, match="answers no CONNECT"):
+        against(small_captures / "go" / "nack.pcap", url)
+
+
+def test_the_login_is_refused(small_captures, broker, against):
+    broker.faults.add(on="pulsar.type == 'CONNECT'", do="error", error="AuthenticationError: who are you")
+    with pytest.raises(RemoteError, match="the login is refused: who are you"):
+        against(small_captures / "go" / "nack.pcap", broker.service_url)
 
 
 def test_http_is_no_way(small_captures, against):
