@@ -119,11 +119,14 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
             self.broker.soon(self)
 
     def redeliver(self, consumer: Consumer, offsets: list[int] | None, epoch: int) -> None:
-        """Begin again at the first unacknowledged entry, whatever ids were named; only the active one may ask."""
-        if consumer is not self._active or not self._ready:
-            return
+        """Begin again at the first unacknowledged entry, whatever ids were named; only the active one may ask.
+
+        Its epoch counts in any case: the client drops what comes with an older one.
+        """
         if consumer.tells_epoch:
             consumer.epoch = max(consumer.epoch, epoch)
+        if consumer is not self._active or not self._ready:
+            return
         self.cursor.rewind()
         self.broker.soon(self)
 

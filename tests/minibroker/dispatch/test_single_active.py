@@ -18,6 +18,17 @@ def test_failover_waits_before_it_serves_anybody(scene):
     assert changes(a) == [True]
 
 
+def test_an_epoch_counts_also_before_anybody_is_served(scene):
+    """>> SUBSCRIBE epoch 0  >> FLOW  >> REDELIVER epoch 1  (a second passes)  << MESSAGE epoch 1"""
+    a = scene.consumer("Failover", "a", consumer_epoch=0)
+    scene.publish("m0")
+    a.flow()
+    a.client(pb.CommandRedeliverUnacknowledgedMessages(consumer_id=1, consumer_epoch=1))
+    scene.world.wait(1000)
+    [message] = [body for body in a.client.hear() if isinstance(body, pb.CommandMessage)]
+    assert message.consumer_epoch == 1
+
+
 def test_without_delay_the_change_comes_before_the_answer(make_scene):
     scene = make_scene(activeConsumerFailoverDelayTimeMillis=0)
     a = scene.consumer("Failover", "a")
