@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
 
-.PHONY: demo test lint types walls docs proto proto-check wheel-check lock bench fuzz conform clean
+.PHONY: demo test lint types walls docs proto proto-check wheel-check lock bench fuzz conform replay-real clean
 
 demo: $(READY)
 	bash docs/demo.sh
@@ -75,6 +75,10 @@ bench: $(READY)
 # The mini-broker against conversations of a real one.
 conform: $(READY)
 	$(BIN)/python tests/conform/run.py
+
+# All captures, played to a real broker that is fresh: make replay-real URL=pulsar://localhost:6650 ADMIN=http://localhost:8080
+replay-real: $(READY)
+	PCLI_REAL_URL=$(URL) PCLI_REAL_ADMIN=$(ADMIN) $(BIN)/pytest -s tests/replay/player/test_corpus.py -k real
 
 # 10^5 mutated captures, mutated conversations with the mini-broker, and visits to it; the tests do 10^3 of each.
 fuzz: $(READY)

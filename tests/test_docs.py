@@ -48,6 +48,18 @@ def test_every_option_of_dissect_is_in_the_docs(pcli_help):
     assert missing == []
 
 
+@pytest.mark.parametrize(
+    ("command", "page"),
+    [("produce", "client"), ("consume", "client"), ("replay", "replay"), ("reproduce", "replay"), ("proxy", "proxy")],
+)
+def test_options_in_the_docs_are_options(pcli_help, command, page):
+    told = pcli_help(command)
+    lines = re.findall(rf"pcli {command} (.*)", (ROOT / "docs" / f"{page}.md").read_text())
+    options = {word for line in lines for word in re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", line.partition("| ")[0])}
+    assert options
+    assert [option for option in options if not re.search(rf"(?<!\S){option}\b", told)] == []
+
+
 def test_every_option_of_broker_is_in_the_docs_or_explained_by_help(pcli_help):
     page = (ROOT / "docs" / "mini-broker.md").read_text()
     told = pcli_help("broker")
@@ -78,6 +90,16 @@ def test_the_other_python_of_the_mini_broker_runs(tmp_path, monkeypatch):
     with MiniBroker() as broker:
         exec(compile(faults, "faults", "exec"), {"broker": broker})
         assert len(broker.faults) == faults.count("faults.add")
+
+
+def test_the_python_of_the_client_runs_against_a_broker(capsys):
+    from pcli.minibroker import MiniBroker
+
+    page = (ROOT / "docs" / "client.md").read_text()
+    [example] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    with MiniBroker() as broker:
+        exec(compile(example.replace("pulsar://localhost:6650", broker.service_url), "client", "exec"), {})
+    assert capsys.readouterr().out.split() == ["0:0", "b'hello'", "k"]
 
 
 def test_faults_of_the_command_line_in_the_docs_are_faults():

@@ -31,6 +31,7 @@ from pcli.replay.client.settings import ClientSettings
 if TYPE_CHECKING:
     from pcli.replay.client.consumer import Consumer
     from pcli.replay.client.consumer_settings import ConsumerSettings, ReaderSettings
+    from pcli.replay.client.incoming import Incoming
     from pcli.replay.client.link import Link
     from pcli.replay.client.multi_topics_consumer import MultiTopicsConsumer
     from pcli.replay.client.partitioned_producer import PartitionedProducer
@@ -115,6 +116,25 @@ class Client:
         """The engine's reader, likewise."""
         made: Reader = await self.ask(lambda done: self.engine.read(settings, done))
         return made
+
+    async def receive(self, consumer: Consumer | MultiTopicsConsumer) -> Incoming:
+        """The next message of a consumer, waited for. RemoteError: there will be none."""
+        return await self._next(consumer, consumer.receive)
+
+    async def read_next(self, reader: Reader) -> Incoming:
+        """The same of a reader."""
+        return await self._next(reader.consumer, reader.read_next)
+
+    async def _next(self, consumer: Consumer | MultiTopicsConsumer, take: Callable[[], Incoming | None]) -> Incoming:
+        def tell(done: Callable[[Any], None]) -> None:
+            consumer.on_message, consumer.on_fault = lambda: done(None), done
+
+        while True:
+            with self.turn():
+                message = take()
+            if message is not None:
+                return message
+            await self.ask(tell)
 
     @contextmanager
     def turn(self) -> Iterator[Engine]:

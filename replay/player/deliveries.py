@@ -55,6 +55,8 @@ class Deliveries:
         self.sent = {line.content for line in script.lines if line.name == "SEND"}
         """What somebody of the play publishes."""
         self._stored = {(send.topic, place): send.content for send, _, place in stored(script.lines)}
+        self._left: Counter[Consumer] = Counter()
+        """Permits that each consumer had in the end, in the capture."""
         self._given: Counter[Consumer] = Counter()
         self._asked: dict[Subscription, list[tuple[int, set[Place]]]] = defaultdict(list)
         """Where somebody asked for entries again, and for which; none: for all."""
@@ -78,7 +80,7 @@ class Deliveries:
 
     def _read(self, script: Script) -> None:
         here: dict[int, set[Consumer]] = defaultdict(set)
-        left: Counter[Consumer] = Counter()
+        left = self._left
         for line in script.lines:
             if line.frame is None:
                 for consumer in here.pop(line.part, ()):
@@ -137,6 +139,15 @@ class Deliveries:
         if len(consumers) > 1 and consumer.type in ("Shared", "Key_Shared"):
             return consumer.type == "Shared" or self.permits[line.index] <= 0
         return line.index > self._furthest.get(consumer, -1)
+
+    def is_beyond(self, outcome: Outcome) -> bool:
+        """Whether a live delivery is a batch that nobody in the capture had permits for: no one message goes beyond."""
+        frame, consumer = outcome.frame, outcome.pair.consumer
+        metadata = frame.metadata if frame is not None else None
+        if metadata is None or metadata.num_messages_in_batch < 2 or self.counts(outcome)[0]:
+            return False
+        consumers = self.consumers[self.subscription_of(consumer)]
+        return all(self._left[one] <= 0 for one in consumers) and self.is_founded(outcome)
 
     def is_founded(self, outcome: Outcome) -> bool:
         """Whether a live MESSAGE that was not captured is one that a sound broker may give: rule 3.

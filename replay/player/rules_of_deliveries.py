@@ -70,12 +70,14 @@ def _was_too_late(outcome: Outcome, consumer: Consumer, evidence: Evidence) -> b
 
 
 def overshoot(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
-    """Permits decide otherwise: the captured dispatcher gave more than there were, or the live one gave them to others.
+    """Permits decide otherwise: one dispatcher gave more than there were, or gave them to others than the other one.
 
     A dispatcher goes beyond the permits by a batch, and by what one reading found. What is missing may have gone to
     nobody of the subscription: all their permits are used up.
     """
     line = outcome.line
+    if outcome.name == "MESSAGE" and difference.field == EXTRA:
+        return evidence.deliveries.is_beyond(outcome)
     if outcome.name != "MESSAGE" or line is None or not isinstance(line.peer, Consumer):
         return False
     if difference.field == MISSING:

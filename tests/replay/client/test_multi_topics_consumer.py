@@ -233,3 +233,20 @@ def test_a_queue_of_none_is_for_topics_without_partitions(world):
     settings = ConsumerSettings(topicNames=("p",), subscriptionName="work", receiverQueueSize=0)
     world.engine().subscribe(settings, made.append)
     assert world.wait_for(made).error == "InvalidConfiguration"
+
+
+def test_the_end_of_the_client_sends_acks_and_asks_no_more_for_partitions(world):
+    partitioned(world, 2)
+    consumer, ended = subscribe(world, "p"), []
+    publish(world, "p", 2)
+    [engine, *_] = world.engines
+    for message in take(consumer):
+        consumer.acknowledge(message.id)
+    world.forget()
+    engine.close(lambda: ended.append(True))
+    world.settle()
+    assert ended
+    assert [one.name for one in world.heard("ACK", "CLOSE_CONSUMER", from_client=True)][::2] == ["ACK"] * 2
+    world.forget()
+    world.run(200_000)
+    assert [one.name for one in world.heard() if one.link.engine is engine] == []

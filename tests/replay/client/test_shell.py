@@ -20,6 +20,9 @@ from cryptography.x509.oid import NameOID
 from pcli.codec.errors import LocalError, RemoteError
 from pcli.codec.proto import pb
 from pcli.minibroker import MiniBroker
+from pcli.replay.client.consumer_settings import ConsumerSettings, ReaderSettings
+from pcli.replay.client.ids import EARLIEST
+from pcli.replay.client.outgoing import Outgoing
 from pcli.replay.client.producer_settings import ProducerSettings
 from pcli.replay.client.settings import ClientSettings
 from pcli.replay.client.shell import Client, run
@@ -40,6 +43,45 @@ def _connect(url: str, **settings: Any) -> None:
             await client.connect()
 
     run(main())
+
+
+@pytest.mark.parametrize("size", [0, 1, 1000])
+def test_a_message_is_waited_for(broker: MiniBroker, size: int) -> None:
+    """The consumer waits; then >> SEND  << MESSAGE; a reader finds it afterwards."""
+    topic = f"{TOPIC}-waits-{size}"
+
+    async def main() -> list[bytes]:
+        async with Client(ServiceUrl.parse(broker.service_url)) as client:
+            consumer = await client.subscribe(
+                ConsumerSettings(topicNames=(topic,), subscriptionName="s", receiverQueueSize=size)
+            )
+            waiting = asyncio.create_task(client.receive(consumer))
+            producer = await client.produce(topic, ProducerSettings(batchingEnabled=False))
+            await client.ask(lambda done: producer.send(Outgoing(b"hello"), done))
+            reader = await client.read(ReaderSettings(topicName=topic, startMessageId=EARLIEST))
+            return [message.data for message in (await waiting, await client.read_next(reader))]
+
+    assert run(main()) == [b"hello", b"hello"]
+
+
+def test_who_waits_for_a_message_hears_that_there_will_be_none(broker: MiniBroker) -> None:
+    topic = f"{TOPIC}-ends"
+
+    async def main() -> None:
+        async with Client(ServiceUrl.parse(broker.service_url)) as client:
+            consumer = await client.subscribe(
+                ConsumerSettings(topicNames=(topic,), subscriptionName="s", receiverQueueSize=0)
+            )
+            waiting = asyncio.create_task(client.receive(consumer))
+            producer = await client.produce(topic, ProducerSettings())
+            for _ in range(2):
+                producer.send(Outgoing(b"in a batch"), None)
+            with client.turn():
+                producer.trigger_flush()
+            await waiting
+
+    with pytest.raises((LocalError, RemoteError), match="is a batch"):
+        run(main())
 
 
 # -- what it is for ----------------------------------------------------------------------------------------------------
