@@ -19,6 +19,11 @@ class _Speed(StrEnum):
     most = "max"
 
 
+class _Side(StrEnum):
+    client = "client"
+    broker = "broker"
+
+
 def replay(
     capture: Annotated[
         list[str], typer.Argument(metavar="CAPTURE…", help="Captures; parts of one recording are put in order.")
@@ -51,6 +56,12 @@ def replay(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting of the broker of its own; again for more."),
     ] = None,
+    side: Annotated[
+        _Side, typer.Option("--side", help="Who is played: the clients to a broker, or the broker to live clients.")
+    ] = _Side.client,
+    port: Annotated[
+        int | None, typer.Option("--port", min=0, max=65535, help="With --side broker: listen here; 0: any. [6650]")
+    ] = None,
     decode_as: DecodeAs = None,
     token: Token = "",
     tls_trust: TlsTrust = "",
@@ -64,6 +75,8 @@ def replay(
     pcli replay talk.pcapng --to pulsar://localhost:6650 --admin http://localhost:8080 --report result.json
 
     pcli replay talk.pcapng --to pulsar://old:6650 --to pulsar://new:6650
+
+    pcli replay talk.pcapng --side broker --port 6650
 
     Without --to a broker of its own is prepared from the capture. Exit code: 0 every answer is equal or explained by a
     rule, 1 not every one, 2 there is nothing that can be played. See docs/replay.md.
@@ -81,6 +94,8 @@ def replay(
         repeat=repeat,
         report=report,
         settings=set_ or [],
+        side=side.value,
+        port=port,
         decode_as=decode_as_ports(decode_as),
         security=security(token, tls_trust, tls_cert, tls_key),
     ).run(dry=dry_run)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["print_left_out", "print_plan", "print_report", "print_two"]
 
 _TITLES = {name: name for name in ("command", "equal", "explained", "unexplained", "rules")}
-_OF_EACH = ("address", "clock", "recycled receipt")
+_OF_EACH = ("address", "clock")
 """Rules of what every broker says in its own way."""
 _TWO = {"frame": "frame", "command": "command", "field": "field"}
 
@@ -58,7 +58,7 @@ def print_report(name: str, report: Report, count: int) -> None:
     first = report.first(count)
     if first:
         write_line("")
-        write_line(f"the first {len(first)} of {sum(report.unexplained.values())} answers that no rule explains")
+        write_line(f"the first {len(first)} of {sum(report.unexplained.values())} lines that no rule explains")
         print_rows(first, "text", {**_TWO, "captured": "captured", "live": "live"})
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from pcli.cli.output import Exit, json_text, say
+from pcli.cli.output import Exit, json_text, say, write_line
 from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
@@ -43,6 +43,10 @@ class Run:
     repeat: int
     report: str
     settings: list[str]
+    side: str
+    """Who is played: ``client`` or ``broker``."""
+    port: int | None
+    """Where the broker's side listens; None: at 6650."""
     decode_as: dict[int, str]
     security: Security
 
@@ -74,6 +78,10 @@ class Run:
             raise LocalError("--admin: give one for each --to, in their order")
         if self.to and self.settings:
             raise LocalError("--set is for a broker of its own: the one behind --to has its settings already")
+        if self.side == "broker" and (self.to or self.settings or self.topics or self.repeat > 1 or self.speed):
+            raise LocalError("--side broker: --to, --set, --map-topic, --repeat and --speed are for --side client")
+        if self.side == "client" and self.port is not None:
+            raise LocalError("--port goes with --side broker")
         if len(self.to) > 2:
             raise LocalError("--to: one broker, or two to compare")
 
@@ -88,7 +96,9 @@ class Run:
     # -- playing ---------------------------------------------------------------------------------------------------
 
     def _plays(self, replay: Replay) -> Iterator[tuple[str, Report]]:
-        if not self.to:
+        if self.side == "broker":
+            yield "live clients", self._to_clients(replay.script)
+        elif not self.to:
             yield _OWN, self._own(replay)
         for number, url in enumerate(self.to):
             yield url, self._other(replay, url, self.admin[number] if self.admin else "")
@@ -105,6 +115,16 @@ class Run:
         with _bar() as progress:
             broker.play(player, progress)
         return replay.report(player, own_broker=True, administered=True)
+
+    def _to_clients(self, script: Script) -> Report:
+        from pcli.replay.player.shell_broker import play_broker
+
+        def ready(url: str) -> None:
+            write_line(f"broker service URL  {url}")
+            sys.stdout.flush()
+
+        port = 6650 if self.port is None else self.port
+        return play_broker(script, port, ready=ready, note=say).report()
 
     def _other(self, replay: Replay, url: str, admin: str) -> Report:
         from pcli.replay.player.player import Pace
