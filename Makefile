@@ -42,6 +42,7 @@ wheel-check: build/installed
 	cd build/alone && bin/pcli decode 0000000c00000008080b5a040801100a | grep -F -m 1 FLOW
 	cd build/alone && bin/pcli dissect -r ../../tests/captures/java/schemas.pcap --payload | grep -F -m 1 SEND
 	cd build/alone && bin/python -m pcli.cli fields message_id | grep -F -m 1 message_id
+	cd build/alone && bin/pcli replay ../../tests/captures/flex/01-produce-consume.pcap | grep -F -m 1 SEND_RECEIPT
 
 # The generated code of codec/proto; proto-check fails when it is not what the .proto gives.
 proto: $(VENV)-proto/ready

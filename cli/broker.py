@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
+from pcli.cli.options import LogKind, TextOrJson
+
 __all__ = ["broker"]
-
-
-class _Format(StrEnum):
-    text = "text"
-    json = "json"
-
-
-class _Log(StrEnum):
-    frames = "frames"
-    events = "events"
-    quiet = "quiet"
 
 
 def broker(
@@ -47,7 +37,7 @@ def broker(
         str, typer.Option("--max-backlog", metavar="SIZE", help="Refuse what does not fit: 512M, 2G.")
     ] = "",
     log: Annotated[
-        _Log | None,
+        LogKind | None,
         typer.Option("--log", help="Show every frame, or who comes and goes. [events on a terminal, else quiet]"),
     ] = None,
     filter_: Annotated[
@@ -64,8 +54,8 @@ def broker(
         str, typer.Option("--ready-file", metavar="FILE", help="Write the URLs here, as JSON, once it accepts.")
     ] = "",
     output: Annotated[
-        _Format, typer.Option("-T", "--format", help="json: an object with the URLs, then one a line of --log.")
-    ] = _Format.text,
+        TextOrJson, typer.Option("-T", "--format", help="json: an object with the URLs, then one a line of --log.")
+    ] = TextOrJson.text,
     dispatchers: Annotated[
         bool, typer.Option("--dispatchers", help="List the dispatchers, and what chooses each; start nothing.")
     ] = False,
@@ -103,5 +93,5 @@ def broker(
         capture=capture,
         faults=fault or [],
         ready_file=ready_file,
-        json=output is _Format.json,
+        json=output is TextOrJson.json,
     ).run()

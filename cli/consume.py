@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from pcli.cli.connecting import TlsCert, TlsKey, TlsTrust, Token, Url, security
+from pcli.cli.options import TextOrJson
 
 __all__ = ["consume"]
 
@@ -17,11 +18,6 @@ class _Type(StrEnum):
     Shared = "Shared"
     Failover = "Failover"
     Key_Shared = "Key_Shared"
-
-
-class _Output(StrEnum):
-    text = "text"
-    json = "json"
 
 
 def consume(
@@ -53,7 +49,7 @@ def consume(
     format_: Annotated[
         str, typer.Option("-f", "--format", metavar="FORMAT", help="How a message is printed, as kcat's: see above.")
     ] = "%s\\n",
-    output: Annotated[_Output, typer.Option("-T", help="json: an object a line, in place of -f.")] = _Output.text,
+    output: Annotated[TextOrJson, typer.Option("-T", help="json: an object a line, in place of -f.")] = TextOrJson.text,
     no_ack: Annotated[bool, typer.Option("--no-ack", help="Acknowledge nothing.")] = False,
     nack_every: Annotated[
         int,
@@ -96,7 +92,7 @@ def consume(
         start=from_,
         key_ranges=key_range or [],
         format=format_,
-        json=output is _Output.json,
+        json=output is TextOrJson.json,
         no_ack=no_ack,
         nack_every=nack_every,
         receiver_queue=receiver_queue,

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
+from pcli.cli.options import TextOrJson
+
 __all__ = ["fields"]
-
-
-class _Format(StrEnum):
-    text = "text"
-    json = "json"
 
 
 def fields(
     pattern: Annotated[str, typer.Argument(help="Part of a name or of its help; * and ? are wild cards.")] = "",
-    output: Annotated[_Format, typer.Option("-T", "--format", help="text or json.")] = _Format.text,
+    output: Annotated[TextOrJson, typer.Option("-T", "--format", help="text or json.")] = TextOrJson.text,
 ) -> None:
     """List the fields of frames with type and source: for -Y, -e and -T ndjson.
 
@@ -29,7 +25,7 @@ def fields(
     from pcli.codec.observe import describe_fields
 
     found = describe_fields(pattern)
-    if output is _Format.json:
+    if output is TextOrJson.json:
         rows = [
             {"name": one.name, "type": one.kind, "source": one.source, "help": one.help}
             | ({"values": [word for word, _ in one.words]} if one.words else {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -13,11 +14,29 @@ __all__ = [
     "DecodeAs",
     "Files",
     "Filter",
+    "LogKind",
     "MoreFiles",
     "ShowSecrets",
     "System",
+    "TextOrJson",
     "decode_as_ports",
 ]
+
+
+class TextOrJson(StrEnum):
+    """Forms of ``-T`` where there are two."""
+
+    text = "text"
+    json = "json"
+
+
+class LogKind(StrEnum):
+    """What ``--log`` shows of live connections."""
+
+    frames = "frames"
+    events = "events"
+    quiet = "quiet"
+
 
 Files = Annotated[
     list[str] | None,

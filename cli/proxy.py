@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from pcli.cli.connecting import TlsCert, TlsKey, TlsTrust
+from pcli.cli.options import LogKind, TextOrJson
 
 __all__ = ["proxy"]
-
-
-class _Format(StrEnum):
-    text = "text"
-    json = "json"
-
-
-class _Log(StrEnum):
-    frames = "frames"
-    events = "events"
-    quiet = "quiet"
 
 
 def proxy(
@@ -44,13 +33,13 @@ def proxy(
     write: Annotated[
         str, typer.Option("-w", "--write", metavar="OUT.pcapng", help="Record every byte, in the clear.")
     ] = "",
-    log: Annotated[_Log, typer.Option("--log", help="Show every frame, or who comes and goes.")] = _Log.frames,
+    log: Annotated[LogKind, typer.Option("--log", help="Show every frame, or who comes and goes.")] = LogKind.frames,
     filter_: Annotated[
         str, typer.Option("-Y", "--filter", metavar="FILTER", help="Of --log only what matches: pulsar.type == 'SEND'.")
     ] = "",
     output: Annotated[
-        _Format, typer.Option("-T", "--format", help="json: an object with the URLs, then one a line of --log.")
-    ] = _Format.text,
+        TextOrJson, typer.Option("-T", "--format", help="json: an object with the URLs, then one a line of --log.")
+    ] = TextOrJson.text,
     fault: Annotated[
         list[str] | None,
         typer.Option("--fault", metavar="'DO … on FILTER'", help="Let something go wrong; again for more."),
@@ -104,7 +93,7 @@ def proxy(
         },
         log=log.value,
         filter_=filter_,
-        json=output is _Format.json,
+        json=output is TextOrJson.json,
         faults=fault or [],
         byte_faults=bytes_ or [],
     )

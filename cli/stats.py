@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
-from pcli.cli.options import DecodeAs, Files, Filter, MoreFiles, System, decode_as_ports
+from pcli.cli.options import DecodeAs, Files, Filter, MoreFiles, System, TextOrJson, decode_as_ports
 
 __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="Figures over a capture: rates, connections, types, latencies, topics.")
 
 
-class _Format(StrEnum):
-    text = "text"
-    json = "json"
-
-
-Output = Annotated[_Format, typer.Option("-T", "--format", help="text or json.")]
+Output = Annotated[TextOrJson, typer.Option("-T", "--format", help="text or json.")]
 Interval = Annotated[float, typer.Option("-I", "--interval", min=1e-6, help="Seconds a row (io).")]
 
 
@@ -80,7 +74,7 @@ def _add(name: str, text: str, titles: dict[str, str]) -> None:
         more: MoreFiles = None,
         filter_: Filter = "",
         interval: Interval = 1.0,
-        output: Output = _Format.text,
+        output: Output = TextOrJson.text,
         decode_as: DecodeAs = None,
         system: System = False,
     ) -> None:
