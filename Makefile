@@ -72,6 +72,8 @@ lock:
 bench: $(READY)
 	$(BIN)/python bench/wire.py
 	$(BIN)/python bench/dissect.py
+	$(BIN)/python bench/client.py
+	$(BIN)/python bench/proxy.py
 
 # The mini-broker against conversations of a real one.
 conform: $(READY)
