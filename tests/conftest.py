@@ -1,12 +1,17 @@
-"""Fixtures of all tests: where the real captures are."""
+"""Fixtures of all tests: where the real captures are, a broker, and whom a tap may tell."""
 
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from pcli.minibroker import MiniBroker
 
 # How long an example takes is the machine's affair: no test of ours fails for being slow.
 settings.register_profile("pcli", deadline=None)
@@ -41,3 +46,56 @@ def captures() -> Path:
 def protocol_facts() -> Path:
     """The folder with the list of the protocol's facts."""
     return _shared("protocol")
+
+
+@pytest.fixture
+def broker() -> Iterator[MiniBroker]:
+    """A broker on sockets; at its end it may not have had an error of its own."""
+    with MiniBroker() as running:
+        yield running
+    assert running.failures == []
+
+
+class Notebook:
+    """A tap that writes down all that it hears."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[Any, ...]] = []
+        self.over = threading.Event()
+        """Set when a connection has ended."""
+
+    def opened(self, number: int, client: Any, server: Any, time_ns: int) -> None:
+        self.lines.append(("opened", number))
+
+    def passed(self, number: int, data: bytes, time_ns: int, *, from_client: bool) -> None:
+        self.lines.append((number, from_client, data))
+
+    def closed(self, number: int, time_ns: int, *, from_client: bool, reset: bool, reason: str) -> None:
+        self.lines.append(("closed", number, from_client, reset, reason))
+        self.over.set()
+
+
+@pytest.fixture
+def notebook() -> Notebook:
+    return Notebook()
+
+
+class FullLater:
+    """A file that takes so many bytes."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+
+    def write(self, data: bytes) -> None:
+        self.room -= len(data)
+        if self.room < 0:
+            raise OSError(28, "No space left on device")
+
+    def flush(self) -> None:
+        pass
+
+
+@pytest.fixture
+def full_later() -> Callable[[int], FullLater]:
+    """Makes a file whose disk is full after so many bytes."""
+    return FullLater

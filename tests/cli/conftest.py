@@ -72,3 +72,29 @@ def pcli_here(monkeypatch):
         return Ran(code, raw.decode(errors="surrogateescape"), err.decode(), raw)
 
     return run
+
+
+@pytest.fixture
+def produce(pcli_here, broker):
+    """Run ``pcli produce`` at this test's broker."""
+    return lambda topic, *words, **more: pcli_here("produce", topic, "-u", broker.service_url, *words, **more)
+
+
+@pytest.fixture
+def consume(pcli_here, broker):
+    """Run ``pcli consume`` at this test's broker."""
+    return lambda topic, *words, **more: pcli_here("consume", topic, "-u", broker.service_url, *words, **more)
+
+
+@pytest.fixture
+def running():
+    """What a test has started, each with its process and its line: ended at the end of the test."""
+    running = []
+    yield running
+    for one in running:
+        if one.process.poll() is None:
+            one.process.kill()
+            one.process.wait()
+        for file in (one.process.stdout, one.process.stderr, one.line):
+            if file is not None:
+                file.close()

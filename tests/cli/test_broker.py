@@ -55,21 +55,12 @@ class Running:
 
 
 @pytest.fixture
-def start(tmp_path):
-    running = []
-
+def start(tmp_path, running):
     def go(*words):
         running.append(Running(words, tmp_path))
         return running[-1]
 
-    yield go
-    for one in running:
-        if one.process.poll() is None:
-            one.process.kill()
-            one.process.wait()
-        for file in (one.process.stdout, one.process.stderr, one.line):
-            if file is not None:
-                file.close()
+    return go
 
 
 LOOKUP = pb.CommandLookupTopic(topic="jobs-partition-1", request_id=1)

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,12 +21,6 @@ from pcli.replay.client.outgoing import Outgoing
 from pcli.replay.client.producer_settings import ProducerSettings
 from pcli.replay.client.shell import Client, run
 from pcli.replay.service import ServiceUrl
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[MiniBroker]:
-    with MiniBroker() as broker:
-        yield broker
 
 
 @pytest.fixture
@@ -188,8 +182,8 @@ def test_what_makes_no_sense(consume: Any, words: tuple[str, ...], text: str) ->
     assert ran.err.splitlines()[-1].startswith(f"pcli: {text}")
 
 
-def test_a_batch_for_a_queue_of_none(pcli_here: Any, consume: Any, broker: MiniBroker) -> None:
-    pcli_here("produce", "batched", "-u", broker.service_url, "-m", "a", "-m", "b")
+def test_a_batch_for_a_queue_of_none(produce: Any, consume: Any) -> None:
+    produce("batched", "-m", "a", "-m", "b")
     ran = consume("batched", "-s", "s", "--from", "earliest", "--receiver-queue", 0)
     assert ran.code == 2
     assert "is a batch, which a receiverQueueSize of 0 can't hold" in ran.err.splitlines()[-1]

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -26,12 +26,6 @@ from pcli.replay.client.consumer_settings import ReaderSettings
 from pcli.replay.client.ids import EARLIEST
 from pcli.replay.client.shell import Client, run
 from pcli.replay.service import ServiceUrl
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[MiniBroker]:
-    with MiniBroker() as broker:
-        yield broker
 
 
 @pytest.fixture
@@ -167,7 +161,7 @@ def test_a_refused_message_ends_it_though_more_may_come(broker: MiniBroker, read
     process.stdin.flush()
     assert process.wait(20) == 2
     assert process.stderr is not None
-    assert "message 2: 6000031 bytes are more than the 5242880" in process.stderr.read().decode()
+    assert "message 2: 6000030 bytes are more than the 5242880" in process.stderr.read().decode()
     process.communicate()
     assert _payloads(read("refused")) == ["fine"]
 

@@ -14,13 +14,6 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_frame
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.reader import FrameReader
-from pcli.minibroker import MiniBroker
-
-
-@pytest.fixture
-def broker():
-    with MiniBroker() as running:
-        yield running
 
 
 class Running:
@@ -56,21 +49,12 @@ class Running:
 
 
 @pytest.fixture
-def start(broker):
-    running = []
-
+def start(broker, running):
     def go(*words, to=broker.service_url):
         running.append(Running("--to", to, *words))
         return running[-1]
 
-    yield go
-    for one in running:
-        if one.process.poll() is None:
-            one.process.kill()
-            one.process.wait()
-        for file in (one.process.stdout, one.process.stderr, one.line):
-            if file is not None:
-                file.close()
+    return go
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -1,41 +1,18 @@
 """`pcli replay` as a user has it."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from pcli.minibroker import MiniBroker
 
-COMMAND = (
-    "from pcli.cli import app as edge\n"
-    "from pcli.cli.replay import replay\n"
-    "names = [one.name for one in edge.app.registered_commands]\n"
-    "'replay' in names or edge.app.command('replay')(replay)\n"
-    "edge.main()\n"
-)
 SIMPLE = "flex/01-produce-consume.pcap"
 
 
 @pytest.fixture
-def replay():
+def replay(pcli_here):
     """Run ``pcli replay`` with these arguments."""
-
-    def run(*words):
-        command = [sys.executable, "-c", COMMAND, "replay", *map(str, words)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        assert "Traceback" not in done.stderr, done.stderr
-        return done
-
-    return run
-
-
-@pytest.fixture
-def broker():
-    with MiniBroker() as running:
-        yield running
-    assert running.failures == []
+    return lambda *words: pcli_here("replay", *words)
 
 
 def row(text, name):
@@ -46,18 +23,18 @@ def row(text, name):
 
 def test_all_is_equal(replay, small_captures):
     done = replay(small_captures / SIMPLE)
-    assert (done.returncode, done.stderr) == (0, "pcli: not played: connections that began before the capture: 1\n")
-    assert done.stdout.startswith("against a broker of its own\n")
-    assert row(done.stdout, "MESSAGE") == [35, 0, 0]
+    assert (done.code, done.err) == (0, "pcli: not played: connections that began before the capture: 1\n")
+    assert done.out.startswith("against a broker of its own\n")
+    assert row(done.out, "MESSAGE") == [35, 0, 0]
 
 
 def test_a_difference(replay, small_captures, broker, tmp_path):
     broker.faults.add(on="pulsar.type == 'MESSAGE'", do="drop", times=1, after=4)
     words = ("--to", broker.service_url, "--admin", broker.http_url, "--report", tmp_path / "result.json")
     done = replay(small_captures / SIMPLE, *words)
-    assert done.returncode == 1
-    assert row(done.stdout, "MESSAGE") == [34, 0, 1]
-    assert "the first 1 of 1 answers that no rule explains" in done.stdout
+    assert done.code == 1
+    assert row(done.out, "MESSAGE") == [34, 0, 1]
+    assert "the first 1 of 1 lines that no rule explains" in done.out
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["good"] is False
     assert result["to"] == broker.service_url
@@ -73,42 +50,42 @@ def test_two_brokers(replay, small_captures, broker):
         sides = ("--to", broker.service_url, "--to", other.service_url)
         admins = ("--admin", broker.http_url, "--admin", other.http_url)
         done = replay(small_captures / SIMPLE, *sides, *admins)
-    assert done.returncode == 1
-    assert "the two brokers differ in 1 places" in done.stdout
-    assert f"against {other.service_url}" in done.stdout
+    assert done.code == 1
+    assert "the two brokers differ in 1 places" in done.out
+    assert f"against {other.service_url}" in done.out
 
 
 def test_two_brokers_alike(replay, small_captures, broker):
     with MiniBroker() as other:
         sides = ("--to", broker.service_url, "--to", other.service_url)
         done = replay(small_captures / SIMPLE, *sides, "--admin", broker.http_url, "--admin", other.http_url)
-    assert done.returncode == 0
-    assert "the two brokers answer alike" in done.stdout
+    assert done.code == 0
+    assert "the two brokers answer alike" in done.out
 
 
 def test_topics_are_renamed(replay, small_captures, broker):
     words = ("--to", broker.service_url, "--admin", broker.http_url, "--map-topic", "/[^/]+/notes=/default/second")
     done = replay(small_captures / SIMPLE, *words)
-    assert done.returncode == 0, done.stdout
+    assert done.code == 0, done.out
     assert broker.topics == ["persistent://public/default/second"]
 
 
 def test_a_dry_run_connects_to_nobody(replay, small_captures):
     done = replay(small_captures / "flex" / "04-reconnect.pcapng", "--dry-run", "--to", "pulsar://127.0.0.1:1")
-    assert done.returncode == 0
-    assert "at frame 70 (CLOSE_CONSUMER): PUT persistent/public/flex-04-reconnect/notes/unload" in done.stdout
+    assert done.code == 0
+    assert "at frame 70 (CLOSE_CONSUMER): PUT persistent/public/flex-04-reconnect/notes/unload" in done.out
 
 
 def test_again_and_again(replay, small_captures):
     done = replay(small_captures / SIMPLE, "--repeat", 3)
-    assert done.stdout.count("against a broker of its own") == 3
+    assert done.out.count("against a broker of its own") == 3
 
 
 def test_settings(replay, small_captures):
     path = small_captures / "python" / "01-exclusive-unbatched.pcapng"
-    assert replay(path).returncode == 0
+    assert replay(path).code == 0
     refused = replay(path, "--set", "allowAutoTopicCreation=false")
-    assert refused.returncode == 1
+    assert refused.code == 1
 
 
 @pytest.mark.parametrize(
@@ -133,6 +110,6 @@ def test_settings(replay, small_captures):
 )
 def test_what_cannot_be(words, text, replay, small_captures):
     done = replay(small_captures / words[0], *words[1:])
-    assert done.returncode == 2
-    assert text in done.stderr
-    assert done.stdout == ""
+    assert done.code == 2
+    assert text in done.err
+    assert done.out == ""

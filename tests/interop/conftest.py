@@ -25,6 +25,8 @@ import pytest
 HERE = Path(__file__).parent
 BUILD_SECONDS = 300
 PLAY_SECONDS = 60
+OWN = ("request_id", "consumer_name", "producer_name", "consumer_id")
+"""Ids and names that each client has of its own."""
 
 
 class MissingError(Exception):
@@ -70,15 +72,15 @@ def python_program(_: Path) -> list[str | Path]:
 
 
 def java_program(cache: Path) -> list[str | Path]:
-    """Maven tells the class path (and fetches what is not here yet), javac compiles."""
+    """Maven tells the class path (and fetches what is not here yet), javac compiles. The last word is the program."""
     needed("java", "javac", "mvn")
-    pom, source = HERE / "java" / "pom.xml", HERE / "java" / "Interop.java"
+    pom, *sources = HERE / "java" / "pom.xml", *sorted((HERE / "java").glob("*.java"))
     path, mark = cache / "class-path", cache / "made-of"
-    if not stamped(mark, pom, source) or not all(map(os.path.exists, path.read_text().split(os.pathsep))):
+    if not stamped(mark, pom, *sources) or not all(map(os.path.exists, path.read_text().split(os.pathsep))):
         plugin = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:build-classpath"
         fetched("mvn", "-q", "-B", "-f", pom, plugin, f"-Dmdep.outputFile={path}", cwd=cache)
-        compiled("javac", "-proc:none", "-d", cache, "-cp", path.read_text(), source, cwd=cache)
-        mark.write_text(digest(pom, source))
+        compiled("javac", "-proc:none", "-d", cache, "-cp", path.read_text(), *sources, cwd=cache)
+        mark.write_text(digest(pom, *sources))
     return ["java", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", f"{cache}{os.pathsep}{path.read_text()}", "Interop"]
 
 
@@ -132,7 +134,13 @@ class Program:
         self._lines.put("")
 
     def play(self, order: dict[str, Any], deeds: dict[str, Callable[[], object]]) -> Any:
-        """Play a scenario, do for it what it asks for; give what it saw. FailedError: it failed, or is gone."""
+        """Play a scenario; give what the client saw."""
+        said = self.tell(order, deeds)
+        assert said["scenario"] == order["scenario"]
+        return said["saw"]
+
+    def tell(self, order: dict[str, Any], deeds: dict[str, Callable[[], object]]) -> Any:
+        """Give an order, do meanwhile what is asked for; the answer. FailedError: the program failed, or is gone."""
         self._say(json.dumps(order))
         while True:
             try:
@@ -149,8 +157,7 @@ class Program:
             elif "failed" in said:
                 raise FailedError(f"{said['failed']}\n{self._errors()}")
             else:
-                assert said["scenario"] == order["scenario"]
-                return said["saw"]
+                return said
 
     def _say(self, line: str) -> None:
         assert self._process.stdin is not None
@@ -195,8 +202,15 @@ class Programs:
         return found
 
     def get(self, name: str) -> Program:
+        return self._started(name, self.words(name))
+
+    def java(self, main: str) -> Program:
+        """Another program of the Java client: the class that has its ``main``."""
+        return self._started(main, [*self.words("java")[:-1], main])
+
+    def _started(self, name: str, words: list[str | Path]) -> Program:
         if name not in self._running or not self._running[name].alive:
-            self._running[name] = Program(self.words(name), self._logs / f"{name}.stderr")
+            self._running[name] = Program(words, self._logs / f"{name}.stderr")
         return self._running[name]
 
     def end(self, name: str) -> None:
@@ -266,3 +280,22 @@ def rest(pulsar_broker: Any) -> Callable[..., Any]:
         return json.loads(text) if text else None
 
     return ask
+
+
+@pytest.fixture(scope="session")
+def heard() -> Callable[[Any], list[tuple[Any, Any]]]:
+    """What clients said to a broker: each frame, and its body without what is the client's own."""
+
+    def bare(command: Any) -> Any:
+        body = type(command)()
+        body.CopyFrom(command)
+        for name in OWN:
+            if name in body.DESCRIPTOR.fields_by_name:
+                body.ClearField(name)
+        return body
+
+    def told(broker: Any) -> list[tuple[Any, Any]]:
+        frames = broker.frames("pulsar.from == 'client'")
+        return [(frame, bare(frame.command)) for frame in frames if frame.type not in ("CONNECT", "PONG")]
+
+    return told

@@ -10,9 +10,6 @@ that follow each other are compared as one: between two of them a tick may fall,
 from __future__ import annotations
 
 import asyncio
-import json
-import shutil
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -24,51 +21,6 @@ from pcli.replay.client.outgoing import Outgoing
 from pcli.replay.client.producer_settings import ProducerSettings
 from pcli.replay.client.shell import Client, run
 from pcli.replay.service import ServiceUrl
-
-OWN = ("request_id", "consumer_name", "producer_name", "consumer_id")
-"""Ids and names that each client has of its own."""
-
-
-class JavaConsuming:
-    """The Java client's program, alive for all tests."""
-
-    def __init__(self, words):
-        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def play(self, order, deeds):
-        self._say(json.dumps(order))
-        while True:
-            answer = json.loads(self._process.stdout.readline())
-            if isinstance(answer, dict) and "please" in answer:
-                deeds[answer["please"]]()
-                self._say("done")
-            else:
-                assert isinstance(answer, list), answer
-                return answer
-
-    def _say(self, line):
-        self._process.stdin.write(f"{line}\n")
-        self._process.stdin.flush()
-
-    def stop(self):
-        self._process.stdin.close()
-        self._process.stdout.close()
-        self._process.kill()
-        self._process.wait()
-
-
-@pytest.fixture(scope="module")
-def java(programs, tmp_path_factory, request):
-    """Compiled beside the class path that the Java program of the other tests has."""
-    words = programs.words("java")
-    path = words[words.index("-cp") + 1]
-    folder = tmp_path_factory.mktemp("consuming")
-    source = request.path.parent / "java" / "Consuming.java"
-    subprocess.run([shutil.which("javac"), "-proc:none", "-d", folder, "-cp", path, source], check=True)
-    program = JavaConsuming([*words[: words.index("-cp")], "-cp", f"{folder}:{path}", "Consuming"])
-    yield program
-    program.stop()
-
 
 # -- our side ----------------------------------------------------------------------------------------------------------
 
@@ -202,26 +154,20 @@ def publish(broker, count, batch=1, first=0, topic="orders"):
 # -- what was said -----------------------------------------------------------------------------------------------------
 
 
-def conversation(broker):
-    """What the client said, by topic, without what is its own."""
-    frames = [frame for frame in broker.frames("pulsar.from == 'client'") if frame.type not in ("CONNECT", "PONG")]
-    consuming = {frame.connection for frame in frames if frame.type == "SUBSCRIBE"}
+def conversation(told):
+    """What the client said, by topic, of these frames and bodies."""
+    consuming = {frame.connection for frame, _ in told if frame.type == "SUBSCRIBE"}
     # A new connection of the same client begins with a lookup; one that publishes has a producer and nothing else.
-    publishing = {frame.connection for frame in frames if frame.type == "PRODUCER"} - consuming
+    publishing = {frame.connection for frame, _ in told if frame.type == "PRODUCER"} - consuming
     topics, said = {}, {}
-    for frame in frames:
+    for frame, body in told:
         if frame.connection in publishing:
             continue
-        body = type(frame.command)()
-        body.CopyFrom(frame.command)
-        number = getattr(body, "consumer_id", None)
+        number = getattr(frame.command, "consumer_id", None)
         if frame.type == "SUBSCRIBE":
             topics[number] = body.topic
-        for name in OWN:
-            if name in body.DESCRIPTOR.fields_by_name:
-                body.ClearField(name)
-        if frame.type == "SUBSCRIBE" and body.subscription.startswith("reader-"):
-            body.subscription = "reader"
+            if body.subscription.startswith("reader-"):
+                body.subscription = "reader"
         add(said.setdefault(topics.get(number, ""), []), frame.type, body)
     return {topic: [plain(*one) for one in bodies] for topic, bodies in said.items()}
 
@@ -258,8 +204,10 @@ def plain(kind, body):
 
 
 @pytest.fixture
-def equal(java):
+def equal(programs, heard):
     """Let both play a script, each at a fresh broker; gives what our broker heard, when that was all the same."""
+
+    java = programs.java("Consuming")
 
     def compare(*steps, broker=None, before=None, deeds=None, reader=False, ordered=True, **settings):
         def by(client):
@@ -268,18 +216,18 @@ def equal(java):
                     before(served)
                 order = {"url": served.service_url, "reader": reader, "settings": dict(settings), "steps": steps}
                 acts = {word: (lambda act=act: act(served)) for word, act in (deeds or {}).items()}
-                saw, heard = client(order, acts), conversation(served)
+                saw, said = client(order, acts), conversation(heard(served))
                 assert served.failures == []
             if not ordered:  # several topics answer in no order
                 saw.sort()
-                heard[""].sort()
-            return saw, heard
+                said[""].sort()
+            return saw, said
 
         with ThreadPoolExecutor(2) as both:
-            saw, heard = zip(*both.map(by, (java.play, ours)), strict=True)
+            saw, said = zip(*both.map(by, (java.tell, ours)), strict=True)
         assert saw[1] == saw[0]
-        assert heard[1] == heard[0]
-        return saw[1], [(kind, body) for bodies in heard[1].values() for kind, body in bodies]
+        assert said[1] == said[0]
+        return saw[1], [(kind, body) for bodies in said[1].values() for kind, body in bodies]
 
     return compare
 

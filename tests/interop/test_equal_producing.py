@@ -13,9 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
-import shutil
-import subprocess
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
@@ -39,51 +36,13 @@ REFUSALS = {
 }
 """What Java's exceptions are called among our refusals."""
 
-OWN = ("request_id", "producer_name")
-"""Ids and names that each client has of its own."""
-
 OWN_OF_MESSAGES = ("publish_time", "producer_name", "deliver_at_time", "uuid", "compression", "uncompressed_size")
-"""The same in the metadata; what is said of compression is told apart from the payload."""
+"""What each client has of its own in the metadata; what is said of compression is told apart from the payload."""
 
 
-class JavaProducing:
-    """The Java client's program, alive for all tests."""
-
-    def __init__(self, words):
-        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def play(self, order, deeds):
-        self._say(json.dumps(order))
-        while True:
-            answer = json.loads(self._process.stdout.readline())
-            if isinstance(answer, dict) and "please" in answer:
-                deeds[answer["please"]]()
-                self._say("done")
-            else:
-                return answer
-
-    def _say(self, line):
-        self._process.stdin.write(f"{line}\n")
-        self._process.stdin.flush()
-
-    def stop(self):
-        self._process.stdin.close()
-        self._process.stdout.close()
-        self._process.kill()
-        self._process.wait()
-
-
-@pytest.fixture(scope="module")
-def java(programs, tmp_path_factory, request):
-    """Compiled beside the class path that the Java program of the other tests has."""
-    words = programs.words("java")
-    path = words[words.index("-cp") + 1]
-    folder = tmp_path_factory.mktemp("producing")
-    source = request.path.parent / "java" / "Producing.java"
-    subprocess.run([shutil.which("javac"), "-proc:none", "-d", folder, "-cp", path, source], check=True)
-    program = JavaProducing([*words[: words.index("-cp")], "-cp", f"{folder}:{path}", "Producing"])
-    yield program
-    program.stop()
+@pytest.fixture
+def java(programs):
+    return programs.java("Producing")
 
 
 def ours(order, deeds):
@@ -164,17 +123,8 @@ SENDS = {"send": message, "text": text, "number": number}
 """Steps that do not wait for their receipts, and their messages."""
 
 
-def conversation(broker):
-    """What the client said, without what is its own."""
-    return [plain(frame) for frame in broker.frames("pulsar.from == 'client'") if frame.type not in ("CONNECT", "PONG")]
-
-
-def plain(frame):
-    body = type(frame.command)()
-    body.CopyFrom(frame.command)
-    for name in OWN:
-        if name in body.DESCRIPTOR.fields_by_name:
-            body.ClearField(name)
+def plain(frame, body):
+    """What the client said with this frame, without what is its own."""
     metadata = frame.facts.frame.metadata
     if frame.type != "SEND":
         return frame.type, body
@@ -188,25 +138,23 @@ def plain(frame):
 
 
 @pytest.fixture
-def equal(java):
+def equal(java, heard):
     """Let both play a script, each at a fresh broker; gives what our broker heard, when that was all the same."""
 
     def compare(*steps, broker=None, before=None, deeds=None, **settings):
-        heard, ends = [], []
-        for client in (java.play, ours):
+        said, ends = [], []
+        for client in (java.tell, ours):
             with MiniBroker(**(broker or {})) as served:
                 if before is not None:
                     before(served)
                 order = {"url": served.service_url, "settings": settings, "steps": steps}
                 acts = {word: (lambda act=act, served=served: act(served)) for word, act in (deeds or {}).items()}
-                told = client(order, acts)
-                assert isinstance(told, list), told
-                ends.append([REFUSALS.get(one, one) for one in told])
-                heard.append(conversation(served))
+                ends.append([REFUSALS.get(one, one) for one in client(order, acts)])
+                said.append([plain(*one) for one in heard(served)])
                 assert served.failures == []
-        assert heard[1] == heard[0]
+        assert said[1] == said[0]
         assert ends[1] == ends[0]
-        return [body for kind, body, *_ in heard[1] if kind == "SEND"]
+        return [body for kind, body, *_ in said[1] if kind == "SEND"]
 
     return compare
 
@@ -410,7 +358,7 @@ def test_the_java_client_opens_what_is_encrypted(java, encrypted, pulsar_broker,
     public, private = key_files(kind, tmp_path)
     payloads = encrypted(public)
     order = {"url": pulsar_broker.service_url, "private_key": str(private), "count": len(payloads)}
-    assert java.play(order, {}) == payloads
+    assert java.tell(order, {}) == payloads
 
 
 def test_the_python_client_opens_what_is_encrypted(encrypted, pulsar_broker, tmp_path):

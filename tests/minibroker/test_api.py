@@ -15,13 +15,6 @@ from pcli.minibroker.settings import Settings
 ORDERS = "persistent://public/default/orders"
 
 
-@pytest.fixture
-def broker():
-    with MiniBroker() as running:
-        yield running
-    assert running.failures == []
-
-
 # -- life
 
 

@@ -10,13 +10,6 @@ from pcli.minibroker import MiniBroker
 FLOW_OF_C1 = "pulsar.type == 'FLOW' and pulsar.consumer_name == 'c1'"
 
 
-@pytest.fixture
-def broker():
-    with MiniBroker() as running:
-        yield running
-    assert running.failures == []
-
-
 def test_a_lost_flow_leaves_a_consumer_without_permits(broker, connect):
     """The fault comes after the consumer: the broker's log has told who it is."""
     peer = connect(broker)

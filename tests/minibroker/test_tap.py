@@ -172,25 +172,10 @@ def test_a_full_disk_ends_the_start_too():
         MiniBroker(capture="/dev/full").start()
 
 
-class FullLater:
-    """A file that takes so many bytes."""
-
-    def __init__(self, room):
-        self.room = room
-
-    def write(self, data):
-        self.room -= len(data)
-        if self.room < 0:
-            raise OSError(28, "No space left on device")
-
-    def flush(self):
-        pass
-
-
-def test_a_disk_that_gets_full_does_not_stop_the_broker(connect):
+def test_a_disk_that_gets_full_does_not_stop_the_broker(connect, full_later):
     from pcli.codec.capture.tap_recording import Recording
 
-    recording = Recording(FullLater(2000))
+    recording = Recording(full_later(2000))
     with MiniBroker(taps=[recording]) as broker:
         peer = connect(broker)
         peer.produce()
@@ -200,31 +185,16 @@ def test_a_disk_that_gets_full_does_not_stop_the_broker(connect):
         assert broker.failures == []
 
 
-class Notebook:
-    def __init__(self):
-        self.lines = []
-
-    def opened(self, number, client, server, time_ns):
-        self.lines.append(("opened", number))
-
-    def passed(self, number, data, time_ns, *, from_client):
-        self.lines.append((number, from_client, data))
-
-    def closed(self, number, time_ns, *, from_client, reset, reason):
-        self.lines.append(("closed", number, from_client, reset, reason))
-
-
-def test_a_tap_hears_both_sides_in_order(connect):
-    notes = Notebook()
-    with MiniBroker(taps=[notes]) as broker:
+def test_a_tap_hears_both_sides_in_order(connect, notebook):
+    with MiniBroker(taps=[notebook]) as broker:
         peer = connect(broker)
         peer.socket.close()
         broker.wait_until(lambda b: b.connections == [])
         other = connect(broker)
         broker.disconnect()
         other.end()
-        broker.wait_until(lambda b: len(notes.lines) == 8)
-    assert notes.lines == [
+        broker.wait_until(lambda b: len(notebook.lines) == 8)
+    assert notebook.lines == [
         ("opened", 0),
         (0, True, peer.sent),
         (0, False, peer.received),

@@ -2,17 +2,9 @@
 
 import pytest
 
-from pcli.minibroker import MiniBroker
 from pcli.replay.conversation import ANY, Conversation, entry, ids
 
 TOPIC = "persistent://public/default/talk"
-
-
-@pytest.fixture
-def broker():
-    with MiniBroker() as running:
-        yield running
-    assert running.failures == []
 
 
 @pytest.fixture

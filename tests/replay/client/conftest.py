@@ -16,8 +16,11 @@ from pcli.codec.wire.reader import FrameReader
 from pcli.minibroker.broker import Broker
 from pcli.minibroker.settings import Settings
 from pcli.replay.client.actions import Connect, Fetch, Shut, Write
+from pcli.replay.client.consumer_settings import ConsumerSettings
 from pcli.replay.client.engine import Engine
 from pcli.replay.client.link import Link
+from pcli.replay.client.outgoing import Outgoing
+from pcli.replay.client.producer_settings import ProducerSettings
 from pcli.replay.client.settings import ClientSettings
 from pcli.replay.service import ServiceUrl
 
@@ -72,6 +75,26 @@ class World:
         engine = Engine(ServiceUrl.parse(url), ClientSettings(**settings), now=self.now, random=lambda: chance)
         self.engines.append(engine)
         return engine
+
+    def subscribe(self, **settings: Any) -> Any:
+        """A consumer of a client of its own: of ``orders`` as ``work``, from the beginning, unless told otherwise."""
+        given = {"topicNames": ("orders",), "subscriptionName": "work", "subscriptionInitialPosition": "Earliest"}
+        made: list[Any] = []
+        self.engine().subscribe(ConsumerSettings(**given | settings), made.append)
+        return self.wait_for(made)
+
+    def produce(self, topic: str = "orders", **settings: Any) -> Any:
+        """A producer of a client of its own."""
+        made: list[Any] = []
+        self.engine().produce(topic, ProducerSettings(**settings), made.append)
+        return self.wait_for(made)
+
+    def publish(self, count: int, batch: int = 1) -> None:
+        """So many messages ``m-0``, ``m-1`` … by a producer of their own."""
+        producer = self.produce(batchingMaxMessages=batch)
+        for n in range(count):
+            producer.send(Outgoing(b"m-%d" % n))
+        self.run(10)
 
     # -- what was said ---------------------------------------------------------------------------------------------
 
@@ -263,6 +286,16 @@ def wire() -> Callable[..., Wire]:
         return Wire(url, **settings)
 
     return make
+
+
+@pytest.fixture
+def end(wire: Callable[..., Wire]) -> Wire:
+    """The broker's end of a link that is ready."""
+    end = wire(operationTimeoutMs=5_000)
+    end.engine.pool.link_to(("a", 1), lambda link: None)
+    end.hear()
+    end.shake()
+    return end
 
 
 @pytest.fixture

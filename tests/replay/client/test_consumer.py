@@ -9,22 +9,12 @@ from pcli.replay.client.consumer_settings import ConsumerSettings
 from pcli.replay.client.handler import State
 from pcli.replay.client.ids import EARLIEST
 from pcli.replay.client.outgoing import Outgoing
-from pcli.replay.client.producer_settings import ProducerSettings
 from pcli.replay.client.refusal import Refusal
 
 
-def subscribe(world, **settings):
-    made = []
-    given = {"topicNames": ("orders",), "subscriptionName": "work", "subscriptionInitialPosition": "Earliest"}
-    world.engine().subscribe(ConsumerSettings(**given | settings), made.append)
-    return world.wait_for(made)
-
-
 def publish(world, count, batch=1, first=0, **message):
-    made, stored = [], []
-    settings = ProducerSettings(batchingEnabled=batch > 1, batchingMaxMessages=batch, producerName="")
-    world.engine().produce("orders", settings, made.append)
-    producer = world.wait_for(made)
+    stored = []
+    producer = world.produce(batchingEnabled=batch > 1, batchingMaxMessages=batch)
     for n in range(first, first + count):
         producer.send(Outgoing(b"m-%d" % n, **message), stored.append)
     producer.trigger_flush()
@@ -54,7 +44,7 @@ def flows(world):
 
 
 def test_the_order_of_a_beginning(world):
-    subscribe(world)
+    world.subscribe()
     said = [one.name for one in world.heard(from_client=True)]
     assert said == ["CONNECT", "PARTITIONED_METADATA", "LOOKUP", "SUBSCRIBE", "FLOW"]
     assert flows(world) == [1000]
@@ -62,7 +52,7 @@ def test_the_order_of_a_beginning(world):
 
 def test_permits_return_by_halves(world):
     publish(world, 30)
-    consumer = subscribe(world, receiverQueueSize=10)
+    consumer = world.subscribe(receiverQueueSize=10)
     got = []
     while one := take(consumer, 1):
         got += one
@@ -73,7 +63,7 @@ def test_permits_return_by_halves(world):
 
 def test_a_queue_of_one(world):
     publish(world, 3)
-    consumer = subscribe(world, receiverQueueSize=1)
+    consumer = world.subscribe(receiverQueueSize=1)
     for _ in range(3):
         take(consumer, 1)
         world.settle()
@@ -81,14 +71,14 @@ def test_a_queue_of_one(world):
 
 
 def test_it_is_told_that_messages_came(world):
-    consumer, told = subscribe(world), []
+    consumer, told = world.subscribe(), []
     consumer.on_message = lambda: told.extend(texts(take(consumer)))
     publish(world, 3, batch=3)
     assert told == ["m-0", "m-1", "m-2"]
 
 
 def test_a_listener_frees_the_permits(world):
-    consumer, heard = subscribe(world, receiverQueueSize=4, ackTimeoutMillis=1000), []
+    consumer, heard = world.subscribe(receiverQueueSize=4, ackTimeoutMillis=1000), []
     consumer.listen(lambda message: heard.append(message.id))
     publish(world, 5)
     assert len(heard) == 5
@@ -100,7 +90,7 @@ def test_a_listener_frees_the_permits(world):
 
 
 def test_a_pause(world):
-    consumer = subscribe(world, startPaused=True)
+    consumer = world.subscribe(startPaused=True)
     publish(world, 5)
     assert flows(world) == []
     consumer.resume()
@@ -114,7 +104,7 @@ def test_a_pause(world):
 
 def test_acks_are_grouped(world):
     publish(world, 3)
-    consumer = subscribe(world)
+    consumer = world.subscribe()
     for message in take(consumer):
         consumer.acknowledge(message.id)
     assert world.said("ACK") == []
@@ -125,7 +115,7 @@ def test_acks_are_grouped(world):
 
 def test_cumulative_acks_are_for_one_consumer_at_a_time(world):
     publish(world, 1)
-    consumer, told = subscribe(world, subscriptionType="Shared"), []
+    consumer, told = world.subscribe(subscriptionType="Shared"), []
     consumer.acknowledge_cumulative(take(consumer)[0].id, told.append)
     assert told[0].error == "InvalidConfiguration"
 
@@ -133,7 +123,7 @@ def test_cumulative_acks_are_for_one_consumer_at_a_time(world):
 @pytest.mark.parametrize("kind", ["Shared", "Key_Shared"])
 def test_ack_time_out_of_some(world, kind):
     publish(world, 3)
-    consumer = subscribe(world, subscriptionType=kind, ackTimeoutMillis=2000)
+    consumer = world.subscribe(subscriptionType=kind, ackTimeoutMillis=2000)
     messages = take(consumer)
     consumer.acknowledge(messages[1].id)
     world.run(3000)
@@ -145,7 +135,7 @@ def test_ack_time_out_of_some(world, kind):
 @pytest.mark.parametrize("kind", ["Exclusive", "Failover"])
 def test_ack_time_out_of_all(world, kind):
     publish(world, 3)
-    consumer = subscribe(world, subscriptionType=kind, ackTimeoutMillis=2000)
+    consumer = world.subscribe(subscriptionType=kind, ackTimeoutMillis=2000)
     world.run(1100)
     consumer.acknowledge(take(consumer, 1)[0].id)
     take(consumer, 1)
@@ -157,7 +147,7 @@ def test_ack_time_out_of_all(world, kind):
 
 def test_a_refused_message_comes_again(world):
     publish(world, 3)
-    consumer = subscribe(world, subscriptionType="Shared", negativeAckRedeliveryDelayMicros=1_000_000)
+    consumer = world.subscribe(subscriptionType="Shared", negativeAckRedeliveryDelayMicros=1_000_000)
     messages = take(consumer)
     consumer.acknowledge(messages[0].id)
     consumer.negative_acknowledge(messages[1].id)
@@ -171,7 +161,7 @@ def test_a_refused_message_comes_again(world):
 
 def test_messages_before_the_epoch_are_dropped(world):
     publish(world, 4)
-    consumer = subscribe(world)
+    consumer = world.subscribe()
     taken = take(consumer, 1)
     consumer.redeliver_unacknowledged()
     # What comes now was on its way when the command was not there yet.
@@ -188,7 +178,7 @@ def test_messages_before_the_epoch_are_dropped(world):
 
 def test_a_reconnect_empties_the_queue_and_asks_for_all_of_it(world):
     publish(world, 6)
-    consumer = subscribe(world, receiverQueueSize=10)
+    consumer = world.subscribe(receiverQueueSize=10)
     acked, lost = take(consumer, 2)
     consumer.acknowledge(acked.id)
     world.cut()
@@ -204,7 +194,7 @@ def test_a_reconnect_empties_the_queue_and_asks_for_all_of_it(world):
 
 def test_a_message_of_an_old_connection_frees_no_permit(world):
     publish(world, 3)
-    consumer = subscribe(world, receiverQueueSize=1)
+    consumer = world.subscribe(receiverQueueSize=1)
     message = take(consumer, 1)[0]
     world.settle()
     consumer.link, link = None, consumer.link
@@ -217,7 +207,7 @@ def test_a_message_of_an_old_connection_frees_no_permit(world):
 
 
 def test_a_subscription_that_somebody_has(world):
-    first, made = subscribe(world), []
+    first, made = world.subscribe(), []
     settings = ConsumerSettings(topicNames=("orders",), subscriptionName="work")
     world.engine().subscribe(settings, made.append)
     assert world.wait_for(made).error == "ConsumerBusy"
@@ -304,7 +294,7 @@ def test_no_lookup_for_too_long(world):
 
 def test_a_broker_that_closes_it_sees_it_again(world):
     publish(world, 2)
-    consumer = subscribe(world)
+    consumer = world.subscribe()
     world.run(10)
     world.forget()
     world.engines[-1].received(
@@ -317,7 +307,7 @@ def test_a_broker_that_closes_it_sees_it_again(world):
 
 
 def test_with_an_assigned_broker_no_lookup_is_made(world):
-    consumer = subscribe(world)
+    consumer = world.subscribe()
     world.forget()
     close = pb.CommandCloseConsumer(
         consumer_id=consumer.number, request_id=2**64 - 1, assignedBrokerServiceUrl="pulsar://127.0.0.1:6650"
@@ -329,8 +319,8 @@ def test_with_an_assigned_broker_no_lookup_is_made(world):
 
 def test_failover_tells_who_is_active(make_world):
     world = make_world(activeConsumerFailoverDelayTimeMillis=0)
-    first, told = subscribe(world, subscriptionType="Failover", consumerName="a"), []
-    second = subscribe(world, subscriptionType="Failover", consumerName="b")
+    first, told = world.subscribe(subscriptionType="Failover", consumerName="a"), []
+    second = world.subscribe(subscriptionType="Failover", consumerName="b")
     second.on_active = told.append
     assert (first.active, second.active) == (True, False)
     first.close(lambda _: None)
@@ -341,7 +331,7 @@ def test_failover_tells_who_is_active(make_world):
 
 def test_the_end_of_a_topic(world):
     publish(world, 1)
-    consumer, told = subscribe(world), []
+    consumer, told = world.subscribe(), []
     consumer.on_end = lambda: told.append(consumer.ended)
     world.engines[-1].received(
         consumer.link, push_frame(pb.CommandReachedEndOfTopic(consumer_id=consumer.number)), world.now
@@ -354,7 +344,7 @@ def test_the_end_of_a_topic(world):
 
 def test_closing_sends_acks_and_takes_leave(world):
     publish(world, 1)
-    consumer, told = subscribe(world, ackTimeoutMillis=1000), []
+    consumer, told = world.subscribe(ackTimeoutMillis=1000), []
     message = take(consumer)[0]
     consumer.acknowledge(message.id)
     world.forget()
@@ -370,7 +360,7 @@ def test_closing_sends_acks_and_takes_leave(world):
 
 
 def test_closing_without_a_connection(world):
-    consumer, told = subscribe(world), []
+    consumer, told = world.subscribe(), []
     world.reachable = False
     world.cut()
     consumer.close(told.append)
@@ -383,7 +373,7 @@ def test_closing_without_a_connection(world):
 
 @pytest.mark.parametrize("force", [True, False])
 def test_unsubscribing(world, force):
-    consumer, told = subscribe(world), []
+    consumer, told = world.subscribe(), []
     consumer.unsubscribe(told.append, force=force)
     world.settle()
     assert [one.force for one in world.said("UNSUBSCRIBE")] == [force]
@@ -392,8 +382,8 @@ def test_unsubscribing(world, force):
 
 
 def test_unsubscribing_among_others_is_refused(world):
-    consumer, told = subscribe(world, subscriptionType="Shared"), []
-    subscribe(world, subscriptionType="Shared")
+    consumer, told = world.subscribe(subscriptionType="Shared"), []
+    world.subscribe(subscriptionType="Shared")
     consumer.unsubscribe(told.append)
     world.settle()
     assert isinstance(told[0], Refusal)
@@ -408,14 +398,14 @@ def test_settings_that_make_no_sense(world):
 
 
 def test_auto_consume_asks_for_the_schema_first(world):
-    subscribe(world, schema=pb.Schema(name="AutoConsume", schema_data=b"", type=pb.Schema.AutoConsume))
+    world.subscribe(schema=pb.Schema(name="AutoConsume", schema_data=b"", type=pb.Schema.AutoConsume))
     said = [one.name for one in world.heard(from_client=True)]
     assert said == ["CONNECT", "GET_SCHEMA", "PARTITIONED_METADATA", "LOOKUP", "SUBSCRIBE", "FLOW"]
 
 
 def test_a_non_durable_subscription_goes_on_where_it_was(world):
     publish(world, 6, batch=3)
-    consumer = subscribe(world, subscriptionMode="NonDurable", startMessageId=EARLIEST)
+    consumer = world.subscribe(subscriptionMode="NonDurable", startMessageId=EARLIEST)
     assert texts(take(consumer, 4)) == ["m-0", "m-1", "m-2", "m-3"]
     world.cut()
     world.run(200)

@@ -2,33 +2,25 @@
 
 import pytest
 
-from pcli.replay.client.consumer_settings import ConsumerSettings, DeadLetterPolicy
+from pcli.replay.client.consumer_settings import DeadLetterPolicy
 from pcli.replay.client.outgoing import Outgoing
-from pcli.replay.client.producer_settings import ProducerSettings
 
 
 @pytest.fixture
 def subscribe(world):
-    made = []
-    world.engine().produce("orders", ProducerSettings(batchingMaxMessages=2), made.append)
-    producer = world.wait_for(made)
+    producer = world.produce(batchingMaxMessages=2)
 
     def make(count, **settings):
         for n in range(count):
             producer.send(Outgoing(b"m-%d" % n, key=f"k-{n}", properties={"who": "me"}, event_time=7))
         world.run(10)
-        got = []
         given = {
-            "topicNames": ("orders",),
-            "subscriptionName": "work",
             "subscriptionType": "Shared",
             "consumerName": "c",
-            "subscriptionInitialPosition": "Earliest",
             "negativeAckRedeliveryDelayMicros": 100_000,
             "negativeAckPrecisionBitCnt": 0,
         }
-        world.engine().subscribe(ConsumerSettings(**given | settings), got.append)
-        consumer = world.wait_for(got)
+        consumer = world.subscribe(**given | settings)
         world.settle()
         world.forget()
         return consumer

@@ -2,19 +2,15 @@
 
 import pytest
 
-from pcli.replay.client.consumer_settings import ConsumerSettings
 from pcli.replay.client.ids import EARLIEST, LATEST, Id
 from pcli.replay.client.outgoing import Outgoing
-from pcli.replay.client.producer_settings import ProducerSettings
 
 T = "persistent://public/default/orders"
 
 
 @pytest.fixture
 def produce(world):
-    made = []
-    world.engine().produce("orders", ProducerSettings(batchingMaxMessages=2), made.append)
-    producer = world.wait_for(made)
+    producer = world.produce(batchingMaxMessages=2)
 
     def send(count):
         for _ in range(count):
@@ -27,17 +23,8 @@ def produce(world):
 @pytest.fixture
 def reading(world):
     def make(start, **settings):
-        got = []
-        given = ConsumerSettings(
-            topicNames=("orders",),
-            subscriptionName="work",
-            subscriptionMode="NonDurable",
-            startMessageId=start,
-            startPaused=True,
-            **settings,
-        )
-        world.engine().subscribe(given, got.append)
-        consumer = world.wait_for(got)
+        given = {"subscriptionMode": "NonDurable", "subscriptionInitialPosition": "Latest", "startPaused": True}
+        consumer = world.subscribe(startMessageId=start, **given | settings)
         world.settle()
         world.forget()
         return consumer

@@ -4,16 +4,7 @@ from pcli.replay.client.consumer_settings import ConsumerSettings, DeadLetterPol
 
 
 def subscribe(world, policy=None):
-    made = []
-    settings = ConsumerSettings(
-        topicNames=("orders",),
-        subscriptionName="work",
-        subscriptionType="Shared",
-        retryEnable=True,
-        deadLetterPolicy=policy,
-    )
-    world.engine().subscribe(settings, made.append)
-    return world.wait_for(made)
+    return world.subscribe(subscriptionType="Shared", retryEnable=True, deadLetterPolicy=policy)
 
 
 def test_the_retry_letters_are_consumed_as_well(world):

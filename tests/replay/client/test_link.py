@@ -34,16 +34,6 @@ class Thing(Handler):
         self.heard.append("lost")
 
 
-@pytest.fixture
-def end(wire: Any) -> Any:
-    """The broker's end of a link that is ready."""
-    end = wire(operationTimeoutMs=5_000)
-    end.engine.pool.link_to(("a", 1), lambda link: None)
-    end.hear()
-    end.shake()
-    return end
-
-
 def _dial(end: Any) -> list[Any]:
     """Ask for a link; what becomes of it."""
     links: list[Any] = []

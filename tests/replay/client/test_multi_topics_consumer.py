@@ -8,24 +8,18 @@ from pcli.replay.client.handler import State
 from pcli.replay.client.ids import EARLIEST, Id
 from pcli.replay.client.multi_topics_consumer import MultiTopicsConsumer
 from pcli.replay.client.outgoing import Outgoing
-from pcli.replay.client.producer_settings import ProducerSettings
 
 A, B = "persistent://public/default/a", "persistent://public/default/b"
 
 
 def subscribe(world, *topics, expected=MultiTopicsConsumer, **settings):
-    made = []
-    given = {"topicNames": topics, "subscriptionName": "work", "subscriptionInitialPosition": "Earliest"}
-    world.engine().subscribe(ConsumerSettings(**given | settings), made.append)
-    consumer = world.wait_for(made)
+    consumer = world.subscribe(topicNames=topics, **settings)
     assert isinstance(consumer, expected), consumer
     return consumer
 
 
 def publish(world, topic, count, **settings):
-    made = []
-    world.engine().produce(topic, ProducerSettings(batchingEnabled=False, **settings), made.append)
-    producer = world.wait_for(made)
+    producer = world.produce(topic, batchingEnabled=False, **settings)
     for n in range(count):
         producer.send(Outgoing(b"%s-%d" % (topic.encode(), n), key=str(n)))
     world.run(10)

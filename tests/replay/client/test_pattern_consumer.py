@@ -7,7 +7,6 @@ from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.client.consumer_settings import ConsumerSettings
 from pcli.replay.client.outgoing import Outgoing
 from pcli.replay.client.pattern_consumer import PatternConsumer
-from pcli.replay.client.producer_settings import ProducerSettings
 
 
 def subscribe(world, pattern="persistent://public/default/a-.*", **settings):
@@ -21,9 +20,7 @@ def subscribe(world, pattern="persistent://public/default/a-.*", **settings):
 
 
 def publish(world, topic):
-    made = []
-    world.engine().produce(topic, ProducerSettings(batchingEnabled=False), made.append)
-    world.wait_for(made).send(Outgoing(topic.encode()))
+    world.produce(topic, batchingEnabled=False).send(Outgoing(topic.encode()))
     world.settle()
 
 

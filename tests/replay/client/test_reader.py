@@ -5,8 +5,6 @@ import pytest
 from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.client.consumer_settings import ReaderSettings
 from pcli.replay.client.ids import EARLIEST, LATEST, Id
-from pcli.replay.client.outgoing import Outgoing
-from pcli.replay.client.producer_settings import ProducerSettings
 
 
 def read(world, **settings):
@@ -16,21 +14,12 @@ def read(world, **settings):
     return world.wait_for(made)
 
 
-def publish(world, count, batch=1):
-    made = []
-    world.engine().produce("orders", ProducerSettings(batchingMaxMessages=batch), made.append)
-    producer = world.wait_for(made)
-    for n in range(count):
-        producer.send(Outgoing(b"m-%d" % n))
-    world.run(10)
-
-
 def texts(reader):
     return [message.data.decode() for message in iter(reader.read_next, None)]
 
 
 def test_its_subscription_is_its_own(world):
-    publish(world, 3)
+    world.publish(3)
     reader = read(world, readerName="me", subscriptionRolePrefix="tail")
     [body] = world.said("SUBSCRIBE")
     assert (body.subscription, body.consumer_name, body.durable) == ("tail-reader-0000000000", "me", False)
@@ -42,23 +31,23 @@ def test_its_subscription_is_its_own(world):
 
 @pytest.mark.parametrize(("inclusive", "first"), [(True, 4), (False, 5)])
 def test_from_a_message_of_a_batch(world, inclusive, first):
-    publish(world, 9, batch=3)
+    world.publish(9, batch=3)
     reader = read(world, startMessageId=Id(0, 1, -1, 1), resetIncludeHead=inclusive)
     assert texts(reader) == [f"m-{n}" for n in range(first, 9)]
 
 
 def test_from_the_end(world):
-    publish(world, 3)
+    world.publish(3)
     reader = read(world, startMessageId=LATEST)
     assert texts(reader) == []
-    publish(world, 1)
+    world.publish(1)
     assert texts(reader) == ["m-0"]
 
 
 def test_from_some_time_ago(world):
-    publish(world, 2)
+    world.publish(2)
     world.run(60_000)
-    publish(world, 1)
+    world.publish(1)
     reader = read(world, startMessageId=None, startMessageFromRollbackDurationInSec=30)
     [body] = world.said("SUBSCRIBE")
     assert body.start_message_rollback_duration_sec == 30
@@ -66,7 +55,7 @@ def test_from_some_time_ago(world):
 
 
 def test_the_rollback_counts_once(world):
-    publish(world, 2)
+    world.publish(2)
     reader = read(world, startMessageId=None, startMessageFromRollbackDurationInSec=30)
     assert texts(reader) == ["m-0", "m-1"]
     world.cut()
@@ -84,7 +73,7 @@ def test_of_a_key_range(world):
 
 def test_all_partitions(world):
     world.broker.directory.set_partitions(TopicName.parse("orders"), 3)
-    publish(world, 6)
+    world.publish(6)
     reader = read(world)
     assert sorted(texts(reader)) == [f"m-{n}" for n in range(6)]
     assert len(world.said("SUBSCRIBE")) == 3

@@ -2,31 +2,18 @@
 
 import pytest
 
-from pcli.replay.client.consumer_settings import ConsumerSettings
 from pcli.replay.client.ids import Id
 from pcli.replay.client.outgoing import Outgoing
-from pcli.replay.client.producer_settings import ProducerSettings
 
 
 @pytest.fixture
 def subscribe(world):
-    made = []
-    world.engine().produce("orders", ProducerSettings(batchingEnabled=False), made.append)
-    producer = world.wait_for(made)
+    producer = world.produce(batchingEnabled=False)
 
     def make(kind, count=0):
         for n in range(count):
             producer.send(Outgoing(b"m-%d" % n))
-        got = []
-        settings = ConsumerSettings(
-            topicNames=("orders",),
-            subscriptionName="work",
-            subscriptionType=kind,
-            subscriptionInitialPosition="Earliest",
-            receiverQueueSize=1,
-        )
-        world.engine().subscribe(settings, got.append)
-        consumer = world.wait_for(got)
+        consumer = world.subscribe(subscriptionType=kind, receiverQueueSize=1)
         world.settle()
         world.forget()
         return consumer

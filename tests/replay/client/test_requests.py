@@ -4,22 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from pcli.codec.proto import pb
 from pcli.replay.client.refusal import Refusal
 
 TOPIC = "persistent://public/default/t"
-
-
-@pytest.fixture
-def end(wire: Any) -> Any:
-    """The broker's end of a link that is ready."""
-    end = wire(operationTimeoutMs=5_000)
-    end.engine.pool.link_to(("a", 1), lambda link: None)
-    end.hear()
-    end.shake()
-    return end
 
 
 def test_an_answer_finds_its_request(end: Any) -> None:

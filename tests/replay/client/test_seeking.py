@@ -4,31 +4,20 @@ import pytest
 
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_frame
-from pcli.replay.client.consumer_settings import ConsumerSettings
 from pcli.replay.client.ids import EARLIEST, LATEST, Id
 from pcli.replay.client.outgoing import Outgoing
-from pcli.replay.client.producer_settings import ProducerSettings
 
 
 @pytest.fixture
 def subscribe(world):
-    made = []
-    world.engine().produce("orders", ProducerSettings(batchingMaxMessages=3), made.append)
-    producer = world.wait_for(made)
+    producer = world.produce(batchingMaxMessages=3)
 
     def make(count, **settings):
         for n in range(count):
             producer.send(Outgoing(b"m-%d" % n))
             if n % 3 == 2:
                 world.run(1000)
-        got = []
-        given = {
-            "topicNames": ("orders",),
-            "subscriptionName": "work",
-            "subscriptionInitialPosition": "Earliest",
-        }
-        world.engine().subscribe(ConsumerSettings(**given | settings), got.append)
-        consumer = world.wait_for(got)
+        consumer = world.subscribe(**settings)
         world.settle()
         world.forget()
         return consumer

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
-import ipaddress
 import socket
 import ssl
 from collections.abc import Iterator
@@ -12,10 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from pcli.codec.errors import LocalError, RemoteError
 from pcli.codec.proto import pb
@@ -171,32 +165,7 @@ def test_a_web_port(broker: MiniBroker) -> None:
 # -- TLS ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with a key and its own certificate, for 127.0.0.1."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "pcli test")])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    path = tmp_path_factory.mktemp("tls") / "both.pem"
-    no_password = serialization.NoEncryption()
-    kinds = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, no_password
-    path.write_bytes(key.private_bytes(*kinds) + made.public_bytes(serialization.Encoding.PEM))
-    return path
-
-
-async def _tunnel(broker: MiniBroker, certificate: Path) -> asyncio.Server:
+async def _tunnel(broker: MiniBroker, certificate: tuple[Path, Path]) -> asyncio.Server:
     """A port that speaks TLS, and leads to the broker."""
     port = int(broker.service_url.rpartition(":")[2])
 
@@ -213,11 +182,11 @@ async def _tunnel(broker: MiniBroker, certificate: Path) -> asyncio.Server:
         await asyncio.gather(pipe(reader, outer), pipe(inner, writer))
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate)
+    context.load_cert_chain(*certificate)
     return await asyncio.start_server(accept, "127.0.0.1", 0, ssl=context)
 
 
-def _through_tls(broker: MiniBroker, certificate: Path, scheme: str, security: Security) -> None:
+def _through_tls(broker: MiniBroker, certificate: tuple[Path, Path], scheme: str, security: Security) -> None:
     async def main() -> None:
         async with await _tunnel(broker, certificate) as server:
             url = f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
@@ -227,23 +196,23 @@ def _through_tls(broker: MiniBroker, certificate: Path, scheme: str, security: S
     run(main())
 
 
-def test_tls(broker: MiniBroker, certificate: Path) -> None:
-    _through_tls(broker, certificate, "pulsar+ssl", Security(trust=str(certificate)))
+def test_tls(broker: MiniBroker, certificate: tuple[Path, Path]) -> None:
+    _through_tls(broker, certificate, "pulsar+ssl", Security(trust=str(certificate[0])))
 
 
-def test_a_certificate_that_nobody_trusts(broker: MiniBroker, certificate: Path) -> None:
+def test_a_certificate_that_nobody_trusts(broker: MiniBroker, certificate: tuple[Path, Path]) -> None:
     with pytest.raises(RemoteError, match="its certificate is not trusted: self-signed certificate"):
         _through_tls(broker, certificate, "pulsar+ssl", Security())
 
 
-def test_a_tls_port_spoken_to_in_clear(broker: MiniBroker, certificate: Path) -> None:
+def test_a_tls_port_spoken_to_in_clear(broker: MiniBroker, certificate: tuple[Path, Path]) -> None:
     with pytest.raises(RemoteError, match=r"in the handshake; a port for TLS takes pulsar\+ssl://$"):
         _through_tls(broker, certificate, "pulsar", Security())
 
 
-def test_a_clear_port_spoken_to_in_tls(broker: MiniBroker, certificate: Path) -> None:
+def test_a_clear_port_spoken_to_in_tls(broker: MiniBroker, certificate: tuple[Path, Path]) -> None:
     with pytest.raises(RemoteError, match=r"no TLS is spoken there; a port without it takes pulsar://$"):
-        _connect(broker.service_url.replace("pulsar", "pulsar+ssl"), security=Security(trust=str(certificate)))
+        _connect(broker.service_url.replace("pulsar", "pulsar+ssl"), security=Security(trust=str(certificate[0])))
 
 
 def test_certificates_that_are_no_use(tmp_path: Path) -> None:

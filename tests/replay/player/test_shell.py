@@ -3,18 +3,10 @@
 import pytest
 
 from pcli.codec.errors import LocalError, RemoteError
-from pcli.minibroker import MiniBroker
 from pcli.replay.player.player import Pace
 from pcli.replay.player.shell import call_rest
 
 FAST = Pace(patience_ms=200)
-
-
-@pytest.fixture
-def broker():
-    with MiniBroker() as running:
-        yield running
-    assert running.failures == []
 
 
 @pytest.fixture

@@ -1,12 +1,9 @@
-"""Doors that open nothing, both ends of a proxy on sockets, and certificates."""
+"""Doors that open nothing, and both ends of a proxy on sockets."""
 
 from __future__ import annotations
 
 import contextlib
-import datetime
-import ipaddress
 import socket
-import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,13 +52,6 @@ def make_house() -> Any:
 
 
 @pytest.fixture
-def broker() -> Any:
-    with MiniBroker() as running:
-        yield running
-    assert running.failures == []
-
-
-@pytest.fixture
 def start(broker: MiniBroker) -> Any:
     """Start a proxy before this test's broker; at its end none may have had an error of its own."""
     running: list[Proxy] = []
@@ -74,37 +64,6 @@ def start(broker: MiniBroker) -> Any:
     for proxy in running:
         proxy.stop()
         assert proxy.failures == []
-
-
-@pytest.fixture(scope="session")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1 that is its own authority, and its key."""
-    x509 = pytest.importorskip("cryptography.x509")
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "proxy")])
-    now = datetime.datetime.now(datetime.UTC)
-    signed = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    folder = tmp_path_factory.mktemp("tls")
-    cert, secret = folder / "cert.pem", folder / "key.pem"
-    cert.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    secret.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    return cert, secret
 
 
 def address(url):
@@ -178,30 +137,6 @@ def hall():
     for peer in (*one.peers, one):
         getattr(peer, "socket", None) and peer.socket.close()
     one.listener.close()
-
-
-class Notebook:
-    """A tap that writes down all that it hears."""
-
-    def __init__(self):
-        self.lines = []
-        self.over = threading.Event()
-        """Set when a connection has ended."""
-
-    def opened(self, number, client, server, time_ns):
-        self.lines.append(("opened", number))
-
-    def passed(self, number, data, time_ns, *, from_client):
-        self.lines.append((number, from_client, data))
-
-    def closed(self, number, time_ns, *, from_client, reset, reason):
-        self.lines.append(("closed", number, from_client, reset, reason))
-        self.over.set()
-
-
-@pytest.fixture
-def notebook():
-    return Notebook()
 
 
 @pytest.fixture

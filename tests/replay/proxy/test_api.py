@@ -26,21 +26,10 @@ def test_a_recording_has_what_the_client_saw(start, peers, broker, tmp_path, rea
     assert answer.lookupTopicResponse.brokerServiceUrl == proxy.service_url
 
 
-def test_a_disk_that_gets_full_stops_nobody(start, peers, broker):
+def test_a_disk_that_gets_full_stops_nobody(start, peers, full_later):
     from pcli.codec.capture.tap_recording import Recording
 
-    class Full:
-        room = 2000
-
-        def write(self, data):
-            self.room -= len(data)
-            if self.room < 0:
-                raise OSError(28, "No space left on device")
-
-        def flush(self):
-            pass
-
-    recording = Recording(Full())
+    recording = Recording(full_later(2000))
     client = peers(start(taps=[recording]).service_url)
     client.ask(pb.CommandConnect(client_version="c", protocol_version=20))
     for _ in range(50):
