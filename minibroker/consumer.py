@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from pcli.codec.proto import pb
+from pcli.codec.wire.bits import left_of, words_of
 from pcli.codec.wire.build import push_frame
 from pcli.codec.wire.constants import CHECKSUM_MAGIC
 from pcli.codec.wire.message_id import signed
 from pcli.minibroker.answers import NOBODY
-from pcli.minibroker.bits import left_of, words_of
 from pcli.minibroker.deliveries import Deliveries
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from pcli.codec.proto import pb
-from pcli.minibroker.bits import left_of
+from pcli.codec.wire.bits import left_of
 from pcli.minibroker.consumer import Consumer
 from pcli.minibroker.dispatch.base import Dispatcher, PersistentDispatcher
 from pcli.minibroker.dispatch.dispatch_limits import DispatchLimits

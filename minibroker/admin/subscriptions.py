@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from pcli.codec.wire.bits import ones
 from pcli.minibroker.admin.call import Call, Endpoint, RestError
 from pcli.minibroker.admin.payloads import payload
-from pcli.minibroker.bits import ones
 from pcli.minibroker.stats import shown_subscriptions
 
 if TYPE_CHECKING:

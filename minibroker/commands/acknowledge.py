@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pcli.codec.proto import pb
+from pcli.codec.wire.bits import set_of
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.message_id import signed
-from pcli.minibroker.bits import set_of
 from pcli.minibroker.refusal import Refused
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from pcli.codec.errors import RemoteError
 from pcli.codec.proto import pb
+from pcli.codec.wire.bits import set_of
 from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.message_id import signed
-from pcli.minibroker.bits import set_of
 from pcli.minibroker.consumer import Consumer
 from pcli.minibroker.dispatch.kinds import EXCLUSIVE, FAILOVER
 from pcli.minibroker.entry import Entry

@@ -25,8 +25,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pcli.codec.proto import pb
+from pcli.codec.wire.bits import words_of
 from pcli.codec.wire.hot import push_ack
-from pcli.replay.client.ids import AckSet, Id, words_of
+from pcli.replay.client.ids import AckSet, Id
 from pcli.replay.client.refusal import Refusal
 
 if TYPE_CHECKING:

@@ -18,9 +18,7 @@ from typing import Final
 from pcli.codec.proto import pb
 from pcli.codec.wire.message_id import MessageId
 
-__all__ = ["EARLIEST", "LATEST", "AckSet", "Id", "words_of"]
-
-_WORD: Final = 0xFFFFFFFFFFFFFFFF
+__all__ = ["EARLIEST", "LATEST", "AckSet", "Id"]
 
 
 class AckSet:
@@ -132,13 +130,3 @@ EARLIEST: Final = Id(-1, -1)
 
 LATEST: Final = Id((1 << 63) - 1, (1 << 63) - 1)
 """Behind all messages (MessageId.latest)."""
-
-
-def words_of(bits: int) -> list[int]:
-    """A set as it travels in ``ack_set``: words of 64 bits with their sign, the lowest first, no zeros at the end."""
-    words = []
-    while bits:
-        word = bits & _WORD
-        words.append(word - (1 << 64) if word >> 63 else word)
-        bits >>= 64
-    return words

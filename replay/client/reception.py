@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from pcli.codec.payload.compression import MAX_UNCOMPRESSED, compression_kind, decompress
 from pcli.codec.proto import pb
+from pcli.codec.wire.bits import set_of
 from pcli.codec.wire.message_id import MessageId
 from pcli.codec.wire.problems import Problem
 from pcli.replay.client.chunk_buffer import ChunkBuffer
@@ -57,7 +58,7 @@ class Reception:
         id_ = Id(place.ledger, place.entry, consumer.partition, topic=consumer.topic)
         metadata = _metadata(frame)
         if metadata is None:
-            self._refuse(id_, pb.CommandAck.ChecksumMismatch, _bits(body).bit_count())
+            self._refuse(id_, pb.CommandAck.ChecksumMismatch, set_of(body.ack_set).bit_count())
             return
         batch = metadata.HasField("num_messages_in_batch")
         if not batch and not consumer.acks.idle and consumer.acks.duplicate(id_):
@@ -146,7 +147,7 @@ class Reception:
         """What is to be delivered of a batch, and how many were skipped that the broker has counted."""
         arrival.count = len(pieces)
         everything = (1 << len(pieces)) - 1
-        wanted = _bits(body) & everything if body.ack_set else everything
+        wanted = set_of(body.ack_set) & everything if body.ack_set else everything
         arrival.acks = AckSet(wanted)
         first = self._first_index(arrival.id)
         if wanted == everything and not first and all(stop >= 0 for _, stop, _ in pieces):
@@ -216,7 +217,7 @@ class Reception:
 
 def _cost(metadata: pb.MessageMetadata, body: pb.CommandMessage) -> int:
     """The permits that an entry takes: the bits of its ack set, else its messages."""
-    return _bits(body).bit_count() if body.ack_set else metadata.num_messages_in_batch
+    return set_of(body.ack_set).bit_count() if body.ack_set else metadata.num_messages_in_batch
 
 
 def _metadata(frame: Frame) -> pb.MessageMetadata | None:
@@ -225,14 +226,6 @@ def _metadata(frame: Frame) -> pb.MessageMetadata | None:
     if metadata is None or frame.parts.problems or not metadata.IsInitialized() or frame.checksum == "bad":
         return None
     return metadata
-
-
-def _bits(body: pb.CommandMessage) -> int:
-    """``ack_set``: 1 for what is not acknowledged yet."""
-    bits = 0
-    for place, word in enumerate(body.ack_set):
-        bits |= (word & (1 << 64) - 1) << 64 * place
-    return bits
 
 
 def _same_entry(id_: Id, start: Id) -> bool:

@@ -19,7 +19,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from pcli.codec.proto import pb
-from pcli.replay.client.ids import EARLIEST, Id, words_of
+from pcli.codec.wire.bits import words_of
+from pcli.replay.client.ids import EARLIEST, Id
 from pcli.replay.client.patience import once_connected
 from pcli.replay.client.refusal import Refusal
 

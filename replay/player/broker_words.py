@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pcli.codec.proto import pb
+from pcli.codec.wire.bits import set_of
 from pcli.codec.wire.build import join_frame
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
 from pcli.codec.wire.frame import Frame
@@ -80,5 +81,5 @@ def permits_of(frame: Frame) -> int:
     """What a MESSAGE takes: the messages of its batch that were not acknowledged before (Consumer.sendMessages)."""
     words = frame.command.message.ack_set
     if words:
-        return sum((word & 2**64 - 1).bit_count() for word in words)
+        return set_of(words).bit_count()
     return max(1, frame.metadata.num_messages_in_batch) if frame.metadata is not None else 1

@@ -16,6 +16,7 @@ from typing import Final
 
 from pcli.codec.observe import Consumer
 from pcli.codec.proto import pb
+from pcli.codec.wire.bits import set_of
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.frame import Frame
 from pcli.replay.player.book import Book, Pair
@@ -35,9 +36,9 @@ _LEAVING: Final = ("CLOSE_CONSUMER", "UNSUBSCRIBE")
 
 def messages_in(frame: Frame) -> int:
     """Messages in an entry, less those that its bit set says are acknowledged: what it takes from the permits."""
-    bits = frame.command.message.ack_set
-    if bits:
-        return sum((word & 2**64 - 1).bit_count() for word in bits)
+    words = frame.command.message.ack_set
+    if words:
+        return set_of(words).bit_count()
     metadata = frame.metadata
     return metadata.num_messages_in_batch if metadata is not None else 1
 

@@ -3,7 +3,7 @@
 import pytest
 
 from pcli.codec.proto import pb
-from pcli.replay.client.ids import EARLIEST, LATEST, AckSet, Id, words_of
+from pcli.replay.client.ids import EARLIEST, LATEST, AckSet, Id
 
 
 def batch(count):
@@ -53,9 +53,3 @@ def test_as_text(text):
 def test_as_it_travels():
     data = pb.MessageIdData(ledgerId=2**64 - 1, entryId=2**64 - 1, partition=3)
     assert Id.of(data) == Id(-1, -1, 3)
-
-
-def test_words_are_signed_and_the_lowest_comes_first():
-    assert words_of(0) == []
-    assert words_of((1 << 64) - 1) == [-1]
-    assert words_of(1 << 64 | 5) == [5, 1]

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcli.minibroker.bits import left_of, ones, set_of, words_of
+from pcli.codec.wire.bits import left_of, ones, set_of, words_of
 
 
 def test_words_as_java_has_them():
