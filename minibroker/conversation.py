@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from pcli.codec.wire.commands import COMMANDS, name_of
+from pcli.codec.wire.commands import name_of
 
 if TYPE_CHECKING:
     from pcli.codec.capture.tap import Address
@@ -75,9 +75,8 @@ class LoggedFrame:
     @property
     def command(self) -> Any:
         """The command's own message, a ``CommandFlow`` for a FLOW; the BaseCommand where the type is unknown."""
-        row = COMMANDS.get(self.facts.frame.type)
-        command = self.facts.frame.command
-        return command if row is None else getattr(command, row.field)
+        body = self.facts.frame.body
+        return self.facts.frame.command if body is None else body
 
     @property
     def messages(self) -> list[Message]:

@@ -38,7 +38,7 @@ def error_answer(frame: Frame, code: int, text: str) -> bytes | None:
     row = COMMANDS.get(frame.type)
     if row is None or not row.client_may_send:
         return None
-    request = getattr(frame.command, row.field)
+    request = frame.body
     for name in row.answers:
         answer = _body(name)
         for error_field, text_field in _CARRIERS:

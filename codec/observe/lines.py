@@ -61,8 +61,8 @@ Values = dict[str, Any]
 
 def _body(facts: Facts) -> Values:
     """The body of the command; empty when there is none to be read."""
-    row = COMMANDS.get(facts.frame.type)
-    return _values(getattr(facts.frame.command, row.field)) if row is not None else {}
+    body = facts.frame.body
+    return {} if body is None else _values(body)
 
 
 def _values(message: Message) -> Values:

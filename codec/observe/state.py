@@ -87,6 +87,10 @@ class ObservedFrame(Protocol):
         """As in Frame."""
 
     @property
+    def body(self) -> Any:
+        """As in Frame."""
+
+    @property
     def metadata(self) -> pb.MessageMetadata | None:
         """As in Frame."""
 

@@ -218,7 +218,7 @@ def _failed(facts: Facts) -> bool:
     row = COMMANDS.get(facts.frame.type)
     if row is None or "error" not in row.ids or facts.hot is not None:
         return False
-    return bool(getattr(facts.frame.command, row.field).HasField(row.ids["error"]))
+    return bool(facts.frame.body.HasField(row.ids["error"]))
 
 
 class Topics:

@@ -16,7 +16,7 @@ Layout (docs "Binary protocol", broker class Commands)::
 from __future__ import annotations
 
 from struct import Struct
-from typing import Final
+from typing import Any, Final
 
 import google_crc32c
 from google.protobuf.message import DecodeError, Message
@@ -146,6 +146,12 @@ class Frame:
             self._command = pb.BaseCommand()
             _parse(self._command, self.data[parts.command_start : parts.command_end], "protobuf", self)
         return self._command
+
+    @property
+    def body(self) -> Any:
+        """The command's own message, a ``CommandFlow`` for a FLOW, empty if it is not there; None: an unknown type."""
+        row = COMMANDS.get(self.type)
+        return None if row is None else getattr(self.command, row.field)
 
     @property
     def metadata(self) -> pb.MessageMetadata | None:

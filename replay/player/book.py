@@ -177,7 +177,7 @@ def key_of(part: int, frame: Frame) -> Hashable:
     row = COMMANDS.get(frame.type)
     if row is None:
         return part, name_of(frame.type)
-    body = getattr(frame.command, row.field)
+    body = frame.body
     if frame.type in _UNASKED:
         told = getattr(body, "is_active", None)
         return part, row.name, getattr(body, "consumer_id", -1), getattr(body, "producer_id", -1), told

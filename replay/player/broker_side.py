@@ -30,7 +30,7 @@ from pcli.codec.wire.reader import FrameReader
 from pcli.replay.player.book import KEEP_ALIVE, Pair
 from pcli.replay.player.broker_words import as_captured, permits_of, refusal, spoken
 from pcli.replay.player.player import HangUp, Say
-from pcli.replay.player.recorded import OWNERS, QUESTIONS, Owners, Recorded, about, body_of
+from pcli.replay.player.recorded import OWNERS, QUESTIONS, Owners, Recorded, about
 from pcli.replay.player.report import Report
 from pcli.replay.player.rules_of_clients import Heard, report_on
 from pcli.replay.player.script import Line, Script
@@ -103,7 +103,7 @@ class BrokerSide:
         return list(self._ready())
 
     def _take(self, talk: int, frame: Frame) -> None:
-        body, part = body_of(frame), self._talks[talk].part
+        body, part = frame.body, self._talks[talk].part
         owner = self._owner(talk, frame)
         key = about(frame, owner)
         line = self._likest(self._recorded.open[key], body, part)
@@ -120,7 +120,7 @@ class BrokerSide:
             self._answer(talk, body, line)
 
     def _owner(self, talk: int, frame: Frame) -> Line | None:
-        body = body_of(frame)
+        body = frame.body
         names = (name for name in OWNERS if body is not None and name in body.DESCRIPTOR.fields_by_name)
         return next((self._owners.get((talk, name, getattr(body, name))) for name in names), None)
 
@@ -128,7 +128,7 @@ class BrokerSide:
     def _likest(lines: list[Line], body: Any, part: int) -> Line | None:
         def unlike(line: Line) -> tuple[bool, bool, int]:
             assert line.frame is not None
-            mine = body_of(line.frame)
+            mine = line.frame.body
             other = any(getattr(mine, name, None) != getattr(body, name, None) for name in _SOFT)
             return other, line.part != part, line.index
 
@@ -154,7 +154,7 @@ class BrokerSide:
 
     def _take_unknown(self, talk: int, frame: Frame, key: Hashable) -> None:
         """Rules 4 and 5."""
-        body, name = body_of(frame), name_of(frame.type)
+        body, name = frame.body, name_of(frame.type)
         self._hear(None, self._talks[talk].part, frame)
         last = self._last.get(key)
         if name in QUESTIONS and last in self._recorded.answers:

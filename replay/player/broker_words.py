@@ -10,7 +10,7 @@ from pcli.codec.wire.bits import set_of
 from pcli.codec.wire.build import join_frame
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
 from pcli.codec.wire.frame import Frame
-from pcli.replay.player.recorded import OWNERS, body_of
+from pcli.replay.player.recorded import OWNERS
 
 __all__ = ["as_captured", "permits_of", "refusal", "spoken"]
 
@@ -44,7 +44,7 @@ def as_captured(live: Frame, captured: Frame) -> Frame:
         return live
     command = pb.BaseCommand()
     command.CopyFrom(live.command)
-    mine, body = body_of(captured), getattr(command, row.field)
+    mine, body = captured.body, getattr(command, row.field)
     for one, _ in body.ListFields():
         if one.name in (*OWNERS, "request_id") and mine.HasField(one.name):
             setattr(body, one.name, getattr(mine, one.name))

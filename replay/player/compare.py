@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from pcli.codec.observe import Consumer
 from pcli.codec.proto import pb
-from pcli.codec.wire.commands import BY_NAME, COMMANDS, name_of
+from pcli.codec.wire.commands import BY_NAME, name_of
 from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.frame import Frame
 from pcli.replay.player.book import Book, Pair
@@ -151,9 +151,8 @@ def _differences(pair: Pair, ids: Ids, overtaken: bool) -> Iterator[Difference]:
     if line.type != live.type:
         yield Difference("type", line.name, name_of(live.type))
         return
-    if live.type in COMMANDS:
-        field = COMMANDS[live.type].field
-        yield from _of_bodies("", getattr(line.frame.command, field), getattr(live.command, field), ids)
+    if live.body is not None:
+        yield from _of_bodies("", line.frame.body, live.body, ids)
     elif line.frame.data != live.data:
         yield Difference("data", line.frame.data.hex(), live.data.hex())
     yield from _of_entries(line.frame, live, ids)

@@ -5,13 +5,12 @@ Everything is told from the capture's lines and the live answers; nothing is ass
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable
-from typing import Any, Final
+from typing import Final
 
 from pcli.codec.observe import Consumer
 from pcli.codec.proto import pb
-from pcli.codec.wire.commands import COMMANDS
 from pcli.codec.wire.frame import Frame
 from pcli.replay.player.book import Book, key_of
 from pcli.replay.player.compare import Outcome
@@ -62,6 +61,8 @@ class Evidence:
         self.told_end: set[Subscription] = set()
         """Subscriptions that were told of the end of their topic in the capture."""
         self._made: Counter[Hashable] = Counter()
+        self._sends: dict[tuple[int, int, int], list[Line]] = defaultdict(list)
+        """By connection, producer and sequence id."""
         self._read(script)
         self._heard = Counter(key_of(pair.part, pair.frame) for pair in book.pairs if pair.frame is not None)
         self.transactions = Transactions(script, outcomes)
@@ -72,12 +73,14 @@ class Evidence:
         for line in script.lines:
             if line.frame is None:
                 continue
-            body = _body(line.frame)
+            body = line.frame.body
             if line.request is not None:
                 self._note_answer(line, line.frame)
             if line.from_client and getattr(body, "request_id", None) is not None:
                 self.requests[line.part, body.request_id] = line
-            if line.name in _MAKING:
+            if line.name == "SEND":
+                self._sends[line.part, body.producer_id, body.sequence_id].append(line)
+            elif line.name in _MAKING:
                 number = body.producer_id if line.name == "PRODUCER" else body.consumer_id
                 self._made[line.part, _MAKING[line.name], number] += 1
             elif line.name == "REACHED_END_OF_TOPIC":
@@ -101,7 +104,7 @@ class Evidence:
         frame, part = outcome.frame, outcome.pair.part
         if frame is None:
             return False
-        body, causes = _body(frame), 1
+        body, causes = frame.body, 1
         if outcome.name in _MAKING.values():
             number = body.producer_id if outcome.name == "CLOSE_PRODUCER" else body.consumer_id
             causes = self._made[part, outcome.name, number]
@@ -114,21 +117,11 @@ class Evidence:
         frame = outcome.frame
         if frame is None:
             return None
-        body = _body(frame)
+        body = frame.body
         return self.requests.get((outcome.pair.part, getattr(body, "request_id", -1)))
 
     def send_of(self, outcome: Outcome) -> list[Line]:
         """The captured SENDs with the producer and sequence id of a live receipt."""
-        body = _body(outcome.frame) if outcome.frame is not None else None
-        return [
-            line
-            for line in self.script.lines
-            if line.name == "SEND" and line.frame is not None and line.part == outcome.pair.part
-            if (line.frame.command.send.producer_id, line.frame.command.send.sequence_id)
-            == (getattr(body, "producer_id", -1), getattr(body, "sequence_id", -1))
-        ]
-
-
-def _body(frame: Frame) -> Any:
-    row = COMMANDS.get(frame.type)
-    return getattr(frame.command, row.field) if row is not None else None
+        body = outcome.frame.body if outcome.frame is not None else None
+        key = outcome.pair.part, getattr(body, "producer_id", -1), getattr(body, "sequence_id", -1)
+        return self._sends.get(key, [])

@@ -26,7 +26,7 @@ from typing import Final
 from pcli.codec.observe import Consumer
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import join_frame, push_frame
-from pcli.codec.wire.commands import BY_NAME, COMMANDS
+from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.reader import FrameReader
 from pcli.replay.player.book import KEEP_ALIVE, Book
@@ -162,9 +162,9 @@ class Player:
             if consumer is not None:
                 self._holders.give(part, consumer, frame.command.message)
         pair = self.book.take(part, frame, content, consumer, self.said)
-        row = COMMANDS.get(frame.type)
-        if row is not None and pair.line is not None and pair.line.frame is not None and pair.line.type == frame.type:
-            self.ids.learn(getattr(pair.line.frame.command, row.field), getattr(frame.command, row.field))
+        body = frame.body
+        if body is not None and pair.line is not None and pair.line.frame is not None and pair.line.type == frame.type:
+            self.ids.learn(pair.line.frame.body, body)
 
     def lost(self, part: int) -> None:
         """The live broker closed a connection."""

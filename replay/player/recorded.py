@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Hashable
-from typing import Any, Final
+from typing import Final
 
 from pcli.codec.wire.commands import COMMANDS
 from pcli.codec.wire.frame import Frame
@@ -24,7 +24,7 @@ from pcli.replay.player.ids import Place, place_of
 from pcli.replay.player.script import Line, Script
 from pcli.replay.player.sends import stored
 
-__all__ = ["OWNERS", "QUESTIONS", "Owners", "Recorded", "about", "body_of"]
+__all__ = ["OWNERS", "QUESTIONS", "Owners", "Recorded", "about"]
 
 OWNERS: Final = {"consumer_id": "SUBSCRIBE", "producer_id": "PRODUCER", "watcher_id": "WATCH_TOPIC_LIST"}
 """Ids that live on a connection, and the command that makes them."""
@@ -41,15 +41,9 @@ Owners = dict[tuple[int, str, int], Line]
 """By connection, name of the id, and id: the captured line that made whom it means."""
 
 
-def body_of(frame: Frame) -> Any:
-    """The command's own message; None for a command that nobody knows."""
-    row = COMMANDS.get(frame.type)
-    return getattr(frame.command, row.field) if row is not None else None
-
-
 def about(frame: Frame, owner: Line | None) -> Hashable:
     """What two lines of clients have in common that mean the same."""
-    body, row = body_of(frame), COMMANDS.get(frame.type)
+    body, row = frame.body, COMMANDS.get(frame.type)
     if body is None or row is None:
         return frame.data
     if row.name == "ACK":
@@ -94,7 +88,7 @@ class Recorded:
                 self._read_broker(line, owner, waiting)
 
     def _owner(self, line: Line, at: Owners) -> Line | None:
-        body = body_of(line.frame) if line.frame is not None else None
+        body = line.frame.body if line.frame is not None else None
         for name, maker in OWNERS.items():
             if body is not None and name in body.DESCRIPTOR.fields_by_name:
                 key = line.part, name, getattr(body, name)
@@ -112,7 +106,7 @@ class Recorded:
             self.open["END", line.part].append(line)
             return
         self.open[about(line.frame, owner)].append(line)
-        body = body_of(line.frame)
+        body = line.frame.body
         if line.name == "SEND":
             waiting[line.part, "send", body.producer_id, body.sequence_id].append(line)
         elif line.name in ("CONNECT", "AUTH_RESPONSE"):

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from google.protobuf.message import Message
 
-from pcli.codec.wire.commands import COMMANDS
 from pcli.codec.wire.frame import Frame
 from pcli.replay.player.compare import EXTRA, MISSING, Difference, Outcome
 from pcli.replay.player.script import Line
@@ -136,8 +135,7 @@ def _content(frame: Frame) -> str:
     if command.HasField("message"):
         place = command.message.message_id
         return f"{place.ledgerId}:{place.entryId} to consumer {command.message.consumer_id}"
-    row = COMMANDS.get(frame.type)
-    return _one_line(getattr(command, row.field)) if row is not None else ""
+    return "" if frame.body is None else _one_line(frame.body)
 
 
 def _one_line(message: Message) -> str:

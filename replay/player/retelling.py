@@ -11,7 +11,7 @@ Rules of this file
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from pcli.codec.wire.commands import COMMANDS, name_of
 from pcli.codec.wire.frame import Frame
@@ -41,7 +41,7 @@ class Retelling:
     def __init__(self, replay: Replay, noted: Noting, service_url: str) -> None:
         """``noted``: who has played it, against a broker at ``service_url``."""
         self._replay, self._steps = replay, noted.steps
-        heard = [_body(frame) for step in noted.steps if (frame := _heard(step)) is not None]
+        heard = [frame.body for step in noted.steps if (frame := _heard(step)) is not None]
         self.words = Words(service_url, replay.start_ms, heard)
         outcomes = noted.outcomes()
         self._outcomes = {id(one.pair): one for one in outcomes}
@@ -109,7 +109,7 @@ class Retelling:
         items: list[tuple[str, Node]] = [("", literal(name_of(frame.type)))]
         if frame.command.HasField("send"):
             items.append(("entry=", self._entry(frame)))
-        fields = self.words.fields(_body(frame), now_ms)
+        fields = self.words.fields(frame.body, now_ms)
         self._add(f"{client}.say(", Group("", [*items, *fields], ")"))
 
     def _entry(self, frame: Frame) -> Node:
@@ -133,7 +133,7 @@ class Retelling:
         if frame is None:
             self._add("", f"{client}.hear_end()")
             return
-        body = _body(frame)
+        body = frame.body
         items: list[tuple[str, Node]] = [("", literal(name_of(frame.type)))]
         if frame.command.HasField("message"):
             items.append(("entry=", self.words.entries.get(_content(frame)) or self.words.entry(frame)))
@@ -153,10 +153,6 @@ def _is_delayed(step: Step) -> bool:
     """Whether a message is sent that is to be delivered at its time."""
     metadata = Frame.of(step.what.data).metadata if isinstance(step.what, Say) else None
     return metadata is not None and metadata.HasField("deliver_at_time")
-
-
-def _body(frame: Frame) -> Any:
-    return getattr(frame.command, COMMANDS[frame.type].field)
 
 
 def _content(frame: Frame) -> bytes:

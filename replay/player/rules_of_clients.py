@@ -17,7 +17,7 @@ from pcli.codec.wire.frame import Frame
 from pcli.replay.player.book import KEEP_ALIVE, Book
 from pcli.replay.player.compare import EXTRA, MISSING, Difference, Outcome, compare
 from pcli.replay.player.ids import Ids
-from pcli.replay.player.recorded import QUESTIONS, body_of
+from pcli.replay.player.recorded import QUESTIONS
 from pcli.replay.player.report import Report, report_of
 from pcli.replay.player.script import Line, Script
 
@@ -104,7 +104,7 @@ RULES_OF_CLIENTS: Final[dict[str, Callable[[Difference, Outcome], bool]]] = {
 
 def _question(outcome: Outcome) -> tuple[str, str, str]:
     frame = outcome.frame if outcome.line is None or outcome.line.frame is None else outcome.line.frame
-    body = body_of(frame) if frame is not None else None
+    body = frame.body if frame is not None else None
     return outcome.name, str(getattr(body, "topic", "")), str(getattr(body, "namespace", ""))
 
 
@@ -116,7 +116,7 @@ def _is_idle(outcome: Outcome, came: Collection[int]) -> bool:
 def _whose(outcome: Outcome) -> tuple[int, int]:
     """Connection and captured id of a consumer."""
     frame = outcome.frame if outcome.line is None or outcome.line.frame is None else outcome.line.frame
-    return outcome.part, body_of(frame).consumer_id if frame is not None else -1
+    return outcome.part, frame.body.consumer_id if frame is not None else -1
 
 
 def _grouped_alike(outcomes: Iterable[Outcome]) -> set[tuple[str, tuple[int, int]]]:
@@ -127,7 +127,7 @@ def _grouped_alike(outcomes: Iterable[Outcome]) -> set[tuple[str, tuple[int, int
             captured = outcome.line.frame if outcome.line is not None else None
             for side, frame in enumerate((captured, outcome.frame)):
                 if frame is not None:
-                    sums[outcome.name, _whose(outcome)][side].add(body_of(frame))
+                    sums[outcome.name, _whose(outcome)][side].add(frame.body)
     return {key for key, (captured, live) in sums.items() if captured.value == live.value}
 
 

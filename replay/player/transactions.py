@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Final
 
 from pcli.codec.proto import pb
-from pcli.codec.wire.commands import COMMANDS
+from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.frame import Frame
 from pcli.replay.player.compare import Outcome
 from pcli.replay.player.ids import place_of
@@ -14,6 +14,7 @@ from pcli.replay.player.script import Script
 
 __all__ = ["Transactions", "is_refusal"]
 
+_INSIDE: Final = frozenset(BY_NAME[name].number for name in ("SEND", "ACK"))
 _REFUSALS: Final = ("Transactions are not enabled.", "Transaction buffer disable!")
 """What a broker without transactions says: ServerCnx.checkTransactionEnableAndSendError, TransactionBufferDisable."""
 
@@ -41,12 +42,11 @@ class Transactions:
 
 def _is_inside(frame: Frame) -> bool:
     """Whether a SEND or ACK belongs to a transaction."""
-    row = COMMANDS.get(frame.type)
-    if row is None or row.name not in ("SEND", "ACK"):
+    if frame.type not in _INSIDE:
         return False
     metadata = frame.metadata
     in_metadata = metadata is not None and metadata.HasField("txnid_least_bits")
-    return in_metadata or bool(getattr(frame.command, row.field).HasField("txnid_least_bits"))
+    return in_metadata or bool(frame.body.HasField("txnid_least_bits"))
 
 
 def is_refusal(frame: Frame) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import join_frame
-from pcli.codec.wire.commands import BY_NAME, COMMANDS
+from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.frame import Frame
 from pcli.replay.proxy.doors import Doors
 from pcli.replay.service import ServiceUrl
@@ -61,8 +61,7 @@ _BY_NUMBER: Final = {BY_NAME[name].number: rewriter for name, rewriter in _REWRI
 def rewritten_answer(data: bytes, doors: Doors, asked: ServiceUrl) -> bytes:
     """A whole frame from a broker, of one of the types FROM_BROKER, as the client is to get it."""
     frame = Frame.of(data)
-    body = getattr(frame.command, COMMANDS[frame.type].field)
-    if frame.problems or not _BY_NUMBER[frame.type](body, doors, asked):
+    if frame.problems or not _BY_NUMBER[frame.type](frame.body, doors, asked):
         return data
     return join_frame(frame.command.SerializeToString())
 

@@ -80,6 +80,12 @@ def test_a_payload_command_cut_by_the_capture_keeps_what_is_there():
     assert (frame.payload, frame.checksum, kinds(frame)) == (b"he", None, ["cut"])
 
 
+def test_the_body_is_the_commands_own_message():
+    flow = pb.CommandFlow(consumer_id=1, messagePermits=10)
+    assert Frame.of(push_frame(flow)).body == flow
+    assert Frame(push_frame(flow), 4711).body is None
+
+
 def test_unknown_type_is_kept():
     frame = Frame.of(join_frame(b"\x08\xc8\x01"))
     assert (frame.type, kinds(frame)) == (200, ["unknown-command"])
