@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from pcli.codec.session.timers import Timer, Timers
 from pcli.replay.client.actions import Action, Fetch, Write
+from pcli.replay.client.gathering import gather
 from pcli.replay.client.hosts import Hosts, address_of
 from pcli.replay.client.http_lookup import HttpLookup
 from pcli.replay.client.link import Link
@@ -210,16 +211,10 @@ class Engine:
     def close(self, done: Callable[[], None]) -> None:
         """Close what lives, with its leave from the broker, and then all connections."""
         self.closed = True
-        left = len(self.handlers) + 1
 
-        def one_less(_: Refusal | None = None) -> None:
-            nonlocal left
-            left -= 1
-            if not left:
-                for link in self.pool.links:
-                    link.close(Refusal("Closed", "the client is closed"))
-                done()
+        def left(_: Refusal | None) -> None:
+            for link in self.pool.links:
+                link.close(Refusal("Closed", "the client is closed"))
+            done()
 
-        for handler in list(self.handlers):
-            handler.close(one_less)
-        one_less()
+        gather(self.handlers, lambda handler, told: handler.close(told), left)

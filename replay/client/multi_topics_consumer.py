@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pcli.codec.errors import LocalError
@@ -25,7 +26,7 @@ from pcli.replay.client.ack_grouping import AckDone
 from pcli.replay.client.chance import letters
 from pcli.replay.client.consumer import Consumer, Listener
 from pcli.replay.client.consumer_settings import ConsumerSettings
-from pcli.replay.client.gathering import gather
+from pcli.replay.client.gathering import collect, gather
 from pcli.replay.client.handler import State
 from pcli.replay.client.ids import EARLIEST, LATEST, Id
 from pcli.replay.client.incoming import Incoming
@@ -338,36 +339,12 @@ class MultiTopicsConsumer:
         """Whether any topic has a message behind what was taken."""
         if self.queue.messages:
             done(bool(self.queue.messages))
-            return
-        found: list[bool] = []
-
-        def ask(child: Consumer, told: SeekDone) -> None:
-            def answered(answer: bool | Refusal) -> None:
-                if isinstance(answer, Refusal):
-                    told(answer)
-                else:
-                    found.append(answer)
-                    told(None)
-
-            child.has_message_available(answered)
-
-        gather(self.consumers.values(), ask, lambda refusal: done(any(found) if refusal is None else refusal))
+        else:
+            collect(self.consumers.values(), Consumer.has_message_available, any, done)
 
     def last_message_ids(self, done: Callable[[list[Id] | Refusal], None]) -> None:
         """The last id of each topic."""
-        found: list[Id] = []
-
-        def ask(child: Consumer, told: SeekDone) -> None:
-            def answered(answer: list[Id] | Refusal) -> None:
-                if isinstance(answer, Refusal):
-                    told(answer)
-                else:
-                    found.extend(answer)
-                    told(None)
-
-            child.last_message_ids(answered)
-
-        gather(self.consumers.values(), ask, lambda refusal: done(found if refusal is None else refusal))
+        collect(self.consumers.values(), Consumer.last_message_ids, lambda found: [*chain(*found)], done)
 
     def unsubscribe(self, done: SeekDone, *, force: bool = False) -> None:
         """End the subscription in all topics. ``force``: even if others consume it."""

@@ -1,6 +1,6 @@
 """One answer for several."""
 
-from pcli.replay.client.gathering import gather
+from pcli.replay.client.gathering import collect, gather
 from pcli.replay.client.refusal import Refusal
 
 
@@ -18,3 +18,14 @@ def test_the_last_answer_counts_and_the_first_refusal():
     assert got == []
     waiting[1](Refusal("TimeOut", "b"))
     assert got == [Refusal("TimeOut", "c")]
+
+
+def test_answers_are_made_one_whole_or_the_first_refusal():
+    waiting, got = [], []
+    for _ in range(2):
+        collect("ab", lambda item, done: waiting.append(done), sum, got.append)
+    waiting[1](20)
+    waiting[0](1)
+    waiting[2](1)
+    waiting[3](Refusal("TimeOut", "b"))
+    assert got == [21, Refusal("TimeOut", "b")]
