@@ -128,7 +128,8 @@ class Run:
 
     def _other(self, replay: Replay, url: str, admin: str) -> Report:
         from pcli.replay.player.player import Pace
-        from pcli.replay.player.shell import call_rest, play, wall_ms
+        from pcli.replay.player.shell import call_rest, play
+        from pcli.replay.runtime import now_ms
         from pcli.replay.service import ServiceUrl
 
         service = ServiceUrl.parse(url)
@@ -137,7 +138,7 @@ class Run:
             call_rest(admin, call, token.decode())
         auth = (self.security.method, token) if token else None
         pace = Pace(speed=self.speed, latency_ms=500)
-        player = replay.player(wall_ms(), pace, administered=bool(admin), auth=auth)
+        player = replay.player(now_ms(), pace, administered=bool(admin), auth=auth)
         with _bar() as progress:
             play(player, service, self.security, admin=admin, progress=progress)
         return replay.report(player, own_broker=False, administered=bool(admin))

@@ -6,6 +6,7 @@ Names are imported from their modules: clients and proxies read no captures.
 - ``recording``, ``scapy_live``           live traffic into files, or as an input
 - ``scapy_layer``                         a ``Pulsar`` layer for scapy's users
 - ``service``                             service URLs, tokens, TLS
+- ``runtime``                             loop and clock of what has sockets
 - ``client``                              the client
 - ``player``                              captures played again
 - ``conversation``, ``expectations``      what tests that `pcli reproduce` writes speak with a broker

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
@@ -27,6 +26,7 @@ from pcli.replay.client.connect_errors import reason_for
 from pcli.replay.client.engine import Engine
 from pcli.replay.client.refusal import Refusal
 from pcli.replay.client.settings import ClientSettings
+from pcli.replay.runtime import new_event_loop, now_ms
 
 if TYPE_CHECKING:
     from pcli.replay.client.consumer import Consumer
@@ -50,12 +50,7 @@ _LINGER: Final = 5.0
 
 def run(main: Coroutine[Any, Any, _T]) -> _T:
     """Run a program in a loop of its own: uvloop's where it is installed, else asyncio's."""
-    factory: Callable[[], asyncio.AbstractEventLoop] | None
-    try:
-        from uvloop import new_event_loop as factory
-    except ImportError:
-        factory = None
-    with asyncio.Runner(loop_factory=factory) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(main)
 
 
@@ -69,7 +64,7 @@ class Client:
         self, url: ServiceUrl, settings: ClientSettings | None = None, *, clock: Callable[[], int] | None = None
     ) -> None:
         self.settings = settings or ClientSettings()
-        self.now = clock or _wall_clock()
+        self.now = clock or now_ms
         """Milliseconds since 1970."""
         self.engine = Engine(url, self.settings, now=self.now(), random=random.random)
         self._tls = self.settings.security.context() if url.tls else None
@@ -313,10 +308,3 @@ class _Socket(asyncio.Protocol):
     def abort(self) -> None:
         """Close it now."""
         self._transport.abort()
-
-
-def _wall_clock() -> Callable[[], int]:
-    """A clock in milliseconds since 1970 that starts at the wall's time and never jumps."""
-    start = time.time() * 1000 - time.monotonic() * 1000
-    monotonic = time.monotonic
-    return lambda: int(start + monotonic() * 1000)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -24,19 +23,15 @@ from pcli.codec.errors import LocalError, RemoteError
 from pcli.replay.client.connect_errors import reason_for
 from pcli.replay.player.calls import Call
 from pcli.replay.player.player import Action, HangUp, Open, Player, Say
+from pcli.replay.runtime import now_ms
 from pcli.replay.service import Security, ServiceUrl
 
-__all__ = ["call_rest", "play", "wall_ms"]
+__all__ = ["call_rest", "play"]
 
 _READ: Final = 1 << 16
 _CONNECT_S: Final = 10
 _QUIET_MS: Final = 300
 """How long the broker must be silent at the end: what it says too much comes then."""
-
-
-def wall_ms() -> int:
-    """Milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 def play(
@@ -85,14 +80,14 @@ class _Stage:
         try:
             while not player.done:
                 self._stirred.clear()
-                actions = player.actions(wall_ms())
+                actions = player.actions(now_ms())
                 for action in actions:
                     await self._do(action)
                 self._check_greeting()
                 if actions:
                     self._progress(player.progress)
                 elif player.deadline is not None:
-                    await self._wait(player.deadline - wall_ms())
+                    await self._wait(player.deadline - now_ms())
             await asyncio.sleep(_QUIET_MS / 1000)
         finally:
             await self._close()

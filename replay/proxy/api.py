@@ -23,6 +23,7 @@ from pcli.replay.lazy_file import reason_of
 from pcli.replay.proxy.byte_faults import ByteFault
 from pcli.replay.proxy.listener import Listener
 from pcli.replay.proxy.lookups import Lookups
+from pcli.replay.runtime import new_event_loop
 from pcli.replay.service import Security, ServiceUrl
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class Proxy:
             client_tls = self._client_tls()
             secure = self._to.tls or (self._http_to is not None and self._http_to.tls)
             broker_tls = self._security.context() if secure else None
-            with ExitStack() as stack, asyncio.Runner(loop_factory=_new_loop) as runner:
+            with ExitStack() as stack, asyncio.Runner(loop_factory=new_event_loop) as runner:
                 runner.run(self._serve(stack, client_tls, broker_tls, ready))
         except BaseException as fault:
             if ready.done():
@@ -241,15 +242,6 @@ class Proxy:
         fault = context.get("exception")
         self.failures.append(fault if isinstance(fault, BaseException) else RuntimeError(context["message"]))
         self._note(f"an error of the proxy: {context['message']}: {fault!r}")
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    """A loop of uvloop where it is installed, else of asyncio."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
 
 
 def _close(file: BinaryIO) -> None:

@@ -8,30 +8,23 @@ Rules of this file
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from pcli.codec.faults import Step
+from pcli.replay.runtime import now_ns
 
 if TYPE_CHECKING:
     from pcli.replay.proxy.byte_faults import Shaper
 
-__all__ = ["Lane", "now_ns"]
+__all__ = ["Lane"]
 
 _MOST: Final = 8 << 20
 """Bytes that may wait. At a latency of 100 ms that is 80 MB/s."""
 
 _STEP: Final = 200
 """Bytes that a step takes beside its data; of slices of a byte that is nearly all."""
-
-_START: Final = time.time_ns() - time.monotonic_ns()
-
-
-def now_ns() -> int:
-    """Nanoseconds since 1970, that never jump."""
-    return _START + time.monotonic_ns()
 
 
 class Lane:

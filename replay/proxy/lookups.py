@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 from urllib.parse import urlsplit
 
 from pcli.codec.errors import LocalError
-from pcli.replay.proxy.lane import now_ns
 from pcli.replay.proxy.listener import reason_of
 from pcli.replay.proxy.rewriting import rewritten_lookup
+from pcli.replay.runtime import now_ns
 from pcli.replay.service import ServiceUrl
 
 if TYPE_CHECKING:

@@ -18,10 +18,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.capture.sniff import sniff
-from pcli.replay.proxy.lane import Lane, now_ns
+from pcli.replay.proxy.lane import Lane
 from pcli.replay.proxy.opening import Opening
 from pcli.replay.proxy.passage import Passage
 from pcli.replay.proxy.rewriting import FROM_BROKER, rewritten_answer
+from pcli.replay.runtime import now_ns
 
 if TYPE_CHECKING:
     from pcli.codec.capture.tap import Address

@@ -18,8 +18,9 @@ from pcli.replay.player.ends import find_ends
 from pcli.replay.player.player import Pace, Player
 from pcli.replay.player.replay import Replay
 from pcli.replay.player.script import Script, build_script
-from pcli.replay.player.shell import call_rest, wall_ms
+from pcli.replay.player.shell import call_rest
 from pcli.replay.player.shell import play as shell_play
+from pcli.replay.runtime import now_ms
 from pcli.replay.service import Security, ServiceUrl
 from pcli.replay.sources import open_inputs
 
@@ -133,7 +134,7 @@ def play_live() -> Callable[..., Any]:
         replay = Replay(read(path))
         for call in replay.calls if admin else ():
             call_rest(admin, call)
-        player = replay.player(wall_ms(), pace, administered=bool(admin))
+        player = replay.player(now_ms(), pace, administered=bool(admin))
         shell_play(player, ServiceUrl.parse(url), Security(), admin=admin, progress=lambda _: None)
         return replay.report(player, own_broker=False, administered=bool(admin))
 
