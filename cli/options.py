@@ -11,11 +11,14 @@ import typer
 from pcli.cli.output import fail
 
 __all__ = [
+    "Captures",
+    "ConnectionFilter",
     "DecodeAs",
     "Files",
     "Filter",
     "LogKind",
     "MoreFiles",
+    "OnlyStream",
     "ShowSecrets",
     "System",
     "TextOrJson",
@@ -49,6 +52,15 @@ MoreFiles = Annotated[
 Filter = Annotated[
     str,
     typer.Option("-Y", "--filter", metavar="FILTER", help="Only frames that match: pulsar.type == 'SEND'."),
+]
+Captures = Annotated[
+    list[str], typer.Argument(metavar="CAPTURE…", help="Captures; parts of one recording are put in order.")
+]
+ConnectionFilter = Annotated[
+    str, typer.Option("-Y", "--filter", metavar="FILTER", help="Only connections with a frame that matches.")
+]
+OnlyStream = Annotated[
+    int | None, typer.Option("--only-stream", metavar="N", min=0, help="Only this connection (tcp.stream).")
 ]
 DecodeAs = Annotated[
     list[str] | None,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pcli.cli.connecting import TlsCert, TlsKey, TlsTrust, Token, security
-from pcli.cli.options import DecodeAs, decode_as_ports
+from pcli.cli.options import Captures, ConnectionFilter, DecodeAs, OnlyStream, decode_as_ports
 
 __all__ = ["replay"]
 
@@ -25,9 +25,7 @@ class _Side(StrEnum):
 
 
 def replay(
-    capture: Annotated[
-        list[str], typer.Argument(metavar="CAPTURE…", help="Captures; parts of one recording are put in order.")
-    ],
+    capture: Captures,
     to: Annotated[
         list[str] | None,
         typer.Option("--to", metavar="URL", help="The broker: pulsar://host:6650. Two compare two. [one of its own]"),
@@ -39,12 +37,8 @@ def replay(
     speed: Annotated[
         _Speed, typer.Option("--speed", help="As in the capture, ten times as fast, or as causality allows.")
     ] = _Speed.most,
-    filter_: Annotated[
-        str, typer.Option("-Y", "--filter", metavar="FILTER", help="Only connections with a frame that matches.")
-    ] = "",
-    only_stream: Annotated[
-        int | None, typer.Option("--only-stream", metavar="N", min=0, help="Only this connection (tcp.stream).")
-    ] = None,
+    filter_: ConnectionFilter = "",
+    only_stream: OnlyStream = None,
     map_topic: Annotated[
         list[str] | None,
         typer.Option("--map-topic", metavar="REGEX=REPL", help="Rename topics: '/old/=/new/'; again for more."),

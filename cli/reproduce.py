@@ -6,21 +6,15 @@ from typing import Annotated
 
 import typer
 
-from pcli.cli.options import DecodeAs, decode_as_ports
+from pcli.cli.options import Captures, ConnectionFilter, DecodeAs, OnlyStream, decode_as_ports
 
 __all__ = ["reproduce"]
 
 
 def reproduce(
-    capture: Annotated[
-        list[str], typer.Argument(metavar="CAPTURE…", help="Captures; parts of one recording are put in order.")
-    ],
-    filter_: Annotated[
-        str, typer.Option("-Y", "--filter", metavar="FILTER", help="Only connections with a frame that matches.")
-    ] = "",
-    only_stream: Annotated[
-        int | None, typer.Option("--only-stream", metavar="N", min=0, help="Only this connection (tcp.stream).")
-    ] = None,
+    capture: Captures,
+    filter_: ConnectionFilter = "",
+    only_stream: OnlyStream = None,
     output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="The test. [stdout]")] = "",
     decode_as: DecodeAs = None,
 ) -> None:
