@@ -81,7 +81,7 @@ class Subscription(Handler):
 
     def _answered(self, link: Link, answer: Event | Refusal, waited: int) -> None:
         if not self.lives:
-            link.close(Refusal("Closed", "a consumer was closed while it subscribed"))
+            link.close(Refusal("Disconnected", "a consumer was closed while it subscribed"))
         elif self.link is not link:
             return
         elif isinstance(answer, Refusal):

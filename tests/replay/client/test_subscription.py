@@ -4,6 +4,8 @@ import pytest
 
 from pcli.replay.client.consumer_settings import ConsumerSettings
 from pcli.replay.client.ids import Id
+from pcli.replay.client.producer import Producer
+from pcli.replay.client.producer_settings import ProducerSettings
 
 
 @pytest.fixture
@@ -46,6 +48,18 @@ def test_closed_while_it_subscribes(world, consumer, request):
     # Nobody would ever tell the broker to let go of it, but for the end of the connection.
     subscriptions = world.broker.topics["persistent://public/default/orders"].subscriptions
     assert [len(one.consumers) for one in subscriptions.values()] == [0]
+
+
+def test_others_on_the_connection_that_this_ends_come_back(world, consumer, request):
+    """What they had asked over it is asked again over the next one."""
+    world.cut()
+    answer = request.getfixturevalue("slow")
+    world.run(200)
+    produced = []
+    consumer.engine.produce("invoices", ProducerSettings(), produced.append)
+    consumer.close(lambda _: None)
+    answer()
+    assert isinstance(world.wait_for(produced), Producer)
 
 
 @pytest.mark.parametrize("receipts", [False, True])
