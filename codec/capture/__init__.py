@@ -7,7 +7,7 @@ through all of them. ``reading`` puts them together. ``rotated`` orders the part
 ``recorder`` write.
 """
 
-from pcli.codec.capture.frames import NOTE_KINDS, CapturedFrame, Note, Stream
+from pcli.codec.capture.frames import NOTE_KINDS, CapturedFrame, Note, Stream, StreamEnd
 from pcli.codec.capture.packets import Packet, Secrets
 from pcli.codec.capture.reading import ReadOptions, read_capture, read_packets
 from pcli.codec.capture.recorder import Conversation, TcpRecorder
@@ -25,6 +25,7 @@ __all__ = [
     "ReadOptions",
     "Secrets",
     "Stream",
+    "StreamEnd",
     "TcpRecorder",
     "order_parts",
     "pull_first_time",

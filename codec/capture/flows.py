@@ -146,7 +146,19 @@ class Direction:
 class Connection:
     """Both directions of a TCP connection."""
 
-    __slots__ = ("alarm", "back", "closing", "finished", "keys", "last", "oriented", "paused", "stream", "there")
+    __slots__ = (
+        "alarm",
+        "back",
+        "closing",
+        "ended",
+        "finished",
+        "keys",
+        "last",
+        "oriented",
+        "paused",
+        "stream",
+        "there",
+    )
 
     def __init__(self, stream: Stream, limit: int, keys: tuple[bytes, bytes], *, first_is_client: bool) -> None:
         self.stream = stream
@@ -162,6 +174,8 @@ class Connection:
         self.closing = -1
         """The packet from which on the connection is over; -1: it is open."""
         self.finished = False
+        self.ended: tuple[Direction, int, int, int] | None = None
+        """Its first FIN or RST: direction, packet, time, flags; None: there was none, or it was told already."""
         self.alarm = -1
         """The packet at which somebody must look at the connection; -1: none."""
         self.last = 0

@@ -1,9 +1,10 @@
-"""What comes out of a capture: frames with their place in it, and notes about everything that is no frame.
+"""What comes out of a capture: frames with their place in it, notes about everything that is no frame, and ends.
 
 Rules of this file
 1. A CapturedFrame is a Frame that knows where it stood. Two of them are equal when they are the same object.
 2. Frames and streams are plain slotted classes: one is made for every frame of a file of any size.
 3. A Note is one line for a person plus the numbers in it. Notes and frames come in one order, that of the capture.
+4. A StreamEnd stands in that order where nothing more of its connection is to come.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.problems import Problem
 
-__all__ = ["ANCHORED", "NOTE_KINDS", "RESYNC", "START", "CapturedFrame", "Note", "Stream"]
+__all__ = ["ANCHORED", "NOTE_KINDS", "RESYNC", "START", "CapturedFrame", "Note", "Stream", "StreamEnd"]
 
 START = "start"
 """The frame's place follows from the beginning of the connection, byte by byte."""
@@ -135,3 +136,22 @@ class Note:
     """How many bytes it is about."""
     source: str = ""
     """The name of the input, for a note on a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEnd:
+    """A TCP connection, of whatever protocol, has ended: its first FIN or RST."""
+
+    stream: Stream
+    packet: int
+    """The packet that told it."""
+    time_ns: int
+    """When that packet was captured, nanoseconds since 1970."""
+    from_client: bool
+    """Who ended it: the sender of that packet."""
+    reset: bool
+    """By RST."""
+    refused: bool
+    """The RST answered the SYN: nobody listens there."""
+    silent: bool
+    """Not one byte of data was seen, either way."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from pcli.codec.capture.flows import Direction
-from pcli.codec.capture.frames import CapturedFrame, Note
+from pcli.codec.capture.flows import Connection, Direction
+from pcli.codec.capture.frames import CapturedFrame, Note, StreamEnd
+from pcli.codec.capture.tunnels import RST
 from pcli.codec.wire.frame import pull_type
 from pcli.codec.wire.problems import Problem
 
@@ -26,10 +27,12 @@ class Output:
     """Frames and notes on their way out."""
 
     def __init__(self) -> None:
-        self.out: list[CapturedFrame | Note] = []
+        self.out: list[CapturedFrame | Note | StreamEnd] = []
         """What was found and not yet taken away."""
         self.count = 0
         """Frames so far."""
+        self.ends = False
+        """Whether somebody wants to know how connections end."""
         self.fragments: dict[int, tuple[int, ...]] = {}
         """Packet that completed a datagram to the packets of all its fragments; the latest few."""
 
@@ -63,6 +66,16 @@ class Output:
     def note(self, way: Direction, kind: str, text: str, packet: int, offset: int, length: int) -> None:
         """Deliver a note on a direction."""
         self.out.append(Note(kind, text, packet, way.stream, way.from_client, offset, length))
+
+    def end(self, connection: Connection) -> None:
+        """Deliver the end of a connection, if it has one that was not delivered yet."""
+        if not self.ends or connection.ended is None:
+            return
+        way, packet, time_ns, flags = connection.ended
+        connection.ended = None
+        silent = not way.offset and not way.peer.offset
+        refused = bool(flags & RST) and silent and way.isn < 0 <= way.peer.isn
+        self.out.append(StreamEnd(way.stream, packet, time_ns, way.from_client, bool(flags & RST), refused, silent))
 
 
 def carriers_of(way: Direction, mark: int, start: int, end: int) -> tuple[int, list[int]]:

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from pcli.codec.capture.fast import Reader
 from pcli.codec.capture.files import Source, open_source
-from pcli.codec.capture.frames import CapturedFrame, Note
+from pcli.codec.capture.frames import CapturedFrame, Note, StreamEnd
 from pcli.codec.capture.judge import Judge
 from pcli.codec.capture.output import Output
 from pcli.codec.capture.packets import Packet, Secrets, Window
@@ -42,20 +42,23 @@ class ReadOptions:
     """Bytes of the largest frame; what CONNECTED announces raises it for its connection."""
     careful: bool = False
     """Take every packet through the general case. Slow; gives the same frames."""
+    ends: bool = False
+    """Give a StreamEnd for every TCP connection that ends, Pulsar or not, behind its last frame."""
 
 
-def read_capture(files: Files, options: ReadOptions = ReadOptions()) -> Iterator[CapturedFrame | Note]:
+def read_capture(files: Files, options: ReadOptions = ReadOptions()) -> Iterator[CapturedFrame | Note | StreamEnd]:
     """Frames and notes of a recording, in the order of the packets in which they become known.
 
     Raises CaptureError when no file is a capture; errors of the file objects themselves pass through.
     """
     output, judge = Output(), Judge(options.decode_as)
+    output.ends = options.ends
     walker = Walker(output, judge)
     tcp = Tcp(output, walker, judge, options.max_frame_size)
     reader = Reader(tcp, output)
     reader.careful = options.careful
 
-    def cut(window: Window) -> list[CapturedFrame | Note]:
+    def cut(window: Window) -> list[CapturedFrame | Note | StreamEnd]:
         reader.packets(*window)
         return _take(output)
 
@@ -73,7 +76,7 @@ def read_capture(files: Files, options: ReadOptions = ReadOptions()) -> Iterator
     yield from _take(output)
 
 
-def _take(output: Output) -> list[CapturedFrame | Note]:
+def _take(output: Output) -> list[CapturedFrame | Note | StreamEnd]:
     found, output.out = output.out, []
     return found
 

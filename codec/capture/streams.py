@@ -9,7 +9,9 @@ Rules of this file
    proven hole stops both. What fills a hole has its turn when the first piece behind the hole has.
 4. A SYN with another sequence number is a new connection on old ports. A connection that is over is kept for a
    while, for late packets, and then forgotten.
-5. This is the slow path: a few microseconds a packet. `fast` passes on what is not ordinary.
+5. The end of a connection is told when all its bytes are delivered. A reset waits for what the other side has sent
+   before it heard of it, but not longer than until the next connection begins: that may be the successor.
+6. This is the slow path: a few microseconds a packet. `fast` passes on what is not ordinary.
 """
 
 from __future__ import annotations
@@ -61,6 +63,8 @@ class Tcp:
         self.table = Table()
         self.history: deque[tuple[Direction, int, bytes, int, int]] = deque(maxlen=HISTORY)
         """The last data packets: direction, offset, and where their bytes are."""
+        self.closing: dict[Connection, None] = {}
+        """Connections that are over and wait for late packets."""
 
     # -- one segment -----------------------------------------------------------------------------------------------
 
@@ -91,6 +95,8 @@ class Tcp:
             self._judge_hole(peer, packet)
             connection.paused = connection.paused or peer.deadline >= 0
             offset = self._data(way, segment, offset, packet, time_ns)
+        if flags & (FIN | RST) and way.fin < 0 and peer.fin < 0:
+            connection.ended = (way, packet, time_ns, flags)
         if flags & FIN and way.fin < 0:
             way.fin, way.fin_packet = offset + size, packet
         if flags & RST:
@@ -98,6 +104,8 @@ class Tcp:
         self._settle(connection, packet)
         if flags & RST or (self._over(way) and self._over(peer)):
             self._close(connection, packet)
+        if connection.ended is not None and self._told_all(way) and self._told_all(peer):
+            self.output.end(connection)
 
     def _data(self, way: Direction, segment: Segment, offset: int, packet: int, time_ns: int) -> int:
         """The bytes of a segment; gives its offset again."""
@@ -158,7 +166,7 @@ class Tcp:
         if offset > way.offset:
             self._deliver(way.connection, packet, (way,))
         if offset > way.offset:
-            self.walker.skip_left_out(way, offset)
+            self.walker.skip_left_out(way, offset, packet)
 
     # -- bytes that came before ------------------------------------------------------------------------------------
 
@@ -318,6 +326,9 @@ class Tcp:
         for connection in self.table.surplus():
             self._finish(connection, packet, "the connection was forgotten")
             self.table.forget(connection)
+        for connection in self.closing:
+            if not (_waiting(connection.there) or _waiting(connection.back)):
+                self.output.end(connection)
         return self.table.create(segment, packet, self.limit, self.judge)
 
     def _syn(self, way: Direction, segment: Segment, packet: int) -> None:
@@ -332,10 +343,15 @@ class Tcp:
     def _over(self, way: Direction) -> bool:
         return way.fin >= 0 and (way.mode == SKIP or way.fin <= way.offset)
 
+    def _told_all(self, way: Direction) -> bool:
+        """Whether nothing more will come of a direction; one that is not in the capture has nothing to say."""
+        return not way.seen or (self._over(way) and not _waiting(way))
+
     def _close(self, connection: Connection, packet: int) -> None:
         """Both ends are closed; late packets may still come."""
         if connection.closing < 0:
             connection.closing = packet + GRACE
+            self.closing[connection] = None
             for way in (connection.there, connection.back):
                 self._judge_hole(way, packet)
                 way.next = SLOW
@@ -352,6 +368,8 @@ class Tcp:
             way.next = SLOW
             way.held.clear()
             way.held_bytes = 0
+        self.closing.pop(connection, None)
+        self.output.end(connection)
 
     def _set_alarm(self, connection: Connection, packet: int) -> None:
         """When somebody must look at the connection again."""
@@ -390,6 +408,11 @@ def _offset(piece: Piece) -> int:
 def _turn(way: Direction) -> int:
     """The turn of what comes next in a direction, a piece or a hole: the lowest comes first."""
     return way.held[0][6] if way.held else way.fin_packet or NEVER
+
+
+def _waiting(way: Direction) -> bool:
+    """Whether bytes of a direction were seen of which no frame was made yet."""
+    return bool(way.held or way.run or way.partial)
 
 
 def _full(way: Direction) -> bool:

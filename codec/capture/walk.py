@@ -244,8 +244,10 @@ class Walker:
             self._leave(way, packet)
         way.mode, way.next, way.search, way.trouble = SKIP, IGNORE, None, []
 
-    def skip_left_out(self, way: Direction, offset: int) -> None:
+    def skip_left_out(self, way: Direction, offset: int, packet: int) -> None:
         """Bytes up to ``offset`` were left out of an excerpt; a frame begins there."""
+        size = offset - way.offset
+        self.output.note(way, "gap", f"{size} bytes were left out of this excerpt", packet, way.offset, size)
         trim(way, len(way.run))
         way.offset, way.partial, way.search, way.trouble = offset, None, None, []
         if way.mode != SNIFF:

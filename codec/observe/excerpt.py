@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from pcli.codec.capture import CapturedFrame, Note, Packet, Secrets
+from pcli.codec.capture import CapturedFrame, Note, Packet, Secrets, StreamEnd
 from pcli.codec.capture.writer import PcapngWriter
 from pcli.codec.observe.bits import Bits
 from pcli.codec.observe.state import Facts
@@ -82,7 +82,7 @@ class _Run:
         """Whether the first packet begins with the first frame."""
 
 
-def packets_of(recording: Iterable[CapturedFrame | Note], chosen: Chosen) -> Kept:
+def packets_of(recording: Iterable[CapturedFrame | Note | StreamEnd], chosen: Chosen) -> Kept:
     """The packets to keep for the chosen frames of a recording, which is gone through once."""
     kept = Kept()
     seen = Bits()
