@@ -152,22 +152,18 @@ class Run:
 
 def read_script(captures: list[str], filter_: str, only: int | None, decode_as: dict[int, str]) -> Script:
     """The play of some captures. CaptureError: there is no Pulsar in them."""
-    from pcli.codec.capture import ReadOptions, read_capture, read_packets
+    from pcli.codec.capture import ReadOptions, read_capture
     from pcli.codec.observe import compile_filter
-    from pcli.replay.player.ends import find_ends
     from pcli.replay.player.script import build_script
     from pcli.replay.sources import open_inputs
 
     wanted = compile_filter(filter_).match if filter_ else None
     with ExitStack() as opened:
-        inputs = open_inputs(captures, rewindable=True)
+        inputs = open_inputs(captures, rewindable=True)  # so that parts out of pipes are put in order too
         for one in inputs:
             opened.callback(one.file.close)
-        ends = find_ends(read_packets((one.name, one.file) for one in inputs))
-        for one in inputs:
-            one.file.seek(0)
-        events = read_capture(((one.name, one.file) for one in inputs), ReadOptions(decode_as=decode_as))
-        return build_script(events, ends, only=only, wanted=wanted)
+        events = read_capture(((one.name, one.file) for one in inputs), ReadOptions(decode_as=decode_as, ends=True))
+        return build_script(events, only=only, wanted=wanted)
 
 
 def _topic_rule(text: str) -> TopicRule:

@@ -21,12 +21,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from pcli.codec.capture import CapturedFrame, Note
+from pcli.codec.capture import CapturedFrame, Note, StreamEnd
 from pcli.codec.capture.frames import START
 from pcli.codec.errors import CaptureError
 from pcli.codec.observe import Facts, Observer
 from pcli.codec.wire.commands import BY_NAME, COMMANDS, name_of
-from pcli.replay.player.ends import Address, End
 from pcli.replay.player.reorder import in_order_of_effects
 
 if TYPE_CHECKING:
@@ -85,10 +84,8 @@ class Part:
     """One connection that is played."""
 
     number: int
-    client: Address
-    server: Address
-    ended: bool = False
-    """Its end was captured."""
+    client: tuple[str, int]
+    server: tuple[str, int]
 
 
 @dataclass(slots=True)
@@ -105,17 +102,16 @@ Wanted = Callable[[Facts], bool]
 
 
 def build_script(
-    events: Iterable[CapturedFrame | Note],
-    ends: Iterable[End],
+    events: Iterable[CapturedFrame | Note | StreamEnd],
     *,
     only: int | None = None,
     wanted: Wanted | None = None,
 ) -> Script:
-    """Make a play of frames and notes. ``only``: one connection; ``wanted``: those with a frame that it chooses.
+    """Make a play of what a capture tells. ``only``: one connection; ``wanted``: those with a frame that it chooses.
 
     CaptureError when there is no frame of Pulsar at all, with what there was instead.
     """
-    seen, others = _observe(events)
+    seen, ends, others = _observe(events)
     if not seen:
         reason = f": {others.most_common(1)[0][0]}" if others else ""
         raise CaptureError(f"there is no Pulsar frame in it{reason}")
@@ -126,8 +122,7 @@ def build_script(
     lines: list[Line] = []
     for number, found in streams.items():
         if only is None or only == number:
-            lines += _play(script, number, found, wanted)
-    lines += _ends(script, ends)
+            lines += _play(script, found, ends.get(number), wanted)
     lines.sort(key=_place)
     _shorten_pauses(lines)
     script.lines = in_order_of_effects(_up_to_hole(script, lines))
@@ -158,23 +153,28 @@ def _broken(frame: CapturedFrame) -> bool:
     return frame.sync != START or bool(frame.capture_problems) or frame.missing > 0
 
 
-def _observe(events: Iterable[CapturedFrame | Note]) -> tuple[list[Facts], Counter[str]]:
-    observer, seen, others = Observer(), [], Counter[str]()
+def _observe(
+    events: Iterable[CapturedFrame | Note | StreamEnd],
+) -> tuple[list[Facts], dict[int, StreamEnd], Counter[str]]:
+    observer, seen, ends, others = Observer(), [], dict[int, StreamEnd](), Counter[str]()
     for event in events:
         if isinstance(event, CapturedFrame):
             seen.append(observer.see(event))
+        elif isinstance(event, StreamEnd):
+            ends.setdefault(event.stream.number, event)
         elif event.kind in ("tls", "http", "not-pulsar"):
             others[event.text] += 1
-    return seen, others
+    return seen, ends, others
 
 
-def _play(script: Script, number: int, seen: list[Facts], wanted: Wanted | None) -> Iterator[Line]:
+def _play(script: Script, seen: list[Facts], end: StreamEnd | None, wanted: Wanted | None) -> Iterator[Line]:
     """The lines of one connection; none when it can't be played."""
     reason = _why_not(seen, wanted)
     if reason:
         script.left_out[reason] += 1
         return
     stream = seen[0].frame.stream
+    number = stream.number
     script.parts[number] = Part(number, stream.client, stream.server)
     for facts in seen:
         frame = facts.frame
@@ -182,7 +182,10 @@ def _play(script: Script, number: int, seen: list[Facts], wanted: Wanted | None)
         if facts.system:
             script.left_out["frames of the broker's own client"] += 1
         else:
-            yield Line(0, number, frame.time_ns / _MS, frame.from_client, frame, facts.peer, facts.request)
+            time_ms = frame.time_ns / _MS
+            yield Line(frame.number, number, time_ms, frame.from_client, frame, facts.peer, facts.request)
+    if end is not None:
+        yield Line(end.packet, number, end.time_ns / _MS, end.from_client, None, reset=end.reset)
 
 
 def _why_not(seen: list[Facts], wanted: Wanted | None) -> str:
@@ -212,17 +215,6 @@ _GREETINGS: Final = frozenset(BY_NAME[name].number for name in ("CONNECT", "CONN
 """Commands that say nothing of whose connection it is."""
 
 
-def _ends(script: Script, ends: Iterable[End]) -> Iterator[Line]:
-    """The end of each connection that is played: its first FIN or RST."""
-    by_address = {(part.client, part.server): part for part in script.parts.values()}
-    for end in ends:
-        for from_client, key in ((True, (end.source, end.target)), (False, (end.target, end.source))):
-            part = by_address.get(key)
-            if part is not None and not part.ended:
-                part.ended = True
-                yield Line(end.packet, part.number, end.time_ns / _MS, from_client, None, reset=end.reset)
-
-
-def _place(line: Line) -> tuple[float, int]:
+def _place(line: Line) -> tuple[float, bool, int]:
     """Order of the capture; an end comes behind the frames of its packet."""
-    return (line.time_ms, line.frame.number) if line.frame is not None else (line.time_ms, 1 << 62)
+    return line.time_ms, line.frame is None, line.index

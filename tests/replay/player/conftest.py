@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from pcli.cli.replay_broker import OwnBroker
-from pcli.codec.capture import read_capture, read_packets
+from pcli.codec.capture import ReadOptions, read_capture
 from pcli.codec.wire.build import join_frame
 from pcli.codec.wire.commands import COMMANDS
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.reader import FrameReader
-from pcli.replay.player.ends import find_ends
 from pcli.replay.player.player import Pace, Player
 from pcli.replay.player.replay import Replay
 from pcli.replay.player.script import Script, build_script
@@ -76,10 +75,7 @@ class Spoiler:
 def read(path: Path, **chosen: Any) -> Script:
     """The script of a capture."""
     inputs = open_inputs([str(path)], rewindable=True)
-    ends = find_ends(read_packets((one.name, one.file) for one in inputs))
-    for one in inputs:
-        one.file.seek(0)
-    script = build_script(read_capture((one.name, one.file) for one in inputs), ends, **chosen)
+    script = build_script(read_capture(((one.name, one.file) for one in inputs), ReadOptions(ends=True)), **chosen)
     for one in inputs:
         one.file.close()
     return script
