@@ -320,6 +320,10 @@ class Topic:
         if self.ledger is None:
             self.broker.topics.pop(self.full, None)
             return
+        for subscription in self.subscriptions.values():
+            if subscription.cursor is not None:
+                # What is left of batches is remembered in memory only (verified on 4.2.4).
+                subscription.cursor.ack_sets.clear()
         self.ledger.roll(self.broker.now)
         # To load a topic anew is no reason to look which ledgers may go.
         self._ledgers_seen = len(self.ledger.ledgers)

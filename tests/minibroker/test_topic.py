@@ -57,6 +57,24 @@ def test_after_an_unload_a_new_ledger_and_what_was_stored(client, world):
     assert len(client.flow()) == 2
 
 
+def test_an_unload_forgets_which_messages_of_a_batch_were_acknowledged(client, world):
+    """Entries that are acknowledged whole stay so; the sets of parts live in memory only."""
+    client.producer()
+    client.subscribe(subType=pb.CommandSubscribe.Shared)
+    about = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, num_messages_in_batch=3)
+    for sequence in range(2):
+        client(pb.CommandSend(producer_id=1, sequence_id=sequence), entry=push_entry(about, b""))
+    part, whole = (message.message_id for message in client.flow())
+    part.ack_set.append(0b110)
+    client(pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.Individual, message_id=[part, whole]))
+    world.broker.unload(world.broker.topics[T])
+    world.deliver()
+    client.hear()
+    client.subscribe(subType=pb.CommandSubscribe.Shared)
+    [again] = client.flow()
+    assert (again.message_id.entryId, [*again.ack_set]) == (part.entryId, [])
+
+
 def test_clients_below_version_5_lose_the_connection(world):
     old, new = world.client(version=4), world.client(version=5)
     for client in (old, new):
