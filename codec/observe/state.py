@@ -142,7 +142,7 @@ class ObservedFrame(Protocol):
 class Producer:
     """A producer on a connection, from its PRODUCER until it is closed."""
 
-    __slots__ = ("again", "closed", "id", "name", "sends", "system", "topic")
+    __slots__ = ("again", "closed", "id", "name", "record", "sends", "system", "topic")
 
     def __init__(self, id: int, topic: str = "", name: str = "", *, system: bool = False) -> None:  # noqa: A002
         self.id = id
@@ -154,6 +154,8 @@ class Producer:
         """Whether it is the broker's own."""
         self.closed = False
         """Whether a side has closed it; frames may still be on their way."""
+        self.record: Any = None
+        """What whoever follows the observer keeps of it."""
         self.sends: dict[int, tuple[int, int]] = {}
         """SENDs without receipt: sequence id to number and time of the frame; the oldest first."""
         self.again: dict[int, deque[tuple[int, int]]] | None = None
@@ -163,7 +165,7 @@ class Producer:
 class Consumer:
     """A consumer on a connection, from its SUBSCRIBE until it is closed."""
 
-    __slots__ = ("closed", "id", "name", "subscription", "system", "topic", "type")
+    __slots__ = ("closed", "id", "name", "record", "subscription", "system", "topic", "type")
 
     def __init__(
         self,
@@ -180,6 +182,8 @@ class Consumer:
         """Empty when its SUBSCRIBE is not in the capture; so are subscription, name and type."""
         self.subscription = subscription
         self.name = name
+        self.record: Any = None
+        """What whoever follows the observer keeps of it."""
         self.type = type
         """Exclusive, Shared, Failover, Key_Shared, STREAM or CHECKPOINT."""
         self.system = system

@@ -36,6 +36,8 @@ MESSAGE: Final = BY_NAME["MESSAGE"].number
 
 _u32 = Struct(">I").unpack_from
 _u16 = Struct(">H").unpack_from
+_two_lengths = Struct(">II").unpack_from
+_headers = Struct(">HII").unpack_from
 _crc32c = google_crc32c.value
 
 
@@ -184,8 +186,9 @@ class Frame:
     @property
     def checksum(self) -> str | None:
         """``good``, ``bad`` or ``none`` (no checksum block); None where no checksum belongs or the frame is cut."""
-        parts = self.parts
-        if parts.metadata_start < 0 or self.missing:
+        parts = self._parts or self.parts
+        # A frame that is cut has a problem, and most have none: that is quicker to ask.
+        if parts.payload_start < 0 or (parts.problems and self.missing):
             return None
         if parts.checksum is None:
             return "none"
@@ -247,12 +250,13 @@ def _split(data: bytes, type_: int) -> Parts:
     """Walk the lengths. Stops at the first that leads outside the frame."""
     parts = Parts()
     size = len(data)
-    end = 4 + _u32(data, 0)[0]
+    end, position = _two_lengths(data)
+    end += 4
+    position += 8
     whole = end <= size
     if not whole:
         parts.problems.append(Problem("cut", f"{end - size} of {end} bytes are not in the capture"))
         end = size
-    position: int = 8 + _u32(data, 4)[0]
     if position > end:
         if whole:
             parts.problems.append(Problem("length", f"command of {position - 8} bytes in a frame of {end}"))
@@ -268,6 +272,16 @@ def _split(data: bytes, type_: int) -> Parts:
 
 def _split_entry(data: bytes, parts: Parts, position: int, end: int, whole: bool) -> None:
     """The headers and the payload from data[position:end]."""
+    if end - position >= 10:
+        # Nearly all have a checksum block and no other, which one look tells.
+        magic, checksum, size = _headers(data, position)
+        start = position + 10
+        if magic == CHECKSUM_MAGIC and start + size <= end:
+            parts.checksum, parts.checked_start = checksum, position + 6
+            parts.metadata_start = start
+            parts.metadata_end = parts.payload_start = start + size
+            parts.payload_end = end
+            return
     if end - position >= 6 and _u16(data, position)[0] == BROKER_ENTRY_MAGIC:
         start = position + 6
         position = start + _u32(data, position + 2)[0]

@@ -27,6 +27,7 @@ __all__ = [
     "pull_first_id",
     "pull_flow",
     "pull_ids",
+    "pull_long",
     "pull_message",
     "pull_send",
     "pull_send_receipt",
@@ -65,7 +66,7 @@ _MINUS_INT32: Final = _INT64 - _INT32
 """-2^31 as it travels in an int32: ten bytes."""
 
 
-def _long(data: bytes, position: int, first: int) -> tuple[int, int]:
+def pull_long(data: bytes, position: int, first: int) -> tuple[int, int]:
     """The rest of a varint whose first byte, above 127, has been read; position is behind that byte."""
     second = data[position]
     if second < 128:
@@ -97,7 +98,7 @@ def _body(data: bytes, start: int, end: int, tag: int) -> int:
     size = data[start + 3]
     position = start + 4
     if size > 127:
-        size, position = _long(data, position, size)
+        size, position = pull_long(data, position, size)
     return position if position + size == end else -1
 
 
@@ -117,7 +118,7 @@ def pull_ids(frame: bytes, tag: int) -> tuple[int, int]:
         second = frame[15]
         if second > 127:
             third = frame[16]
-            second = second & 127 | third << 7 if third < 128 else _long(frame, 16, second)[0]
+            second = second & 127 | third << 7 if third < 128 else pull_long(frame, 16, second)[0]
     except IndexError:
         return -1, -1
     return first, second
@@ -138,7 +139,7 @@ def _message_id(data: bytes, position: int, end: int) -> tuple[int, int, int, in
         value = data[position + 1]
         position += 2
         if value > 127:
-            value, position = _long(data, position, value)
+            value, position = pull_long(data, position, value)
         if tag == 8:
             ledger = value
         elif tag == 16:
@@ -173,7 +174,7 @@ def pull_send(data: bytes, start: int, end: int) -> tuple[int, int, int, int] | 
             value = data[position + 1]
             position += 2
             if value > 127:
-                value, position = _long(data, position, value)
+                value, position = pull_long(data, position, value)
             if tag == 8:
                 producer = value
             elif tag == 16:
@@ -204,7 +205,7 @@ def pull_send_receipt(data: bytes, start: int, end: int) -> tuple[int, int, int,
             value = data[position + 1]
             position += 2
             if value > 127:
-                value, position = _long(data, position, value)
+                value, position = pull_long(data, position, value)
             if tag == 8:
                 producer = value
             elif tag == 16:
@@ -238,7 +239,7 @@ def pull_message(data: bytes, start: int, end: int) -> tuple[int, int, int, int,
             value = data[position + 1]
             position += 2
             if value > 127:
-                value, position = _long(data, position, value)
+                value, position = pull_long(data, position, value)
             if tag == 8:
                 consumer = value
             elif tag == 18 and found is None:
@@ -270,7 +271,7 @@ def pull_ack(data: bytes, start: int, end: int) -> tuple[int, int, list[tuple[in
             value = data[position + 1]
             position += 2
             if value > 127:
-                value, position = _long(data, position, value)
+                value, position = pull_long(data, position, value)
             if tag == 8:
                 consumer = value
             elif tag == 16:
@@ -302,7 +303,7 @@ def pull_flow(data: bytes, start: int, end: int) -> tuple[int, int] | None:
             value = data[position + 1]
             position += 2
             if value > 127:
-                value, position = _long(data, position, value)
+                value, position = pull_long(data, position, value)
             if tag == 8:
                 consumer = value
             elif tag == 16:

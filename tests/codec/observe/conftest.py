@@ -1,24 +1,48 @@
-"""Conversations written by hand, and the frames of real captures."""
+"""Conversations written by hand, stages on which clients and a broker play, and the frames of real captures."""
 
 from __future__ import annotations
 
 import gzip
 import io
 import json
+import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from google.protobuf.message import Message
 
-from pcli.codec.capture.frames import CapturedFrame, Stream
+from pcli.codec.capture import (
+    CapturedFrame,
+    Packet,
+    PcapngWriter,
+    ReadOptions,
+    Stream,
+    TcpRecorder,
+    read_capture,
+    read_packets,
+)
+from pcli.codec.capture.frames import StreamEnd
+from pcli.codec.capture.ip import pull_ip
+from pcli.codec.capture.link import LINKS
+from pcli.codec.faults import Fault, Faults, Injector, Step
 from pcli.codec.observe import Facts, Observer
-from pcli.codec.wire.build import push_frame
+from pcli.codec.observe.live import LiveFrames
+from pcli.codec.payload.batch import join_batch
+from pcli.codec.proto import pb
+from pcli.codec.session import ClientSession
+from pcli.codec.wire.build import push_entry, push_frame
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.problems import Problem
+from pcli.codec.wire.reader import FrameReader
+from pcli.minibroker.broker import Broker
+from pcli.minibroker.settings import Settings
 
 MILLISECOND = 1_000_000
+START = 1_700_000_000_000
+TOPIC = "persistent://public/default/t"
 
 
 class Talk:
@@ -67,11 +91,276 @@ def talk_to() -> Callable[[Observer], Talk]:
     return Talk
 
 
-def _frames(path: Path) -> list[CapturedFrame]:
-    from pcli.codec.capture import read_capture
+class Actor:
+    """A client on a stage. Each frame that it says is a turn of the broker of its own."""
 
+    def __init__(self, stage: Stage, stream: Stream, connection: Any) -> None:
+        self.stage = stage
+        self.stream = stream
+        self.connection = connection
+        self.session = ClientSession()
+        self.readers = {True: FrameReader(), False: FrameReader()}
+        """What the tap sees of both directions."""
+        self.heard: list[Any] = []
+        """The bodies of what came and was not listened to yet."""
+        self.messages: list[Any] = []
+        """Every CommandMessage that came, in order."""
+        self.closed = False
+
+    def __call__(self, *bodies: Message, entry: bytes = b"") -> list[Any]:
+        """Say these; the bodies of what comes back now."""
+        for body in bodies:
+            self.session.send(body, entry)
+            self.stage.say(self)
+        heard, self.heard = self.heard, []
+        return heard
+
+    def hear(self, data: bytes) -> None:
+        bodies = [event.body for event in self.session.receive(data)]
+        self.heard += bodies
+        self.messages += [body for body in bodies if isinstance(body, pb.CommandMessage)]
+
+    def producer(self, topic: str = TOPIC, producer_id: int = 1, **fields: Any) -> list[Any]:
+        self(pb.CommandLookupTopic(topic=topic))
+        return self(pb.CommandProducer(topic=topic, producer_id=producer_id, **{"producer_name": "p"} | fields))
+
+    def subscribe(self, topic: str = TOPIC, consumer_id: int = 1, kind: str = "Exclusive", **fields: Any) -> list[Any]:
+        self(pb.CommandLookupTopic(topic=topic))
+        fields = {"subscription": "s", "consumer_name": f"c{consumer_id}"} | fields
+        sub_type = pb.CommandSubscribe.SubType.Value(kind)
+        return self(pb.CommandSubscribe(topic=topic, consumer_id=consumer_id, subType=sub_type, **fields))
+
+    def publish(self, sequence_id: int, batch: int = 0, producer_id: int = 1, **metadata: Any) -> list[Any]:
+        """A message, or a batch of so many."""
+        about = {"producer_name": "p", "sequence_id": sequence_id, "publish_time": self.stage.now} | metadata
+        send = pb.CommandSend(producer_id=producer_id, sequence_id=sequence_id, num_messages=max(batch, 1))
+        payload = b"m-%d" % sequence_id
+        if batch:
+            about["num_messages_in_batch"] = batch
+            send.highest_sequence_id = sequence_id + batch - 1
+            payload = join_batch((pb.SingleMessageMetadata(), payload) for _ in range(batch))
+        send.is_chunk = "chunk_id" in metadata
+        return self(send, entry=push_entry(pb.MessageMetadata(**about), payload))
+
+    def flow(self, permits: int = 1000, consumer_id: int = 1) -> list[Any]:
+        return self(pb.CommandFlow(consumer_id=consumer_id, messagePermits=permits))
+
+    def ack(self, *places: Any, consumer_id: int = 1, kind: str = "Individual", **fields: Any) -> list[Any]:
+        """Acknowledge these MessageIdData."""
+        ack_type = pb.CommandAck.AckType.Value(kind)
+        return self(pb.CommandAck(consumer_id=consumer_id, ack_type=ack_type, message_id=places, **fields))
+
+    def redeliver(self, *places: Any, consumer_id: int = 1, **fields: Any) -> list[Any]:
+        """Ask for these again, or for all."""
+        ask = pb.CommandRedeliverUnacknowledgedMessages
+        return self(ask(consumer_id=consumer_id, message_ids=places, **fields))
+
+    def cut(self, *, reset: bool = False) -> None:
+        """The client ends the connection."""
+        self.stage.end(self, from_client=True, reset=reset)
+
+
+class Stage:
+    """The core of the mini-broker, its clients, and a tracker that sees each frame at once. Time stands unless told.
+
+    The capture is taken beside the client (``tap`` "client") or beside the broker; faults happen between the two.
+    """
+
+    def __init__(self, tap: str = "client", **settings: Any) -> None:
+        from pcli.codec.observe.tracking.tracker import Tracker
+
+        self.now = START
+        """Milliseconds since 1970."""
+        self.broker = Broker(Settings(**settings), service_url="pulsar://127.0.0.1:6650", now=START)
+        self.faults = Faults()
+        self.lives: list[Any] = []
+        """The lives that were given out."""
+        self.observer = Observer()
+        self.tracker = Tracker(on_life=self.lives.append)
+        self.frames: list[CapturedFrame] = []
+        self.after: Callable[[], None] | None = None
+        """Called after every turn of the broker."""
+        self._tap_at_client = tap == "client"
+        self._injector = Injector(self.faults, LiveFrames())
+        self._actors: dict[Any, Actor] = {}
+        self._late: list[tuple[int, Actor, Step]] = []
+        self._ticks = 0
+        self._events: list[tuple[str, Stream, int, bool, Any]] = []
+        """What a capture has: opened, data or ended, with stream, time, who, and the bytes or whether by a reset."""
+
+    def fault(self, text: str) -> Fault:
+        """Add a fault, in words: ``drop times=1 on pulsar.type == 'FLOW'``."""
+        return self.faults.add(Fault.parse(text))
+
+    def actor(self, host: str = "10.0.0.1", **connect: Any) -> Actor:
+        """A client after its handshake."""
+        number = len(self._actors)
+        stream = Stream(number, (host, 40_000 + number), ("10.0.0.2", 6650), midstream=False)
+        stream.kind = "pulsar"
+        connection = self.broker.connect(stream.client, self.now)
+        actor = self._actors[connection] = Actor(self, stream, connection)
+        self._injector.open(number, stream.client, stream.server)
+        self._events.append(("opened", stream, self._time(), True, b""))
+        actor.session.connect(**connect)
+        self.say(actor)
+        actor.heard.clear()
+        return actor
+
+    def say(self, actor: Actor) -> None:
+        """Bring to the broker what an actor has to say, and to all what comes of it."""
+        self._carry(actor, actor.session.output(), from_client=True)
+        self._settle()
+
+    def wait(self, milliseconds: int) -> None:
+        """Let time pass, timer by timer."""
+        end = self.now + milliseconds
+        while (due := self._next_due()) is not None and due <= end:
+            self._pass_to(max(self.now, due))
+            self.broker.advance(self.now)
+            late, self._late = self._late, []
+            for due_ns, actor, step in late:
+                self._arrive(actor, due_ns, step)
+            self._settle()
+        self._pass_to(end)
+
+    def end(self, actor: Actor, *, from_client: bool, reset: bool = False) -> None:
+        """A connection ends."""
+        if actor.closed:
+            return
+        actor.closed = True
+        self._events.append(("ended", actor.stream, self._time(), from_client, reset))
+        self._injector.close(actor.stream.number)
+        seen = {"from_client": from_client, "reset": reset, "refused": False, "silent": False}
+        self.tracker.ended(StreamEnd(actor.stream, len(self.frames), self._time(), **seen))
+        self.broker.disconnected(actor.connection, self.now)
+        self._settle()
+
+    def unload(self, topic: str = TOPIC) -> None:
+        """The broker closes all producers and consumers of a topic, unasked."""
+        self.broker.begin(self.now)
+        if topic in self.broker.topics:
+            self.broker.unload(self.broker.topics[topic])
+        self.broker.settle()
+        self._settle()
+
+    def finish(self) -> None:
+        """The capture is over."""
+        self.tracker.finish()
+
+    def write(self, path: Path) -> Path:
+        """The same frames and ends as a capture file."""
+        talks: dict[int, Any] = {}
+        with path.open("wb") as file:
+            recorder = TcpRecorder(PcapngWriter(file))
+            for kind, stream, time_ns, from_client, what in self._events:
+                if kind == "opened":
+                    talks[stream.number] = recorder.open(stream.client, stream.server, time_ns)
+                elif kind == "data":
+                    recorder.data(talks[stream.number], what, time_ns, from_client=from_client)
+                else:
+                    recorder.close(talks[stream.number], time_ns, from_client=from_client, reset=what)
+        return path
+
+    def _settle(self) -> None:
+        """Carry until nobody has anything to say; then the turn is over."""
+        while pieces := self.broker.drain():
+            for connection, data in pieces:
+                self._carry(self._actors[connection], data, from_client=False)
+            self.broker.settle()
+            for connection, actor in self._actors.items():
+                if connection.closing:
+                    self.end(actor, from_client=False)
+                if answer := actor.session.output():  # a PONG
+                    self._carry(actor, answer, from_client=True)
+        for failure in self.broker.failures:
+            raise failure
+        if self.after is not None:
+            self.after()
+
+    def _carry(self, actor: Actor, data: bytes, *, from_client: bool) -> None:
+        """Bytes leave one side: whoever stands there sees them, and they pass the faults."""
+        if actor.closed or not data:
+            return
+        if self._tap_at_client == from_client:
+            self._see(actor, data, from_client=from_client)
+        for step in self._injector.feed(actor.stream.number, data, self._time(), from_client=from_client):
+            self._arrive(actor, step.due_ns, step)
+
+    def _arrive(self, actor: Actor, due_ns: int, step: Step) -> None:
+        """Bytes reach the other side, now or later."""
+        if due_ns > self._time():
+            self._late.append((due_ns, actor, step))
+        elif step.cut:
+            self.end(actor, from_client=not step.to_broker, reset=True)
+        elif step.to_broker:
+            for frame in FrameReader().feed(bytes(step.data)):
+                if not actor.closed:
+                    if not self._tap_at_client:
+                        self._see(actor, frame.data, from_client=True)
+                    self.broker.receive(actor.connection, frame.data, self.now)
+                    self._settle()
+        elif not actor.closed:
+            if self._tap_at_client:
+                self._see(actor, bytes(step.data), from_client=False)
+            actor.hear(bytes(step.data))
+
+    def _see(self, actor: Actor, data: bytes, *, from_client: bool) -> None:
+        for frame in actor.readers[from_client].feed(data):
+            self._ticks += 1
+            time_ns, number = self._time(), len(self.frames) + 1
+            place = (number, number, time_ns, actor.stream, from_client, 0, "start")
+            self.frames.append(CapturedFrame(frame.data, frame.type, *place))
+            self._events.append(("data", actor.stream, time_ns, from_client, frame.data))
+            self.tracker.see(self.observer.see(self.frames[-1]))
+
+    def _time(self) -> int:
+        """Now, in nanoseconds; the frames of one millisecond are a microsecond apart."""
+        return self.now * MILLISECOND + self._ticks * 1000
+
+    def _pass_to(self, now: int) -> None:
+        if now > self.now:
+            self.now, self._ticks = now, 0
+
+    def _next_due(self) -> int | None:
+        times = [-(-due_ns // MILLISECOND) for due_ns, _, _ in self._late]
+        return min(times + [one for one in [self.broker.deadline] if one is not None], default=None)
+
+
+@pytest.fixture
+def stage() -> Callable[..., Stage]:
+    """Makes a stage; ``tap`` and settings of the broker."""
+    return Stage
+
+
+@pytest.fixture
+def diagnose(tmp_path: Path) -> Callable[..., Any]:
+    """Diagnose what was played on a stage, from the capture file that it leaves; ``only`` some rules."""
+    from pcli.codec.observe.diagnosis import Diagnosis
+
+    def of(stage: Stage, only: tuple[str, ...] = ()) -> Diagnosis:
+        observer, diagnosis = Observer(), Diagnosis(only)
+        for event in read_capture(
+            [("", io.BytesIO(stage.write(tmp_path / "stage.pcapng").read_bytes()))], ReadOptions(ends=True)
+        ):
+            if isinstance(event, CapturedFrame):
+                diagnosis.see(observer.see(event))
+            elif isinstance(event, StreamEnd):
+                diagnosis.ended(event)
+            else:
+                diagnosis.note(event)
+        diagnosis.finish()
+        return diagnosis
+
+    return of
+
+
+def _unpacked(path: Path) -> bytes:
     data = path.read_bytes()
-    file = io.BytesIO(gzip.decompress(data) if path.suffix == ".gz" else data)
+    return gzip.decompress(data) if path.suffix == ".gz" else data
+
+
+def _frames(path: Path) -> list[CapturedFrame]:
+    file = io.BytesIO(_unpacked(path))
     return [item for item in read_capture([(path.name, file)]) if isinstance(item, CapturedFrame)]
 
 
@@ -89,6 +378,10 @@ class Corpus:
         if name not in self._frames:
             self._frames[name] = _frames(self.path(name))
         return self._frames[name]
+
+    def data(self, name: str) -> bytes:
+        """The file, unpacked."""
+        return _unpacked(self.path(name))
 
     def facts(self, name: str) -> list[Facts]:
         observer = Observer()
@@ -114,3 +407,49 @@ def small(small_captures: Path) -> Corpus:
 def corpus(captures: Path) -> Corpus:
     """All captures."""
     return Corpus(captures)
+
+
+# -- captures that show less -------------------------------------------------------------------------------------------
+
+
+def _variants(data: bytes, seed: int = 0) -> dict[str, bytes]:
+    """What worse recordings of the same traffic would have kept, by what is wrong with them; ``data`` is a capture."""
+    packets = [one for one in read_packets([("", io.BytesIO(data))]) if isinstance(one, Packet)]
+    frames = [one for one in read_capture([("", io.BytesIO(data))]) if isinstance(one, CapturedFrame)]
+    servers = {one.stream.server[1] for one in frames}
+    dice = random.Random(seed)
+    size, step = len(packets), dice.randrange(5, 40)
+    start = dice.randrange(step)
+    holes = [one for number, one in enumerate(packets) if number % step != start]
+    snap = dice.randrange(90, 160)
+    kept = {
+        "begins late": packets[dice.randrange(size // 8, size // 2) :],
+        "ends early": packets[: dice.randrange(size // 2, size - size // 8)],
+        "has holes": holes,
+        "only from the client": [one for one in packets if _source_port(one) not in servers],
+        "only from the broker": [one for one in packets if _source_port(one) in servers],
+        "is cut": [replace(one, data=one.data[:snap]) for one in packets],
+    }
+    return {name: _written(some) for name, some in kept.items()}
+
+
+def _source_port(packet: Packet) -> int:
+    """Of TCP; 0: there is none."""
+    end = len(packet.data)
+    place = LINKS[packet.link](packet.data, 0, end)
+    inner = None if place is None else pull_ip(packet.data, *place, end, packet.wire_length)
+    return 0 if inner is None else int.from_bytes(inner.data[inner.start : inner.start + 2], "big")
+
+
+def _written(packets: list[Packet]) -> bytes:
+    file = io.BytesIO()
+    writer = PcapngWriter(file)
+    for packet in packets:
+        writer.packet(packet)
+    return file.getvalue()
+
+
+@pytest.fixture(scope="session")
+def variants() -> Callable[..., dict[str, bytes]]:
+    """Makes the variants of a capture: its bytes, and a seed."""
+    return _variants

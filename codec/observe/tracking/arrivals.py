@@ -1,0 +1,86 @@
+"""The life of a message that was not seen on its way to the broker: it begins with its first delivery.
+
+Rules of this file
+1. What its metadata says is all that is known; a frame cut before it leaves the life with the doubt "cut".
+2. The chunks of one message come one by one, and are one life.
+3. Messages of non-persistent topics have no id (0:0): producer name and sequence id tell them apart.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pcli.codec.observe.state import Facts
+from pcli.codec.observe.tracking.life import Life
+from pcli.codec.observe.tracking.metadata import FIELD, Fields, key_of, pull_fields
+from pcli.codec.observe.tracking.shelf import LINGER, Shelf
+from pcli.codec.observe.tracking.topic_book import Position, TopicBook
+
+__all__ = ["linger", "loose", "new_life"]
+
+
+def _fields(facts: Facts) -> Fields:
+    parts = facts.frame.parts
+    return pull_fields(facts.frame.data, parts.metadata_start, parts.metadata_end) if parts.metadata_start >= 0 else {}
+
+
+def loose(topic: TopicBook, facts: Facts) -> Life | None:
+    """The life of a message of a non-persistent topic: all of them have the id 0:0."""
+    fields = _fields(facts)
+    return topic.loose.get((_text(fields, "producer_name"), _number(fields, "sequence_id", -1)))
+
+
+def new_life(shelf: Shelf, topic: TopicBook, at: Position, partition: int, facts: Facts) -> Life:
+    """Begin a life with a delivery, or find the chunked message to which this one belongs."""
+    fields = _fields(facts)
+    uuid = _text(fields, "uuid") if FIELD["chunk_id"] in fields else ""
+    life = topic.loose.get(uuid) if uuid else None
+    if life is None:
+        life = Life(topic.record if topic.record.name else None, None, _text(fields, "producer_name"))
+        _describe(life, fields, facts)
+        if not facts.frame.parts.metadata_start >= 0:
+            life.doubts.add("cut")
+    if uuid:
+        life.uuid, life.num_chunks = uuid, _number(fields, "num_chunks_from_msg")
+        if len(life.chunks) < 64:
+            life.chunks.append((_number(fields, "chunk_id"), 0, *at))
+        topic.loose[uuid] = life
+    life.partition = partition
+    if not topic.record.persistent:
+        topic.loose[life.producer_name, life.sequence_id] = life
+        shelf.add(topic, life)
+        linger(shelf, topic)
+        return life
+    life.ledger, life.entry = at
+    topic.grow(at, written=False)
+    shelf.put(topic, at, life)
+    return life
+
+
+def linger(shelf: Shelf, topic: TopicBook) -> None:
+    """Let the oldest life of a non-persistent topic go when there are too many."""
+    if len(topic.loose) > LINGER:
+        shelf.leave(topic, next(iter(topic.loose.values())))
+
+
+def _describe(life: Life, fields: Fields, facts: Facts) -> None:
+    life.sequence_id = _number(fields, "sequence_id", -1)
+    life.highest_sequence_id = _number(fields, "highest_sequence_id", -1)
+    life.messages = max(1, _number(fields, "num_messages_in_batch", 1))
+    life.batch = FIELD["num_messages_in_batch"] in fields
+    life.key = key_of(fields)
+    life.publish_ms = _number(fields, "publish_time")
+    life.deliver_at_ms = _number(fields, "deliver_at_time")
+    life.size = facts.frame.parts.payload_end - facts.frame.parts.payload_start
+    if FIELD["txnid_most_bits"] in fields:
+        life.txn = (_number(fields, "txnid_most_bits"), _number(fields, "txnid_least_bits"))
+
+
+def _number(fields: Fields, name: str, default: int = 0) -> int:
+    value: Any = fields.get(FIELD[name], default)
+    return value if isinstance(value, int) else default
+
+
+def _text(fields: Fields, name: str) -> str:
+    value = fields.get(FIELD[name], b"")
+    return value.decode(errors="replace") if isinstance(value, bytes) else ""

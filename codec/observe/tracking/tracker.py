@@ -1,0 +1,89 @@
+"""Everything that is kept of a recording, one frame after the other.
+
+Rules of this file
+1. `see` is given every frame once, in order, after the Observer; `note` and `ended` what the capture says between
+   them; `finish` says that no more will come.
+2. The second leg of a conversation through a Pulsar proxy is the same conversation: it is a connection of its own, and
+   nothing else is counted twice.
+3. A record is given out (``on_done``) when it is forgotten to bound the memory, and is then no longer kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pcli.codec.capture.frames import Note, StreamEnd
+from pcli.codec.observe.state import Facts
+from pcli.codec.observe.tracking.life import Life
+from pcli.codec.observe.tracking.linking import Links
+from pcli.codec.observe.tracking.links import CaptureRecord
+from pcli.codec.observe.tracking.lives import Lives
+from pcli.codec.observe.tracking.publishing import Publishing
+
+__all__ = ["Tracker"]
+
+Done = Callable[[str, Any], None]
+"""Takes a group's name and a record of it."""
+
+
+class Tracker:
+    """What is known of topics, subscriptions, consumers, producers, connections, messages and the capture."""
+
+    def __init__(self, *, on_life: Callable[[Life], None] | None = None, on_done: Done | None = None) -> None:
+        """Make one that has seen nothing.
+
+        ``on_life`` is given every message when nothing more is expected of it, or there are too many; at `finish` the
+        rest. ``on_done`` is given other records that are forgotten.
+        """
+        self.capture = CaptureRecord()
+        self.links = Links(self.capture, on_end=self._end, on_done=on_done)
+        self.lives = Lives(self.capture, on_life=on_life, on_done=on_done)
+        self.publishing = Publishing(self.lives, on_done=on_done)
+
+    def see(self, facts: Facts) -> None:
+        """Take in a frame."""
+        if self.links.see(facts):
+            self.publishing.see(facts)
+            self.lives.see(facts)
+        if self.links.fresh_doubts:
+            self._doubt()
+
+    def note(self, note: Note) -> None:
+        """Take in what the capture says: holes, damage, streams of other kinds."""
+        stream = self.links.note(note)
+        if stream >= 0:
+            self.links.fresh_doubts.add(stream)
+            self._doubt()
+
+    def ended(self, end: StreamEnd) -> None:
+        """A TCP connection has ended."""
+        self.links.ended(end)
+
+    def _doubt(self) -> None:
+        """Tell of the connections that something is to be said against since the last time."""
+        while self.links.fresh_doubts:
+            stream = self.links.fresh_doubts.pop()
+            # What began before the capture on a connection that did is known by its own beginning.
+            doubts = self.links.doubts_of(stream) - {"start"}
+            self.publishing.doubt(stream, doubts)
+            self.lives.doubt(stream, doubts)
+
+    def _end(self, stream: int, end: str, time_ns: int, frame: int) -> None:
+        self.publishing.end(stream, end, time_ns, frame)
+        self.lives.end(stream, end, time_ns, frame)
+
+    def finish(self) -> None:
+        """The capture is over."""
+        now = self.capture.last_ns
+        self.links.finish(now)
+        self._doubt()
+        self.publishing.finish(now)
+        self.lives.finish(now)
+
+    def records(self) -> Iterator[tuple[str, Any]]:
+        """Every record that is kept, with the name of its group."""
+        yield "capture", self.capture
+        yield from self.links.records()
+        yield from self.publishing.records()
+        yield from self.lives.records()

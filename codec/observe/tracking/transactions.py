@@ -1,0 +1,156 @@
+"""Transactions: NEW_TXN, what is sent and acknowledged in them, END_TXN.
+
+Rules of this file
+1. An id is the coordinator's: the same on all connections. Its client is the connection that sent NEW_TXN.
+2. A transaction that began before the capture is known by the first frame that names it, with the doubt "start".
+3. The coordinator aborts by itself when the time-out has passed, and tells no client. A capture on the broker's host
+   shows it: END_TXN_ON_PARTITION and END_TXN_ON_SUBSCRIPTION without an END_TXN.
+4. Records are bounded: those that have ended go first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from pcli.codec.observe.state import Facts
+from pcli.codec.observe.tracking.life import Life
+from pcli.codec.observe.tracking.links import TransactionRecord
+from pcli.codec.wire.commands import BY_NAME, COMMANDS
+
+if TYPE_CHECKING:
+    from pcli.codec.observe.tracking.lives import Lives
+
+__all__ = ["MAX_TRANSACTIONS", "Transactions"]
+
+MAX_TRANSACTIONS: Final = 10_000
+"""Transactions remembered."""
+
+_MAX_ASKED: Final = 1_000  # NEW_TXN and END_TXN without an answer
+
+_NEW_TXN: Final = BY_NAME["NEW_TXN"].number
+_END_TXN: Final = BY_NAME["END_TXN"].number
+
+
+class Transactions:
+    """All transactions, by id."""
+
+    def __init__(
+        self, lives: Lives, *, on_done: Callable[[str, Any], None] | None = None, limit: int = MAX_TRANSACTIONS
+    ) -> None:
+        """``on_done`` is given ``transaction`` and a record that is forgotten."""
+        self._lives = lives
+        self._on_done = on_done
+        self._limit = limit
+        self._kept: dict[tuple[int, int], TransactionRecord] = {}
+        self._asked: dict[int, int | str] = {}
+        """Of open NEW_TXN the time-out in ms, of open END_TXN the action; by frame."""
+        self._doubts: dict[int, set[str]] = {}
+
+    def ask(self, facts: Facts) -> None:
+        """NEW_TXN, END_TXN."""
+        if len(self._asked) >= _MAX_ASKED:
+            del self._asked[next(iter(self._asked))]
+        read = facts.command.get
+        if facts.frame.type == _NEW_TXN:
+            self._asked[facts.frame.number] = read("pulsar.newTxn.txn_ttl_millis", 0)
+        else:
+            record = self.named(facts)
+            self._asked[facts.frame.number] = str(read("pulsar.endTxn.txn_action", "COMMIT"))
+            if record is not None:
+                record.end_asked_ns, record.end_asked_frame = facts.frame.time_ns, facts.frame.number
+
+    def answer(self, facts: Facts) -> None:
+        """The answers to NEW_TXN, END_TXN, ADD_PARTITION_TO_TXN and ADD_SUBSCRIPTION_TO_TXN."""
+        frame, request = facts.frame, facts.request
+        asked = self._asked.pop(request.number, None) if request is not None else None
+        field = COMMANDS[frame.type].field
+        error = str(facts.command.get(f"pulsar.{field}.error", ""))
+        if error and request is not None and request.type == _NEW_TXN:
+            return
+        record = self.named(facts)
+        if record is None:
+            return
+        if error:
+            record.error = error
+        elif request is not None and request.type == _NEW_TXN:
+            record.began_ns, record.began_frame = frame.time_ns, frame.number
+            record.timeout_ms = asked if isinstance(asked, int) else 0
+            record.doubts.discard("start")
+        elif request is not None and request.type == _END_TXN:
+            _end(record, facts, str(asked or ""), "client")
+
+    def named(self, facts: Facts) -> TransactionRecord | None:
+        """The transaction that a command names, whichever it is; None: none."""
+        field = COMMANDS[facts.frame.type].field
+        read = facts.command.get
+        most, least = read(f"pulsar.{field}.txnid_most_bits"), read(f"pulsar.{field}.txnid_least_bits")
+        return None if most is None or least is None else self._of((most, least), facts)
+
+    def sent(self, life: Life, facts: Facts) -> None:
+        """A SEND in a transaction."""
+        if life.txn is not None:
+            self._of(life.txn, facts).sent += life.messages
+
+    def acknowledge(self, facts: Facts) -> None:
+        """ACK: counts when it is one in a transaction."""
+        if facts.hot is None:
+            record = self.named(facts)
+            if record is not None:
+                record.acked += len(facts.command.get("pulsar.ack.message_id", ()))
+
+    def end_on(self, facts: Facts) -> None:
+        """END_TXN_ON_PARTITION, END_TXN_ON_SUBSCRIPTION: the coordinator ends it, with or without a client's wish."""
+        record = self.named(facts)
+        field = COMMANDS[facts.frame.type].field
+        if record is not None and not record.action and not record.end_asked_frame:
+            _end(record, facts, str(facts.command.get(f"pulsar.{field}.txn_action", "")), "coordinator")
+
+    def end(self, stream: int, time_ns: int) -> None:
+        """A connection has ended: the client of its open transactions is gone."""
+        for record in self._kept.values():
+            if record.stream == stream and not record.action and record.left_ns < 0:
+                record.left_ns = time_ns
+        self._doubts.pop(stream, None)
+
+    def doubt(self, stream: int, doubts: set[str]) -> None:
+        """The capture does not show all of this connection."""
+        self._doubts[stream] = set(doubts)
+        for record in self._kept.values():
+            if record.stream == stream:
+                record.doubts |= doubts
+
+    def finish(self) -> None:
+        """Nothing more will come."""
+        for record in self._kept.values():
+            if not record.action:
+                record.doubts.add("end")
+
+    def records(self) -> Iterator[TransactionRecord]:
+        """The records that are kept."""
+        return iter(list(self._kept.values()))
+
+    def _of(self, number: tuple[int, int], facts: Facts) -> TransactionRecord:
+        record = self._kept.get(number)
+        if record is None:
+            if len(self._kept) >= self._limit:
+                self._evict()
+            frame = facts.frame
+            record = self._kept[number] = TransactionRecord(number, frame.stream.number, frame.time_ns, 0)
+            record.doubts |= self._doubts.get(record.stream, set()) | {"start"}
+        return record
+
+    def _evict(self) -> None:
+        number = next((number for number, one in self._kept.items() if one.action), next(iter(self._kept)))
+        record = self._kept.pop(number)
+        if not record.action:
+            record.doubts.add("evicted")
+            evicted = self._lives.capture.evicted
+            evicted["transactions"] = evicted.get("transactions", 0) + 1
+        if self._on_done is not None:
+            self._on_done("transaction", record)
+
+
+def _end(record: TransactionRecord, facts: Facts, action: str, by: str) -> None:
+    record.action, record.ended_by = action, by
+    record.ended_ns, record.ended_frame = facts.frame.time_ns, facts.frame.number

@@ -1,0 +1,68 @@
+"""Entries that come although they were acknowledged, and whose lives were over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pcli.codec.proto import pb
+
+TOPIC = "persistent://public/default/t"
+
+
+def take_and_ack(play: Any, count: int) -> Any:
+    """A client that was given so many messages and has acknowledged them all, in one frame."""
+    client = play.actor()
+    client.producer()
+    client.subscribe(kind="Shared")
+    client.flow(1000)
+    for number in range(count):
+        client.publish(number)
+    play.wait(100)
+    client.ack(*[one.message_id for one in client.messages])
+    return client
+
+
+@pytest.fixture
+def book() -> Any:
+    return lambda play: play.tracker.lives.shelf.topics[TOPIC].subscriptions["s"]
+
+
+def test_each_message_counts_whose_ack_was_lost(stage: Any, book: Any) -> None:
+    play = stage()
+    play.fault("drop on pulsar.type == 'ACK'")
+    client = take_and_ack(play, 3)
+    play.wait(100)
+    client.cut(reset=True)
+    again = play.actor()
+    again.subscribe(kind="Shared")
+    again.flow(10)
+    back = book(play).record.consumers["c1"].acked_but_back
+    assert (back.count, back.sample) == (3, "0:0")
+    assert len(set(back.frames)) == 4
+
+
+def test_what_was_acknowledged_before_a_seek_comes_again_because_of_it(stage: Any, book: Any) -> None:
+    play = stage()
+    client = take_and_ack(play, 5)
+    assert len(play.lives) == 5
+    client.publish(5)
+    client(pb.CommandSeek(consumer_id=1, message_id=client.messages[1].message_id))
+    client.subscribe(kind="Shared")
+    client.flow(10)
+    client.publish(6)
+    record = book(play).record
+    assert [(why, one.count, one.sample) for why, one in record.again.items()] == [("seek", 5, "0:1")]
+    assert not record.consumers["c1"].acked_but_back.count
+
+
+def test_what_comes_for_the_first_time_behind_a_seek_is_no_repetition(stage: Any, book: Any) -> None:
+    play = stage()
+    client = take_and_ack(play, 2)
+    client.subscribe(consumer_id=2, subscription="t", kind="Shared")
+    client(pb.CommandSeek(consumer_id=2, message_id=client.messages[0].message_id))
+    client.subscribe(consumer_id=2, subscription="t", kind="Shared")
+    client.flow(10, consumer_id=2)
+    assert [one.consumer_id for one in client.messages] == [1, 1, 2, 2]
+    assert not play.tracker.lives.shelf.topics[TOPIC].subscriptions["t"].record.again

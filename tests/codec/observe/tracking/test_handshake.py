@@ -1,0 +1,114 @@
+"""How connections begin, live, and end."""
+
+from __future__ import annotations
+
+import pytest
+
+from pcli.codec.proto import pb
+
+PING, PONG = pb.CommandPing(), pb.CommandPong()
+
+
+def test_what_the_handshake_tells(wire):
+    wire.hello(auth_method_name="token", max_message_size=1000)
+    record = wire.connection()
+    assert (record.client_version, record.protocol_version) == ("a client", 21)
+    assert (record.server_version, record.server_protocol_version, record.max_message_size) == ("a broker", 21, 1000)
+    assert (record.connect_frame, record.connected_ns) == (1, 2_000_000)
+    assert record.deprecated == {}
+
+
+def test_the_old_field_for_logins(wire):
+    wire.hello(auth_method=1)
+    assert wire.connection().deprecated["CONNECT.auth_method"].frames == [1]
+
+
+@pytest.mark.parametrize("client", [True, False])
+@pytest.mark.parametrize("reset", [True, False])
+def test_who_ended_it_and_how(wire, client, reset):
+    wire.hello()
+    wire.end(client=client, reset=reset)
+    word = f"{'reset' if reset else 'fin'}_{'client' if client else 'broker'}"
+    assert wire.connection().end == word
+    assert wire.ends == [(0, word, 3_000_000, 2)]
+
+
+def test_a_ping_without_answer_is_why_it_ended(wire):
+    wire.hello()
+    wire.broker(PING)
+    wire.wait(30)
+    wire.end(client=False)
+    assert wire.connection().end == "keep_alive"
+    assert wire.connection().ping_open == {False: (3, 3_000_000)}
+
+
+def test_the_other_side_ended_it(wire):
+    wire.hello()
+    wire.broker(PING)
+    wire.wait(30)
+    wire.end(client=True)
+    assert wire.connection().end == "fin_client"
+
+
+def test_an_end_right_behind_a_ping_has_another_cause(wire):
+    wire.hello()
+    wire.client(PING)
+    wire.wait(0.5)
+    wire.end(client=True)
+    assert wire.connection().end == "fin_client"
+
+
+@pytest.mark.parametrize("answer", [PONG, pb.CommandFlow(consumer_id=1, messagePermits=1), PING])
+def test_whatever_is_said_answers_a_ping(wire, answer):
+    wire.hello()
+    wire.broker(PING)
+    wire.client(answer)
+    wire.wait(30)
+    wire.end(client=False)
+    assert wire.connection().end == "fin_broker"
+
+
+def test_a_later_ping_counts_from_itself(wire):
+    wire.hello()
+    wire.broker(PING)
+    wire.client(pb.CommandFlow(consumer_id=1, messagePermits=1))
+    wire.broker(PING)
+    wire.broker(PING)
+    wire.wait(30)
+    wire.end(client=False)
+    assert wire.connection().end == "keep_alive"
+    assert wire.connection().ping_open[False][0] == 5
+
+
+def test_a_refused_login(wire, say):
+    wire.hello(answer=False)
+    wire.broker(say("Error", request_id=2**64 - 1, error=3, message="Failed to authenticate"))
+    wire.end(client=False)
+    assert wire.connection().end == "auth"
+
+
+def test_a_refused_request_is_no_refused_login(wire, say):
+    wire.hello()
+    wire.client(say("Subscribe"))
+    wire.broker(say("Error", error=4))
+    wire.end(client=False)
+    assert wire.connection().end == "fin_broker"
+
+
+def test_credentials_renewed(wire):
+    wire.hello()
+    wire.broker(pb.CommandAuthChallenge())
+    assert wire.connection().challenge_open_ns == 3_000_000
+    wire.client(pb.CommandAuthResponse())
+    record = wire.connection()
+    assert (record.challenges.count, record.challenge_open_ns, record.refreshed_ns) == (1, -1, 4_000_000)
+
+
+def test_a_login_in_several_steps_is_no_renewal(wire):
+    wire.hello(answer=False)
+    wire.broker(pb.CommandAuthChallenge())
+    wire.client(pb.CommandAuthResponse())
+    wire.broker(pb.CommandConnected(server_version="a broker"))
+    record = wire.connection()
+    assert (record.challenges.count, record.refreshed_ns) == (0, -1)
+    assert wire.exchange("AUTH_RESPONSE").answered == 1

@@ -1,0 +1,450 @@
+"""Random applications on a stage: after every turn of the broker the tracker's books are the broker's own.
+
+A turn is one frame of a client and all that the broker says to it: between those frames the broker is already further
+than the wire shows. What it decides without a word is left out of the comparison, and why stands there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.bits import words_of
+
+TOPIC = "persistent://public/default/t"
+NON_PERSISTENT = "non-persistent://public/default/t"
+CLASSIC = {
+    "subscriptionSharedUseClassicPersistentImplementation": True,
+    "subscriptionKeySharedUseClassicPersistentImplementation": True,
+}
+LIMITS = {"maxUnackedMessagesPerConsumer": 6, "maxUnackedMessagesPerSubscription": 10}
+STICKY = [(0, 30_000), (30_001, 65_535)]
+
+
+def key_shared(mode: int = pb.AUTO_SPLIT, *, out_of_order: bool = False) -> dict[str, Any]:
+    return {"keySharedMeta": pb.KeySharedMeta(keySharedMode=mode, allowOutOfOrderDelivery=out_of_order)}
+
+
+KINDS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "Exclusive": ("Exclusive", {}, {}),
+    "Failover": ("Failover", {"activeConsumerFailoverDelayTimeMillis": 0}, {}),
+    "Failover, late": ("Failover", {"activeConsumerFailoverDelayTimeMillis": 500}, {}),
+    "Shared": ("Shared", {}, {}),
+    "Shared, limited": ("Shared", LIMITS, {}),
+    "Shared, classic": ("Shared", CLASSIC, {}),
+    "Shared, deduplicated": ("Shared", {"brokerDeduplicationEnabled": True}, {}),
+    "Key_Shared": ("Key_Shared", {}, key_shared()),
+    "Key_Shared, limited": ("Key_Shared", LIMITS, key_shared()),
+    "Key_Shared, split": ("Key_Shared", {"subscriptionKeySharedUseConsistentHashing": False}, key_shared()),
+    "Key_Shared, classic": (
+        "Key_Shared",
+        {"subscriptionKeySharedUseClassicPersistentImplementation": True},
+        key_shared(),
+    ),
+    "Key_Shared, out of order": ("Key_Shared", {}, key_shared(out_of_order=True)),
+    "Key_Shared, sticky": ("Key_Shared", {}, key_shared(pb.STICKY)),
+    "Exclusive, non-persistent": ("Exclusive", {}, {}),
+    "Shared, non-persistent": ("Shared", {}, {}),
+}
+"""Type, settings of the broker, fields of SUBSCRIBE."""
+
+ROLLING = {"managedLedgerMaxEntriesPerLedger": 4, "managedLedgerMinLedgerRolloverTimeMinutes": 0}
+
+VERBS = (
+    ["publish"] * 5 + ["publish_batch"] * 4 + ["publish_chunks", "publish_late", "publish_again"]
+    + ["flow"] * 5 + ["ack"] * 5 + ["ack_part"] * 3 + ["ack_several"] * 2 + ["ack_up_to"] * 2 + ["ack_in_transaction"]
+    + ["nack", "nack", "redeliver_all", "subscribe", "subscribe", "close", "cut", "seek", "unsubscribe", "unload"]
+    + ["wait"]
+)  # fmt: skip
+FAULTS = [
+    "drop after=1 times=2 on pulsar.type == 'FLOW'",
+    "duplicate on pulsar.type == 'ACK'",
+    "drop after=1 times=3 on pulsar.type == 'MESSAGE'",
+    "delay after=2 times=4 ms=300 on pulsar.type == 'ACK' || pulsar.type == 'FLOW'",
+    "corrupt times=2 on pulsar.type == 'SEND'",
+    "duplicate after=3 times=2 on pulsar.type == 'SEND'",
+    "drop times=1 on pulsar.type == 'SUCCESS'",
+    "error times=2 on pulsar.type == 'SUBSCRIBE'",
+    "close after=4 times=1 on pulsar.type == 'MESSAGE'",
+    "close after=2 times=1 on pulsar.type == 'SEND'",
+]
+STEPS = st.lists(st.tuples(st.sampled_from(VERBS), st.integers(0, 3), st.integers(0, 5)), min_size=5, max_size=40)
+MANY = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+class Application:
+    """Two clients with two consumers each, and one that publishes. ``who`` names a consumer, ``what`` a choice."""
+
+    def __init__(self, stage: Any, topic: str, kind: str, fields: dict[str, Any]) -> None:
+        self.stage = stage
+        self.topic = topic
+        self.kind = kind
+        self.fields = fields
+        self.sequence = 0
+        self.source = self.publisher()
+        self.clients = [stage.actor(), stage.actor()]
+        self.subscribe(0, 0)
+        self.subscribe(2, 0)
+        self.flow(0, 2)
+
+    def publisher(self) -> Any:
+        actor = self.stage.actor("10.0.0.9")
+        actor.producer(self.topic)
+        return actor
+
+    def client(self, who: int) -> Any:
+        """Whoever has that consumer; it comes back when its connection is gone."""
+        if self.clients[who // 2].closed:
+            self.clients[who // 2] = self.stage.actor()
+        return self.clients[who // 2]
+
+    def got(self, who: int) -> list[Any]:
+        """The ids of the last messages to that consumer on its present connection."""
+        return [one.message_id for one in self.client(who).messages if one.consumer_id == who][-6:]
+
+    def one(self, who: int, what: int) -> list[Any]:
+        """One of them; none when there is none."""
+        got = self.got(who)
+        return got[-1 - what % len(got) :][:1] if got else []
+
+    # -- verbs
+
+    def publish(self, who: int, what: int, batch: int = 0, **metadata: Any) -> None:
+        if self.source.closed:
+            self.source = self.publisher()
+        if self.source.connection.producers == {}:  # the topic was unloaded
+            self.source.producer(self.topic)
+        self.source.publish(self.sequence, batch, partition_key="abcd"[what % 4], **metadata)
+        self.sequence += max(1, batch)
+
+    def publish_batch(self, who: int, what: int) -> None:
+        self.publish(who, what, batch=2 + what)
+
+    def publish_chunks(self, who: int, what: int) -> None:
+        first = self.sequence
+        for number in range(2):
+            self.sequence = first
+            self.publish(who, what, uuid=f"u{first}", chunk_id=number, num_chunks_from_msg=2, total_chunk_msg_size=9)
+
+    def publish_late(self, who: int, what: int) -> None:
+        """To be delivered in a while, where that counts."""
+        self.publish(who, what, deliver_at_time=self.stage.now + 100 * what)
+
+    def publish_again(self, who: int, what: int) -> None:
+        """What may be a repetition, with the next message behind it."""
+        self.sequence = max(0, self.sequence - 1)
+        self.publish(who, what)
+
+    def subscribe(self, who: int, what: int) -> None:
+        fields = {"initialPosition": pb.CommandSubscribe.Earliest} | self.fields
+        meta = fields.get("keySharedMeta")
+        if meta is not None and meta.keySharedMode == pb.STICKY:
+            start, end = STICKY[who % 2]
+            meta = pb.KeySharedMeta(keySharedMode=pb.STICKY, hashRanges=[pb.IntRange(start=start, end=end)])
+            fields["keySharedMeta"] = meta
+        self.client(who).subscribe(self.topic, consumer_id=who, kind=self.kind, **fields)
+
+    def flow(self, who: int, what: int) -> None:
+        self.client(who).flow((1, 2, 3, 5, 10, 1000)[what], consumer_id=who)
+
+    def ack(self, who: int, what: int) -> None:
+        if places := self.one(who, what):
+            self.client(who).ack(*places, consumer_id=who)
+
+    def ack_several(self, who: int, what: int) -> None:
+        client = self.client(who)
+        client.ack(*self.got(who)[:2], consumer_id=who, request_id=client.session.next_request_id())
+
+    def ack_part(self, who: int, what: int) -> None:
+        """Some of a batch: which, is a matter of ``what``."""
+        client = self.client(who)
+        for message in [one for one in client.messages if one.consumer_id == who][-1 - what :][:1]:
+            batch = self.messages_of(message.message_id)
+            if batch > 1:
+                left = (1 << batch) - 1 & ~(1 << what % batch)
+                place = pb.MessageIdData(ack_set=words_of(left), batch_size=batch)
+                place.MergeFrom(message.message_id)
+                client.ack(place, consumer_id=who)
+
+    def messages_of(self, place: Any) -> int:
+        """How many messages the entry has: the broker knows."""
+        topic = self.stage.broker.topics.get(self.topic)
+        ledger = None if topic is None else topic.ledger
+        offset = None if ledger is None else ledger.offset_of(place.ledgerId, place.entryId)
+        entry = None if ledger is None or offset is None else ledger.entry(offset)
+        if entry is None:
+            return 1
+        entry.parse()
+        return int(entry.messages)
+
+    def ack_up_to(self, who: int, what: int) -> None:
+        """On Shared and Key_Shared the broker does nothing with it."""
+        if places := self.one(who, what):
+            self.client(who).ack(*places, consumer_id=who, kind="Cumulative")
+
+    def ack_in_transaction(self, who: int, what: int) -> None:
+        """Refused: the mini-broker has none. Nothing is acknowledged."""
+        if places := self.one(who, what):
+            client = self.client(who)
+            ids = {"txnid_most_bits": 0, "txnid_least_bits": 7, "request_id": client.session.next_request_id()}
+            client.ack(*places, consumer_id=who, **ids)
+
+    def nack(self, who: int, what: int) -> None:
+        if places := self.one(who, what):
+            self.client(who).redeliver(*places, consumer_id=who)
+
+    def redeliver_all(self, who: int, what: int) -> None:
+        self.client(who).redeliver(consumer_id=who)
+
+    def close(self, who: int, what: int) -> None:
+        self.client(who)(pb.CommandCloseConsumer(consumer_id=who))
+
+    def cut(self, who: int, what: int) -> None:
+        self.client(who).cut(reset=what % 2 == 1)
+
+    def seek(self, who: int, what: int) -> None:
+        places = self.one(who, what) or [pb.MessageIdData(ledgerId=(1 << 64) - 1, entryId=(1 << 64) - 1)]
+        self.client(who)(pb.CommandSeek(consumer_id=who, message_id=places[0]))
+
+    def unsubscribe(self, who: int, what: int) -> None:
+        self.client(who)(pb.CommandUnsubscribe(consumer_id=who, force=what % 2 == 1))
+
+    def unload(self, who: int, what: int) -> None:
+        """Of a topic with producers and consumers: where only one kind is closed it may have had another reason.
+
+        A real 4.2.4 forgets what is left of batches then; the mini-broker does not by itself.
+        """
+        topic = self.stage.broker.topics.get(self.topic)
+        if topic is None or not (topic.producers and topic.consumers):
+            return
+        for subscription in topic.subscriptions.values():
+            if subscription.cursor is not None:
+                subscription.cursor.ack_sets.clear()
+        self.stage.unload(self.topic)
+
+    def wait(self, who: int, what: int) -> None:
+        self.stage.wait((1, 100, 600, 1_000, 5_000, 31_000)[what])
+
+
+# -- the books ---------------------------------------------------------------------------------------------------------
+
+
+def of_the_broker(topic: Any) -> dict[str, Any]:
+    """What the broker knows of the subscription."""
+    subscription = topic.subscriptions.get("s")
+    return (
+        {}
+        if subscription is None
+        else {"backlog": subscription.backlog}
+        | {
+            "consumers": {one.name: figures_of(one) for one in subscription.consumers},
+            "acked": acked(subscription),
+            "parts": parts(subscription),
+        }
+    )
+
+
+def figures_of(consumer: Any) -> dict[str, Any]:
+    """Permits that are parked while it is blocked count: when exactly it unblocks is the broker's secret."""
+    place = consumer.subscription.topic.ledger.place if consumer.pending else None
+    held = {place(offset): left for offset, left in consumer.pending.items() if left}
+    return {"permits": consumer.permits + consumer.parked, "unacked": consumer.unacked, "held": held}
+
+
+def acked(subscription: Any) -> set[tuple[int, int]]:
+    cursor, ledger = subscription.cursor, subscription.topic.ledger
+    if cursor is None:
+        return set()
+    return {ledger.place(offset) for offset in range(ledger.first, ledger.next) if cursor.is_deleted(offset)}
+
+
+def parts(subscription: Any) -> dict[tuple[int, int], int]:
+    """Batches of which a part is acknowledged: what is left of them."""
+    cursor = subscription.cursor
+    return (
+        {} if cursor is None else {subscription.topic.ledger.place(one): bits for one, bits in cursor.ack_sets.items()}
+    )
+
+
+def of_the_tracker(tracker: Any, topic: str, entries: list[tuple[int, int]], now_ns: int) -> dict[str, Any]:
+    """The same as frames tell it, of these entries."""
+    tracker.lives.look(now_ns)
+    book = tracker.lives.shelf.topics[topic].subscriptions.get("s")
+    if book is None or not (book.members or book.topic.record.persistent):
+        # On a non-persistent topic the broker drops a subscription with its last consumer, and tells nobody.
+        return {}
+    held: dict[str, dict[tuple[int, int], int]] = {}
+    for place, delivery in book.open.items():
+        if delivery.held and book.individual:  # of the others the broker knows nothing
+            held.setdefault(delivery.consumer.name, {})[place] = delivery.held
+    figures = {}
+    for member in book.members:
+        ledger, record = member.record.permits, member.record
+        permits = ledger.balance
+        figures[record.name] = {"permits": permits, "unacked": record.unacked, "held": held.get(record.name, {})}
+    known = {place for place in entries if book.is_acked(place)}
+    return {"backlog": book.record.backlog, "consumers": figures, "acked": known, "parts": dict(book.sets)}
+
+
+def knows_backlog(tracker: Any, topic: str, entries: list[tuple[int, int]], told: dict[str, Any]) -> bool:
+    """Whether frames tell it.
+
+    Until something is delivered none says where a subscription stands that may be an old one; and none ever says that
+    ledgers were trimmed which no subscription needed.
+    """
+    book = tracker.lives.shelf.topics[topic].subscriptions.get("s")
+    if book is None or not told:
+        return True
+    if told["backlog"] is None:
+        assert book.mark is None
+        return False
+    return not (entries and entries[0] > (0, 0) and book.mark < entries[0])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@MANY
+@given(steps=STEPS, rolling=st.booleans())
+def test_the_trackers_books_are_the_brokers(
+    stage: Any, kind: str, steps: list[tuple[str, int, int]], rolling: bool
+) -> None:
+    compare_books(stage(**KINDS[kind][1], **(ROLLING if rolling else {})), kind, steps)
+
+
+def compare_books(play: Any, kind: str, steps: list[tuple[str, int, int]]) -> None:
+    """Do these steps; after every turn the books must be equal."""
+    type_, _, fields = KINDS[kind]
+    topic = NON_PERSISTENT if "non-persistent" in kind else TOPIC
+
+    def compare() -> None:
+        mine = play.broker.topics.get(topic)
+        if mine is not None:
+            ledger = mine.ledger
+            entries = [] if ledger is None else [ledger.place(one) for one in range(ledger.first, ledger.next)]
+            told, true = of_the_tracker(play.tracker, topic, entries, play.now * 1_000_000), of_the_broker(mine)
+            if true and not knows_backlog(play.tracker, topic, entries, told):
+                told["backlog"] = true["backlog"]
+            assert told == true
+
+    application = Application(play, topic, type_, fields)
+    play.after = compare
+    for verb, who, what in steps:
+        getattr(application, verb)(who, what)
+
+
+REFUSED = "corrupt times=2 on pulsar.type == 'SEND'"
+
+
+@pytest.mark.parametrize(
+    ("kind", "fault", "steps"),
+    [
+        # A chunk whose first one was refused goes to nobody; what is behind it does.
+        ("Shared", REFUSED, [("publish", 0, 1), ("publish_chunks", 2, 1), ("publish_batch", 2, 3)]),
+        # Silence says nothing of what is stored at its end, nor who the active consumer is.
+        ("Failover, late", "", [("seek", 0, 4), ("wait", 1, 4), ("publish", 1, 4)]),
+        ("Failover, late", "", [("seek", 0, 1), ("publish_batch", 0, 5), ("wait", 2, 4), ("cut", 1, 0)]),
+        # A consumer that was refused asks for a SEEK.
+        ("Exclusive", "", [("publish_batch", 3, 0), ("seek", 2, 5), ("ack_part", 0, 2), ("unload", 0, 2)]),
+        # A new subscription begins at the first entry, though that is for slots which nobody has.
+        (
+            "Key_Shared, sticky",
+            "",
+            [
+                ("publish_batch", 0, 4),
+                ("unsubscribe", 0, 1),
+                ("publish_batch", 0, 5),
+                ("subscribe", 3, 5),
+                ("flow", 3, 3),
+            ],
+        ),
+    ],
+)
+def test_plays_in_which_they_once_differed(
+    stage: Any, kind: str, fault: str, steps: list[tuple[str, int, int]]
+) -> None:
+    play = stage(tap="broker", **KINDS[kind][1])
+    if fault:
+        play.fault(fault)
+    compare_books(play, kind, steps)
+
+
+@pytest.mark.parametrize(
+    ("kind", "steps"),
+    [
+        ("Key_Shared, sticky", [("publish", 0, 0), ("publish", 1, 2), ("subscribe", 2, 4)]),
+        ("Shared", [("publish_chunks", 0, 5), ("nack", 0, 2)]),
+        (
+            "Shared",
+            [("publish", 3, 5), ("flow", 0, 2), ("ack", 2, 5), ("flow", 2, 0), ("publish_chunks", 0, 3)],
+        ),
+    ],
+)
+def test_who_cannot_be_given_what_waits_is_not_blocked(
+    stage: Any, kind: str, steps: list[tuple[str, int, int]]
+) -> None:
+    """Slots of others, chunks of which another one has the first: there is no limit of unacknowledged messages here."""
+    type_, conditions, fields = KINDS[kind]
+    play = stage(**conditions)
+    application = Application(play, TOPIC, type_, fields)
+    for verb, who, what in steps:
+        getattr(application, verb)(who, what)
+        play.wait(6_000)
+        play.tracker.lives.look(play.now * 1_000_000)
+        for member in play.tracker.lives.shelf.topics[TOPIC].subscriptions["s"].members:
+            assert not member.record.blocked.count
+
+
+def test_a_consumer_that_others_left_behind_is_free_again_with_half_of_its_limit(stage: Any) -> None:
+    """A neighbour takes all that comes, so that no MESSAGE shows it."""
+    play = stage(maxUnackedMessagesPerConsumer=6)
+    source, sink = play.actor(), play.actor()
+    source.producer()
+    for number in (1, 2):
+        sink.subscribe(consumer_id=number, kind="Shared")
+        sink.flow(1000, consumer_id=number)
+    for number in range(100):
+        source.publish(number)
+        last = sink.messages[-1]
+        if last.consumer_id == 2:
+            sink.ack(last.message_id, consumer_id=2)
+    record = play.tracker.lives.shelf.topics[TOPIC].subscriptions["s"].record.consumers["c1"]
+    mine = [one.message_id for one in sink.messages if one.consumer_id == 1]
+    assert (record.unacked, len(mine)) == (6, 6)
+    for number, blocked in ((1, True), (2, True), (3, False), (3, False)):
+        sink.ack(*mine[:number])
+        play.tracker.lives.look(play.now * 1_000_000)
+        assert (record.blocked.since_ns >= 0) is blocked
+
+
+def test_a_consumer_is_blocked_at_its_limit(stage: Any) -> None:
+    """No frame says so: nothing comes though there are permits and messages, and goes on when half is acknowledged."""
+    play = stage(maxUnackedMessagesPerConsumer=6)
+    source, sink = play.actor(), play.actor()
+    source.producer()
+    sink.subscribe(kind="Shared", initialPosition=pb.CommandSubscribe.Earliest)
+    sink.flow(100)
+    for number in range(10):
+        source.publish(number)
+    [held] = play.broker.topics[TOPIC].subscriptions["s"].consumers
+    book = play.tracker.lives.shelf.topics[TOPIC].subscriptions["s"]
+    record = book.record.consumers["c1"]
+
+    def blocked() -> bool:
+        play.tracker.lives.look(play.now * 1_000_000)
+        return bool(record.blocked.since_ns >= 0)
+
+    assert held.blocked
+    play.wait(10_000)
+    assert blocked()
+    assert (record.unacked, record.blocked_at) == (6, 6)
+    sink.flow(5)
+    assert (held.permits, held.parked, record.permits.balance) == (94, 5, 99)
+    sink.ack(*[one.message_id for one in sink.messages[:2]])
+    assert blocked()
+    assert held.blocked
+    sink.ack(sink.messages[2].message_id)
+    assert not blocked()
+    assert (held.unacked, held.permits, record.permits.balance) == (6, 96, 96)

@@ -1,0 +1,23 @@
+"""What the capture says between the frames."""
+
+from __future__ import annotations
+
+
+def test_a_size_that_nobody_reads(wire):
+    wire.hello()
+    wire.note("length", 0, from_client=False, offset=60, length=5_488_920)
+    assert wire.connection().oversize.sample == "a frame of 5,488,920 bytes"
+
+
+def test_what_notes_put_in_doubt(wire):
+    wire.hello()
+    assert wire.note("gap", 0, length=100) == 0
+    assert wire.note("resync", 0) == 0
+    assert wire.note("leftover", 0) == 0
+    assert wire.note("gap", 7, length=1) == -1
+    assert wire.note("file", None) == -1
+    assert wire.links.doubts_of(0) == {"gap", "weak_sync"}
+    assert wire.links.doubts_of(9) == set()
+    capture = wire.capture
+    assert (capture.gaps.count, capture.gap_bytes, capture.resyncs, capture.damaged) == (2, 101, 1, True)
+    assert capture.packets == 50

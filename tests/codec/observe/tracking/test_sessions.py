@@ -1,0 +1,71 @@
+"""Consumers across reconnects: what they hold when they go, and what came to them before they asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pcli.codec.proto import pb
+
+TOPIC = "persistent://public/default/t"
+
+
+def test_the_oldest_message_that_is_held_is_named(stage: Any) -> None:
+    play = stage()
+    client = play.actor()
+    client.producer()
+    client.subscribe(kind="Shared")
+    client.flow(10)
+    for number in range(3):
+        client.publish(number)
+    client.redeliver(client.messages[0].message_id)
+    client(pb.CommandCloseConsumer(consumer_id=1))
+    kept = play.tracker.lives.shelf.topics[TOPIC].record.subscriptions["s"].consumers["c1"].never_acked
+    assert (kept.count, kept.sample) == (3, "0:1")
+    assert kept.frames == sorted(kept.frames)
+
+
+def test_permits_are_not_known_when_messages_come_before_the_first_flow(producing: Any) -> None:
+    """A part of a capture: its FLOWs were left out."""
+    body = pb.CommandSubscribe(topic=TOPIC, subscription="s", subType=1, consumer_id=3, request_id=9, consumer_name="c")
+    producing.client(body)
+    producing.broker(pb.CommandSuccess(request_id=9))
+    message = pb.CommandMessage(consumer_id=3)
+    message.message_id.ledgerId, message.message_id.entryId = 7, 0
+    [consumer] = producing.records("consumer")
+    assert consumer.permits.known
+    producing.broker(message)
+    assert not consumer.permits.known
+
+
+def test_a_seek_that_its_connection_does_not_outlive_is_forgotten(stage: Any) -> None:
+    play = stage()
+    client, other = play.actor(), play.actor()
+    client.subscribe(kind="Shared")
+    other.subscribe(kind="Shared", consumer_name="other")
+    play.fault("drop on pulsar.type == 'SEEK'")
+    client(pb.CommandSeek(consumer_id=1, message_publish_time=1))
+    book = play.tracker.lives.shelf.topics[TOPIC].subscriptions["s"]
+    assert len(book.seeking) == 1
+    client.cut()
+    assert not book.seeking
+
+
+@pytest.mark.parametrize(("asks_all", "short"), [(False, 1), (True, 0)])
+def test_what_was_asked_for_again_may_lie_in_the_clients_queue(stage: Any, asks_all: bool, short: int) -> None:
+    """C++: redeliver_unacknowledged_messages of a Shared consumer leaves its queue, whose permits come back later."""
+    play = stage()
+    client = play.actor()
+    client.producer()
+    client.subscribe(kind="Shared")
+    client.flow(6)
+    for number in range(6):
+        client.publish(number)
+    if asks_all:
+        client.redeliver()
+    else:
+        client.ack(*(message.message_id for message in client.messages))
+    client.flow(1)
+    record = play.tracker.lives.shelf.topics[TOPIC].record.subscriptions["s"].consumers["c1"]
+    assert record.permits.short.count == short

@@ -1,0 +1,105 @@
+"""Worse recordings of the same traffic: a finding is withdrawn there, or less sure; nothing is made up."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pcli.codec.capture import CapturedFrame, Note, ReadOptions, read_capture
+from pcli.codec.observe import Observer
+from pcli.codec.observe.diagnosis import Diagnosis
+from pcli.codec.observe.rules import Finding
+from pcli.codec.proto import pb
+
+TROUBLED = [
+    "python/10-shared-redelivery", "python/23-dedup", "python/24-stuck-unacked", "python/25-no-flow",
+    "java/ack-timeout", "java/auth-token", "java/dead-letter", "java/dedup", "java/key-shared-out-of-order",
+    "java/killed-consumer", "java/paused-consumer", "java/refusals", "java/seek", "go/nack",
+    "flex/04-reconnect",
+]  # fmt: skip
+
+
+def diagnose(data: bytes) -> list[Finding]:
+    observer, diagnosis = Observer(), Diagnosis()
+    for item in read_capture([("", io.BytesIO(data))], ReadOptions(ends=True)):
+        if isinstance(item, CapturedFrame):
+            diagnosis.see(observer.see(item))
+        elif isinstance(item, Note):
+            diagnosis.note(item)
+        else:
+            diagnosis.ended(item)
+    diagnosis.finish()
+    return diagnosis.findings()
+
+
+def same(found: Finding, known: Finding) -> bool:
+    """Whether two findings are of one rule and about one thing, as far as both know its names.
+
+    Connections are counted by their first packets: in a part of them their numbers are others.
+    """
+    mine, others = ({name: value for name, value in one.subject.items() if name != "stream"} for one in (found, known))
+    agree = all(mine[name] == others[name] or unnamed(mine[name]) for name in mine.keys() & others.keys())
+    return found.rule == known.rule and agree
+
+
+def unnamed(value: Any) -> bool:
+    """Whether a name is not in the capture: ``consumer #2 of stream 1`` stands there instead."""
+    return value is None or value == "" or "#" in str(value)
+
+
+def wrong(found: Finding, whole: list[Finding]) -> str:
+    """What is wrong with a finding on a part of what gave these; empty: nothing."""
+    if found.sure != "certain" or found.culprit == "capture":
+        return ""
+    known = [one for one in whole if same(found, one)]
+    if not known:
+        return "made up"
+    return "" if any(one.culprit == found.culprit for one in known) else "another culprit"
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("name", TROUBLED)
+def test_nothing_is_made_up_where_less_is_seen(corpus: Any, variants: Any, name: str, seed: int) -> None:
+    data = corpus.data(name)
+    whole = diagnose(data)
+    assert whole
+    for what, less in variants(data, seed).items():
+        for found in diagnose(less):
+            assert not wrong(found, whole), (what, found)
+
+
+FAULTS = [
+    "drop after=1 times=1 on pulsar.type == 'FLOW'",
+    "drop times=1 on pulsar.type == 'ACK'",
+    "duplicate times=2 on pulsar.type == 'MESSAGE'",
+    "drop times=1 on pulsar.type == 'SEND_RECEIPT'",
+    "corrupt times=1 on pulsar.type == 'MESSAGE'",
+    "close after=8 times=1 on pulsar.type == 'MESSAGE'",
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_nor_where_something_was_lost_on_the_way(stage: Any, variants: Any, tmp_path: Path, fault: str) -> None:
+    play = stage()
+    play.fault(fault)
+    source, sinks = play.actor(), [play.actor(), play.actor()]
+    source.producer()
+    for number, sink in enumerate(sinks):
+        sink.subscribe(consumer_id=number, kind="Shared", initialPosition=pb.CommandSubscribe.Earliest)
+        sink.flow(5, consumer_id=number)
+    for number in range(20):
+        source.publish(number)
+        sink = sinks[number % 2]
+        if sink.messages and not sink.closed:
+            sink.ack(sink.messages[-1].message_id, consumer_id=number % 2)
+            sink.flow(1, consumer_id=number % 2)
+        play.wait(700)
+    data = play.write(tmp_path / "talk.pcapng").read_bytes()
+    whole = diagnose(data)
+    for seed in range(5):
+        for what, less in variants(data, seed).items():
+            for found in diagnose(less):
+                assert not wrong(found, whole), (what, seed, found)
