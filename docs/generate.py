@@ -1,7 +1,7 @@
 """Makes the parts of the docs that are tables of the code: `make docs`. Tests hold them fresh.
 
-python docs/generate.py [FOLDER]: writes fields.md, the table of problems in dissect.md and the lists in mini-broker.md,
-into docs/ or FOLDER.
+python docs/generate.py [FOLDER]: writes fields.md, the table of problems in dissect.md, the lists in mini-broker.md and
+findings/ with a page for each rule of diagnose, into docs/ or FOLDER.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from pathlib import Path
 
 from pcli.codec.faults import ACTIONS
 from pcli.codec.observe import all_fields
+from pcli.codec.observe.rules import RULES
+from pcli.codec.observe.rules.pages import page_of
 from pcli.codec.wire.problems import KINDS
 from pcli.minibroker import listing
 from pcli.minibroker.settings import IGNORED, Settings
@@ -111,9 +113,21 @@ def words(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
+def findings_index() -> str:
+    """The page that leads to those of the rules."""
+    rows = ((f"[{rule.name}]({rule.name}.md)", rule.group, rule.title, rule.issue) for rule in RULES.values())
+    return "# Findings\n\nWhat `pcli diagnose` looks for. Made from the code by `make docs`.\n\n" + table(
+        "rule | asked of each | looks for | wanted by", rows
+    )
+
+
 def main() -> None:
     """Write the pages."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE
+    (folder / "findings").mkdir(exist_ok=True)
+    (folder / "findings" / "README.md").write_text(findings_index())
+    for rule in RULES.values():
+        (folder / "findings" / f"{rule.name}.md").write_text(page_of(rule))
     (folder / "fields.md").write_text(fields_page())
     (folder / "dissect.md").write_text(with_problems((HERE / "dissect.md").read_text()))
     (folder / "mini-broker.md").write_text(with_lists((HERE / "mini-broker.md").read_text()))

@@ -1,0 +1,64 @@
+"""How findings call connections, hosts and exchanges, and how sure they may be of ends and answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pcli.codec.observe.printable import printable
+from pcli.codec.observe.tracking.links import ConnectionRecord, ExchangeRecord, HostRecord
+
+__all__ = [
+    "about_connection",
+    "about_host",
+    "connection_subject",
+    "exchange_subject",
+    "host_subject",
+    "place",
+    "version_subject",
+]
+
+
+def place(address: tuple[str, int]) -> str:
+    """``10.0.0.1:6650``, ``[::1]:6650``."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def about_connection(record: ConnectionRecord) -> str:
+    """``connection 3 (10.0.0.1:40000 to 10.0.0.2:6650, Pulsar-Java-v4.2.4)``."""
+    version = f", {printable(record.client_version)}" if record.client_version else ""
+    return f"connection {record.stream} ({place(record.client)} to {place(record.server)}{version})"
+
+
+def about_host(host: HostRecord) -> str:
+    """``10.0.0.1 with 10.0.0.2:6650``."""
+    return f"{host.client} with {place(host.server)}"
+
+
+def connection_subject(record: ConnectionRecord) -> dict[str, Any]:
+    """What a finding about a connection is about."""
+    return {"stream": record.stream, "client": place(record.client), "server": place(record.server)}
+
+
+def version_subject(record: ConnectionRecord) -> dict[str, Any]:
+    """What a finding about a client library is about: the same for all connections of a host with it."""
+    return {
+        "client": record.client[0],
+        "client_version": record.client_version or "unknown",
+        "server": place(record.server),
+    }
+
+
+def exchange_subject(record: ExchangeRecord) -> dict[str, Any]:
+    """What a finding about requests of a type is about."""
+    return {
+        "stream": record.stream,
+        "client": place(record.client),
+        "server": place(record.server),
+        "request": record.type,
+    }
+
+
+def host_subject(host: HostRecord) -> dict[str, Any]:
+    """What a finding about a client address and a server is about."""
+    return {"client": host.client, "server": place(host.server)}

@@ -1,0 +1,33 @@
+"""How findings about producers call them, and what several of their rules ask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pcli.codec.observe.lines import short_topic
+from pcli.codec.observe.printable import printable
+from pcli.codec.observe.tracking.peers import ProducerRecord
+
+__all__ = ["about_producer", "numbers_itself", "producer_subject"]
+
+
+def about_producer(producer: ProducerRecord) -> str:
+    """``web on orders``."""
+    name = f"producer {printable(producer.name)}" if producer.name else _numbered(producer)
+    where = f"on {short_topic(producer.topic)}" if producer.topic else "(its PRODUCER is not in the capture)"
+    return f"{name} {where}"
+
+
+def producer_subject(producer: ProducerRecord) -> dict[str, Any]:
+    """What a finding about a producer is about."""
+    return {"topic": producer.topic, "producer": producer.name or _numbered(producer)}
+
+
+def numbers_itself(producer: ProducerRecord) -> bool:
+    """Whether its application seems to choose the sequence ids: more than one SEND in ten leaves some out."""
+    return producer.gaps.count * 10 > producer.sent_entries
+
+
+def _numbered(producer: ProducerRecord) -> str:
+    session = producer.session
+    return "a producer" if session is None else f"producer #{session.id} of stream {session.stream}"

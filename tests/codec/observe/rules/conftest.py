@@ -1,0 +1,172 @@
+"""Records made by hand, for rules: what a tracker would have kept, with the time in seconds."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pcli.codec.capture import CapturedFrame, Note, ReadOptions, read_capture
+from pcli.codec.observe import Observer
+from pcli.codec.observe.diagnosis import Diagnosis
+from pcli.codec.observe.rules import RULES, Finding, Moment
+from pcli.codec.observe.tracking.links import CaptureRecord, ConnectionRecord
+from pcli.codec.observe.tracking.peers import ConsumerRecord, PermitLedger, ProducerRecord, Session
+from pcli.codec.observe.tracking.tally import Stretch, Tally
+from pcli.codec.observe.tracking.topics import SubscriptionRecord, TopicRecord
+
+TOPIC = "persistent://public/default/orders"
+SECOND = 1_000_000_000
+
+
+def at(seconds: float) -> int:
+    return round(seconds * SECOND)
+
+
+@pytest.fixture
+def look() -> Callable[..., list[Finding]]:
+    """Ask a rule about a record at a time in seconds; 10 s after the beginning unless it is said."""
+
+    def asked(rule: str, record: Any, now: float = 10, *, over: bool = True) -> list[Finding]:
+        moment = Moment(at(now), over=over, capture=CaptureRecord(last_ns=at(now)))
+        found = list(RULES[rule].look(record, moment))
+        assert all(one.rule == rule for one in found)
+        return found
+
+    return asked
+
+
+@pytest.fixture
+def subscription() -> Callable[..., SubscriptionRecord]:
+    """Make a subscription, work on orders unless it is said; further fields by name."""
+
+    def make(name: str = "work", persistent: bool = True, **fields: Any) -> SubscriptionRecord:
+        topic = TopicRecord(TOPIC, persistent=persistent)
+        topic.subscriptions[name] = made = SubscriptionRecord(topic, name, **fields)
+        return made
+
+    return make
+
+
+@pytest.fixture
+def consumer(subscription: Callable[..., SubscriptionRecord]) -> Callable[..., ConsumerRecord]:
+    """Make a consumer that was subscribed in frame 5 at 1 s; `permits` are fields of its ledger, others its own.
+
+    It has got what it holds.
+    """
+
+    def make(
+        name: str = "lazy",
+        of: SubscriptionRecord | None = None,
+        *,
+        permits: dict[str, Any] | None = None,
+        ended: float = -1,
+        end: str = "closed",
+        **fields: Any,
+    ) -> ConsumerRecord:
+        of = subscription(type="Shared", backlog=100) if of is None else of
+        session = Session(0, 3, 5, at(1), ready_ns=at(1), ready_frame=6)
+        if ended >= 0:
+            session.ended_ns, session.ended_frame, session.end = at(ended), 99, end
+        ledger = PermitLedger(**{"known": True, "queue": 10, "flows": 1, "flowed": 10, **(permits or {})})
+        made = ConsumerRecord(TOPIC, of.name, name, of.type, of, session=session, sessions=1, permits=ledger)
+        made.received_entries = fields.get("unacked", 0)
+        for field, value in fields.items():
+            setattr(made, field, value)
+        of.consumers[name] = made
+        return made
+
+    return make
+
+
+def tally(count: int = 1, *frames: int, first: float = 2, last: float = -1, sample: str = "") -> Tally:
+    return Tally(count, at(first), at(first if last < 0 else last), list(frames), sample)
+
+
+def lasting(since: float, frame: int) -> Stretch:
+    return Stretch(count=1, since_ns=at(since), since_frame=frame)
+
+
+def over(since: float, until: float, first: int, last: int) -> Stretch:
+    lasted = at(until - since)
+    return Stretch(1, lasted, -1, first, (at(since), at(until)), lasted, at(since), (first, last))
+
+
+@pytest.fixture
+def tallied() -> Callable[..., Tally]:
+    """Make a tally: count, frames, first and last in seconds, sample."""
+    return tally
+
+
+@pytest.fixture
+def still() -> Callable[..., Stretch]:
+    """Make a stretch that lasts: since when, from which frame on."""
+    return lasting
+
+
+@pytest.fixture
+def past() -> Callable[..., Stretch]:
+    """Make a stretch that is over: since when, until when, first and last frame."""
+    return over
+
+
+@pytest.fixture
+def ns() -> Callable[[float], int]:
+    """Seconds as nanoseconds."""
+    return at
+
+
+@pytest.fixture
+def connection() -> Callable[..., ConnectionRecord]:
+    """Make a connection of a client to a broker that began in frame 1 at 1 s; further fields by name."""
+
+    def make(stream: int = 0, **fields: Any) -> ConnectionRecord:
+        made = ConnectionRecord(stream, ("10.0.0.1", 40_000), ("10.0.0.2", 6650), client_version="a client")
+        made.connect_frame, made.first_frame, made.first_ns = 1, 1, at(1)
+        made.client_frames, made.broker_frames, made.last_frame = 5, 5, 10
+        for field, value in fields.items():
+            setattr(made, field, value)
+        return made
+
+    return make
+
+
+@pytest.fixture
+def producer() -> Callable[..., ProducerRecord]:
+    """Make a producer that was opened in frame 5 at 1 s and has sent 50 messages, all answered; more fields by name."""
+
+    def make(name: str = "web", *, ended: float = -1, end: str = "fin_broker", **fields: Any) -> ProducerRecord:
+        topic = TopicRecord(TOPIC)
+        session = Session(0, 1, 5, at(1), ready_ns=at(1), ready_frame=6)
+        if ended >= 0:
+            session.ended_ns, session.ended_frame, session.end = at(ended), 99, end
+        made = ProducerRecord(TOPIC, name, topic, session=session, sessions=1)
+        made.sent = made.sent_entries = made.receipts = 50
+        made.heard_ns, made.heard_frame = at(1), 6
+        for field, value in fields.items():
+            setattr(made, field, value)
+        topic.producers[name] = made
+        return made
+
+    return make
+
+
+@pytest.fixture
+def diagnosed(corpus: Any) -> Callable[..., list[Finding]]:
+    """What one rule finds in a capture of the corpus."""
+
+    def found(name: str, rule: str) -> list[Finding]:
+        observer, diagnosis = Observer(), Diagnosis(only=[rule])
+        for item in read_capture([(name, io.BytesIO(corpus.data(name)))], ReadOptions(ends=True)):
+            if isinstance(item, CapturedFrame):
+                diagnosis.see(observer.see(item))
+            elif isinstance(item, Note):
+                diagnosis.note(item)
+            else:
+                diagnosis.ended(item)
+        diagnosis.finish()
+        return diagnosis.findings()
+
+    return found

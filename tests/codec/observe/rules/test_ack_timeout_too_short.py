@@ -1,0 +1,29 @@
+"""REDELIVER after a second, ACK after two."""
+
+import pytest
+
+
+@pytest.fixture
+def hasty(consumer, subscription, tallied, ns):
+    def make(again="ack_timeout", **fields):
+        of = subscription(type="Shared", again={again: tallied(3, 40)})
+        usual = {"hold_ages": [ns(1), ns(1.1), ns(1.05)], "asked_again": tallied(3, 35), "ack_ages": tallied(4)}
+        return consumer(of=of, **{**usual, "ack_age_max_ns": ns(2), **fields})
+
+    return make
+
+
+def test_the_work_takes_longer(look, hasty):
+    [found] = look("ack-timeout-too-short", hasty())
+    assert (found.severity, found.culprit, found.sure) == ("warning", "application", "likely")
+    assert found.frames == [35, 40]
+    assert "after 1.1 s" in found.what or "after 1.0 s" in found.what
+    assert "up to 2.0 s" in found.what
+
+
+def test_they_were_forgotten(look, hasty, ns):
+    assert look("ack-timeout-too-short", hasty(ack_age_max_ns=ns(0.3))) == []
+
+
+def test_they_were_rejected(look, hasty):
+    assert look("ack-timeout-too-short", hasty(again="nack")) == []

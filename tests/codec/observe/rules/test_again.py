@@ -1,0 +1,81 @@
+"""Messages that come again: the rules of which each is a table of causes (again.py), and how much is much."""
+
+import pytest
+
+from pcli.codec.observe.rules import RULES
+from pcli.codec.observe.tracking.topics import AGAIN
+
+CAUSES = {
+    "nack": ("redelivered-after-nack", "application", "likely", "note"),
+    "ack_timeout": ("redelivered-after-ack-timeout", "application", "likely", "note"),
+    "rewind": ("rewound", "application", "certain", "note"),
+    "takeover": ("redelivered-after-reconnect", "broker", "certain", "note"),
+    "left": ("redelivered-after-reconnect", "application", "certain", "note"),
+    "lost": ("redelivered-after-reconnect", "application", "likely", "note"),
+    "unload": ("redelivered-after-reconnect", "broker", "certain", "note"),
+    "seek": ("after-seek", "application", "certain", "note"),
+    "reopened": ("redelivered-after-reconnect", "application", "certain", "note"),
+    "aborted": ("redelivered-after-abort", "application", "certain", "note"),
+    "twice": ("redelivered-without-cause", "broker", "likely", "warning"),
+}
+
+
+@pytest.fixture
+def told(look):
+    """What all these rules say of a subscription."""
+    return lambda came: [found for rule in sorted({row[0] for row in CAUSES.values()}) for found in look(rule, came)]
+
+
+@pytest.mark.parametrize("cause", AGAIN)
+def test_each_cause_is_told_by_one_rule(told, subscription, tallied, cause):
+    rule, culprit, sure, severity = CAUSES[cause]
+    [found] = told(subscription(again={cause: tallied(2, 40, 30, sample="7:3")}, entries_out=50))
+    assert (found.rule, found.cause) == (rule, cause)
+    assert (found.culprit, found.sure, found.severity) == (culprit, sure, severity)
+    assert found.frames == [40, 30]
+    assert "Entries of subscription work on orders came again, in 2 deliveries, " in found.what
+    assert "first 7:3 (frames 40, 30)" in found.what
+
+
+@pytest.mark.parametrize("cause", AGAIN)
+def test_a_hole_may_hide_another_cause(told, subscription, tallied, cause):
+    [found] = told(subscription(again={cause: tallied(2, 40, 30)}, doubts={"gap"}))
+    assert found.sure == "possible"
+    assert "packets of its connection are missing" in found.opposite
+
+
+@pytest.mark.parametrize(("again", "out", "severity"), [(19, 20, "note"), (20, 40, "warning"), (20, 41, "note")])
+def test_when_most_of_what_is_sent_was_sent_before(told, subscription, tallied, again, out, severity):
+    [found] = told(subscription(again={"nack": tallied(again, 3)}, entries_out=out))
+    assert found.severity == severity
+
+
+def test_each_cause_is_a_finding_of_its_own(told, subscription, tallied):
+    first, second = told(subscription(again={"lost": tallied(1, 3), "unload": tallied(2, 4)}, entries_out=50))
+    assert (first.cause, second.cause) == ("lost", "unload")
+    assert first.identity != second.identity
+
+
+@pytest.mark.parametrize(("end", "culprit"), [
+    ("fin_client", "application"), ("reset_client", "application"), ("keep_alive", "network"), ("fin_broker", "broker"),
+])  # fmt: skip
+def test_who_broke_the_connection_is_whose_doing_it_is(told, subscription, consumer, tallied, end, culprit):
+    came = subscription(again={"lost": tallied(1, 3)})
+    consumer("victim", came, ends={end: tallied()})
+    consumer("other", came, ends={"closed": tallied()})
+    [found] = told(came)
+    assert (found.culprit, found.sure) == (culprit, "likely")
+
+
+def test_each_frame_is_named_once(told, subscription, tallied):
+    [found] = told(subscription(again={"nack": tallied(2, 42, 41, 43, 41)}))
+    assert "(frames 42, 41, 43)" in found.what
+
+
+def test_samples_from_the_wire_are_made_harmless(told, subscription, tallied):
+    [found] = told(subscription(again={"rewind": tallied(1, 3, sample="\x1b[31m")}))
+    assert "\x1b" not in found.what
+
+
+def test_the_table_here_names_rules():
+    assert {row[0] for row in CAUSES.values()} <= set(RULES)

@@ -1,0 +1,46 @@
+"""Asked for fresh credentials."""
+
+import pytest
+
+
+@pytest.fixture
+def asked(connection, tallied, ns):
+    def make(**fields):
+        return connection(challenges=tallied(1, 30), last_frame=44, **fields)
+
+    return make
+
+
+def test_nobody_answers(look, asked, ns):
+    [found] = look("auth-expired", asked(challenge_open_ns=ns(5)), 20)
+    assert (found.severity, found.culprit, found.sure, found.cause) == (
+        "error",
+        "application",
+        "certain",
+        "unanswered",
+    )
+    assert found.frames == [30, 44]
+    assert look("auth-expired", asked(challenge_open_ns=ns(5)), 14) == []
+
+
+def test_the_broker_does_not_wait(look, asked, ns):
+    [found] = look("auth-expired", asked(challenge_open_ns=ns(5), end="fin_broker", ended_ns=ns(6)))
+    assert "ended the connection" in found.what
+    assert look("auth-expired", asked(challenge_open_ns=ns(5), end="fin_client", ended_ns=ns(6))) == []
+
+
+def test_the_answer_is_not_accepted(look, asked, ns):
+    [found] = look("auth-expired", asked(refreshed_ns=ns(5), end="fin_broker", ended_ns=ns(5.1)))
+    assert (found.cause, found.sure) == ("refused", "likely")
+    assert look("auth-expired", asked(refreshed_ns=ns(5), end="fin_broker", ended_ns=ns(50))) == []
+    assert look("auth-expired", asked(refreshed_ns=ns(5))) == []
+
+
+def test_the_answer_may_be_in_a_hole(look, asked, ns):
+    [found] = look("auth-expired", asked(challenge_open_ns=ns(5), doubts={"gap"}), 20)
+    assert found.sure == "possible"
+    assert look("auth-expired", asked(challenge_open_ns=ns(5), doubts={"one_way"}), 20) == []
+
+
+def test_tokens_that_are_renewed(diagnosed):
+    assert diagnosed("java/auth-token", "auth-expired") == []

@@ -1,0 +1,28 @@
+"""Who may not do what."""
+
+from pcli.codec.observe.tracking.links import HostRecord
+
+
+def test_each_error_and_command(look, tallied):
+    denied = {
+        "AuthenticationError CONNECT": tallied(16, 1, 2, sample="Failed to authenticate"),
+        "AuthorizationError LOOKUP": tallied(1, 9),
+    }
+    found = look("auth-refused", HostRecord("10.0.0.1", ("10.0.0.2", 6650), denied=denied))
+    assert [(one.severity, one.culprit, one.sure, one.cause) for one in found] == [
+        ("error", "application", "certain", name) for name in denied
+    ]
+    assert found[0].what.endswith("CONNECT refused with AuthenticationError, 16 times: Failed to authenticate.")
+    assert len({one.identity for one in found}) == 2
+
+
+def test_a_real_one(diagnosed):
+    found = diagnosed("python/20-token-authentication", "auth-refused")
+    assert [(one.cause, one.frames[:2]) for one in found] == [
+        ("AuthenticationError CONNECT", [73, 74]),
+        ("AuthorizationError PARTITIONED_METADATA", [107, 108]),
+    ]
+
+
+def test_refused_for_other_reasons(diagnosed):
+    assert diagnosed("java/refusals", "auth-refused") == []

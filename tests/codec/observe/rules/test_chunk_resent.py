@@ -1,0 +1,37 @@
+"""Chunks that come twice."""
+
+import pytest
+
+
+def test_it_is_found(look, producer, tallied):
+    one = producer(chunks_resent=tallied(2, 20, 21, sample="u chunk 0"), ends={"reset_broker": tallied(1, 9)})
+    [found] = look("chunk-resent", one)
+    assert (found.severity, found.culprit, found.sure, found.frames) == ("warning", "network", "certain", [20, 21])
+
+
+def test_it_is_not(look, producer):
+    assert look("chunk-resent", producer()) == []
+
+
+@pytest.mark.parametrize(("cut", "count"), [(2, 1), (3, 0)])
+def test_a_connection_that_breaks_between_chunks(stage, diagnose, cut, count):
+    """After two of three chunks the client begins anew; after all three it has nothing to send again."""
+    scene = stage()
+    about = {"uuid": "u", "num_chunks_from_msg": 3, "total_chunk_msg_size": 9}
+    client = scene.actor()
+    client.producer()
+    for chunk in range(cut):
+        client.publish(0, chunk_id=chunk, **about)
+    client.cut(reset=True)
+    scene.wait(50)
+    client = scene.actor()
+    client.producer()
+    for chunk in range(3 if cut < 3 else 0):
+        client.publish(0, chunk_id=chunk, **about)
+    client.publish(1)
+    assert len(diagnose(scene, ("chunk-resent",)).findings()) == count
+
+
+@pytest.mark.parametrize("name", ["go/chunks", "java/chunks-interleaved", "python/07-chunked"])
+def test_chunks_of_several_messages_between_each_other(diagnosed, name):
+    assert diagnosed(name, "chunk-resent") == []

@@ -1,0 +1,247 @@
+"""Rules without a capture in the corpus, on conversations with the mini-broker; and near misses of each.
+
+What is listed is all that is found. Each is played with queues and numbers of messages of several sizes.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from pcli.codec.proto import pb
+
+
+@pytest.fixture(params=[1, 3, 7], ids="{} times".format)
+def by(request):
+    """How many times the numbers written here queues and messages have."""
+    return request.param
+
+
+@pytest.fixture
+def told(diagnose):
+    """Rule, cause and culprit of what is found on a stage, but for notes."""
+
+    def of(scene: Any) -> set[tuple[str, str, str]]:
+        found = diagnose(scene).findings()
+        return {(one.rule, one.cause, one.culprit) for one in found if one.severity != "note"}
+
+    return of
+
+
+@pytest.fixture
+def noted(diagnose):
+    """Rule and severity of all that is found on a stage."""
+    return lambda scene: {(one.rule, one.severity) for one in diagnose(scene).findings()}
+
+
+@pytest.fixture
+def sequence():
+    """Sequence ids that nobody has used."""
+    return count(0, 100)
+
+
+def play(stage, *, queue=10, kind="Shared", **settings):
+    """A client with a producer, and a consumer with a queue."""
+    scene = stage(**settings)
+    client = scene.actor()
+    client.producer()
+    client.subscribe(kind=kind)
+    client.flow(queue)
+    return scene, client
+
+
+@pytest.fixture
+def take(sequence):
+    """So many messages or batches come and are acknowledged, until one does not; ``give_back`` permits for each."""
+
+    def some(scene, client, number, *, give_back, batch=0):
+        for _ in range(number):
+            had = len(client.messages)
+            client.publish(next(sequence), batch=batch)
+            scene.wait(20)
+            if len(client.messages) == had:
+                return
+            client.ack(client.messages[-1].message_id)
+            if give_back:
+                client.flow(give_back)
+
+    return some
+
+
+def end(scene, client, seconds=3):
+    """Time passes, and the capture goes on until there."""
+    scene.wait(seconds * 1000)
+    client(pb.CommandPing())
+    return scene
+
+
+def test_a_client_that_counts_a_batch_as_one(stage, told, take, by):
+    scene, client = play(stage, queue=10 * by)
+    take(scene, client, 4 * by, give_back=1, batch=5)
+    assert told(end(scene, client)) == {
+        ("permits-wrong-count", "batch-as-one", "client"),
+        ("stuck-no-permits", "not-returned", "client"),
+    }
+
+
+def test_a_client_that_counts_them_right(stage, told, take, by):
+    scene, client = play(stage, queue=10 * by)
+    take(scene, client, 6 * by, give_back=5, batch=5)
+    assert told(end(scene, client)) == set()
+
+
+def test_a_client_that_forgets_permits(stage, told, take, by):
+    scene, client = play(stage, queue=10 * by)
+    take(scene, client, 4 * by, give_back=0)
+    take(scene, client, 4 * by, give_back=1)  # four are missing, then some more
+    take(scene, client, 3 * by, give_back=0)
+    take(scene, client, 2 * by, give_back=1)
+    assert told(end(scene, client)) == {("permits-leaked", "short", "client")}
+
+
+def test_a_client_that_collects_half_a_queue(stage, told, take, by):
+    scene, client = play(stage, queue=10 * by)
+    for _ in range(4):
+        take(scene, client, 5 * by, give_back=0)
+        client.flow(5 * by)
+    assert told(end(scene, client)) == set()
+
+
+def test_the_whole_queue_twice(stage, told, take, by):
+    scene, client = play(stage, queue=10 * by)
+    client.flow(10 * by)
+    take(scene, client, 3 * by, give_back=1)
+    assert told(end(scene, client)) == {("permits-doubled", "", "client")}
+
+
+def test_a_wrong_checksum_costs_permits(stage, told, take, by, sequence):
+    scene, client = play(stage, queue=10 * by)
+    scene.fault("corrupt times=1 on pulsar.type == 'MESSAGE'")
+    client.publish(next(sequence), batch=3 * by)
+    client.redeliver(client.messages[-1].message_id)
+    client.ack(client.messages[-1].message_id)
+    client.flow(1)
+    take(scene, client, 2 * by, give_back=1)
+    assert told(end(scene, client)) == {("permits-leaked", "checksum", "client"), ("wrong-crc", "message", "broker")}
+
+
+def test_subscribed_twice(stage, told, take, by):
+    scene, client = play(stage, queue=10 * by)
+    client.subscribe(kind="Shared")
+    take(scene, client, 3 * by, give_back=1)
+    assert told(end(scene, client)) == {("double-subscribe", "", "client")}
+
+
+def test_closed_and_subscribed_again(stage, told, take, by):
+    scene, client = play(stage, queue=10 * by)
+    client(pb.CommandCloseConsumer(consumer_id=1))
+    client.subscribe(kind="Shared")
+    client.flow(10 * by)
+    take(scene, client, 3 * by, give_back=1)
+    assert told(end(scene, client)) == set()
+
+
+def test_a_storm_of_rejections(stage, told, by, sequence):
+    scene, client = play(stage, queue=1000)
+    for _ in range(20 * by):
+        client.publish(next(sequence))
+    for _ in range(8):
+        places = [message.message_id for message in client.messages[-20 * by :]]
+        scene.wait(50)
+        client.redeliver(*places)
+        client.flow(20 * by)
+    assert told(end(scene, client)) == {
+        ("redelivery-storm", "", "application"),
+        ("redelivered-after-nack", "nack", "application"),
+        ("poison-message", "again-and-again", "application"),
+        ("never-acked", "", "application"),
+    }
+
+
+def test_a_single_rejection(stage, told, by, sequence):
+    scene, client = play(stage, queue=1000)
+    for _ in range(by):
+        client.publish(next(sequence))
+    scene.wait(50)
+    client.redeliver(client.messages[0].message_id)
+    client.ack(*[message.message_id for message in client.messages])
+    assert told(end(scene, client)) == set()
+
+
+def test_an_ack_time_out_that_is_shorter_than_the_work(stage, told, by, sequence):
+    scene, client = play(stage, queue=1000)
+    for _ in range(4 * by):
+        client.publish(next(sequence))
+    for _ in range(2):
+        places = [message.message_id for message in client.messages[-4 * by :]]
+        scene.wait(2000)
+        client.redeliver(*places)
+    scene.wait(2500)
+    client.ack(*[message.message_id for message in client.messages[-4 * by :]])
+    often = {("redelivered-after-ack-timeout", "ack_timeout", "application")} if 8 * by >= 20 else set()
+    assert told(end(scene, client)) == {("ack-timeout-too-short", "", "application")} | often
+
+
+def test_an_ack_whose_answer_never_comes(stage, told, by, sequence):
+    scene, client = play(stage)
+    scene.fault("drop times=1 on pulsar.type == 'ACK_RESPONSE'")
+    client.publish(next(sequence))
+    client.ack(client.messages[0].message_id, request_id=77 * by)
+    assert told(end(scene, client)) == {("ack-lost", "unanswered", "broker")}
+
+
+def test_an_ack_that_was_lost_with_its_connection(stage, told, by, sequence):
+    scene, client = play(stage)
+    fault = scene.fault("drop times=1 on pulsar.type == 'ACK'")
+    client.publish(next(sequence))
+    scene.wait(100 * by)
+    client.ack(client.messages[0].message_id)
+    assert fault.fired == 1
+    scene.wait(100)
+    client.cut(reset=True)
+    again = scene.actor()
+    again.subscribe(kind="Shared")
+    again.flow(10)
+    again.ack(again.messages[0].message_id)
+    assert told(end(scene, again)) == {("ack-lost", "back-again", "network")}
+
+
+@pytest.mark.parametrize(("size", "large"), [(50, {("large-batches", "note")}), (2, set())])
+def test_a_batch_for_one_while_another_has_nothing(stage, noted, by, sequence, size, large):
+    scene, client = play(stage, queue=2 * by)
+    other = scene.actor()
+    other.subscribe(kind="Shared", consumer_name="other")
+    other.flow(2 * by)
+    client.publish(next(sequence), batch=size * by)
+    got = client if client.messages else other
+    got.ack(got.messages[0].message_id)
+    got.flow(size * by)
+    assert noted(end(scene, client)) == large
+
+
+@pytest.mark.parametrize(("pause", "found"), [(2000, {("queue-of-one", "note")}), (20, set())])
+def test_a_queue_of_one_with_long_work(stage, noted, by, sequence, pause, found):
+    scene, client = play(stage, queue=1)
+    other = scene.actor()
+    other.subscribe(kind="Shared", consumer_name="other")
+    other.flow(1)
+    for _ in range(5 * by):
+        client.publish(next(sequence))
+    taken = 0
+    while len(client.messages) > taken or len(other.messages) < 1:
+        client.flow(1)  # the application has taken one: another one comes, and waits
+        scene.wait(pause)
+        client.ack(client.messages[taken].message_id)
+        taken += 1
+    other.ack(other.messages[0].message_id)
+    assert noted(end(scene, client)) == found | {("paused-client", "note")}  # the other one, with its message
+
+
+def test_a_message_that_comes_twice_for_no_reason(stage, told, take, by):
+    scene, client = play(stage, queue=10 * by)
+    take(scene, client, by, give_back=1)
+    scene.fault("duplicate times=1 on pulsar.type == 'MESSAGE'")
+    take(scene, client, by, give_back=1)
+    assert told(end(scene, client)) == {("redelivered-without-cause", "twice", "broker")}

@@ -1,0 +1,104 @@
+"""Every finding in every real capture, against a table that was read line by line against the truth files.
+
+PCLI_WRITE=1 writes the table anew; whoever does so reads its changes.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pcli.codec.capture import CapturedFrame, ReadOptions, StreamEnd, read_capture
+from pcli.codec.observe import Observer
+from pcli.codec.observe.diagnosis import Diagnosis
+from pcli.codec.observe.rules import RULES, Finding
+from pcli.replay.sources import open_inputs
+
+TABLE = Path(__file__).parent / "corpus.tsv"
+TITLES = ["capture", "rule", "cause", "severity", "culprit", "sure", "subject", "first frame"]
+
+QUIET = [
+    "flex/01-produce-consume", "flex/02-shared-key-shared", "flex/05-cumulative-small-queue", "go/batch-index",
+    "go/compressions", "go/nack", "java/ack-receipts", "java/batching", "java/broker-entry-metadata",
+    "java/cut-packets", "java/delayed", "java/dispatch-rate", "java/key-based-batcher", "java/late-capture",
+    "java/message-shapes", "java/partitions-total-queue", "java/pattern-watcher", "java/permits", "java/reader",
+    "java/retry-letter", "java/schemas", "java/table-view", "python/02-batched-keys-properties",
+    "python/03-compression-lz4", "python/07-chunked", "python/08-encrypted", "python/10-shared-redelivery",
+    "python/12-key-shared", "python/14-delayed", "python/15-dead-letter-retry", "python/16-seek",
+    "python/17-reader-table-view", "python/21-tls", "python/27-rate-limited", "python/29-big-batches",
+    "rust/cumulative-ack", "rust/dead-letter", "rust/nack", "rust/reader", "rust/seek",
+]  # fmt: skip
+"""Captures in which nothing is wrong, whatever happens in them: all is acknowledged in the end, what is rejected or
+moved comes again, what is delayed or limited is late. Answers that a slow machine gave late are told all the same."""
+
+ELSEWHERE = {
+    "ack-timeout-too-short", "consumer-reconnect-loop", "double-subscribe", "large-batches", "permits-doubled",
+    "permits-leaked", "permits-wrong-count", "queue-of-one", "redelivered-without-cause", "redelivery-storm",
+}  # fmt: skip
+"""Rules about consumers of which no capture has a case: test_conversations.py and their own tests have some."""
+
+
+def diagnosed(path: Path) -> list[Finding]:
+    observer, diagnosis = Observer(), Diagnosis()
+    inputs = open_inputs([str(path)])
+    for event in read_capture(((one.name, one.file) for one in inputs), ReadOptions(ends=True)):
+        if isinstance(event, CapturedFrame):
+            diagnosis.see(observer.see(event))
+        elif isinstance(event, StreamEnd):
+            diagnosis.ended(event)
+        else:
+            diagnosis.note(event)
+    for one in inputs:
+        one.file.close()
+    diagnosis.finish()
+    return diagnosis.findings()
+
+
+def rows(captures: Path) -> Iterator[list[str]]:
+    """The table as it is now, by capture and rule."""
+    for truth in sorted(captures.glob("*/*.truth.json")):
+        name = truth.name.removesuffix(".truth.json")
+        paths = [
+            one for one in truth.parent.glob(f"{name}*") if one.name == name or one.name.startswith(f"{name}.pcap")
+        ]
+        for path in paths:
+            found = [
+                [
+                    f"{truth.parent.name}/{name}", one.rule, one.cause, one.severity, one.culprit, one.sure,
+                    " ".join(f"{key}={value!r}" for key, value in one.subject.items()),
+                    str(one.frames[0] if one.frames else 0),
+                ]
+                for one in diagnosed(path)
+            ]  # fmt: skip
+            yield from sorted(found)
+
+
+@pytest.fixture(scope="module")
+def table(captures: Path) -> list[list[str]]:
+    return list(rows(captures))
+
+
+def test_findings_are_those_that_were_read_and_found_true(table):
+    if os.environ.get("PCLI_WRITE"):
+        with TABLE.open("w", newline="") as file:
+            csv.writer(file, delimiter="\t", lineterminator="\n").writerows([TITLES, *table])
+    with TABLE.open(newline="") as file:
+        kept = list(csv.reader(file, delimiter="\t"))
+    assert kept[0] == TITLES
+    assert [row for row in table if row not in kept] == [], "new findings: are they true?"
+    assert [row for row in kept[1:] if row not in table] == [], "findings that are gone"
+
+
+def test_where_nothing_is_wrong_nothing_is_worse_than_a_note(table):
+    loud = [row for row in table if row[0] in QUIET and row[3] != "note" and row[1] != "slow-answers"]
+    assert loud == []
+
+
+def test_rules_have_a_real_case_or_are_played_elsewhere(table):
+    groups = ("consumer", "subscription", "key")
+    asked = {rule.name for rule in RULES.values() if rule.group in groups}
+    assert asked - {row[1] for row in table} == ELSEWHERE

@@ -1,0 +1,19 @@
+"""What newer versions have done away with."""
+
+import pytest
+
+
+@pytest.mark.parametrize("what", ["CONNECT.auth_method", "CONSUMER_STATS", "SEND without checksum"])
+def test_each(look, connection, tallied, what):
+    [found] = look("deprecated-command", connection(deprecated={what: tallied(2, 7)}))
+    assert (found.severity, found.culprit, found.sure, found.cause) == ("note", "client", "certain", what)
+    assert f"uses {what}, twice" in found.what
+
+
+def test_a_real_one(diagnosed):
+    [found] = diagnosed("rust/cumulative-ack", "deprecated-command")
+    assert (found.cause, found.frames) == ("CONSUMER_STATS", [122])
+
+
+def test_other_old_clients(diagnosed):
+    assert diagnosed("java/old-client-2.4.2", "deprecated-command") == []

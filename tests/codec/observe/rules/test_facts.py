@@ -1,0 +1,126 @@
+"""What a rule says that it reads: these fields are there, and it reads no others, whatever it is asked about."""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import pytest
+
+from pcli.codec.capture import CapturedFrame, Note, ReadOptions, read_capture
+from pcli.codec.observe import Observer
+from pcli.codec.observe.rules import RULES, Moment
+from pcli.codec.observe.rules.finding import GROUPS
+from pcli.codec.observe.tracking.links import (
+    CaptureRecord,
+    ConnectionRecord,
+    ExchangeRecord,
+    HostRecord,
+    TransactionRecord,
+)
+from pcli.codec.observe.tracking.peers import ConsumerRecord, PermitLedger, ProducerRecord, Session
+from pcli.codec.observe.tracking.tally import Stretch, Tally
+from pcli.codec.observe.tracking.topics import KeyRecord, SubscriptionRecord, TopicRecord
+from pcli.codec.observe.tracking.tracker import Tracker
+
+RECORDS = {
+    "consumer": ConsumerRecord, "subscription": SubscriptionRecord, "key": KeyRecord, "producer": ProducerRecord,
+    "topic": TopicRecord, "connection": ConnectionRecord, "host": HostRecord, "exchange": ExchangeRecord,
+    "transaction": TransactionRecord, "capture": CaptureRecord,
+}  # fmt: skip
+PARTS = {one.__name__: one for one in (*RECORDS.values(), Session, PermitLedger)}
+
+UNSAID = {"doubts", "name", "topic", "subscription_name", "key", "id", "stream", "type", "client", "server", "session"}
+"""What names a record, and how much of it was seen."""
+
+CAPTURES = [
+    "flex/04-reconnect", "go/transaction", "java/access-modes", "java/auth-token", "java/dead-letter", "java/dedup",
+    "java/key-shared-out-of-order", "java/key-shared-sticky", "java/killed-consumer", "java/old-client-2.4.2",
+    "java/paused-consumer", "java/schemas", "java/zero-queue", "python/11-failover", "python/22-batch-index-acks",
+    "python/24b-stuck-alone", "python/25-no-flow", "python/26a-broker-restart", "python/30-snaplen-96",
+]  # fmt: skip
+
+
+def record_of(owner: type, name: str) -> type | None:
+    """The record that a field holds, itself or in a dict; None for plain values."""
+    [found] = [one for one in fields(owner) if one.name == name]
+    return next((PARTS[word] for word in re.findall(r"\w+", str(found.type)) if word in PARTS), None)
+
+
+def test_every_group_has_a_record():
+    assert set(RECORDS) == set(GROUPS)
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.name)
+def test_facts_are_fields(rule):
+    for fact in rule.facts:
+        owner: type | None = RECORDS[rule.group]
+        for name in fact.split("."):
+            assert owner is not None, f"{fact}: what is before {name} is no record"
+            owner = record_of(owner, name)
+
+
+class Spied:
+    """A record that notes which of its fields are read; records in it are spied on, too, but not noted."""
+
+    def __init__(self, record: Any, read: set[str] | None, known: dict[int, Spied]) -> None:
+        self._record, self._read, self._known = record, read, known
+        known[id(record)] = self
+
+    def __getattr__(self, name: str) -> Any:
+        if self._read is not None:
+            self._read.add(name)
+        return self._shown(getattr(self._record, name))
+
+    def _shown(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: self._shown(one) for key, one in value.items()}
+        if not is_dataclass(value) or isinstance(value, (Tally, Stretch)):
+            return value
+        return self._known.get(id(value)) or Spied(value, None, self._known)
+
+
+@pytest.fixture(scope="module")
+def recordings(corpus: Any) -> list[tuple[Moment, list[tuple[str, Any]]]]:
+    """The records of some captures."""
+    kept = []
+    for name in CAPTURES:
+        records: list[tuple[str, Any]] = []
+        tracker, observer = Tracker(on_done=lambda *row, to=records: to.append(row)), Observer()
+        for item in read_capture([(name, io.BytesIO(corpus.data(name)))], ReadOptions(ends=True)):
+            if isinstance(item, CapturedFrame):
+                tracker.see(observer.see(item))
+            elif isinstance(item, Note):
+                tracker.note(item)
+            else:
+                tracker.ended(item)
+        tracker.finish()
+        records += tracker.records()
+        kept.append((Moment(tracker.capture.last_ns, over=True, capture=tracker.capture), records))
+    return kept
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.name)
+def test_a_rule_reads_only_its_facts(rule, recordings):
+    read: set[str] = set()
+    for moment, records in recordings:
+        for group, record in records:
+            if group == rule.group:
+                list(rule.look(Spied(record, read, {}), moment))
+    frames = {name for name in read if name.endswith("_frame") or name in ("first_ns", "client_version")}
+    assert read - UNSAID - frames <= {fact.partition(".")[0] for fact in rule.facts}
+
+
+def test_records_are_spied_on(recordings):
+    """The test before this one is worth something: rules do find things in these, through a spy."""
+    found = {
+        one.rule
+        for moment, records in recordings
+        for group, record in records
+        for rule in RULES.values()
+        if rule.group == group
+        for one in rule.look(Spied(record, set(), {}), moment)
+    }
+    assert len(found) > len(RULES) // 3

@@ -1,0 +1,43 @@
+"""What stands where Pulsar should."""
+
+import pytest
+
+
+@pytest.mark.parametrize("word", ["tls", "http", "text", "other"])
+def test_something_else(look, connection, word):
+    found = look(
+        "first-bytes",
+        connection(connect_frame=0, first_bytes=word, first_bytes_text="it is that", first_bytes_packet=4),
+    )
+    assert [(one.severity, one.culprit, one.sure, one.cause) for one in found] == [
+        ("error", "application", "certain", word)
+    ]
+    assert "from packet 4 on: it is that" in found[0].what
+
+
+def test_a_proxy_header_that_is_not_understood(look, connection):
+    [found] = look("first-bytes", connection(first_bytes="proxy-protocol", end="fin_broker", broker_frames=0))
+    assert (found.sure, found.cause) == ("likely", "proxy-protocol")
+    assert "haProxyProtocolEnabled" in found.advice
+
+
+def test_a_proxy_header_that_is_expected(look, connection):
+    assert look("first-bytes", connection(first_bytes="proxy-protocol", end="fin_client")) == []
+    assert look("first-bytes", connection(first_bytes="proxy-protocol", broker_frames=0)) == []
+
+
+def test_pulsar(look, connection):
+    assert look("first-bytes", connection()) == []
+
+
+def test_tls_on_its_own_port(diagnosed):
+    assert diagnosed("python/21-tls", "first-bytes") == []
+
+
+def test_http_of_the_admin_interface(diagnosed):
+    assert diagnosed("python/28-busy-system", "first-bytes") == []
+
+
+def test_the_answer_to_connect(look, connection):
+    [found] = look("first-bytes", connection(first_bytes="tls", first_bytes_text="an alert", broker_frames=0))
+    assert found.sure == "likely"

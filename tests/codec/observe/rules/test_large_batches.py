@@ -1,0 +1,14 @@
+"""A batch beyond the permits of one, while another starves."""
+
+import pytest
+
+
+@pytest.mark.parametrize(("count", "severity"), [(1, "note"), (2, "warning")])
+def test_the_others_starve(look, subscription, tallied, count, severity):
+    [found] = look("large-batches", subscription(large_batches=tallied(count, 40, sample="7:3, 1000 messages")))
+    assert (found.severity, found.culprit, found.sure, found.frames) == (severity, "application", "likely", [40])
+    assert "7:3, 1000 messages" in found.what
+
+
+def test_nobody_does(look, subscription):
+    assert look("large-batches", subscription()) == []

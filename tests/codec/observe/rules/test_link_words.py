@@ -1,0 +1,12 @@
+"""What connections and hosts are called."""
+
+from pcli.codec.observe.rules.link_words import about_connection, about_host, place
+from pcli.codec.observe.tracking.links import HostRecord
+
+
+def test_names(connection):
+    assert about_connection(connection(stream=3)) == "connection 3 (10.0.0.1:40000 to 10.0.0.2:6650, a client)"
+    assert about_connection(connection(client_version="")).endswith("6650)")
+    assert about_connection(connection(client_version="\x1b[31m")).count("\x1b") == 0
+    assert about_host(HostRecord("10.0.0.1", ("::1", 6650))) == "10.0.0.1 with [::1]:6650"
+    assert place(("::1", 1)) == "[::1]:1"

@@ -1,0 +1,19 @@
+"""Whose doing the end of sessions is."""
+
+import pytest
+
+from pcli.codec.observe.rules.loops import CAUSES, PEER_CAUSES, whose_end
+from pcli.codec.observe.tracking.links import ENDS
+
+
+@pytest.mark.parametrize(("ends", "culprit"), [
+    ([], "client"), (["closed"], "client"), (["fin_client"], "client"), (["closed", "reset_client"], "client"),
+    (["reset_client", "reset_broker"], "network"), (["silence"], "network"), (["silence", "broker"], "broker"),
+    (["auth"], "application"),
+])  # fmt: skip
+def test_who_ended_it(ends, culprit):
+    assert whose_end(ends) == culprit
+
+
+def test_the_words_are_those_of_the_tracker():
+    assert {*CAUSES, *PEER_CAUSES} <= set(ENDS)

@@ -1,0 +1,65 @@
+"""MESSAGE, and no ACK until the end."""
+
+import pytest
+
+
+@pytest.fixture
+def keeps(consumer, tallied, ns):
+    def make(**fields):
+        kept = {"never_acked": tallied(3, 20, 21, 25, sample="7:3"), "never_acked_oldest_ns": ns(4)}
+        return consumer(**{**kept, "ack_ages": tallied(5), "ack_age_max_ns": ns(0.2), **fields})
+
+    return make
+
+
+def test_it_holds_three(look, keeps):
+    [found] = look("never-acked", keeps())
+    assert (found.severity, found.culprit, found.sure) == ("warning", "application", "likely")
+    assert found.frames == [20, 21, 25]
+    assert "holds 3 messages unacknowledged, the oldest (7:3) delivered 6.0 s before the end" in found.what
+
+
+def test_it_is_never_certain_while_the_consumer_lives(look, keeps):
+    assert look("never-acked", keeps())[0].sure == "likely"
+    assert look("never-acked", keeps(doubts={"end", "gap"}))[0].sure == "possible"
+    assert look("never-acked", keeps(ended=9))[0].sure == "certain"
+
+
+def test_it_is_slow_anyway(look, keeps, ns):
+    [found] = look("never-acked", keeps(ack_age_max_ns=ns(3)))
+    assert found.severity == "note"
+
+
+def test_they_came_a_moment_ago(look, keeps, ns):
+    assert look("never-acked", keeps(never_acked_oldest_ns=ns(9.5))) == []
+
+
+def test_it_left_and_others_have_done_them(look, keeps, subscription):
+    assert look("never-acked", keeps(of=subscription(backlog=0), ended=9)) == []
+
+
+def test_it_left_and_others_have_them(look, keeps, consumer, subscription):
+    of = subscription(backlog=3)
+    left = keeps(of=of, ended=9)
+    assert look("never-acked", left) != []
+    consumer("other", of, unacked=3)
+    assert look("never-acked", left) == []
+
+
+def test_nobody_acknowledges_to_a_topic_that_keeps_nothing(look, keeps, subscription):
+    assert look("never-acked", keeps(of=subscription(persistent=False))) == []
+
+
+def test_a_reader_acknowledges_what_it_likes(look, keeps):
+    assert look("never-acked", keeps(durable=False)) == []
+
+
+def test_one_without_subscribe_may_be_a_reader(look, keeps, tallied):
+    assert look("never-acked", keeps(topic="", ack_ages=tallied(0))) == []
+    assert look("never-acked", keeps(topic="", doubts={"start"})) != []
+
+
+def test_others_were_given_them_since(look, keeps, consumer, ns):
+    left = keeps(ended=9)
+    consumer("other", left.subscription, last_message_ns=ns(9.5))
+    assert look("never-acked", left) == []

@@ -1,0 +1,33 @@
+"""Every rule has a page that says the four things, and cites who asked for it."""
+
+import re
+from importlib import import_module
+
+import pytest
+
+from pcli.codec.observe.rules import RULES
+from pcli.codec.observe.rules.finding import GROUPS
+from pcli.codec.observe.rules.pages import page_of
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.name)
+def test_a_page(rule):
+    page = page_of(rule)
+    titles = re.findall(r"^## (.*)$", page, re.MULTILINE)
+    assert titles == ["What it means", "On the wire", "What speaks for the opposite", "What to do"]
+    assert 15 <= len(page.splitlines()) <= 46
+    assert re.search(r"Wanted by ([\w-]+/[\w-]+#\d+|PIP-\d+)", page)
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.name)
+def test_a_rule_is_registered_under_its_name(rule):
+    assert RULES[rule.name] is rule
+    assert import_module(f"pcli.codec.observe.rules.{rule.name.replace('-', '_')}").RULE is rule
+    assert rule.group in GROUPS
+    assert rule.facts
+
+
+def test_rules_that_pages_name_are_rules():
+    for rule in RULES.values():
+        for name in re.findall(r"(?:see|by|is|are|follow): ([a-z]+(?:-[a-z]+)+)\b", page_of(rule)):
+            assert name in RULES, f"{rule.name} sends people to {name}"

@@ -1,0 +1,38 @@
+"""A message that nobody can work on."""
+
+import pytest
+
+
+@pytest.fixture
+def poisoned(subscription, tallied):
+    def make(**fields):
+        often = [(5, "7:3", 10, 90), (6, "7:9", 11, 95), (2, "7:1", 12, 20)]
+        return subscription(**{"most_redelivered": often, "again": {"nack": tallied(10, 30)}, **fields})
+
+    return make
+
+
+def test_it_came_again_and_again(look, poisoned):
+    [found] = look("poison-message", poisoned())
+    assert (found.severity, found.culprit, found.cause) == ("warning", "application", "again-and-again")
+    assert "7:9 of subscription work on orders came 6 times, from frame 11 to frame 95; 1 more" in found.what
+    assert found.frames == [10, 90, 11, 95]
+
+
+def test_reconnects_are_not_its_fault(look, poisoned, tallied):
+    assert look("poison-message", poisoned(again={"lost": tallied(10, 30)})) == []
+
+
+def test_it_was_put_away(look, subscription, tallied):
+    [found] = look("poison-message", subscription(dead_lettered=tallied(2, 50, sample="7:3")))
+    assert (found.severity, found.sure, found.cause) == ("note", "certain", "dead-lettered")
+
+
+def test_it_was_thrown_away_unread(look, consumer, tallied):
+    blind = consumer(validation={"DecryptionError": tallied(4, 60)})
+    [found] = look("poison-message", blind.subscription)
+    assert (found.cause, found.frames, found.subject["consumer"]) == ("DecryptionError", [60], "lazy")
+
+
+def test_four_times_is_not_again_and_again(look, poisoned):
+    assert look("poison-message", poisoned(most_redelivered=[(4, "7:3", 10, 90)])) == []

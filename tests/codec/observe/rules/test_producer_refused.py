@@ -1,0 +1,45 @@
+"""PRODUCER, ERROR; SEND, SEND_ERROR."""
+
+import pytest
+
+
+@pytest.mark.parametrize(("error", "culprit"), [("ProducerBusy", "application"), ("ServiceNotReady", "broker")])
+def test_a_producer(look, producer, tallied, error, culprit):
+    [found] = look("producer-refused", producer(refused={error: tallied(2, 20, 21, sample="taken")}))
+    assert (found.severity, found.culprit, found.sure, found.cause) == ("error", culprit, "certain", error)
+    assert found.frames == [20, 21]
+
+
+def test_it_succeeded_later(look, producer, tallied):
+    [found] = look("producer-refused", producer(refused={"ServiceNotReady": tallied(1, 2, first=0.5)}))
+    assert (found.severity, "frame 6" in found.opposite) == ("note", True)
+
+
+def test_messages(look, producer, tallied):
+    one = producer(send_errors={"PersistenceError": tallied(2, 20, 21)})
+    [found] = look("producer-refused", one)
+    assert (found.severity, found.culprit, found.cause) == ("error", "broker", "send-PersistenceError")
+    one.resent = tallied(2, 20, 30)
+    [found] = look("producer-refused", one)
+    assert found.severity == "note"
+    one.lost = tallied(1, 20)
+    [found] = look("producer-refused", one)
+    assert found.severity == "error"
+
+
+def test_schemas_have_a_rule_of_their_own(look, producer, tallied):
+    assert look("producer-refused", producer(refused={"IncompatibleSchema": tallied(1, 2)})) == []
+
+
+@pytest.mark.parametrize(("name", "causes"), [
+    ("java/access-modes", {"ProducerFenced", "ProducerBusy"}),
+    ("java/limits", {"ProducerBusy"}),
+    ("java/size-limits", {"send-NotAllowedError"}),
+    ("java/terminate", {"TopicTerminatedError"}),
+    ("flex/04-reconnect", {"send-PersistenceError"}),
+    ("python/26b-terminate-unload-quota", {"TopicTerminatedError", "ProducerBlockedQuotaExceededException"}),
+    ("python/26a-broker-restart", set()),  # all sent again
+    ("java/unload", set()),
+])  # fmt: skip
+def test_captures(diagnosed, name, causes):
+    assert {one.cause for one in diagnosed(name, "producer-refused") if one.severity != "note"} == causes

@@ -1,0 +1,17 @@
+"""What findings call producers, and which of them count by themselves."""
+
+from pcli.codec.observe.rules.production import about_producer, numbers_itself, producer_subject
+
+
+def test_names(producer):
+    assert about_producer(producer("a\nb")) == "producer a\\nb on orders"
+    assert about_producer(producer("")) == "producer #1 of stream 0 on orders"
+    assert "not in the capture" in about_producer(producer("web", topic=""))
+    assert producer_subject(producer("")) == {
+        "topic": "persistent://public/default/orders", "producer": "producer #1 of stream 0",
+    }  # fmt: skip
+
+
+def test_who_counts(producer, tallied):
+    assert not numbers_itself(producer(gaps=tallied(5)))
+    assert numbers_itself(producer(gaps=tallied(6)))

@@ -1,0 +1,39 @@
+"""FLOW 1 before the ACK of the message before."""
+
+import pytest
+
+
+@pytest.fixture
+def single(consumer, subscription, tallied, ns):
+    def make(others=1, **fields):
+        of = subscription(type="Shared")
+        for number in range(others):
+            consumer(f"other-{number}", of)
+        usual = {"permits": {"queue": 1}, "ack_ages": tallied(4, first=2, last=8), "ack_age_total_ns": ns(16)}
+        return consumer(of=of, **{**usual, **fields})
+
+    return make
+
+
+def test_one_waits_behind_the_other(look, single):
+    [found] = look("queue-of-one", single())
+    assert (found.severity, found.culprit) == ("note", "application")
+    assert "takes 4.0 s for a message" in found.what
+
+
+def test_a_queue_of_none_never_has_two(look, single, ns):
+    """An ACK every two seconds, each two seconds after its MESSAGE."""
+    assert look("queue-of-one", single(ack_age_total_ns=ns(8))) == []
+
+
+def test_nobody_else_could_take_it(look, single):
+    assert look("queue-of-one", single(others=0)) == []
+
+
+def test_work_that_is_quick(look, single, tallied, ns):
+    quick = single(ack_ages=tallied(4, first=2, last=2.8), ack_age_total_ns=ns(1.6))
+    assert look("queue-of-one", quick) == []
+
+
+def test_a_queue_of_ten(look, single):
+    assert look("queue-of-one", single(permits={"queue": 10})) == []

@@ -1,0 +1,58 @@
+"""SEND 7, SEND 8, receipt 8, receipt 7."""
+
+import pytest
+
+
+@pytest.mark.parametrize(("doubts", "resent", "sure"), [
+    (set(), 0, "certain"), ({"gap"}, 0, "certain"), (set(), 2, "likely"), ({"weak_sync"}, 0, "possible"),
+])  # fmt: skip
+def test_it_is_found(look, producer, tallied, doubts, resent, sure):
+    one = producer(out_of_order=tallied(1, 3, 9, 8, sample="7"), resent=tallied(resent), doubts=doubts)
+    [found] = look("receipts-out-of-order", one)
+    assert (found.severity, found.culprit, found.sure, found.frames) == ("error", "broker", sure, [3, 9, 8])
+    assert found.opposite
+
+
+def test_one_was_left_out(look, producer, tallied):
+    one = producer(skipped=tallied(1, 3, 8, sample="7"))
+    [found] = look("receipts-out-of-order", one)
+    assert (found.cause, found.sure, found.frames) == ("missing", "likely", [3, 8])
+    assert "sequence id 7 (frame 3)" in found.what
+    one.doubts = {"gap"}
+    assert look("receipts-out-of-order", one) == []
+
+
+def test_it_is_not(look, producer):
+    assert look("receipts-out-of-order", producer()) == []
+
+
+@pytest.fixture
+def talked(talk, look):
+    """Frames given as (type, sequence id, …) to a tracker, and what the rule finds then."""
+    from pcli.codec.observe.tracking.tracker import Tracker
+    from pcli.codec.proto import pb
+    from pcli.codec.wire.hot import push_send, push_send_receipt
+
+    def of(*said, rule="receipts-out-of-order"):
+        tracker = Tracker()
+        tracker.see(talk.client(pb.CommandProducer(topic="t", producer_id=1, request_id=1, producer_name="p")))
+        tracker.see(talk.broker(pb.CommandProducerSuccess(request_id=1, producer_name="p")))
+        for entry, (kind, number) in enumerate(said):
+            if kind == ">>":
+                tracker.see(talk.client(push_send(1, number, 1, 0, b"\x0a\x01p\x10\x00\x18\x01", b"x")))
+            else:
+                tracker.see(talk.broker(push_send_receipt(1, number, 7, entry, 0)))
+        [record] = [one for group, one in tracker.records() if group == "producer"]
+        return look(rule, record)
+
+    return of
+
+
+def test_on_the_wire(talked):
+    [found] = talked((">>", 7), (">>", 8), (">>", 9), ("<<", 8), ("<<", 7), ("<<", 9))
+    assert found.frames == [3, 7, 6]
+
+
+def test_near_misses(talked):
+    assert talked((">>", 7), (">>", 8), ("<<", 7), ("<<", 8)) == []
+    assert talked((">>", 7), (">>", 8), ("<<", 8)) == []  # the other never comes: producer-stuck

@@ -1,0 +1,32 @@
+"""Receipts that nobody waits for."""
+
+import pytest
+
+
+def test_it_is_found(look, producer, tallied):
+    [found] = look("receipts-unexpected", producer(unexpected=tallied(2, 8, 9, sample="4")))
+    assert (found.severity, found.culprit, found.sure, found.frames) == ("warning", "broker", "certain", [8, 9])
+
+
+@pytest.mark.parametrize("doubt", ["start", "gap", "cut", "weak_sync"])
+def test_their_sends_may_not_be_in_the_capture(look, producer, tallied, doubt):
+    assert look("receipts-unexpected", producer(unexpected=tallied(2, 8, 9), doubts={doubt})) == []
+
+
+@pytest.mark.parametrize(("fault", "count"), [
+    ("duplicate after=3 times=1 on pulsar.type == 'SEND_RECEIPT'", 1),
+    ("duplicate times=1 on pulsar.type == 'PRODUCER_SUCCESS'", 0),
+])  # fmt: skip
+def test_a_frame_that_comes_twice(stage, diagnose, fault, count):
+    scene = stage()
+    scene.fault(fault)
+    client = scene.actor()
+    client.producer()
+    for number in range(6):
+        client.publish(number)
+        scene.wait(100)
+    assert len(diagnose(scene, ("receipts-unexpected",)).findings()) == count
+
+
+def test_packets_in_another_order(diagnosed):
+    assert diagnosed("python/38-repeated-reordered", "receipts-unexpected") == []

@@ -1,0 +1,33 @@
+"""Repetitions, dense and more than half of all."""
+
+import pytest
+
+
+@pytest.fixture
+def storm(subscription, tallied, ns):
+    def make(**fields):
+        again = {"nack": tallied(300, 30), "ack_timeout": tallied(300, 20, first=1)}
+        usual = {"again": again, "redelivered_per_second": 200, "redelivered_peak_ns": ns(5), "entries_out": 700}
+        return subscription(**{**usual, **fields})
+
+    return make
+
+
+def test_a_storm(look, storm, ns):
+    [found] = look("redelivery-storm", storm())
+    assert (found.severity, found.culprit) == ("error", "application")
+    assert found.since_ns == ns(1)
+    assert "600 of 700 entries" in found.what
+    assert "200 in a second" in found.what
+
+
+def test_many_but_not_dense(look, storm):
+    assert look("redelivery-storm", storm(redelivered_per_second=49)) == []
+
+
+def test_dense_but_not_many(look, storm):
+    assert look("redelivery-storm", storm(entries_out=1201)) == []
+
+
+def test_a_seek_is_no_storm(look, storm, tallied):
+    assert look("redelivery-storm", storm(again={"seek": tallied(600, 30)})) == []

@@ -1,0 +1,14 @@
+"""From broker to broker."""
+
+from pcli.codec.observe.tracking.links import HostRecord
+
+
+def test_in_circles(look, tallied):
+    host = HostRecord("10.0.0.1", ("10.0.0.2", 6650), redirect_loops=tallied(2, 7, 8, sample="t"))
+    [found] = look("redirect-loop", host)
+    assert (found.severity, found.culprit, found.sure, found.frames) == ("error", "broker", "certain", [7, 8])
+    assert found.subject == {"client": "10.0.0.1", "server": "10.0.0.2:6650"}
+
+
+def test_redirects_as_they_should_be(look, tallied):
+    assert look("redirect-loop", HostRecord("10.0.0.1", ("10.0.0.2", 6650), attempts=tallied(5))) == []

@@ -1,0 +1,18 @@
+"""Whose doing an error is, and whether it is over."""
+
+import pytest
+
+from pcli.codec.observe.rules.refusals import succeeded_later, whose_error
+
+
+@pytest.mark.parametrize(("error", "culprit"), [
+    ("ServiceNotReady", "broker"), ("ChecksumError", "network"), ("ProducerBusy", "application"),
+])  # fmt: skip
+def test_whose(error, culprit):
+    assert whose_error(error) == culprit
+
+
+def test_it_is_over(consumer, tallied):
+    assert succeeded_later(consumer(), tallied(1, 3, first=0.5)) == "It succeeded later, in frame 6."
+    assert succeeded_later(consumer(), tallied(1, 9, first=2)) == ""
+    assert succeeded_later(consumer(session=None), tallied(1, 9)) == ""

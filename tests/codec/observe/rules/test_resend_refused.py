@@ -1,0 +1,58 @@
+"""Receipts of -1:-1."""
+
+import pytest
+
+
+def test_resends(look, producer, tallied):
+    one = producer(duplicates_refused=tallied(2, 20, 21), resends_refused=tallied(2, 20, 21))
+    [found] = look("resend-refused", one)
+    assert (found.cause, found.severity, found.culprit, found.sure) == ("resend", "note", "client", "certain")
+
+
+@pytest.mark.parametrize(("doubts", "sure"), [(set(), "likely"), ({"start"}, "possible")])
+def test_other_messages_under_used_ids(look, producer, tallied, doubts, sure):
+    [found] = look("resend-refused", producer(duplicates_refused=tallied(3, 20, sample="6"), doubts=doubts))
+    assert (found.cause, found.severity, found.culprit, found.sure) == ("reused", "warning", "application", sure)
+    assert "3 entries" in found.what
+
+
+@pytest.mark.parametrize(("name", "producers"), [
+    ("python/23-dedup", {"retrier": 9}), ("java/dedup", {"dedup-false": 5, "dedup-true": 1}),
+])  # fmt: skip
+def test_captures(diagnosed, name, producers):
+    found = diagnosed(name, "resend-refused")
+    assert {one.subject["producer"]: int(one.what.split()[3]) for one in found} == producers
+    assert {one.cause for one in found} == {"reused"}
+
+
+@pytest.fixture
+def reconnect(stage, diagnose):
+    """A client loses a receipt with its connection and sends again; what is found where the broker stands."""
+
+    def play(*, deduplicate, same=True):
+        scene = stage("broker", brokerDeduplicationEnabled=deduplicate)
+        first = scene.actor()
+        first.producer()
+        first.publish(0)
+        published = scene.now
+        first.publish(1)
+        first.cut(reset=True)
+        scene.wait(50)
+        second = scene.actor()
+        second.producer()
+        second.publish(1, publish_time=published if same else scene.now)
+        second.publish(2)
+        rules = ("resend-refused", "resend-stored")
+        return {(one.rule, one.cause) for one in diagnose(scene, rules).findings()}
+
+    return play
+
+
+@pytest.mark.parametrize(("deduplicate", "same", "expected"), [
+    (True, True, {("resend-refused", "resend")}),
+    (True, False, {("resend-refused", "reused")}),
+    (False, True, {("resend-stored", "twice")}),
+    (False, False, set()),
+])  # fmt: skip
+def test_a_reconnect(reconnect, deduplicate, same, expected):
+    assert reconnect(deduplicate=deduplicate, same=same) == expected

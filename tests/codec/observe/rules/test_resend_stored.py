@@ -1,0 +1,57 @@
+"""Messages that are, or may be, in the topic twice."""
+
+import pytest
+
+
+@pytest.mark.parametrize(("end", "culprit"), [
+    ("fin_broker", "broker"), ("reset_client", "network"), ("keep_alive", "network"), ("fin_client", "network"),
+])  # fmt: skip
+def test_twice(look, producer, tallied, end, culprit):
+    one = producer(duplicates_stored=tallied(1, 8, 20, 21, sample="7:0 and 7:9"), ends={end: tallied(1, 9)})
+    [found] = look("resend-stored", one)
+    assert (found.cause, found.severity, found.culprit, found.sure) == ("twice", "warning", culprit, "certain")
+    assert "7:0 and 7:9" in found.what
+
+
+def test_blind(look, producer, tallied):
+    one = producer(resent_blind=tallied(2, 8, 20))
+    [found] = look("resend-stored", one)
+    assert (found.cause, found.severity, found.sure) == ("blind", "note", "possible")
+    one.topic_record.deduplicates = True
+    assert look("resend-stored", one) == []
+
+
+def test_the_side_of_the_broker_is_not_in_the_capture(look, producer, tallied):
+    assert look("resend-stored", producer(resent_blind=tallied(2, 8), heard_ns=-1)) == []
+
+
+def play(stage, fault):
+    """What a client sees whose connection breaks before it has read the second receipt, or is told an error."""
+    scene = stage()
+    scene.fault(fault)
+    client = scene.actor()
+    client.producer()
+    published = scene.now
+    client.publish(0)
+    client.publish(1)
+    client.cut(reset=True)
+    scene.wait(50)
+    client = scene.actor()
+    client.producer()
+    client.publish(1, publish_time=published)
+    return scene
+
+
+def test_a_receipt_that_never_reached_the_client(stage, diagnose):
+    scene = play(stage, "drop after=1 times=1 on pulsar.type == 'SEND_RECEIPT'")
+    [found] = diagnose(scene, ("resend-stored",)).findings()
+    assert (found.cause, found.culprit) == ("blind", "network")
+
+
+def test_an_error_says_that_it_was_not_stored(stage, diagnose):
+    scene = play(stage, "error after=1 times=1 error=PersistenceError on pulsar.type == 'SEND'")
+    assert diagnose(scene, ("resend-stored",)).findings() == []
+
+
+def test_a_broker_that_was_restarted(diagnosed):
+    assert diagnosed("python/26a-broker-restart", "resend-stored") == []

@@ -1,0 +1,23 @@
+"""PRODUCER, ERROR IncompatibleSchema."""
+
+
+def test_it_was_refused(look, producer, tallied):
+    [found] = look("schema-refused", producer(refused={"IncompatibleSchema": tallied(1, 20, 21, sample="no\x1b")}))
+    assert (found.severity, found.culprit, found.sure, found.frames) == ("error", "application", "certain", [20, 21])
+    assert "no\\x1b" in found.what
+
+
+def test_it_succeeded_later(look, producer, tallied):
+    [found] = look("schema-refused", producer(refused={"IncompatibleSchema": tallied(1, 2, first=0.5)}))
+    assert (found.severity, "frame 6" in found.opposite) == ("note", True)
+
+
+def test_other_errors(look, producer, tallied):
+    assert look("schema-refused", producer(refused={"ProducerBusy": tallied(1, 2)})) == []
+
+
+def test_captures(diagnosed):
+    found = diagnosed("python/09-schemas", "schema-refused")
+    assert sorted(one.frames for one in found) == [[137, 139], [220, 221], [233, 234]]
+    assert len(diagnosed("java/schema-incompatible", "schema-refused")) == 1
+    assert diagnosed("java/schemas", "schema-refused") == []

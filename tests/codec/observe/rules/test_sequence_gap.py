@@ -1,0 +1,63 @@
+"""Sequence ids left out, and ids that go back."""
+
+import pytest
+
+
+@pytest.mark.parametrize(("entries", "sure"), [(50, "likely"), (12, "possible")])
+def test_some_are_missing(look, producer, tallied, entries, sure):
+    [found] = look("sequence-gap", producer(gaps=tallied(1, 20, sample="7 to 8"), sent_entries=entries))
+    assert (found.cause, found.culprit, found.sure, found.frames) == ("missing", "client", sure, [20])
+    assert "application" in found.opposite
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"gaps": (9, "7 to 8")}, id="many: the application counts"),
+        pytest.param({"gaps": (1, "110 to 4999999999")}, id="a step that no queue has"),
+        pytest.param({"gaps": (1, "7 to 8"), "doubts": {"gap"}}, id="a hole in the capture"),
+        pytest.param({"gaps": (1, "7 to 8"), "doubts": {"start"}, "ids_vague": True}, id="a batcher seen midway"),
+    ],
+)
+def test_nothing_is_said(look, producer, tallied, fields):
+    count, sample = fields["gaps"]
+    assert look("sequence-gap", producer(**fields | {"gaps": tallied(count, 20, sample=sample)})) == []
+
+
+def test_they_go_back(look, producer, tallied):
+    one = producer(backwards=tallied(3, 20, sample="1 after 7"))
+    [found] = look("sequence-gap", one)
+    assert (found.cause, found.severity, found.sure) == ("backwards", "note", "possible")
+    one.topic_record.deduplicates = True  # then resend-refused says what becomes of them
+    assert look("sequence-gap", one) == []
+
+
+def test_a_client_that_begins_anew(diagnosed):
+    [found] = diagnosed("flex/04-reconnect", "sequence-gap")
+    assert (found.cause, found.frames[0]) == ("backwards", 98)
+
+
+def play(stage, diagnose, ids):
+    scene = stage()
+    client = scene.actor()
+    client.producer()
+    for number in ids:
+        client.publish(number)
+        scene.wait(10)
+    client(*[])
+    return diagnose(scene, ("sequence-gap",)).findings()
+
+
+def test_a_message_that_was_numbered_and_not_sent(stage, diagnose):
+    [found] = play(stage, diagnose, [*range(30), *range(33, 60)])
+    assert (found.cause, found.sure) == ("missing", "likely")
+    assert "30 to 32" in found.what
+
+
+def test_an_application_with_offsets(stage, diagnose):
+    assert play(stage, diagnose, range(1_000, 40_000, 1_300)) == []
+
+
+@pytest.mark.parametrize("name", ["go/key-based-batcher", "java/key-shared-auto-split", "java/message-shapes"])
+def test_batchers_by_key_and_given_ids(diagnosed, name):
+    assert diagnosed(name, "sequence-gap") == []

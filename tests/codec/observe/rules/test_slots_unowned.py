@@ -1,0 +1,59 @@
+"""STICKY ranges with a hole."""
+
+import pytest
+
+from pcli.codec.proto import pb
+
+
+def play(stage, *ranges, permits=50, messages=60):
+    """Consumers with these ranges, and a message for each of many keys; five seconds later nothing has changed."""
+    scene = stage()
+    client = scene.actor()
+    client.producer()
+    for number, (first, last) in enumerate(ranges):
+        meta = pb.KeySharedMeta(keySharedMode=pb.STICKY, hashRanges=[pb.IntRange(start=first, end=last)])
+        client.subscribe(consumer_id=number, kind="Key_Shared", keySharedMeta=meta)
+        client.flow(permits, consumer_id=number)
+    for number in range(messages):
+        client.publish(number, partition_key=f"key-{number}")
+    scene.wait(5000)
+    client(pb.CommandPing())
+    return scene, client
+
+
+@pytest.mark.parametrize(("ranges", "hole"), [
+    ([(0, 20_000), (40_000, 65_535)], "slots 20001 to 39999"),
+    ([(30_000, 65_535)], "slots 0 to 29999"),
+    ([(10_000, 20_000), (0, 9_999)], "slots 20001 to 65535"),
+])  # fmt: skip
+def test_a_hole(stage, diagnose, ranges, hole):
+    scene, _ = play(stage, *ranges)
+    [found] = diagnose(scene, ("slots-unowned",)).findings()
+    assert (found.severity, found.culprit, found.sure) == ("error", "application", "likely")
+    assert hole in found.what
+    assert [scene.frames[number - 1].command.type for number in found.frames] == [pb.BaseCommand.SUBSCRIBE] * len(
+        ranges
+    )
+
+
+def test_it_is_told_of_those_that_were_there_last(stage, diagnose):
+    scene, client = play(stage, (0, 20_000), (40_000, 65_535))
+    client.cut()
+    scene.actor()(pb.CommandPing())
+    [found] = diagnose(scene, ("slots-unowned",)).findings()
+    assert "for 5.0 s, while 2 consumers had permits" in found.what
+
+
+def test_all_slots_have_an_owner(stage, diagnose):
+    scene, _ = play(stage, (0, 20_000), (20_001, 65_535))
+    assert diagnose(scene, ("slots-unowned",)).findings() == []
+
+
+def test_the_messages_may_be_theirs(stage, diagnose):
+    scene, _ = play(stage, (0, 20_000), (40_000, 65_535), permits=3)
+    assert diagnose(scene, ("slots-unowned",)).findings() == []
+
+
+def test_nothing_fell_into_the_hole(stage, diagnose):
+    scene, _ = play(stage, (0, 65_000), messages=10)
+    assert diagnose(scene, ("slots-unowned",)).findings() == []

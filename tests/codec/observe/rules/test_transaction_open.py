@@ -1,0 +1,57 @@
+"""Transactions that nobody ended."""
+
+import pytest
+
+from pcli.codec.observe.tracking.links import TransactionRecord
+
+
+@pytest.fixture
+def transaction(ns):
+    """Begun in frame 5 at 1 s, with a time-out of 3 s."""
+
+    def make(**fields):
+        made = TransactionRecord((1, 4), 0, ns(1), 5, timeout_ms=3_000, sent=2)
+        for field, value in fields.items():
+            setattr(made, field, value)
+        return made
+
+    return make
+
+
+def test_older_than_its_time_out(look, transaction):
+    [found] = look("transaction-open", transaction(), now=5)
+    assert (found.cause, found.severity, found.culprit, found.sure) == ("open", "error", "application", "likely")
+    assert look("transaction-open", transaction(), now=3) == []
+    [found] = look("transaction-open", transaction(doubts={"gap"}), now=5)
+    assert found.sure == "possible"
+
+
+def test_the_coordinator_ended_it(look, transaction, ns):
+    one = transaction(action="ABORT", ended_by="coordinator", ended_ns=ns(4), ended_frame=9)
+    [found] = look("transaction-open", one)
+    assert (found.cause, found.sure, found.frames) == ("timed-out", "certain", [5, 9])
+
+
+@pytest.mark.parametrize(("action", "by"), [("COMMIT", "client"), ("ABORT", "client"), ("COMMIT", "coordinator")])
+def test_it_ended(look, transaction, action, by):
+    assert look("transaction-open", transaction(action=action, ended_by=by), now=60) == []
+
+
+def test_its_client_is_gone(look, transaction, ns):
+    [found] = look("transaction-open", transaction(left_ns=ns(2)), now=3)
+    assert (found.cause, found.severity) == ("client-gone", "warning")
+    assert look("transaction-open", transaction(left_ns=ns(2), doubts={"one_way"}), now=3) == []
+
+
+def test_no_answer_to_end_txn(look, transaction, ns):
+    one = transaction(end_asked_frame=8, end_asked_ns=ns(2))
+    [found] = look("transaction-open", one, now=13)
+    assert (found.cause, found.culprit) == ("unanswered", "broker")
+    assert look("transaction-open", one, now=11) == []
+
+
+def test_captures(diagnosed):
+    found = diagnosed("java/txn-timeout", "transaction-open")
+    assert {(one.cause, one.subject["transaction"]) for one in found} == {("timed-out", "0:3"), ("client-gone", "0:4")}
+    for name in ("java/txn-commit", "java/txn-abort", "java/txn-conflict", "go/transaction"):
+        assert diagnosed(name, "transaction-open") == []

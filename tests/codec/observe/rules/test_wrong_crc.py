@@ -1,0 +1,44 @@
+"""Which hop it was."""
+
+import pytest
+
+
+@pytest.fixture
+def legs(connection):
+    """Both legs of a proxied conversation."""
+    front, back = connection(stream=1), connection(stream=2, leg_of=1)
+    front.other_leg, back.other_leg = back, front
+    return front, back
+
+
+@pytest.mark.parametrize(
+    ("from_client", "culprit", "command"), [(True, "client", "SEND"), (False, "broker", "MESSAGE")]
+)
+def test_who_sent_it(look, connection, tallied, from_client, culprit, command):
+    [found] = look("wrong-crc", connection(wrong_crc={from_client: tallied(2, 9, 11)}))
+    assert (found.severity, found.culprit, found.sure, found.frames) == ("error", culprit, "likely", [9, 11])
+    assert f"2 {command}" in found.what
+
+
+def test_frames_that_a_search_found(look, connection, tallied):
+    [found] = look("wrong-crc", connection(wrong_crc={True: tallied(1, 9)}, doubts={"weak_sync"}))
+    assert found.sure == "possible"
+
+
+@pytest.mark.parametrize("from_client", [True, False])
+def test_the_proxy_did_it(look, legs, tallied, from_client):
+    before, behind = legs if from_client else reversed(legs)
+    behind.wrong_crc = {from_client: tallied(1, 9)}
+    [found] = look("wrong-crc", behind)
+    assert found.culprit == "network"
+    assert "the proxy changed it" in found.what
+    assert look("wrong-crc", before) == []
+
+
+@pytest.mark.parametrize(("from_client", "culprit"), [(True, "client"), (False, "broker")])
+def test_it_came_to_the_proxy_like_this(look, legs, tallied, from_client, culprit):
+    before, behind = legs if from_client else reversed(legs)
+    for leg in legs:
+        leg.wrong_crc = {from_client: tallied(1, 9)}
+    assert [one.culprit for one in look("wrong-crc", before)] == [culprit]
+    assert look("wrong-crc", behind) == []

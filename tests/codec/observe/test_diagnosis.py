@@ -1,0 +1,117 @@
+"""The engine: whom it asks, when, and how it puts findings in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pcli.codec.observe import Observer
+from pcli.codec.observe.diagnosis import Diagnosis, looked_at_text
+from pcli.codec.proto import pb
+
+SYSTEM = "persistent://public/default/__change_events"
+
+
+@pytest.fixture
+def idle(stage):
+    """A consumer with a backlog that never asks for anything, for five seconds."""
+
+    def play(topic: str = "persistent://public/default/t", consumers: int = 1) -> Any:
+        scene = stage()
+        client = scene.actor()
+        client.producer(topic)
+        for number in range(consumers):
+            client.subscribe(topic, consumer_id=number, kind="Shared")
+        client.publish(0)
+        scene.wait(5000)
+        client(pb.CommandPing())  # the capture goes on
+        return scene
+
+    return play
+
+
+def test_a_finding_with_its_evidence(diagnose, idle):
+    scene = idle()
+    diagnosis = diagnose(scene)
+    [found] = diagnosis.findings()
+    assert (found.rule, found.cause) == ("stuck-no-permits", "never-asked")
+    [number] = found.frames
+    assert scene.frames[number - 1].command.type == pb.BaseCommand.SUCCESS
+
+
+def test_what_was_looked_at(diagnose, idle):
+    counts = diagnose(idle(consumers=2)).looked_at()
+    assert (counts["connections"], counts["producers"], counts["consumers"]) == (1, 1, 2)
+    assert (counts["subscriptions"], counts["topics"], counts["messages"]) == (1, 1, 1)
+    text = looked_at_text(counts)
+    assert "1 connection, 1 producer, 2 consumers" in text
+    assert text.endswith(f", asked by {counts['rules']} rules")
+
+
+def test_only_the_rules_that_were_named(diagnose, idle):
+    assert diagnose(idle(), only=["never-acked"]).findings() == []
+    diagnosis = diagnose(idle(), only=["never-acked", "stuck-no-permits"])
+    assert len(diagnosis.findings()) == 1
+    assert diagnosis.looked_at()["rules"] == 2
+
+
+def test_the_brokers_own_traffic_is_never_asked_about(diagnose, idle):
+    assert diagnose(idle(SYSTEM)).findings() == []
+
+
+def test_findings_that_matter_more_come_first(diagnose, stage):
+    scene = stage()
+    client = scene.actor()
+    client.producer()
+    client.subscribe(kind="Exclusive")
+    client.subscribe(consumer_id=2, kind="Shared")  # refused
+    client.subscribe(consumer_id=3, kind="Shared", subscription="other")
+    client.flow(consumer_id=3)
+    client.publish(0)
+    scene.wait(5000)
+    client(pb.CommandPing())
+    found = diagnose(scene).findings()
+    assert [(one.rule, one.severity, one.sure) for one in found] == [
+        ("subscribe-refused", "error", "certain"),
+        ("stuck-no-permits", "error", "likely"),  # began earlier, and is less sure
+        ("never-acked", "warning", "likely"),
+    ]
+
+
+def test_live_each_finding_is_told_once(idle):
+    scene, diagnosis, observer = idle(), Diagnosis(), Observer()
+    *frames, _, _ = scene.frames  # but PING and PONG
+    for frame in frames:
+        diagnosis.see(observer.see(frame))
+    last = frames[-1].time_ns
+    assert diagnosis.poll(last) == []  # it has not waited for a second yet
+    [found] = diagnosis.poll(last + 2_000_000_000)
+    assert found.rule == "stuck-no-permits"
+    assert diagnosis.poll(last + 9_000_000_000) == []
+    diagnosis.finish()
+    assert diagnosis.poll(last + 9_000_000_000) == []
+
+
+def test_live_silence_is_heard_too(stage):
+    scene = stage(maxUnackedMessagesPerConsumer=3)
+    client = scene.actor()
+    client.producer()
+    client.subscribe(kind="Shared")
+    client.flow(100)
+    for number in range(6):
+        client.publish(number)
+    diagnosis, observer = Diagnosis(["stuck-unacked-limit"]), Observer()
+    for frame in scene.frames:
+        diagnosis.see(observer.see(frame))
+    last = scene.frames[-1].time_ns
+    assert diagnosis.poll(last) == []
+    [found] = diagnosis.poll(last + 10_000_000_000)
+    assert "held 3 unacknowledged messages when the broker stopped" in found.what
+    assert "97 permits" in found.what
+
+
+def test_too_many_findings_are_counted(diagnose, idle, monkeypatch):
+    monkeypatch.setattr("pcli.codec.observe.diagnosis.MAX_FINDINGS", 3)
+    diagnosis = diagnose(idle(consumers=5))
+    assert (len(diagnosis.findings()), diagnosis.more) == (3, 2)
