@@ -20,14 +20,15 @@ _EVERY = 2048
 """Items between two looks at the clock."""
 
 
-def watched(items: Iterator[_T], inputs: Sequence[Input]) -> Iterator[_T]:
+def watched(items: Iterator[_T], inputs: Sequence[Input], *, printed: bool = True) -> Iterator[_T]:
     """The same items; while they come, a bar shows how much of the inputs has been read.
 
-    Nothing is shown in a pipe, when the sizes are unknown, or when the data itself goes to the terminal.
+    Nothing is shown in a pipe, when the sizes are unknown, or when the data itself goes to the terminal; ``printed``:
+    whether there is data for stdout at all.
     """
     sizes = [source.size for source in inputs]
     total = sum(size for size in sizes if size is not None)
-    if not sys.stderr.isatty() or sys.stdout.isatty() or None in sizes:
+    if not sys.stderr.isatty() or (printed and sys.stdout.isatty()) or None in sizes:
         return items
     return _with_bar(items, inputs, total)
 

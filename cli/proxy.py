@@ -37,6 +37,9 @@ def proxy(
     filter_: Annotated[
         str, typer.Option("-Y", "--filter", metavar="FILTER", help="Of --log only what matches: pulsar.type == 'SEND'.")
     ] = "",
+    diagnose: Annotated[
+        bool, typer.Option("--diagnose", help="Say on stderr what is wrong, as it arises; docs/diagnose.md.")
+    ] = False,
     output: Annotated[
         TextOrJson, typer.Option("-T", "--format", help="json: an object with the URLs, then one a line of --log.")
     ] = TextOrJson.text,
@@ -96,4 +99,5 @@ def proxy(
         json=output is TextOrJson.json,
         faults=fault or [],
         byte_faults=bytes_ or [],
+        diagnose=diagnose,
     )

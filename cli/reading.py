@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO, cast
@@ -14,7 +14,7 @@ from pcli.cli.output import Exit, say
 from pcli.codec.observe.bits import Bits
 
 if TYPE_CHECKING:
-    from pcli.codec.capture import Note, ReadOptions
+    from pcli.codec.capture import Note, ReadOptions, StreamEnd
     from pcli.codec.observe import Facts, Observer
     from pcli.codec.observe.contents import Contents
     from pcli.codec.observe.state import Request
@@ -49,6 +49,10 @@ class Reading:
     """Time of the frame before the current one, shown or not."""
     contents: Contents | None = None
     """What opens payloads; None: nobody looks into them, unless the filter does."""
+    on_note: Callable[[Note], None] | None = None
+    """Told in the first pass of what the capture says, in its order between the frames."""
+    on_end: Callable[[StreamEnd], None] | None = None
+    """Told in the first pass of every TCP connection that ends."""
     code: Exit = Exit.FINE
     _notes: Counter[str] = field(default_factory=Counter)
     _observer: Observer | None = None
@@ -80,7 +84,7 @@ class Reading:
         from pcli.codec.observe import compile_filter
 
         wanted = compile_filter(self.filter).match if self.filter else None
-        options = ReadOptions(decode_as=self.decode_as)
+        options = ReadOptions(decode_as=self.decode_as, ends=self.on_end is not None)
         answers = self._answers(options) if self.both_passes else None
         inputs = self.inputs()
         first_pass = self._observer is None
@@ -92,7 +96,7 @@ class Reading:
         for event in watched(read_capture(files, options), inputs):
             if not isinstance(event, CapturedFrame):
                 if first_pass:
-                    self._note(event)
+                    self._tell(event)
                 continue
             facts = see(event)
             if learn is not None:
@@ -138,6 +142,17 @@ class Reading:
         from pcli.codec.observe import answer_index
 
         return answer_index(read_capture(self.named_files(), options))
+
+    def _tell(self, event: Note | StreamEnd) -> None:
+        from pcli.codec.capture import StreamEnd
+
+        if isinstance(event, StreamEnd):
+            if self.on_end is not None:
+                self.on_end(event)
+            return
+        if self.on_note is not None:
+            self.on_note(event)
+        self._note(event)
 
     def _note(self, note: Note) -> None:
         if note.kind == "file":

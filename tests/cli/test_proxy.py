@@ -217,3 +217,22 @@ def test_a_port_in_use_is_one_line(pcli, broker):
     port = broker.service_url.rpartition(":")[2]
     told = pcli("proxy", "--listen", port, "--to", broker.service_url)
     assert (told.code, told.err) == (2, f"pcli: port {port} of 127.0.0.1: address already in use\n")
+
+
+def test_it_says_what_is_wrong_as_it_arises(start):
+    proxy = start("--log", "quiet", "--diagnose")
+    proxy.connect()
+    topic = "persistent://public/default/orders"
+    proxy.ask(pb.CommandLookupTopic(topic=topic, request_id=1))
+    first = pb.CommandSubscribe(topic=topic, subscription="work", subType=0, consumer_id=1, request_id=2)
+    second = pb.CommandSubscribe(topic=topic, subscription="work", subType=1, consumer_id=2, request_id=3)
+    proxy.ask(first)
+    assert proxy.ask(second).type == pb.BaseCommand.ERROR
+    told = proxy.process.stderr.readline()
+    assert told.startswith("pcli: error: subscribe-refused: ")
+    assert "ConsumerBusy" in told
+    proxy.line.close()
+    code, _, err = proxy.stop()
+    assert code == 0
+    assert "subscribe-refused" not in err
+    assert re.search(r"pcli: 1 finding \(1 error\) in \d+ frames, 1 connection, .*", err), err
