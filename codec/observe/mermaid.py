@@ -10,7 +10,7 @@ from pcli.codec.observe.printable import printable
 from pcli.codec.observe.state import Facts
 from pcli.codec.wire.commands import name_of
 
-__all__ = ["mermaid_lines"]
+__all__ = ["mermaid_lines", "safe"]
 
 # Mermaid ends a statement at ; and begins an entity at #; its own entities stand for them. < and > would be HTML.
 _ENTITIES = str.maketrans({";": "#59;", "#": "#35;", "<": "#lt;", ">": "#gt;", "%": "#37;"})
@@ -30,15 +30,16 @@ def mermaid_lines(conversation: Iterable[Facts]) -> Iterator[str]:
         if frame.stream.number not in known:
             known.add(frame.stream.number)
             address, port = frame.stream.client
-            yield f"    participant {client} as {_safe(f'{address}:{port}')}"
+            yield f"    participant {client} as {safe(f'{address}:{port}')}"
             if len(known) == 1:
                 yield "    participant broker"
         arrow = f"{client}->>broker" if frame.from_client else f"broker->>{client}"
         late = f" ({latency_text(facts.latency_ns)})" if facts.latency_ns >= 0 else ""
-        yield f"    {arrow}: {_safe(f'{name_of(frame.type)} {describe(facts)}{late}')}"
+        yield f"    {arrow}: {safe(f'{name_of(frame.type)} {describe(facts)}{late}')}"
         for problem in problems_of(facts):
-            yield f"    Note over broker: {_safe(f'frame {frame.number}: {problem}')}"
+            yield f"    Note over broker: {safe(f'frame {frame.number}: {problem}')}"
 
 
-def _safe(text: str) -> str:
+def safe(text: str) -> str:
+    """A text as it may stand in a diagram: on one line, and nothing in it means anything to Mermaid."""
     return " ".join(printable(text).translate(_ENTITIES).split())

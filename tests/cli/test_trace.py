@@ -1,0 +1,159 @@
+"""`pcli trace`: what applications say they did is found in the lives of their messages."""
+
+import json
+
+import pytest
+
+STUCK = "python/24-stuck-unacked.pcap"
+
+
+def lives(pcli, path, *words):
+    told = pcli("trace", "-r", path, "-T", "json", *words)
+    assert told.code in (0, 1), told.err
+    return [json.loads(line) for line in told.lines]
+
+
+def entries(life):
+    """All ids under which a life is known, as ledger:entry."""
+    return {life["message_id"], *life["other_message_ids"], *(one["message_id"] for one in life["chunks"])}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "python/01-exclusive-unbatched.pcapng", "python/02-batched-keys-properties.pcap", "go/chunks.pcap",
+        "go/nack.pcap", "go/batch-index.pcap", "java/txn-commit.pcap", "java/schemas.pcap",
+        "java/broker-entry-metadata.pcap", "rust/batching.pcapng",
+    ],
+)  # fmt: skip
+def test_every_event_of_the_applications_is_in_a_life(pcli_here, small_captures, name):
+    path = small_captures / name
+    truth = json.loads((path.parent / f"{path.name.partition('.')[0]}.truth.json").read_text())
+    known = {}
+    for life in lives(pcli_here, path):
+        for entry in entries(life):
+            known.setdefault(entry, []).append(life)
+    checked = 0
+    for event in truth["events"]:
+        if event["type"] not in ("produced", "received") or event["message_id"].startswith("-1"):
+            continue
+        checked += 1
+        found = known[":".join(event["message_id"].split(":")[:2])]
+        if event["type"] == "produced":
+            assert "receipt" in [step["what"] for life in found for step in life["steps"]], event
+        else:
+            assert event["subscription"] in [one["subscription"] for life in found for one in life["deliveries"]], event
+    assert checked
+
+
+def test_acknowledged_messages_are(pcli_here, small_captures):
+    """Single messages: of a batch a client may keep the acknowledgement until all of it is."""
+    path = small_captures / "python/01-exclusive-unbatched.pcapng"
+    truth = json.loads((path.parent / "01-exclusive-unbatched.truth.json").read_text())
+    acked = {event["message_id"] for event in truth["events"] if event["type"] == "acked"}
+    found = {life["message_id"] for life in lives(pcli_here, path) if life["state"] == "acked"}
+    assert acked
+    assert {":".join(one.split(":")[:2]) for one in acked} <= found
+
+
+def test_who_holds_what(pcli_here, captures):
+    found = lives(pcli_here, captures / STUCK, "--unacked")
+    assert len(found) == 50
+    assert {one["consumer"] for life in found for one in life["deliveries"]} == {"lazy"}
+    told = pcli_here("trace", "-r", captures / STUCK, "--unacked", "-c", 1)
+    assert "1 of 1 left: last held by desk/lazy" in told.out
+
+
+def test_redelivered_messages_say_why(pcli_here, small_captures):
+    found = lives(pcli_here, small_captures / "go/nack.pcap", "--redelivered")
+    assert found
+    for life in found:
+        again = [one for one in life["deliveries"] if one["redelivery_count"]]
+        assert {one["why_again"] for one in again} == {"nack"}
+        assert all(one["why_frame"] < one["frame"] for one in again)
+
+
+def test_by_message_id_sequence_key_payload_and_filter(pcli_here, small_captures):
+    path = small_captures / "python/01-exclusive-unbatched.pcapng"
+    one = lives(pcli_here, path)[3]
+    assert lives(pcli_here, path, "--message-id", one["message_id"]) == [one]
+    assert lives(pcli_here, path, "--sequence", f"{one['producer']}:{one['sequence_id']}") == [one]
+    sent = next(step["frame"] for step in one["steps"] if step["what"] == "sent")
+    assert lives(pcli_here, path, "-Y", f"pulsar.number == {sent}") == [one]
+
+
+def test_keys_and_payloads_inside_batches(pcli_here, small_captures):
+    path = small_captures / "python/02-batched-keys-properties.pcap"
+    truth = json.loads((path.parent / "02-batched-keys-properties.truth.json").read_text())
+    keyed = [event for event in truth["events"] if event["type"] == "produced" and event.get("key")]
+    key = keyed[0]["key"]
+    wanted = {":".join(event["message_id"].split(":")[:2]) for event in keyed if event["key"] == key}
+    found = lives(pcli_here, path, "--key", key)
+    assert {life["message_id"] for life in found} == wanted
+    assert len(found) < len(lives(pcli_here, path))
+    assert pcli_here("trace", "-r", path, "--payload-contains", "no payload has this").code == 1
+
+
+@pytest.mark.parametrize("words", [(), ("--private-key", "{key}")])
+def test_payloads_that_are_encrypted_open_with_their_key(pcli_here, small_captures, words):
+    folder = small_captures / "python"
+    opened = pcli_here("dissect", "-r", folder / "08-encrypted.pcapng", "--payload", "--private-key",
+                       folder / "08-encrypted.test-private-key.pem", "-Y", "pulsar.type == SEND")  # fmt: skip
+    text = next(line for line in opened.lines if line.startswith("        "))[-12:]
+    told = pcli_here(
+        "trace", "-r", folder / "08-encrypted.pcapng", "--payload-contains", text,
+        *(word.format(key=folder / "08-encrypted.test-private-key.pem") for word in words),
+    )  # fmt: skip
+    assert told.code == (0 if words else 1)
+
+
+def test_the_slowest_first(pcli_here, small_captures):
+    path = small_captures / "go/nack.pcap"
+    times = [life["duration_ms"] for life in lives(pcli_here, path)]
+    slowest = [life["duration_ms"] for life in lives(pcli_here, path, "--slowest", 3)]
+    assert slowest == sorted(times, reverse=True)[:3]
+    slower = lives(pcli_here, path, "--slower-than", slowest[1])
+    assert [life["duration_ms"] for life in slower] == [slowest[0]]
+
+
+def test_count_stops(pcli_here, small_captures):
+    path = small_captures / "go/nack.pcap"
+    assert lives(pcli_here, path, "-c", 2) == lives(pcli_here, path)[:2]
+
+
+def test_a_diagram(pcli_here, small_captures):
+    told = pcli_here("trace", "-r", small_captures / "go/nack.pcap", "-c", 1, "-T", "mermaid")
+    assert told.lines[0] == "sequenceDiagram"
+    assert any("asked again" in line or "acked" in line for line in told.lines)
+    many = pcli_here("trace", "-r", small_captures / "go/chunks.pcap", "-T", "mermaid")
+    assert "the first 10 messages are drawn" in many.err
+    assert len([line for line in many.lines if "->>broker: sent sequence" in line]) == 10
+
+
+def test_nothing_matches_and_what_was_looked_at_is_said(pcli_here, small_captures):
+    told = pcli_here("trace", "-r", small_captures / "go/nack.pcap", "--key", "nobody")
+    assert (told.code, told.out) == (1, "")
+    assert told.err.startswith("pcli: no message matches, of ")
+    assert "frames" in told.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--sequence", "till"), "write PRODUCER:N"),
+        (("--sequence", ":4"), "write PRODUCER:N"),
+        (("--message-id", "7"), "no message id"),
+        (("-Y", "pulsar.nothing == 1"), "pulsar.nothing"),
+        (("--private-key", "none.pem"), "none.pem"),
+    ],
+)
+def test_questions_that_are_none(pcli_here, small_captures, words, said):
+    told = pcli_here("trace", "-r", small_captures / "go/nack.pcap", *words)
+    assert told.code == 2
+    assert said in told.err
+
+
+def test_the_brokers_own_messages_are_not_shown(pcli_here, small_captures):
+    path = small_captures / "java/txn-commit.pcap"
+    assert pcli_here("dissect", "-r", path, "-Y", "pulsar.type == SEND and pulsar.system == true").lines
+    assert {life["topic"].rpartition("/")[2] for life in lives(pcli_here, path)} == {"txn-commit-in", "txn-commit-out"}
