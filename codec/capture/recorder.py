@@ -17,7 +17,7 @@ from pcli.codec.capture.packets import Packet
 from pcli.codec.capture.writer import PcapngWriter
 from pcli.codec.errors import LocalError
 
-__all__ = ["Conversation", "TcpRecorder"]
+__all__ = ["Conversation", "TcpRecorder", "push_segment"]
 
 _FIN, _SYN, _RST, _PSH, _ACK = 1, 2, 4, 8, 16
 _MASK: Final = 0xFFFFFFFF
@@ -31,7 +31,7 @@ _MACS: Final = (b"\x02\x00\x00\x00\x00\x01", b"\x02\x00\x00\x00\x00\x02")
 
 _ipv4 = Struct(">BBHHHBBH4s4s").pack
 _ipv6 = Struct(">IHBB16s16s").pack
-_tcp = Struct(">HHIIBBHHH").pack
+_tcp = Struct(">IIBBHHH").pack
 _u16 = Struct(">H").pack
 
 
@@ -103,25 +103,48 @@ class TcpRecorder:
 
     def _send(self, talk: Conversation, side: int, flags: int, data: bytes, time_ns: int, options: bytes = b"") -> None:
         """One packet from the client (0) or the server (1)."""
-        source, target = talk.addresses[side], talk.addresses[1 - side]
-        ports = (talk.ports[side], talk.ports[1 - side])
+        source, target = (talk.addresses[one] + _u16(talk.ports[one]) for one in (side, 1 - side))
         ack = talk.next[1 - side] if flags & _ACK else 0
-        offset = (20 + len(options)) // 4 << 4
-        size = 20 + len(options) + len(data)
-        head = _tcp(*ports, talk.next[side], ack, offset, flags, _WINDOW, 0, 0) + options
-        checksum = _checksum(source + target + size.to_bytes(4, "big") + b"\0\0\0\x06" + head, data)
-        head = head[:16] + _u16(checksum) + head[18:]
-        talk.next[side] = talk.next[side] + len(data) + bool(flags & (_SYN | _FIN)) & _MASK
         self._packets += 1
-        frame = b"".join((_MACS[1 - side], _MACS[side], _ip(source, target, size, self._packets), head, data))
+        frame = push_segment(source, target, side, talk.next[side], ack, flags, data, self._packets, options)
+        talk.next[side] = talk.next[side] + len(data) + bool(flags & (_SYN | _FIN)) & _MASK
         self._writer.packet(Packet(self._packets, time_ns, _ETHERNET, frame, len(frame), self._name))
 
 
+def push_segment(
+    source: bytes,
+    target: bytes,
+    side: int,
+    seq: int,
+    ack: int,
+    flags: int,
+    data: bytes,
+    number: int,
+    options: bytes = b"",
+    missing: int = 0,
+) -> bytes:
+    """One TCP segment as an Ethernet packet (LINKTYPE 1).
+
+    ``source`` and ``target`` are an address of 4 or 16 bytes and the port's two; ``side`` says whose Ethernet address
+    is the sender's; ``number`` identifies an IPv4 packet. ``missing`` bytes behind ``data`` were on the wire, too.
+    """
+    addresses = source[:-2], target[:-2]
+    size = 20 + len(options) + len(data) + missing
+    head = source[-2:] + target[-2:] + _tcp(seq, ack, (20 + len(options)) // 4 << 4, flags, _WINDOW, 0, 0) + options
+    checksum = _checksum(b"".join((*addresses, size.to_bytes(4, "big"), b"\0\0\0\x06", head)), data)
+    head = head[:16] + _u16(checksum) + head[18:]
+    return b"".join((_MACS[1 - side], _MACS[side], _ip(*addresses, size, number), head, data))
+
+
 def _ip(source: bytes, target: bytes, size: int, number: int) -> bytes:
-    """EtherType and IP header in front of a segment of that size."""
+    """EtherType and IP header in front of a segment of that size.
+
+    A length that has no room is 0, as sniffers see it before the network card cuts the packet.
+    """
     if len(source) == 16:
-        return b"\x86\xdd" + _ipv6(0x60000000, size, 6, 64, source, target)
-    header = _ipv4(0x45, 0, 20 + size, number & 0xFFFF, 0x4000, 64, 6, 0, source, target)
+        return b"\x86\xdd" + _ipv6(0x60000000, size if size < 65536 else 0, 6, 64, source, target)
+    length = 20 + size if 20 + size < 65536 else 0
+    header = _ipv4(0x45, 0, length, number & 0xFFFF, 0x4000, 64, 6, 0, source, target)
     return b"\x08\x00" + header[:10] + _u16(_checksum(header)) + header[12:]
 
 

@@ -1,0 +1,152 @@
+"""`pcli bundle`: a zip that can be attached to a public issue."""
+
+import json
+import shutil
+import subprocess
+import zipfile
+
+import pytest
+
+NAMES = {"README.txt", "capture.pcapng", "findings.json", "findings.txt", "trace.txt", "versions.txt"}
+
+
+@pytest.fixture
+def bundle(pcli_here, tmp_path):
+    """Make a bundle, and unpack it."""
+
+    def make(path, *words):
+        told = pcli_here("bundle", "-r", path, "-o", tmp_path / "issue.zip", *words)
+        assert told.code == 0, told.err
+        assert told.out == ""
+        assert sorted(one.name for one in tmp_path.iterdir()) == ["issue.zip"]
+        folder = tmp_path / "unpacked"
+        with zipfile.ZipFile(tmp_path / "issue.zip") as archive:
+            assert set(archive.namelist()) == NAMES
+            archive.extractall(folder)
+        return folder
+
+    return make
+
+
+def findings(pcli_here, path):
+    told = pcli_here("diagnose", "-r", path, "-T", "json")
+    return json.loads(told.out)["findings"]
+
+
+def bare(found):
+    """Findings without the names in them."""
+    return sorted(
+        (one["rule"], one["cause"], one["severity"], one["culprit"], one["sure"], str(one["since"]),
+         *(frame["number"] for frame in one["frames"]))
+        for one in found
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", ["go/nack.pcap", "java/key-shared-sticky.pcap", "java/refusals.pcap", "flex/04-reconnect.pcapng"]
+)
+def test_diagnose_finds_the_same(bundle, pcli_here, small_captures, name):
+    folder = bundle(small_captures / name)
+    found = bare(findings(pcli_here, small_captures / name))
+    assert found
+    assert bare(findings(pcli_here, folder / "capture.pcapng")) == found
+    assert bare(json.loads((folder / "findings.json").read_text())["findings"]) == found
+
+
+def test_what_is_in_it(bundle, small_captures):
+    folder = bundle(small_captures / "go/nack.pcap")
+    assert "redelivered" in (folder / "findings.txt").read_text()
+    assert "asked again" in (folder / "trace.txt").read_text()
+    versions = (folder / "versions.txt").read_text().splitlines()
+    assert [line for line in versions if line.startswith("client: Pulsar-Go")]
+    assert [line for line in versions if line.startswith("broker: Pulsar Server")]
+    assert "pseudonyms" in (folder / "README.txt").read_text()
+
+
+def test_no_file_of_it_names_anybody(bundle, small_captures):
+    folder = bundle(small_captures / "go/nack.pcap")
+    truth = json.loads((small_captures / "go/nack.truth.json").read_text())
+    topics = {event["topic"].rpartition("/")[2] for event in truth["events"] if "topic" in event}
+    assert topics
+    for path in folder.iterdir():
+        data = path.read_bytes()
+        assert not [topic for topic in topics if topic.encode() in data]
+
+
+def test_names_are_kept_on_request(bundle, small_captures):
+    folder = bundle(small_captures / "go/nack.pcap", "--keep-names")
+    assert "go-nack" in (folder / "trace.txt").read_text()
+    assert "have their real names" in (folder / "README.txt").read_text()
+
+
+def test_around_a_frame(bundle, pcli_here, small_captures):
+    path = small_captures / "python/01-exclusive-unbatched.pcapng"
+    folder = bundle(path, "--around", 80, "--window", 5)
+    told = pcli_here("dissect", "-r", folder / "capture.pcapng", "-T", "fields", "-e", "pulsar.type")
+    assert told.lines[0] == "CONNECT"
+    assert len(told.lines) < len(pcli_here("dissect", "-r", path).lines)
+    assert "left out" in told.err
+    assert "around frame 80" in (folder / "README.txt").read_text()
+
+
+def test_only_connections_that_match(bundle, pcli_here, small_captures):
+    path = small_captures / "flex/04-reconnect.pcapng"
+    streams = set(pcli_here("dissect", "-r", path, "-T", "fields", "-e", "tcp.stream").lines)
+    folder = bundle(path, "-Y", f"tcp.stream == {max(streams)}")
+    told = pcli_here("dissect", "-r", folder / "capture.pcapng", "-T", "fields", "-e", "tcp.stream")
+    assert len(streams) > 1
+    assert set(told.lines) == {"0"}
+
+
+@pytest.mark.skipif(not shutil.which("tshark"), reason="tshark is not installed")
+def test_tshark_opens_it(bundle, small_captures):
+    path = bundle(small_captures / "python/01-exclusive-unbatched.pcapng") / "capture.pcapng"
+    fields = ["-e", "tcp.len", "-e", "tcp.analysis.flags"]
+    done = subprocess.run(["tshark", "-r", path, "-T", "fields", *fields], capture_output=True, text=True, check=True)
+    lengths = [line.split("\t") for line in done.stdout.splitlines()]
+    assert sum(int(size) for size, *_ in lengths) > 1000
+    assert not [flags for _, flags in lengths if flags]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--around", 100_000), 2, "the capture has"),
+        (("--around", 5, "--window", "soon"), 2, "--window soon"),
+        (("--window", 5), 2, "--window goes with --around"),
+        (("-Y", "pulsar.key == 'nobody'"), 1, "no frame matches"),
+        (("-Y", "pulsar.nothing"), 2, "pulsar.nothing"),
+    ],
+)
+def test_what_cannot_be_done_is_said_and_leaves_nothing(pcli_here, small_captures, tmp_path, words, code, said):
+    told = pcli_here("bundle", "-r", small_captures / "go/nack.pcap", "-o", tmp_path / "issue.zip", *words)
+    assert told.code == code
+    assert said in told.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_that_cannot_be_written(pcli_here, small_captures, tmp_path):
+    own = tmp_path / "own.pcap"
+    shutil.copy(small_captures / "go/nack.pcap", own)
+    told = pcli_here("bundle", "-r", own, "-o", own)
+    assert (told.code, "that is the capture" in told.err) == (2, True)
+    assert own.read_bytes() == (small_captures / "go/nack.pcap").read_bytes()
+    told = pcli_here("bundle", "-r", own, "-o", tmp_path / "none" / "issue.zip")
+    assert (told.code, f"there is no folder {tmp_path / 'none'}" in told.err) == (2, True)
+
+
+def test_a_capture_without_connections(pcli_here, small_captures, tmp_path):
+    empty = tmp_path / "empty.pcap"
+    empty.write_bytes((small_captures / "go/nack.pcap").read_bytes()[:24])
+    told = pcli_here("bundle", "-r", empty, "-o", tmp_path / "issue.zip")
+    assert (told.code, "nothing to bundle" in told.err) == (1, True)
+    assert [one.name for one in tmp_path.iterdir()] == ["empty.pcap"]
+
+
+def test_a_capture_that_is_cut_says_so(pcli_here, small_captures, tmp_path):
+    cut = tmp_path / "cut.pcap"
+    cut.write_bytes((small_captures / "go/nack.pcap").read_bytes()[:-30])
+    told = pcli_here("bundle", "-r", cut, "-o", tmp_path / "issue.zip")
+    assert told.code == 3
+    assert "cut" in told.err
+    assert zipfile.ZipFile(tmp_path / "issue.zip").testzip() is None
