@@ -1,4 +1,4 @@
-"""`pcli stats`: figures over a capture, one subcommand a question, all from one table."""
+"""`pcli stats`: figures over a capture, one subcommand a question; those that count frames are one table."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ from typing import Annotated, Any
 import typer
 
 from pcli.cli.options import DecodeAs, Files, Filter, MoreFiles, System, TextOrJson, decode_as_ports
+from pcli.cli.stats_consumers import consumers
+from pcli.cli.stats_keys import keys
+from pcli.cli.stats_permits import permits
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Figures over a capture: rates, connections, types, latencies, topics.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Figures over a capture: rates, connections, types, latencies, topics; consumers, permits, keys.",
+)
 
 
 Output = Annotated[TextOrJson, typer.Option("-T", "--format", help="text or json.")]
@@ -94,3 +100,5 @@ def _add(name: str, text: str, titles: dict[str, str]) -> None:
 
 for _row in _STATISTICS:
     _add(*_row)
+for _command in (consumers, permits, keys):
+    app.command()(_command)

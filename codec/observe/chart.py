@@ -1,0 +1,94 @@
+"""A number over time, drawn for a terminal with block characters.
+
+Rules of this file
+1. A column is a stretch of time. Solid is the lowest value in it, faint (``░``) reaches up to the highest: what was
+   there only for a moment is seen at any width.
+2. The line of zero is always there, values below hang from it. What is not zero is drawn, however small.
+3. Both sides have one unit. Above zero a line has eight steps; below there are characters for three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+__all__ = ["HEIGHT", "step_chart"]
+
+HEIGHT: Final = 8
+"""Lines for values; one more when a few of them lie on the other side of zero."""
+
+_UP: Final = "▁▂▃▄▅▆▇█"
+_FAINT: Final = "░"
+
+_Point = tuple[int, int]
+"""Time in ns, and the value from then on."""
+
+_Span = tuple[int, int]
+"""The lowest and the highest value in a column."""
+
+
+def step_chart(points: Sequence[_Point], end_ns: int, *, zero_ns: int, width: int) -> list[str]:
+    """Lines of a chart of values of which each lasts until the next, the last one until ``end_ns``.
+
+    ``zero_ns``: from when the axis counts its seconds; ``width``: columns in all. Without points there are no lines.
+    """
+    if not points:
+        return []
+    values = [value for _, value in points]
+    top, bottom = max(0, *values), min(0, *values)
+    span = max(1, top - bottom)
+    unit = span / HEIGHT
+    indent = max(len(str(top)), len(str(bottom)))
+    room = max(10, width - indent - 2)
+    end_ns = max(end_ns, points[-1][0])
+    columns = _columns(points, end_ns, room)
+    above, below = -(-top * HEIGHT // span), -(bottom * HEIGHT // span)
+    lines = [_line(top if row == above else "", indent, (_over(one, row, unit) for one in columns))
+             for row in range(above, 0, -1)]  # fmt: skip
+    lines.append(f"{0:>{indent}} ┼{'─' * room}")
+    lines += [_line(bottom if row == below else "", indent, (_under(one, row, unit) for one in columns))
+              for row in range(1, below + 1)]  # fmt: skip
+    return [*lines, " " * (indent + 2) + _axis(points[0][0] - zero_ns, end_ns - zero_ns, room)]
+
+
+def _columns(points: Sequence[_Point], end_ns: int, room: int) -> list[_Span]:
+    begin = points[0][0]
+    whole = max(1, end_ns - begin)
+    found: list[_Span] = []
+    value, at = points[0][1], 0
+    for column in range(room):
+        low = high = value
+        while at < len(points) and (column == room - 1 or (points[at][0] - begin) * room < (column + 1) * whole):
+            value = points[at][1]
+            low, high = min(low, value), max(high, value)
+            at += 1
+        found.append((low, high))
+    return found
+
+
+def _line(label: object, indent: int, cells: Iterable[str]) -> str:
+    return f"{label:>{indent}} │{''.join(cells)}".rstrip()
+
+
+def _over(span: _Span, row: int, unit: float) -> str:
+    """A cell of the line that is so far above zero, from 1 on."""
+    solid = span[0] / unit - row + 1
+    if solid > 0:
+        return _UP[min(7, max(0, round(solid * 8) - 1))]
+    return _FAINT if span[1] / unit > row - 1 else " "
+
+
+def _under(span: _Span, row: int, unit: float) -> str:
+    """A cell of the line that is so far below zero, from 1 on."""
+    depth = -span[0] / unit - row + 1
+    if depth <= 0:
+        return " "
+    return "▔" if depth < 0.25 else "▀" if depth < 0.75 else "█"
+
+
+def _axis(first_ns: int, last_ns: int, room: int) -> str:
+    """The seconds at both ends and in the middle, as exact as their distance needs."""
+    digits = 3 if last_ns - first_ns < 10_000_000_000 else 1
+    left, middle, right = (f"{ns / 1e9:.{digits}f} s" for ns in (first_ns, (first_ns + last_ns) // 2, last_ns))
+    space = room - len(left) - len(right)
+    return f"{left}{middle:^{space}}{right}" if space > len(middle) + 1 else f"{left}{right:>{room - len(left)}}"
