@@ -19,9 +19,11 @@ from typer.core import TyperGroup
 from pcli.cli import (
     __version__,
     broker,
+    bundle,
     capture,
     consume,
     decode,
+    diagnose,
     dissect,
     encode,
     fields,
@@ -31,6 +33,8 @@ from pcli.cli import (
     replay,
     reproduce,
     stats,
+    top,
+    trace,
 )
 from pcli.cli.output import Exit, fail, stop_quietly
 from pcli.codec.errors import PcliError
@@ -99,7 +103,11 @@ app.command("consume", rich_help_panel=_CLIENT)(consume.consume)
 app.command("replay", rich_help_panel=_CLIENT)(replay.replay)
 app.command("reproduce", rich_help_panel=_CLIENT)(reproduce.reproduce)
 app.command("proxy", rich_help_panel=_CLIENT)(proxy.proxy)
+app.command("diagnose", rich_help_panel=_DIAGNOSE)(diagnose.diagnose)
 app.add_typer(stats.app, name="stats", rich_help_panel=_DIAGNOSE)
+app.command("top", rich_help_panel=_DIAGNOSE)(top.top)
+app.command("trace", rich_help_panel=_DIAGNOSE)(trace.trace)
+app.command("bundle", rich_help_panel=_DIAGNOSE)(bundle.bundle)
 
 
 def _version(wanted: bool) -> None:

@@ -100,3 +100,9 @@ show pcli replay "$talk/talk.pcapng"
 echo
 echo "== Which dispatcher serves what =="
 show pcli broker --dispatchers
+
+echo
+echo "== What was that with the proxy? The broker's own recording tells: two lives of the same messages, and why =="
+show pcli trace -r "$talk/talk.pcapng" --sequence "$(pcli dissect -r "$talk/fault.pcapng" -T fields \
+  -Y 'pulsar.type == "PRODUCER_SUCCESS"' -e pulsar.producer_name | head -n 1):0"
+show pcli diagnose -r "$talk/talk.pcapng" --only resend-stored

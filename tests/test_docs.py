@@ -19,6 +19,15 @@ def test_tables_made_from_the_code_are_fresh(tmp_path, monkeypatch):
         assert (tmp_path / page).read_text() == (ROOT / "docs" / page).read_text(), "run make docs"
 
 
+def test_every_rule_has_a_page_and_a_row_that_are_fresh(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["generate.py", str(tmp_path)])
+    runpy.run_path(str(ROOT / "docs" / "generate.py"), run_name="__main__")
+    made = {page.name: page.read_text() for page in (tmp_path / "findings").iterdir()}
+    kept = {page.name: page.read_text() for page in (ROOT / "docs" / "findings").iterdir()}
+    assert kept == made, "run make docs"
+    assert all(f"({name})" in made["README.md"] for name in made if name != "README.md")
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
@@ -50,7 +59,17 @@ def test_every_option_of_dissect_is_in_the_docs(pcli_help):
 
 @pytest.mark.parametrize(
     ("command", "page"),
-    [("produce", "client"), ("consume", "client"), ("replay", "replay"), ("reproduce", "replay"), ("proxy", "proxy")],
+    [
+        ("produce", "client"),
+        ("consume", "client"),
+        ("replay", "replay"),
+        ("reproduce", "replay"),
+        ("proxy", "proxy"),
+        ("diagnose", "diagnose"),
+        ("trace", "trace"),
+        ("bundle", "bundle"),
+        ("top", "top"),
+    ],
 )
 def test_options_in_the_docs_are_options(pcli_help, command, page):
     told = pcli_help(command)

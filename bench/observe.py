@@ -1,0 +1,251 @@
+"""What the diagnosis costs: its memory over gigabytes, and its time beside `dissect` without it on the same input.
+
+    python bench/observe.py [CAPTURES] [--gigabytes 2] [--megabytes 400]
+
+The capture of the first part is on no disk: real ones again and again, each time later, from other ports and with
+ledgers of their own, so that every message is a new one, of the same topics and consumers. The second part takes the
+capture of bench/dissect.py, for the commands and for the layers below them. Printed: the peak of memory on the way;
+CPU seconds, frames per second of CPU, and the ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from dissect import HERE, SOURCES, make, run
+
+from pcli.codec.capture import CapturedFrame, PcapngWriter, ReadOptions, TcpRecorder, read_capture
+from pcli.codec.capture.frames import StreamEnd
+from pcli.codec.observe import Observer
+from pcli.codec.observe.diagnosis import Diagnosis
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import join_frame
+from pcli.codec.wire.constants import MINUS_ONE
+from pcli.codec.wire.hot import push_varint
+
+GIGABYTE = 1_000_000_000
+SECOND = 1_000_000_000
+MARKS = (0.25, 0.5, 1.0, 1.5, 2.0)
+"""Gigabytes at which memory is told."""
+
+# -- a recording that has no end ---------------------------------------------------------------------------------------
+
+ONE, OTHER = 1 << 14 | 1 << 7, 2 << 14 | 2 << 7 | 64
+"""Two ledgers whose varints, of three bytes, differ in every byte, whatever small number is added to both."""
+LAST = 1 << 21
+"""The first ledger whose varint is longer."""
+
+
+@dataclass
+class Said:
+    """A frame of a real capture."""
+
+    stream: int
+    from_client: bool
+    after_ns: int
+    """Time since the first frame."""
+    data: bytes
+    ledgers: list[tuple[int, int]]
+    """Where ledger ids stand, and which, counted from the lowest of the capture."""
+
+
+def places(body: Any) -> Iterator[pb.MessageIdData]:
+    """Every MessageIdData with a ledger in a command."""
+    if isinstance(body, pb.MessageIdData) and body.ledgerId != MINUS_ONE:
+        yield body
+    for field, value in body.ListFields():
+        if field.message_type is not None:
+            for inner in value if field.is_repeated else [value]:
+                yield from places(inner)
+
+
+def moved(frame: CapturedFrame, by: int) -> bytes:
+    """The frame with its ledgers moved. Checksums are of what stands behind the command."""
+    command = pb.BaseCommand.FromString(frame.command.SerializePartialToString())
+    for place in places(command):
+        place.ledgerId += by
+    return join_frame(command.SerializePartialToString(), frame.data[frame.parts.command_end :])
+
+
+def talk_of(path: Path) -> tuple[list[Said], int]:
+    """The frames of a capture, and how many ledgers lie between its lowest and its highest."""
+    with path.open("rb") as file:
+        frames = [one for one in read_capture([(path.name, file)]) if isinstance(one, CapturedFrame)]
+    ledgers = [place.ledgerId for frame in frames for place in places(frame.command)]
+    lowest = min(ledgers, default=0)
+    talk = []
+    for frame in frames:
+        one, other = moved(frame, ONE - lowest), moved(frame, OTHER - lowest)
+        spots, at = [], 0
+        while at < len(one):
+            if one[at] != other[at]:
+                low, middle, high = one[at : at + 3]
+                spots.append((at, (low & 127 | (middle & 127) << 7 | high << 14) - ONE))
+                at += 3
+            else:
+                at += 1
+        talk.append(Said(frame.stream.number, frame.from_client, frame.time_ns - frames[0].time_ns, one, spots))
+    return talk, max(ledgers, default=0) - lowest + 1
+
+
+class Endless(io.RawIOBase):
+    """A pcapng made while it is read."""
+
+    def __init__(self, paths: list[Path], limit: int) -> None:
+        self.talks = [talk_of(path) for path in paths]
+        self.limit = limit
+        self.size = 0
+        """Bytes made so far."""
+        self.buffer = io.BytesIO()
+        self.recorder = TcpRecorder(PcapngWriter(self.buffer), mtu=65_535)
+        self.buffer.seek(0)
+        self.now = 1_700_000_000 * SECOND
+        self.ledger = ONE
+        self.turns = self.connections = 0
+
+    def readable(self) -> bool:
+        """As io.RawIOBase."""
+        return True
+
+    def readinto(self, target: Any) -> int:
+        """As io.RawIOBase."""
+        if not (data := self.buffer.read(len(target))):
+            if self.size >= self.limit:
+                return 0
+            self.buffer.seek(0)
+            self.buffer.truncate()
+            self.turn(*self.talks[self.turns % len(self.talks)])
+            self.size += self.buffer.tell()
+            self.buffer.seek(0)
+            data = self.buffer.read(len(target))
+        target[: len(data)] = data
+        return len(data)
+
+    def turn(self, talk: list[Said], ledgers: int) -> None:
+        """One capture once more."""
+        self.turns += 1
+        if self.ledger + ledgers >= LAST:
+            self.ledger = ONE
+        links: dict[int, Any] = {}
+        for said in talk:
+            time_ns = self.now + said.after_ns
+            if said.stream not in links:
+                self.connections += 1
+                client = (f"10.0.{self.connections >> 8 & 255}.{self.connections & 255}", 10_000 + said.stream)
+                links[said.stream] = self.recorder.open(client, ("10.1.0.1", 6650), time_ns)
+            data = bytearray(said.data)
+            for at, ledger in said.ledgers:
+                data[at : at + 3] = push_varint(self.ledger + ledger)
+            self.recorder.data(links[said.stream], bytes(data), time_ns, from_client=said.from_client)
+        self.now += talk[-1].after_ns + SECOND
+        for link in links.values():
+            self.recorder.close(link, self.now, from_client=True)
+        self.ledger += ledgers
+
+
+def memory(paths: list[Path], gigabytes: float) -> None:
+    """Diagnose that many, and tell the peak on the way."""
+    source = Endless(paths, int(gigabytes * GIGABYTE))
+    diagnosis, observer = Diagnosis(), Observer()
+    marks = [mark for mark in MARKS if mark < gigabytes] + [gigabytes]
+    print(f"{'GB':>6} {'frames':>12} {'peak MB':>8}")
+    frames = 0
+    for item in read_capture([("endless", cast(BinaryIO, source))], ReadOptions(ends=True)):
+        frames += feed(item, observer, diagnosis)
+        if marks and source.size >= marks[0] * GIGABYTE:
+            print(f"{marks.pop(0):6.2f} {frames:12,} {peak():8,.0f}", flush=True)
+    diagnosis.finish()
+    print(f"{'end':>6} {frames:12,} {peak():8,.0f}   {len(diagnosis.findings()):,} findings")
+
+
+def peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+# -- time --------------------------------------------------------------------------------------------------------------
+
+
+def feed(item: Any, observer: Observer, diagnosis: Diagnosis) -> bool:
+    """What `pcli diagnose` does with an item of a recording; whether it is a frame."""
+    if isinstance(item, CapturedFrame):
+        diagnosis.see(observer.see(item))
+        return True
+    if isinstance(item, StreamEnd):
+        diagnosis.ended(item)
+    else:
+        diagnosis.note(item)
+    return False
+
+
+def layers(capture: Path, frames: int) -> None:
+    """CPU time of each layer with those below it."""
+
+    def diagnose(item: Any) -> None:
+        feed(item, observer, diagnosis)
+
+    def observe(item: Any) -> None:
+        if isinstance(item, CapturedFrame):
+            observer.see(item)
+
+    diagnosis, observer = Diagnosis(), Observer()
+    steps: list[tuple[str, Callable[[Any], None]]] = [
+        ("reading", lambda item: None), ("+ observer", observe), ("+ tracker and rules", diagnose)
+    ]  # fmt: skip
+    for name, step in steps:
+        observer = Observer()
+        started = time.process_time()
+        with capture.open("rb") as file:
+            for item in read_capture([(capture.name, file)], ReadOptions(ends=True)):
+                step(item)
+            if step is diagnose:
+                diagnosis.finish()
+        took = time.process_time() - started
+        print(f"{name:46} {took:8.1f} {frames / took:12,.0f} {took / frames * 1e6:8.2f} us a frame")
+
+
+def commands(capture: Path, frames: int) -> None:
+    """`diagnose` beside `dissect`, as processes."""
+    pcli = [sys.executable, "-m", "pcli.cli"]
+    seldom = "pulsar.type == 'SUBSCRIBE' or pulsar.message.redelivery_count > 0"
+    rows = {
+        "dissect, a filter that keeps little": [*pcli, "dissect", "-r", str(capture), "-Y", seldom],
+        "dissect, every line printed": [*pcli, "dissect", "-r", str(capture), "--system"],
+        "diagnose": [*pcli, "diagnose", "-r", str(capture)],
+    }
+    print(f"{'':46} {'CPU s':>8} {'frames/s':>12} {'peak MB':>8}")
+    taken: dict[str, float] = {}
+    for name, command in rows.items():
+        one = run(command)
+        taken[name] = one.cpu
+        print(f"{name:46} {one.cpu:8.1f} {frames / one.cpu:12,.0f} {one.peak_mb:8,.0f}")
+    own = taken.pop("diagnose")
+    for name, cpu in taken.items():
+        print(f"diagnose: {cpu / own:.2f} of the frames per second of {name}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("captures", nargs="?", type=Path, default=HERE / "tests" / "captures")
+    parser.add_argument("--gigabytes", type=float, default=2.0)
+    parser.add_argument("--megabytes", type=int, default=400)
+    told = parser.parse_args()
+    memory([told.captures / name for name in SOURCES if (told.captures / name).exists()], told.gigabytes)
+    with tempfile.TemporaryDirectory() as folder:
+        capture = Path(folder) / "bench.pcapng"
+        frames = make(told.captures, capture, told.megabytes)
+        print(f"{capture.stat().st_size / 1e6:.0f} MB, {frames:,} frames")
+        commands(capture, frames)
+        layers(capture, frames)
+
+
+if __name__ == "__main__":
+    main()
