@@ -1,0 +1,65 @@
+"""Faults that were made on purpose between real clients and a real 4.2.4, and all that is found in their recordings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pcli.codec.capture import CapturedFrame, ReadOptions, StreamEnd, read_capture
+from pcli.codec.observe import Observer
+from pcli.codec.observe.diagnosis import Diagnosis
+
+RECORDED = Path(__file__).parents[3] / "captures" / "faults"
+
+STARTING = ("reconnect-loop", "refused", "warning", "broker", [])
+"""The client had been started before the proxy listened."""
+
+FOUND = {
+    # A proxy breaks the checksums of four MESSAGEs; the client throws them away and gives the permits back.
+    "corrupt-messages": [
+        ("wrong-crc", "message", "error", "broker", [15, 16, 19, 22]),
+        ("poison-message", "ChecksumMismatch", "warning", "network", [17, 18, 20, 23]),
+        STARTING,
+    ],
+    # A proxy sends the first three FLOWs twice, seen at the broker; at the end the application sleeps.
+    "doubled-flow": [
+        ("paused-client", "", "warning", "application", [188, 178, 189]),
+        ("permits-doubled", "", "warning", "client", [16]),
+        ("never-acked", "", "note", "application", [64, 69, 70, 75]),
+    ],
+    # A proxy loses the receipt of sequence id 3: the client takes the connection for broken and sends 3, 4, 5 again.
+    "dropped-receipt": [
+        ("receipts-out-of-order", "missing", "error", "broker", [17, 19]),
+        ("resend-stored", "twice", "warning", "network", [19, 27, 30]),
+        STARTING,
+        ("resend-stored", "blind", "note", "network", [17, 26]),
+    ],
+    # A proxy loses an ACK of three ids; they come again when the subscription is opened again.
+    "lost-ack": [
+        STARTING,
+        ("ack-lost", "back-again", "warning", "broker", [20, 39, 40, 41]),
+        ("never-acked", "", "note", "application", [39, 40, 41, 29]),
+    ],
+    # Key_Shared with the ranges 0 to 20000 and 40000 to 65535; a third consumer asks for what is taken.
+    "sticky-hole": [
+        ("subscribe-refused", "ConsumerAssignError", "error", "application", [28]),
+        ("slots-unowned", "", "error", "application", [9, 18]),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", sorted(FOUND))
+def test_what_was_done_is_found_and_nothing_else(name):
+    observer, diagnosis = Observer(), Diagnosis()
+    with (RECORDED / f"{name}.pcap").open("rb") as file:
+        for event in read_capture([(name, file)], ReadOptions(decode_as={6660: "pulsar"}, ends=True)):
+            if isinstance(event, CapturedFrame):
+                diagnosis.see(observer.see(event))
+            elif isinstance(event, StreamEnd):
+                diagnosis.ended(event)
+            else:
+                diagnosis.note(event)
+    diagnosis.finish()
+    found = [(one.rule, one.cause, one.severity, one.culprit, one.frames[:4]) for one in diagnosis.findings()]
+    assert sorted(found) == sorted(FOUND[name])
