@@ -33,7 +33,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.printable import printable
 from pcli.codec.observe.rules.consumption import attached, seen_until
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.wording import (
@@ -45,6 +44,7 @@ from pcli.codec.observe.rules.wording import (
     count_of,
     first_of,
     frames_text,
+    said,
     span,
     why_unsure,
 )
@@ -69,7 +69,7 @@ def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             "certain",
             subject,
             f"The broker refused {count_of(seen.count, 'acknowledgement')} of {about_consumer(consumer)} with {error}: "
-            f"{printable(seen.sample)}",
+            f"{said(seen.sample)}",
             seen.first_ns,
             seen.frames,
             "A later ACK of the same messages without an error.",

@@ -68,7 +68,7 @@ def _missing(exchange: ExchangeRecord) -> Finding:
         "capture" if in_hole else "broker",
         certainty(exchange.doubts),
         exchange_subject(exchange),
-        f"{count_of(missing.count, exchange.type)} on connection {exchange.stream} of {exchange.asked} had no answer, "
+        f"{missing.count} of {count_of(exchange.asked, exchange.type)} on connection {exchange.stream} had no answer, "
         f"the oldest for {span(exchange.waited_ns)}{later}.",
         missing.first_ns,
         missing.frames,

@@ -29,10 +29,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.printable import printable
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.link_words import about_host, host_subject
-from pcli.codec.observe.rules.wording import times
+from pcli.codec.observe.rules.wording import said, times
 from pcli.codec.observe.tracking.links import HostRecord
 
 __all__ = ["RULE", "look"]
@@ -56,7 +55,7 @@ def look(host: HostRecord, _moment: Moment) -> Iterator[Finding]:
             "certain",
             host_subject(host),
             f"{about_host(host)}: {command or 'a request'} refused with {error}, {times(tally.count)}"
-            + (f": {printable(tally.sample)[:120]}." if tally.sample else "."),
+            + (f": {said(tally.sample)}." if tally.sample else "."),
             tally.first_ns,
             tally.frames,
             "A later success of the same client with other credentials; the server may be the one with the wrong key.",

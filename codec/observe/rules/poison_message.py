@@ -102,19 +102,23 @@ def _again(subscription: SubscriptionRecord) -> Iterator[Finding]:
     if not often or asked < _DELIVERIES - 1:
         return
     doubts = subscription.doubts - EDGES
+    # Which of them this one owes to whom is not kept: reconnects may have brought it as well.
+    only_asked = all(name in _ASKED for name, seen in subscription.again.items() if seen.count)
     deliveries, message, first, last = max(often)
     more = f"; {len(often) - 1} more came {_DELIVERIES} times or more" if len(often) > 1 else ""
     yield Finding(
         "poison-message",
         "warning",
         "application",
-        certainty(doubts, "likely"),
+        certainty(doubts, "likely" if only_asked else "possible"),
         subscription_subject(subscription),
         f"Message {printable(message)} of {about_subscription(subscription)} came {deliveries} times, from {at(first)} "
         f"to {at(last)}{more}.",
         0,
         [frame for row in often for frame in row[2:]],
-        f"An ACK behind {at(last)} would show that it succeeded in the end." + why_unsure(doubts),
+        f"An ACK behind {at(last)} would show that it succeeded in the end."
+        + ("" if only_asked else " Entries of the subscription came again for other causes, too.")
+        + why_unsure(doubts),
         "Look at the message (`pcli trace --message-id`), and set a dead letter policy if there is none.",
         "again-and-again",
     )

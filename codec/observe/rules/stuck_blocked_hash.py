@@ -67,7 +67,8 @@ def look(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
         "application",
         certainty(doubts, "likely"),
         subscription_subject(subscription),
-        f"Entries of {about_subscription(subscription)} wait {how_long}: {holder}, earlier ones unacknowledged.",
+        f"Entries of {about_subscription(subscription)} {'wait' if lasts else 'waited'} {how_long}: {holder}, earlier "
+        "ones unacknowledged.",
         since,
         [first, last],
         (f"An ACK of the holder behind {at(first)} would free them." if lasts else f"It was over with {at(last)}.")

@@ -20,6 +20,7 @@ from pcli.codec.observe.tracking.shelf import Shelf
 from pcli.codec.observe.tracking.tally import Tally
 from pcli.codec.observe.tracking.topic_book import Position
 from pcli.codec.wire.bits import set_of
+from pcli.codec.wire.message_id import signed
 
 __all__ = ["MAX_OPEN_ACKS", "Acks"]
 
@@ -50,9 +51,9 @@ class Acks:
         elif kind != 1:
             work.individual(ids)
         elif len(ids) == 1 and not member.book.individual:
-            work.cumulative(*ids[0])
+            (ledger, entry), bits = ids[0]
+            work.cumulative((ledger, signed(entry)), bits)  # C++: ledger:-1, what is before its first entry
         _credit(record, work)
-        member.drift -= work.repeated
         if request >= 0:
             self._open[frame.number] = (member, work.acks, work.settled, frame.time_ns)
             if len(self._open) > MAX_OPEN_ACKS:
@@ -145,6 +146,8 @@ def _slow(member: Member, facts: Facts) -> tuple[int, list[Id], int]:
     for one in values.get("pulsar.ack.message_id", ()):
         words = one.get("ack_set")
         ids.append(((one.get("ledgerId", -1), one.get("entryId", -1)), set_of(words) if words else NO_BITS))
+    parts = [at for at, bits in ids if bits != NO_BITS]
+    member.book.repeats = member.book.repeats or len(set(parts)) < len(parts)
     error = values.get("pulsar.ack.validation_error", "")
     if error:
         frame = facts.frame

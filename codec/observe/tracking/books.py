@@ -9,6 +9,7 @@ Rules of this file
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -63,8 +64,7 @@ class Member:
         """The least and the greatest age of messages that were asked for again at such an age; 0: none."""
         self.drift = 0
         """What the broker counts as unacknowledged beyond the messages that it holds: it takes those that are
-        acknowledged in a transaction at once, and an abort does not give them back; and it takes parts of a batch that
-        one ACK names several times as often."""
+        acknowledged in a transaction at once, and an abort does not give them back."""
         self.turn = 0
         """How many entries the subscription had been given when this consumer got one last."""
 
@@ -73,14 +73,16 @@ class SubscriptionBook:
     """A subscription."""
 
     __slots__ = (
-        "acked", "at_next", "base", "blind", "done", "freed_ns", "highest", "keys", "last_ns", "lowest", "mark",
-        "members", "open", "opened", "picky", "read", "record", "redo", "reset", "rewound", "second", "seeking", "sets",
-        "since_ns", "snapshot", "sorted", "stranger", "topic", "txns",
+        "acked", "at_next", "base", "blind", "done", "freed_ns", "highest", "individual", "keys", "last_ns", "lowest",
+        "mark", "members", "open", "opened", "picky", "read", "record", "redo", "repeats", "reset", "rewound", "second",
+        "seeking", "served", "sets", "since_ns", "snapshot", "sorted", "stranger", "topic", "txns",
     )  # fmt: skip
 
     def __init__(self, topic: TopicBook, record: SubscriptionRecord) -> None:
         self.topic = topic
         self.record = record
+        self.individual = record.type in INDIVIDUAL
+        """Whether messages are acknowledged one by one, and unacked ones counted."""
         self.members: list[Member] = []
         """Attached consumers."""
         self.stranger = False
@@ -92,7 +94,7 @@ class SubscriptionBook:
         self.mark: Position | None = None
         self.acked: set[Position] = set()
         self.done: dict[Position, int] = {}
-        """The frames of the last MAX_DONE acknowledgements of whole entries."""
+        """The frames of the last acknowledgements of whole entries, at least MAX_DONE."""
         self.open: dict[Position, Delivery] = {}
         self.sorted = True
         """Whether `open` is in order of positions."""
@@ -106,6 +108,11 @@ class SubscriptionBook:
         """When a delivery was taken back last."""
         self.reset: tuple[int, str, int] = (0, "", 0)
         """The frame at which everything was let go at once, why (topics.AGAIN), and the frame that caused it."""
+        self.repeats = False
+        """Whether an ACK of its present consumers named parts of the same batch more than once: what the broker counts
+        then depends on its own threads."""
+        self.served = False
+        """Whether it had a consumer since the broker loaded the topic: else it has no type there."""
         self.lowest: Position = (1 << 62, 0)
         self.highest: Position = (-1, -1)
         """What lies between these was delivered, or passed over, before that."""
@@ -129,11 +136,6 @@ class SubscriptionBook:
         self.base = self.snapshot = 0
         """`delivered` as base and snapshot of the topic."""
         self.keys: Keys | None = None
-
-    @property
-    def individual(self) -> bool:
-        """Whether messages are acknowledged one by one, and unacked ones counted."""
-        return self.record.type in INDIVIDUAL
 
     @property
     def in_order(self) -> bool:
@@ -168,8 +170,8 @@ class SubscriptionBook:
         """A frame has acknowledged the entry there."""
         done = self.done
         done[at] = frame
-        if len(done) > MAX_DONE:
-            del done[next(iter(done))]
+        if len(done) > 2 * MAX_DONE:  # all at once: to look for the first one of a dict takes long when many have gone
+            self.done = dict(islice(done.items(), MAX_DONE, None))
 
     def advance(self) -> None:
         """Move the mark over what is acknowledged behind it."""

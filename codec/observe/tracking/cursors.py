@@ -160,4 +160,5 @@ def _restart(topic: TopicBook) -> None:
     topic.base = topic.record.messages_in
     for book in topic.subscriptions.values():
         book.base = book.snapshot
+        book.served = False
         book.sets.clear()

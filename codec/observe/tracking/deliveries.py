@@ -207,7 +207,7 @@ def _may_wait(life: Life) -> bool:
 def _undo(book: SubscriptionBook, at: Position, life: Life, delivery: Delivery, frame: int) -> None:
     """It was acknowledged, as far as was seen, and comes all the same (rule 2); ``frame``: in which, 0: not known."""
     past = life.deliveries[book.record.name]
-    acks = past[-2].acks if len(past) > 1 else []
+    acks = past[-2].acks if len(past) > 1 else ()
     if acks and delivery.time_ns - acks[-1].time_ns < RACE_NS:
         book.note_done(at, frame)
         return

@@ -94,17 +94,15 @@ def _topic(topic: TopicBook, now_ns: int) -> dict[str, Any]:
 def _subscription(book: SubscriptionBook, early: str, now_ns: int) -> dict[str, Any]:
     record = book.record
     doubt = _doubt(record.doubts) or _shared_with_strangers(book)
-    backlog, reason = backlog_of(book, now_ns)
+    unacked = record.unacked + sum(member.drift for member in book.members)
+    limit = next(filter(None, map(_blocked_why, book.members)), "")
     out = _object(
         {
-            "msgBacklog": (backlog, reason),
+            "msgBacklog": backlog_of(book, now_ns),
             "msgOutCounter": (record.delivered - book.base, doubt or early),
-            "unackedMessages": (
-                record.unacked + sum(one.drift for one in book.members),
-                doubt,
-            ),
-            "type": (record.type or "None", ""),
-            "blockedSubscriptionOnUnackedMsgs": (False, next(filter(None, map(_blocked_why, book.members)), "")),
+            "unackedMessages": (unacked, doubt or _repeats(book)),
+            "type": (record.type if book.served or book.members else "None", ""),
+            "blockedSubscriptionOnUnackedMsgs": (False, limit),
         }
     )
     out["consumers"] = [_consumer(member) for member in book.members]
@@ -112,18 +110,15 @@ def _subscription(book: SubscriptionBook, early: str, now_ns: int) -> dict[str, 
 
 
 def _consumer(member: Member) -> dict[str, Any]:
-    record = member.record
-    doubt = _doubt(record.doubts)
+    record, permits = member.record, member.record.permits
+    doubt, limit = _doubt(record.doubts), _blocked_why(member)
     blocked = record.blocked.since_ns >= 0
-    permits, limit = record.permits, _blocked_why(member)
+    parked = permits.unspent if blocked else 0
     return _object(
         {
             "consumerName": (record.name, ""),
-            "availablePermits": (
-                permits.balance - (permits.unspent if blocked else 0),
-                doubt or _unasked(permits) or (limit if permits.unspent else ""),
-            ),
-            "unackedMessages": (record.unacked + member.drift, doubt),
+            "availablePermits": (permits.balance - parked, doubt or _unasked(permits) or (limit if parked else "")),
+            "unackedMessages": (record.unacked + member.drift, doubt or _repeats(member.book)),
             "msgOutCounter": (record.received, doubt),
             "bytesOutCounter": (record.bytes_out, doubt),
             "blockedConsumerOnUnackedMsgs": (blocked, doubt or limit),
@@ -133,6 +128,12 @@ def _consumer(member: Member) -> dict[str, Any]:
 
 def _unasked(permits: PermitLedger) -> str:
     return "" if permits.known else "it was sent messages before its first FLOW in the capture"
+
+
+def _repeats(book: SubscriptionBook) -> str:
+    if book.repeats:
+        return "an ACK named parts of a batch more than once: what the broker takes for that is not known"
+    return ""
 
 
 def _blocked_why(member: Member) -> str:

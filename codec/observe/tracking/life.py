@@ -67,7 +67,7 @@ class Delivery:
     """For a second delivery to the same subscription: a key of topics.AGAIN; empty for the first."""
     why_frame: int = 0
     """The frame that asked for it or caused it; 0: none."""
-    acks: list[Ack] = field(default_factory=list)
+    acks: tuple[Ack, ...] = ()
     again: tuple[int, int] = (0, -1)
     """The REDELIVER that named it: frame, time."""
     held: int = 0

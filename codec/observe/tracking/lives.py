@@ -122,7 +122,7 @@ class Lives:
         for topic in self.shelf.topics.values():
             for book in topic.subscriptions.values():
                 look(book, now_ns)
-                book.record.backlog, book.record.backlog_reason = backlog_of(book, now_ns)
+                book.record.backlog, _ = backlog_of(book, now_ns)
 
     def records(self) -> Iterator[tuple[str, Any]]:
         """Every consumer, subscription, key and topic that is kept, with the name of its group."""

@@ -65,6 +65,8 @@ def ask(member: Member, facts: Facts) -> None:
     if ids and (book.individual or book.stranger):
         _ask_for(member, wanted, frame)
         return
+    if not book.individual and record.active is False:
+        return  # only the active consumer sets the cursor back (PersistentDispatcherSingleActiveConsumer)
     member.drift = 0
     for at in wanted:
         if at in book.open:

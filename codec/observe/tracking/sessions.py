@@ -13,7 +13,7 @@ from typing import Final
 
 from pcli.codec.observe.state import Consumer, Facts
 from pcli.codec.observe.tracking.acks import Acks
-from pcli.codec.observe.tracking.books import Member, SubscriptionBook
+from pcli.codec.observe.tracking.books import INDIVIDUAL, Member, SubscriptionBook
 from pcli.codec.observe.tracking.cursors import closed_by_broker, lived_on, open_cursor, seek
 from pcli.codec.observe.tracking.joining import count_held, joining, newcomer, stranger
 from pcli.codec.observe.tracking.redelivery import LEAST, TICK_NS, take_back
@@ -215,6 +215,7 @@ class Sessions:
             session.ready_ns, session.ready_frame = time_ns, frame if answered else 0
         subscription = book.record
         subscription.type, subscription.durable = record.type, record.durable
+        book.individual = record.type in INDIVIDUAL
         subscription.allow_out_of_order = record.allow_out_of_order
         if record.type == "Key_Shared":
             subscription.key_shared_mode = "STICKY" if record.key_ranges else "AUTO_SPLIT"
@@ -222,6 +223,7 @@ class Sessions:
         if not book.opened:
             book.opened, book.since_ns, book.blind = True, time_ns, book.topic.last
         book.members.append(member)
+        book.served = True
         book.last_ns = time_ns
         if len(book.members) == 1:
             open_cursor(book, record)
@@ -250,6 +252,7 @@ class Sessions:
         if len(book.topic.closers) == 1 and lived_on(book.topic, session):
             book.topic.closers.clear()
         if not book.members:
+            book.repeats = False
             if book.mark is not None:
                 book.read = book.mark
             if not record.durable and book.topic.record.name:

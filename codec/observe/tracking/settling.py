@@ -45,7 +45,7 @@ class Settling:
     """What one ACK does to a subscription."""
 
     __slots__ = (
-        "acks", "age", "book", "entries", "frame", "given", "messages", "now", "oldest", "repeated", "sets", "settled",
+        "acks", "age", "book", "entries", "frame", "given", "messages", "now", "oldest", "settled",
     )  # fmt: skip
 
     def __init__(self, book: SubscriptionBook, frame: int, now: int) -> None:
@@ -55,11 +55,6 @@ class Settling:
         self.acks: list[Ack] = []
         self.settled: list[Position] = []
         self.entries = self.messages = self.age = self.oldest = 0
-        self.repeated = 0
-        """Messages that the broker takes more than once: parts of a batch of which a part was acknowledged before are
-        each measured against what was left then (Consumer.getAckedCountForBatchIndexLevelEnabled)."""
-        self.sets: dict[Position, int | None] = {}
-        """What was left of batches before this ACK; None: all."""
         self.given: Ack | None = None
         """Of a transaction: the ack that was noted when it was sent."""
 
@@ -112,7 +107,7 @@ class Settling:
             if life is not None:
                 deliveries = life.deliveries.get(book.record.name)
                 if deliveries:
-                    deliveries[-1].acks.append(ack)
+                    deliveries[-1].acks += (ack,)
                 messages = life.messages if bits == NO_BITS else life.messages - left_of(bits, life.messages)
             if book.individual and not cumulative:
                 member.drift -= messages
@@ -142,9 +137,6 @@ class Settling:
         new = bits if old is None else old & bits
         left, known = left_of(new, messages), book.is_acked(at)
         cleared = 0 if known else (messages if old is None else left_of(old, messages)) - left
-        before = self.sets.setdefault(at, old)
-        if before is not None and kind == "batch" and book.individual:
-            self.repeated += left_of(before, messages) - left_of(before & bits, messages) - cleared
         if not left:
             self._whole(at, kind)
             return
@@ -172,7 +164,7 @@ class Settling:
             return
         if self.given is None:
             ack = Ack(self.frame, self.now, kind, left, effective=effective)
-            delivery.acks.append(ack)
+            delivery.acks += (ack,)
             self.acks.append(ack)
         if life is not None and name in life.unacked:
             life.unacked[name] = left if not life.chunks else life.unacked[name] - 1

@@ -7,9 +7,10 @@ Rules of this file
    consumer had permits, and the subscription was served last. Messages of open transactions, and those behind them,
    can't be got.
 3. A consumer that holds unacknowledged messages and gets nothing is taken to be blocked on them, since no frame says
-   so; one that waits for a key which another holds is not, and of a Key_Shared message only the consumer that was
-   given its key last is taken to be meant. The number that it holds then is the limit, as far as can
-   be seen. A Shared consumer with permits is blocked, too, when others are given one entry after the other.
+   so; one that waits for a key which another holds is not. Of a Key_Shared message only the consumer is taken to be
+   meant that was given its key last, or asked for its slot; of a chunk nobody is. The number that it holds then is the
+   limit, as far as can be seen. A Shared consumer with permits is blocked, too, when others are given one entry after
+   the other.
 4. A consumer of less priority gets nothing as long as one of more has permits; one that is not active gets nothing.
 """
 

@@ -49,7 +49,6 @@ class TopicRecord:
     """The highest (ledger, entry) seen, published or delivered."""
     deduplicates: bool = False
     """Whether a receipt of -1:-1 was seen."""
-    terminated: Tally = field(default_factory=Tally)
     unloads: Tally = field(default_factory=Tally)
     """Moments at which the broker closed producers or consumers of it unasked."""
     doubts: set[str] = field(default_factory=set)
@@ -72,8 +71,6 @@ class SubscriptionRecord:
     """Those that were ever seen, by name (unnamed: by ``stream#id``); the attached ones have a session without end."""
     backlog: int | None = None
     """Entries published and not acknowledged; None: cannot be known (the capture began later than the topic)."""
-    backlog_reason: str = ""
-    """Why it is not known."""
     unacked: int = 0
     """Messages held by attached consumers (Shared, Key_Shared)."""
     delivered: int = 0

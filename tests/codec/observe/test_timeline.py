@@ -35,7 +35,7 @@ def told(one):
 
 def test_from_send_to_the_answer_of_the_ack():
     ack = Ack(14, 150 * MS, "individual", answer_frame=15, answer_ns=152 * MS)
-    one = life(delivery(12, 108, acks=[ack]))
+    one = life(delivery(12, 108, acks=(ack,)))
     assert told(one) == [
         ("sent", 10, None),
         ("receipt", 11, 3),
@@ -73,7 +73,7 @@ def test_what_the_broker_took_back_is_told_once():
 
 def test_chunks_are_acknowledged_in_one_step():
     ack = Ack(20, 150 * MS, "individual")
-    parts = [delivery(12 + chunk, 108, chunk=chunk, acks=[ack]) for chunk in range(3)]
+    parts = [delivery(12 + chunk, 108, chunk=chunk, acks=(ack,)) for chunk in range(3)]
     steps = steps_of(life(*parts, num_chunks=3))
     assert [step.says for step in steps if step.what == "delivered"] == ["chunk 0", "chunk 1", "chunk 2"]
     assert [step.what for step in steps].count("acked") == 1

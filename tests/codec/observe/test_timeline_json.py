@@ -20,7 +20,7 @@ def test_a_life_with_everything():
         receipt_frame=11, receipt_ns=1700000001 * SECOND, size=12, txn=(0, 3), chunks=[(0, 10, 7, 0)],
         state="acked", unacked={"bill": 0},
     )  # fmt: skip
-    one.deliveries["bill"] = [Delivery(ANN, 12, 1700000002 * SECOND, 2, redelivery_count=1, why="nack", acks=[ack])]
+    one.deliveries["bill"] = [Delivery(ANN, 12, 1700000002 * SECOND, 2, redelivery_count=1, why="nack", acks=(ack,))]
     told = json.loads(json.dumps(life_object(one)))
     assert told["message_id"] == "7:1"
     assert told["topic"] == TOPIC.name

@@ -18,7 +18,7 @@ def lookup(tallied, ns):
 def test_a_lookup_that_nobody_answers(look, lookup, waited, severity):
     [found] = look("answers-missing", lookup(waited))
     assert (found.severity, found.culprit, found.sure, found.frames) == (severity, "broker", "certain", [12])
-    assert "1 LOOKUP on connection 1 of 5" in found.what
+    assert "1 of 5 LOOKUPs on connection 1" in found.what
 
 
 def test_one_that_may_still_be_answered(look, lookup):

@@ -23,6 +23,14 @@ def test_reconnects_are_not_its_fault(look, poisoned, tallied):
     assert look("poison-message", poisoned(again={"lost": tallied(10, 30)})) == []
 
 
+def test_reconnects_may_have_had_a_part_in_it(look, poisoned, tallied):
+    [found] = look("poison-message", poisoned())
+    assert found.sure == "likely"
+    [found] = look("poison-message", poisoned(again={"nack": tallied(10, 30), "left": tallied(1, 40)}))
+    assert found.sure == "possible"
+    assert "other causes" in found.opposite
+
+
 def test_it_was_put_away(look, subscription, tallied):
     [found] = look("poison-message", subscription(dead_lettered=tallied(2, 50, sample="7:3")))
     assert (found.severity, found.sure, found.cause) == ("note", "certain", "dead-lettered")

@@ -165,6 +165,11 @@ def test_an_unload_is_one_event_however_many_it_closes(stage: Any) -> None:
     assert found["msgInCounter"] == 2
     [topic] = [record for group, record in play.tracker.records() if group == "topic"]
     assert topic.unloads.count == 1
+    types = {name: one["type"] for name, one in found["subscriptions"].items()}
+    assert types == dict.fromkeys(types, "None")  # nobody has come back
+    client.subscribe(consumer_id=8, subscription="Failover", kind="Failover")
+    [found] = figures(play.tracker.lives, play.now * 1_000_000).values()
+    assert found["subscriptions"]["Failover"]["type"] == "Failover"
 
 
 def test_a_subscription_is_not_known_that_may_have_a_consumer_whom_nobody_saw_subscribe(producing: Any) -> None:

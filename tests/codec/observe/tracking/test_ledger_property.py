@@ -214,16 +214,10 @@ class Application:
         self.client(who)(pb.CommandUnsubscribe(consumer_id=who, force=what % 2 == 1))
 
     def unload(self, who: int, what: int) -> None:
-        """Of a topic with producers and consumers: where only one kind is closed it may have had another reason.
-
-        A real 4.2.4 forgets what is left of batches then; the mini-broker does not by itself.
-        """
+        """Of a topic with producers and consumers: where only one kind is closed it may have had another reason."""
         topic = self.stage.broker.topics.get(self.topic)
         if topic is None or not (topic.producers and topic.consumers):
             return
-        for subscription in topic.subscriptions.values():
-            if subscription.cursor is not None:
-                subscription.cursor.ack_sets.clear()
         self.stage.unload(self.topic)
 
     def wait(self, who: int, what: int) -> None:

@@ -69,3 +69,21 @@ def test_what_was_asked_for_again_may_lie_in_the_clients_queue(stage: Any, asks_
     client.flow(1)
     record = play.tracker.lives.shelf.topics[TOPIC].record.subscriptions["s"].consumers["c1"]
     assert record.permits.short.count == short
+
+
+def test_a_consumer_that_stands_by_can_ask_for_nothing_again(stage: Any) -> None:
+    """PersistentDispatcherSingleActiveConsumer: only the active one sets the cursor back."""
+    play = stage()
+    actors = [play.actor(), play.actor()]
+    actors[0].producer()
+    for actor in actors:
+        actor.subscribe(kind="Failover", consumer_name=f"c{actor.stream.number}")
+        actor.flow(10)
+    play.wait(2000)
+    actors[0].publish(0)
+    active, other = sorted(actors, key=lambda actor: -len(actor.messages))
+    other.redeliver()
+    actors[0].publish(1)
+    book = play.tracker.lives.shelf.topics[TOPIC].subscriptions["s"]
+    assert (len(active.messages), len(other.messages), len(book.open)) == (2, 0, 2)
+    assert all(one.held for one in book.open.values())
