@@ -263,6 +263,8 @@ def test_errors_of_a_send(equal, error):
 def test_an_error_in_the_middle_of_a_burst(equal):
     def refuse(broker):
         broker.faults.add("pulsar.type == 'SEND'", "error", after=1, times=1, error="PersistenceError")
+        # All three are on their way before the broker says so.
+        broker.faults.add("pulsar.type == 'SEND_ERROR'", "delay", ms=300)
 
     # The receipts of what was sent behind the refused message end the connection.
     equal(("block", 10), *[send()] * 3, ("wait",), before=refuse, batchingEnabled=False)
