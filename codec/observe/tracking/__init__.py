@@ -5,6 +5,6 @@
 - figures.py: the state as `topics stats` has it; choosing.py: which lives somebody asks for
 """
 
-from pcli.codec.observe.tracking.tracker import Tracker
+from pcli.codec.observe.tracking.tracker import Tracker, take_in
 
-__all__ = ["Tracker"]
+__all__ = ["Tracker", "take_in"]

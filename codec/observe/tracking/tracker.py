@@ -10,10 +10,11 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
 
-from pcli.codec.capture.frames import Note, StreamEnd
+from pcli.codec.capture.frames import CapturedFrame, Note, StreamEnd
+from pcli.codec.observe.observer import Observer
 from pcli.codec.observe.state import Facts
 from pcli.codec.observe.tracking.life import Life
 from pcli.codec.observe.tracking.linking import Links
@@ -21,7 +22,7 @@ from pcli.codec.observe.tracking.links import CaptureRecord
 from pcli.codec.observe.tracking.lives import Lives
 from pcli.codec.observe.tracking.publishing import Publishing
 
-__all__ = ["Tracker"]
+__all__ = ["Taker", "Tracker", "take_in"]
 
 Done = Callable[[str, Any], None]
 """Takes a group's name and a record of it."""
@@ -87,3 +88,33 @@ class Tracker:
         yield from self.links.records()
         yield from self.publishing.records()
         yield from self.lives.records()
+
+
+class Taker(Protocol):
+    """What is given a recording: a Tracker, a Diagnosis."""
+
+    @property
+    def see(self) -> Callable[[Facts], None]:
+        """Takes a frame, after an Observer."""
+
+    def note(self, note: Note) -> None:
+        """Take what the capture says."""
+
+    def ended(self, end: StreamEnd) -> None:
+        """Take the end of a connection."""
+
+    def finish(self) -> None:
+        """No more will come."""
+
+
+def take_in(recording: Iterable[CapturedFrame | Note | StreamEnd], taker: Taker) -> None:
+    """Give a taker a whole recording, as read_capture with ``ReadOptions(ends=True)`` gives it."""
+    observe = Observer().see
+    for item in recording:
+        if isinstance(item, CapturedFrame):
+            taker.see(observe(item))
+        elif isinstance(item, StreamEnd):
+            taker.ended(item)
+        else:
+            taker.note(item)
+    taker.finish()

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pcli.codec.capture import CapturedFrame, Note, ReadOptions, read_capture
-from pcli.codec.observe import Observer
+from pcli.codec.capture import ReadOptions, read_capture
 from pcli.codec.observe.diagnosis import Diagnosis
 from pcli.codec.observe.rules import RULES, Finding, Moment
+from pcli.codec.observe.tracking import take_in
 from pcli.codec.observe.tracking.links import CaptureRecord, ConnectionRecord
 from pcli.codec.observe.tracking.peers import ConsumerRecord, PermitLedger, ProducerRecord, Session
 from pcli.codec.observe.tracking.tally import Stretch, Tally
@@ -158,15 +158,8 @@ def diagnosed(corpus: Any) -> Callable[..., list[Finding]]:
     """What one rule finds in a capture of the corpus."""
 
     def found(name: str, rule: str) -> list[Finding]:
-        observer, diagnosis = Observer(), Diagnosis(only=[rule])
-        for item in read_capture([(name, io.BytesIO(corpus.data(name)))], ReadOptions(ends=True)):
-            if isinstance(item, CapturedFrame):
-                diagnosis.see(observer.see(item))
-            elif isinstance(item, Note):
-                diagnosis.note(item)
-            else:
-                diagnosis.ended(item)
-        diagnosis.finish()
+        diagnosis = Diagnosis(only=[rule])
+        take_in(read_capture([(name, io.BytesIO(corpus.data(name)))], ReadOptions(ends=True)), diagnosis)
         return diagnosis.findings()
 
     return found

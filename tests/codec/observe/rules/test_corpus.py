@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from pcli.codec.capture import CapturedFrame, ReadOptions, StreamEnd, read_capture
-from pcli.codec.observe import Observer
+from pcli.codec.capture import ReadOptions, read_capture
 from pcli.codec.observe.diagnosis import Diagnosis
 from pcli.codec.observe.rules import RULES, Finding
+from pcli.codec.observe.tracking import take_in
 from pcli.replay.sources import open_inputs
 
 TABLE = Path(__file__).parent / "corpus.tsv"
@@ -43,18 +43,10 @@ ELSEWHERE = {
 
 
 def diagnosed(path: Path) -> list[Finding]:
-    observer, diagnosis = Observer(), Diagnosis()
-    inputs = open_inputs([str(path)])
-    for event in read_capture(((one.name, one.file) for one in inputs), ReadOptions(ends=True)):
-        if isinstance(event, CapturedFrame):
-            diagnosis.see(observer.see(event))
-        elif isinstance(event, StreamEnd):
-            diagnosis.ended(event)
-        else:
-            diagnosis.note(event)
+    diagnosis, inputs = Diagnosis(), open_inputs([str(path)])
+    take_in(read_capture(((one.name, one.file) for one in inputs), ReadOptions(ends=True)), diagnosis)
     for one in inputs:
         one.file.close()
-    diagnosis.finish()
     return diagnosis.findings()
 
 

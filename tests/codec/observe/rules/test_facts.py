@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from pcli.codec.capture import CapturedFrame, Note, ReadOptions, read_capture
-from pcli.codec.observe import Observer
+from pcli.codec.capture import ReadOptions, read_capture
 from pcli.codec.observe.rules import RULES, Moment
 from pcli.codec.observe.rules.finding import GROUPS
+from pcli.codec.observe.tracking import Tracker, take_in
 from pcli.codec.observe.tracking.links import (
     CaptureRecord,
     ConnectionRecord,
@@ -23,7 +23,6 @@ from pcli.codec.observe.tracking.links import (
 from pcli.codec.observe.tracking.peers import ConsumerRecord, PermitLedger, ProducerRecord, Session
 from pcli.codec.observe.tracking.tally import Stretch, Tally
 from pcli.codec.observe.tracking.topics import KeyRecord, SubscriptionRecord, TopicRecord
-from pcli.codec.observe.tracking.tracker import Tracker
 
 RECORDS = {
     "consumer": ConsumerRecord, "subscription": SubscriptionRecord, "key": KeyRecord, "producer": ProducerRecord,
@@ -88,15 +87,8 @@ def recordings(corpus: Any) -> list[tuple[Moment, list[tuple[str, Any]]]]:
     kept = []
     for name in CAPTURES:
         records: list[tuple[str, Any]] = []
-        tracker, observer = Tracker(on_done=lambda *row, to=records: to.append(row)), Observer()
-        for item in read_capture([(name, io.BytesIO(corpus.data(name)))], ReadOptions(ends=True)):
-            if isinstance(item, CapturedFrame):
-                tracker.see(observer.see(item))
-            elif isinstance(item, Note):
-                tracker.note(item)
-            else:
-                tracker.ended(item)
-        tracker.finish()
+        tracker = Tracker(on_done=lambda *row, to=records: to.append(row))
+        take_in(read_capture([(name, io.BytesIO(corpus.data(name)))], ReadOptions(ends=True)), tracker)
         records += tracker.records()
         kept.append((Moment(tracker.capture.last_ns, over=True, capture=tracker.capture), records))
     return kept

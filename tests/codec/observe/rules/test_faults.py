@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pcli.codec.capture import CapturedFrame, ReadOptions, StreamEnd, read_capture
-from pcli.codec.observe import Observer
+from pcli.codec.capture import ReadOptions, read_capture
 from pcli.codec.observe.diagnosis import Diagnosis
+from pcli.codec.observe.tracking import take_in
 
 RECORDED = Path(__file__).parents[3] / "captures" / "faults"
 
@@ -51,15 +51,8 @@ FOUND = {
 
 @pytest.mark.parametrize("name", sorted(FOUND))
 def test_what_was_done_is_found_and_nothing_else(name):
-    observer, diagnosis = Observer(), Diagnosis()
+    diagnosis = Diagnosis()
     with (RECORDED / f"{name}.pcap").open("rb") as file:
-        for event in read_capture([(name, file)], ReadOptions(decode_as={6660: "pulsar"}, ends=True)):
-            if isinstance(event, CapturedFrame):
-                diagnosis.see(observer.see(event))
-            elif isinstance(event, StreamEnd):
-                diagnosis.ended(event)
-            else:
-                diagnosis.note(event)
-    diagnosis.finish()
+        take_in(read_capture([(name, file)], ReadOptions(decode_as={6660: "pulsar"}, ends=True)), diagnosis)
     found = [(one.rule, one.cause, one.severity, one.culprit, one.frames[:4]) for one in diagnosis.findings()]
     assert sorted(found) == sorted(FOUND[name])

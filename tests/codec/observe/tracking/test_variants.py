@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pcli.codec.capture import CapturedFrame, Note, ReadOptions, read_capture
-from pcli.codec.observe import Observer
+from pcli.codec.capture import ReadOptions, read_capture
 from pcli.codec.observe.diagnosis import Diagnosis
 from pcli.codec.observe.rules import Finding
+from pcli.codec.observe.tracking import take_in
 from pcli.codec.proto import pb
 
 TROUBLED = [
@@ -23,15 +23,8 @@ TROUBLED = [
 
 
 def diagnose(data: bytes) -> list[Finding]:
-    observer, diagnosis = Observer(), Diagnosis()
-    for item in read_capture([("", io.BytesIO(data))], ReadOptions(ends=True)):
-        if isinstance(item, CapturedFrame):
-            diagnosis.see(observer.see(item))
-        elif isinstance(item, Note):
-            diagnosis.note(item)
-        else:
-            diagnosis.ended(item)
-    diagnosis.finish()
+    diagnosis = Diagnosis()
+    take_in(read_capture([("", io.BytesIO(data))], ReadOptions(ends=True)), diagnosis)
     return diagnosis.findings()
 
 
