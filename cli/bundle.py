@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pcli.cli.options import ConnectionFilter, DecodeAs, Files, MoreFiles, decode_as_ports
+from pcli.cli.options import ConnectionFilter, DecodeAs, Files, MoreFiles, decode_as_ports, named_files
 
 __all__ = ["bundle"]
 
@@ -44,7 +44,7 @@ def bundle(
     if window and not around:
         raise LocalError("--window goes with --around")
     reading = Reading(
-        files=[*(read or ()), *(more or ())],
+        files=named_files(read, more),
         filter=filter_,
         decode_as=decode_as_ports(decode_as),
         system=True,

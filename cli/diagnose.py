@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pcli.cli.options import DecodeAs, Files, MoreFiles, decode_as_ports
+from pcli.cli.options import DecodeAs, Files, MoreFiles, decode_as_ports, named_files
 
 __all__ = ["diagnose"]
 
@@ -58,7 +58,7 @@ def diagnose(
         diagnose_run.explain(explain)
         return
     code = diagnose_run.run(
-        files=[*(read or ()), *(more or ())],
+        files=named_files(read, more),
         interface=interface,
         filter_=filter_,
         decode_as=decode_as_ports(decode_as),

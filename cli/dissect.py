@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pcli.cli.options import DecodeAs, Files, Filter, MoreFiles, ShowSecrets, System, decode_as_ports
+from pcli.cli.options import DecodeAs, Files, Filter, MoreFiles, ShowSecrets, System, decode_as_ports, named_files
 from pcli.cli.times import TimeFormat
 
 __all__ = ["dissect"]
@@ -75,7 +75,7 @@ def dissect(
     reading = Reading(
         contents=shown or contents_for(*(field or ())),
         rewindable=bool(write),
-        files=[*(read or ()), *(more or ())],
+        files=named_files(read, more),
         interface=interface,
         filter=filter_,
         decode_as=decode_as_ports(decode_as),

@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
-from pcli.cli.options import TextOrJson
+from pcli.cli.options import Output, TextOrJson
 
 __all__ = ["fields"]
 
 
 def fields(
     pattern: Annotated[str, typer.Argument(help="Part of a name or of its help; * and ? are wild cards.")] = "",
-    output: Annotated[TextOrJson, typer.Option("-T", "--format", help="text or json.")] = TextOrJson.text,
+    output: Output = TextOrJson.text,
 ) -> None:
     """List the fields of frames with type and source: for -Y, -e and -T ndjson.
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pcli.cli.options import DecodeAs, Files, MoreFiles, System, decode_as_ports
+from pcli.cli.options import DecodeAs, Files, MoreFiles, System, decode_as_ports, named_files
 from pcli.cli.times import TimeFormat
 
 __all__ = ["follow"]
@@ -53,7 +53,7 @@ def follow(
     chosen = [stream is not None and request is None, bool(consumer), bool(producer), bool(message_id)]
     if sum([*chosen, request is not None]) != 1:
         fail("one of --stream, --consumer, --producer, --message-id, --request (with --stream) says what to follow")
-    files = [*(read or ()), *(more or ())]
+    files = named_files(read, more)
     reading = Reading(files=files, decode_as=decode_as_ports(decode_as), system=system, rewindable=bool(message_id))
     found = conversation(
         reading, stream=stream, consumer=consumer, producer=producer, message_id=message_id, request=request

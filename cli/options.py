@@ -19,10 +19,12 @@ __all__ = [
     "LogKind",
     "MoreFiles",
     "OnlyStream",
+    "Output",
     "ShowSecrets",
     "System",
     "TextOrJson",
     "decode_as_ports",
+    "named_files",
 ]
 
 
@@ -49,6 +51,7 @@ MoreFiles = Annotated[
     list[str] | None,
     typer.Argument(metavar="[FILE…]", help="More captures: parts of one recording are put in order."),
 ]
+Output = Annotated[TextOrJson, typer.Option("-T", "--format", help="text or json.")]
 Filter = Annotated[
     str,
     typer.Option("-Y", "--filter", metavar="FILTER", help="Only frames that match: pulsar.type == 'SEND'."),
@@ -73,6 +76,11 @@ System = Annotated[
 
 _RULE = re.compile(r"(?:tcp\.port\s*==\s*)?(\d{1,5})(?:\s*,\s*(\w*))?", re.ASCII)
 _DECODERS = ("pulsar", "other", "data")
+
+
+def named_files(read: list[str] | None, more: list[str] | None) -> list[str]:
+    """What `Files` and `MoreFiles` name together."""
+    return [*(read or ()), *(more or ())]
 
 
 def decode_as_ports(rules: list[str] | None) -> dict[int, str]:

@@ -6,7 +6,17 @@ from typing import Annotated, Any
 
 import typer
 
-from pcli.cli.options import DecodeAs, Files, Filter, MoreFiles, System, TextOrJson, decode_as_ports
+from pcli.cli.options import (
+    DecodeAs,
+    Files,
+    Filter,
+    MoreFiles,
+    Output,
+    System,
+    TextOrJson,
+    decode_as_ports,
+    named_files,
+)
 from pcli.cli.stats_consumers import consumers
 from pcli.cli.stats_keys import keys
 from pcli.cli.stats_permits import permits
@@ -19,7 +29,6 @@ app = typer.Typer(
 )
 
 
-Output = Annotated[TextOrJson, typer.Option("-T", "--format", help="text or json.")]
 Interval = Annotated[float, typer.Option("-I", "--interval", min=1e-6, help="Seconds a row (io).")]
 
 
@@ -87,7 +96,7 @@ def _add(name: str, text: str, titles: dict[str, str]) -> None:
         from pcli.cli.reading import Reading
         from pcli.cli.tables import print_rows
 
-        files = [*(read or ()), *(more or ())]
+        files = named_files(read, more)
         reading = Reading(files=files, filter=filter_, decode_as=decode_as_ports(decode_as), system=system)
         statistic = _statistic(name, interval)
         for facts in reading.facts():

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from pcli.cli.options import DecodeAs, Files, MoreFiles, System, TextOrJson, decode_as_ports
+from pcli.cli.options import DecodeAs, Files, MoreFiles, Output, System, TextOrJson, decode_as_ports, named_files
 from pcli.cli.output import json_text, say, write_line
 from pcli.cli.stats_reading import Taken, epoch_ns, moment_text, take
 from pcli.cli.stats_table import print_reasons, print_tree
@@ -30,7 +30,7 @@ def consumers(
         str,
         typer.Option("--at", metavar="EPOCH", help="At this moment: seconds since 1970 or ISO 8601; else the end."),
     ] = "",
-    output: Annotated[TextOrJson, typer.Option("-T", "--format", help="text or json.")] = TextOrJson.text,
+    output: Output = TextOrJson.text,
     decode_as: DecodeAs = None,
     system: System = False,
 ) -> None:
@@ -43,7 +43,7 @@ def consumers(
     from pcli.codec.observe.tracking.figures import figures
 
     until_ns = epoch_ns("--at", at) if at else None
-    taken = take([*(read or ()), *(more or ())], decode_as_ports(decode_as), until_ns)
+    taken = take(named_files(read, more), decode_as_ports(decode_as), until_ns)
     found = figures(taken.tracker.lives, _moment(taken, at, until_ns), system=system)
     if until_ns is not None and taken.broke_off and not taken.went_on:
         for stats in found.values():

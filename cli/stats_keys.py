@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from pcli.cli.options import DecodeAs, Files, MoreFiles, System, TextOrJson, decode_as_ports
+from pcli.cli.options import DecodeAs, Files, MoreFiles, Output, System, TextOrJson, decode_as_ports, named_files
 from pcli.cli.output import json_text, say, write_line
 from pcli.cli.stats_reading import take
 from pcli.cli.stats_table import print_tree
@@ -33,7 +33,7 @@ def keys(
     subscription: Annotated[
         str, typer.Option("--subscription", metavar="NAME", help="Only subscriptions of this name.")
     ] = "",
-    output: Annotated[TextOrJson, typer.Option("-T", "--format", help="text or json.")] = TextOrJson.text,
+    output: Output = TextOrJson.text,
     decode_as: DecodeAs = None,
     system: System = False,
 ) -> None:
@@ -45,7 +45,7 @@ def keys(
     """
     from pcli.codec.observe.tracking.key_figures import key_figures
 
-    taken = take([*(read or ()), *(more or ())], decode_as_ports(decode_as))
+    taken = take(named_files(read, more), decode_as_ports(decode_as))
     rows = key_figures(taken.tracker.lives, taken.tracker.capture.last_ns, system=system)
     rows = [row for row in rows if subscription in ("", row["subscription"])]
     if output == TextOrJson.json:

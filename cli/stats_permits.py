@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from pcli.cli.options import DecodeAs, Files, MoreFiles, System, TextOrJson, decode_as_ports
+from pcli.cli.options import DecodeAs, Files, MoreFiles, Output, System, TextOrJson, decode_as_ports, named_files
 from pcli.cli.output import json_text, say, write_line
 from pcli.cli.stats_reading import take
 from pcli.cli.stats_table import print_reasons, print_tree
@@ -41,7 +41,7 @@ def permits(
     read: Files = None,
     more: MoreFiles = None,
     consumer: Annotated[str, typer.Option("--consumer", metavar="NAME", help="Only consumers of this name.")] = "",
-    output: Annotated[TextOrJson, typer.Option("-T", "--format", help="text or json.")] = TextOrJson.text,
+    output: Output = TextOrJson.text,
     decode_as: DecodeAs = None,
     system: System = False,
 ) -> None:
@@ -51,7 +51,7 @@ def permits(
 
     pcli stats permits -r capture.pcap --consumer worker-1 -T json
     """
-    taken = take([*(read or ()), *(more or ())], decode_as_ports(decode_as))
+    taken = take(named_files(read, more), decode_as_ports(decode_as))
     records = [one for one in _consumers(taken.tracker, system=system) if consumer in ("", one.name)]
     rows = list(_figures(records, taken.tracker.capture.last_ns))
     if output == TextOrJson.json:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pcli.cli.connecting import TlsCert, TlsKey, TlsTrust, Token
-from pcli.cli.options import DecodeAs, Files, MoreFiles
+from pcli.cli.options import DecodeAs, Files, MoreFiles, decode_as_ports, named_files
 
 __all__ = ["top"]
 
@@ -39,12 +39,11 @@ def top(
 ) -> None:
     """Topics, subscriptions and consumers live: permits, unacked, backlog, rates, and what is found wrong."""
     from pcli.cli.connecting import security
-    from pcli.cli.options import decode_as_ports
     from pcli.cli.reading import Reading
     from pcli.cli.top_broker import BrokerSource
     from pcli.cli.top_run import choose, parse_speed, run
 
-    files = [*(read or ()), *(more or ())]
+    files = named_files(read, more)
     reading = Reading(files=files, interface=interface, decode_as=decode_as_ports(decode_as))
     proof = security(token, tls_trust, tls_cert, tls_key)
     asked = BrokerSource(broker, namespace or ["public/default"], proof) if broker else None

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pcli.cli.options import DecodeAs, Files, MoreFiles, decode_as_ports
+from pcli.cli.options import DecodeAs, Files, MoreFiles, decode_as_ports, named_files
 
 __all__ = ["trace"]
 
@@ -67,7 +67,7 @@ def trace(
 
     opens = bool(payload_contains or private_key)
     reading = Reading(
-        files=[*(read or ()), *(more or ())],
+        files=named_files(read, more),
         decode_as=decode_as_ports(decode_as),
         system=True,
         contents=opened_contents(private_key or []) if opens else contents_for(filter_),

@@ -21,7 +21,7 @@ from pcli.codec.wire.commands import BY_NAME, COMMANDS, name_of
 from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.message_id import MessageId, signed
 
-__all__ = ["describe", "latency_text", "short_topic", "size_text"]
+__all__ = ["describe", "epoch_text", "latency_text", "short_topic", "size_text"]
 
 _DEFAULT_NAMESPACE: Final = "persistent://public/default/"
 
@@ -39,6 +39,11 @@ def size_text(size: int) -> str:
     if size < 1000:
         return f"{size} B"
     return f"{size / 1000:.1f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
+
+
+def epoch_text(time_ns: int) -> str:
+    """A time in seconds since 1970, exact: ``1795198511.250000000``."""
+    return f"{time_ns // 1_000_000_000}.{time_ns % 1_000_000_000:09d}"
 
 
 def latency_text(nanoseconds: int) -> str:

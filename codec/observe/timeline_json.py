@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pcli.codec.observe.lines import epoch_text
 from pcli.codec.observe.timeline import Step, duration_ns, since, steps_of
 from pcli.codec.observe.tracking.life import Delivery, Life
 
@@ -92,7 +93,7 @@ def _delivery_object(delivery: Delivery) -> dict[str, Any]:
 
 
 def _seconds(time_ns: int) -> str | None:
-    return None if time_ns < 0 else f"{time_ns // 1_000_000_000}.{time_ns % 1_000_000_000:09d}"
+    return None if time_ns < 0 else epoch_text(time_ns)
 
 
 def _ms(nanoseconds: int) -> float | None:

@@ -8,42 +8,35 @@ Rules of this file
 
 from __future__ import annotations
 
-from typing import Any
-
 from pcli.codec.observe.state import Facts
-from pcli.codec.observe.tracking.life import Life
-from pcli.codec.observe.tracking.metadata import FIELD, Fields, key_of, pull_fields
+from pcli.codec.observe.tracking.life import MOST_CHUNKS, Life
+from pcli.codec.observe.tracking.metadata import FIELD, Fields, fields_of, key_of, number_of, text_of
 from pcli.codec.observe.tracking.shelf import LINGER, Shelf
 from pcli.codec.observe.tracking.topic_book import Position, TopicBook
 
 __all__ = ["linger", "loose", "new_life"]
 
 
-def _fields(facts: Facts) -> Fields:
-    parts = facts.frame.parts
-    return pull_fields(facts.frame.data, parts.metadata_start, parts.metadata_end) if parts.metadata_start >= 0 else {}
-
-
 def loose(topic: TopicBook, facts: Facts) -> Life | None:
     """The life of a message of a non-persistent topic: all of them have the id 0:0."""
-    fields = _fields(facts)
-    return topic.loose.get((_text(fields, "producer_name"), _number(fields, "sequence_id", -1)))
+    fields = fields_of(facts.frame)
+    return topic.loose.get((text_of(fields, FIELD["producer_name"]), number_of(fields, FIELD["sequence_id"], -1)))
 
 
 def new_life(shelf: Shelf, topic: TopicBook, at: Position, partition: int, facts: Facts) -> Life:
     """Begin a life with a delivery, or find the chunked message to which this one belongs."""
-    fields = _fields(facts)
-    uuid = _text(fields, "uuid") if FIELD["chunk_id"] in fields else ""
+    fields = fields_of(facts.frame)
+    uuid = text_of(fields, FIELD["uuid"]) if FIELD["chunk_id"] in fields else ""
     life = topic.loose.get(uuid) if uuid else None
     if life is None:
-        life = Life(topic.record if topic.record.name else None, None, _text(fields, "producer_name"))
+        life = Life(topic.record if topic.record.name else None, None, text_of(fields, FIELD["producer_name"]))
         _describe(life, fields, facts)
         if not facts.frame.parts.metadata_start >= 0:
             life.doubts.add("cut")
     if uuid:
-        life.uuid, life.num_chunks = uuid, _number(fields, "num_chunks_from_msg")
-        if len(life.chunks) < 64:
-            life.chunks.append((_number(fields, "chunk_id"), 0, *at))
+        life.uuid, life.num_chunks = uuid, number_of(fields, FIELD["num_chunks_from_msg"])
+        if len(life.chunks) < MOST_CHUNKS:
+            life.chunks.append((number_of(fields, FIELD["chunk_id"]), 0, *at))
         topic.loose[uuid] = life
     life.partition = partition
     if not topic.record.persistent:
@@ -64,23 +57,13 @@ def linger(shelf: Shelf, topic: TopicBook) -> None:
 
 
 def _describe(life: Life, fields: Fields, facts: Facts) -> None:
-    life.sequence_id = _number(fields, "sequence_id", -1)
-    life.highest_sequence_id = _number(fields, "highest_sequence_id", -1)
-    life.messages = max(1, _number(fields, "num_messages_in_batch", 1))
+    life.sequence_id = number_of(fields, FIELD["sequence_id"], -1)
+    life.highest_sequence_id = number_of(fields, FIELD["highest_sequence_id"], -1)
+    life.messages = max(1, number_of(fields, FIELD["num_messages_in_batch"], 1))
     life.batch = FIELD["num_messages_in_batch"] in fields
     life.key = key_of(fields)
-    life.publish_ms = _number(fields, "publish_time")
-    life.deliver_at_ms = _number(fields, "deliver_at_time")
+    life.publish_ms = number_of(fields, FIELD["publish_time"])
+    life.deliver_at_ms = number_of(fields, FIELD["deliver_at_time"])
     life.size = facts.frame.parts.payload_end - facts.frame.parts.payload_start
     if FIELD["txnid_most_bits"] in fields:
-        life.txn = (_number(fields, "txnid_most_bits"), _number(fields, "txnid_least_bits"))
-
-
-def _number(fields: Fields, name: str, default: int = 0) -> int:
-    value: Any = fields.get(FIELD[name], default)
-    return value if isinstance(value, int) else default
-
-
-def _text(fields: Fields, name: str) -> str:
-    value = fields.get(FIELD[name], b"")
-    return value.decode(errors="replace") if isinstance(value, bytes) else ""
+        life.txn = (number_of(fields, FIELD["txnid_most_bits"]), number_of(fields, FIELD["txnid_least_bits"]))

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from pcli.codec.observe.state import ObservedFrame
 from pcli.codec.observe.tracking.life import Delivery, Life
-from pcli.codec.observe.tracking.metadata import FIELD, pull_fields
+from pcli.codec.observe.tracking.metadata import FIELD, fields_of
 from pcli.codec.observe.tracking.peers import ConsumerRecord
 from pcli.codec.observe.tracking.topic_book import Position
 from pcli.codec.observe.tracking.topics import KeyRecord, SubscriptionRecord
@@ -161,8 +161,7 @@ def slot_of_key(key: str) -> int:
 
 def _slot_in(frame: ObservedFrame, key: str) -> int:
     """The slot of the key of a frame, of which this is the text: that of a binary one is base64, and hashed without."""
-    parts = frame.parts
-    fields = pull_fields(frame.data, parts.metadata_start, parts.metadata_end) if parts.metadata_start >= 0 else {}
+    fields = fields_of(frame)
     ordering = fields.get(FIELD["ordering_key"], b"")
     if isinstance(ordering, bytes) and ordering:
         return sticky_hash(ordering)

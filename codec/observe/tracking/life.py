@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from pcli.codec.observe.tracking.peers import ConsumerRecord, ProducerRecord
     from pcli.codec.observe.tracking.topics import SubscriptionRecord, TopicRecord
 
-__all__ = ["STATES", "Ack", "Delivery", "Life"]
+__all__ = ["MOST_CHUNKS", "STATES", "Ack", "Delivery", "Life"]
+
+MOST_CHUNKS: Final = 64
+"""Chunks of one message that are listed."""
 
 STATES: Final[dict[str, str]] = {
     "in_flight": "sent, and no receipt yet",
@@ -115,7 +118,7 @@ class Life:
     """Of a chunked message."""
     num_chunks: int = 0
     chunks: list[tuple[int, int, int, int]] = field(default_factory=list)
-    """Of a chunked message: (chunk id, frame, ledger, entry) as sent, at most 64."""
+    """Of a chunked message: (chunk id, frame, ledger, entry) as sent, at most MOST_CHUNKS."""
     txn: tuple[int, int] | None = None
     marker: bool = False
     """Whether it is no message but a broker's marker (transaction end)."""

@@ -13,10 +13,11 @@ import base64
 from collections.abc import Mapping
 from typing import Final
 
+from pcli.codec.observe.state import ObservedFrame
 from pcli.codec.proto import pb
 from pcli.codec.wire.hot import pull_long
 
-__all__ = ["FIELD", "Fields", "key_of", "number_of", "pull_fields", "text_of"]
+__all__ = ["FIELD", "Fields", "fields_of", "key_of", "number_of", "pull_fields", "text_of"]
 
 Fields = Mapping[int, int | bytes]
 """Field number to value: varints as int, everything with a length as bytes."""
@@ -56,6 +57,12 @@ def pull_fields(data: bytes, start: int, end: int) -> Fields:
     except IndexError:
         pass
     return found
+
+
+def fields_of(frame: ObservedFrame) -> Fields:
+    """Those of the metadata of a SEND or MESSAGE; empty when it was cut away."""
+    parts = frame.parts
+    return pull_fields(frame.data, parts.metadata_start, parts.metadata_end) if parts.metadata_start >= 0 else {}
 
 
 def number_of(fields: Fields, field: int, default: int = 0) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from pcli.codec.observe.lines import epoch_text
 from pcli.codec.observe.tracking.doubts import DOUBTS
 from pcli.codec.observe.tracking.peers import ConsumerRecord, PermitLedger
 
@@ -42,7 +43,8 @@ def permit_figures(consumer: ConsumerRecord, now_ns: int) -> dict[str, Any]:
         "lowest_frame": ledger.lowest_frame or None,
         **_spent(ledger, now_ns),
         "points": [
-            {"time": _seconds(time_ns), "frame": frame, "balance": balance} for time_ns, frame, balance in ledger.points
+            {"time": epoch_text(time_ns), "frame": frame, "balance": balance}
+            for time_ns, frame, balance in ledger.points
         ],
         "stride": ledger.stride,
     }
@@ -68,7 +70,3 @@ def _spent(ledger: PermitLedger, now_ns: int) -> dict[str, Any]:
         "corrupt_returned": ledger.corrupt_returned,
         "corrupt_frames": ledger.corrupt.frames,
     }
-
-
-def _seconds(time_ns: int) -> str:
-    return f"{time_ns // 1_000_000_000}.{time_ns % 1_000_000_000:09d}"

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Final
 
 from pcli.codec.observe.state import Facts, Producer
-from pcli.codec.observe.tracking.life import Life
-from pcli.codec.observe.tracking.metadata import FIELD, Fields, key_of, number_of, pull_fields, text_of
+from pcli.codec.observe.tracking.life import MOST_CHUNKS, Life
+from pcli.codec.observe.tracking.metadata import FIELD, Fields, fields_of, key_of, number_of, text_of
 from pcli.codec.observe.tracking.peers import ProducerRecord
 from pcli.codec.observe.tracking.receipts import Receipts
 from pcli.codec.observe.tracking.resends import Sent
@@ -27,7 +27,7 @@ SKEW_MS: Final = 10_000
 """How much older than its SEND a publish_time may be before it counts as skewed."""
 
 _MOST: Final = 64
-"""Chunks and resends of one life that are listed, chunked messages of one session that are remembered."""
+"""Resends of one life that are listed, chunked messages of one session that are remembered."""
 
 
 class Sends:
@@ -52,8 +52,7 @@ class Sends:
             if sequence_id < 0:
                 return None  # cut before it was told
         frame = facts.frame
-        parts = frame.parts
-        fields = pull_fields(frame.data, parts.metadata_start, parts.metadata_end) if parts.metadata_start >= 0 else {}
+        fields = fields_of(frame)
         sender: Sender = peer.record or self._unseen(facts, peer, fields)
         ids = (sequence_id, highest, messages if messages > 1 else 1)
         if _CHUNK_ID in fields and _UUID in fields:
@@ -145,7 +144,7 @@ class Sends:
             sender.record.chunks_resent.add(frame.time_ns, frame.number, sample=f"{uuid} chunk {chunk}")
         else:
             life.size += frame.parts.payload_end - frame.parts.payload_start
-        if not again and len(life.chunks) < _MOST:
+        if not again and len(life.chunks) < MOST_CHUNKS:
             life.chunks.append((chunk, frame.number, -1, -1))
         sender.chunks[uuid] = (life, max(chunk, last))
         if len(sender.chunks) > _MOST:

@@ -151,7 +151,7 @@ def waiting(book: SubscriptionBook, now_ns: int) -> tuple[Position, Life] | None
             return at, topic.lives[at]
     if book.mark is None or topic.last <= book.read:
         return None
-    barrier = min((min(places) for places in topic.hidden.values() if places), default=None)
+    barrier = topic.barrier
     place = topic.following(max(book.read, book.mark))
     for _ in range(_MAX_STEPS):
         if place is None or (barrier is not None and place >= barrier):
@@ -170,7 +170,7 @@ def caught_up(book: SubscriptionBook) -> None:
     topic = book.topic
     if book.mark is None or topic.last <= book.read:
         return
-    barrier = min((min(places) for places in topic.hidden.values() if places), default=None)
+    barrier = topic.barrier
     at = topic.following(max(book.read, book.mark))
     while at is not None and (barrier is None or at < barrier):
         if book.skips(at):

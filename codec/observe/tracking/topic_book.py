@@ -82,6 +82,11 @@ class TopicBook:
                 total += max(0, high - low)
         return total
 
+    @property
+    def barrier(self) -> Position | None:
+        """The first message of an open transaction: nothing from there on is delivered; None: there is none."""
+        return min((min(places) for places in self.hidden.values() if places), default=None)
+
     def following(self, at: Position) -> Position | None:
         """The next position; None at the end."""
         ledger, entry = at
