@@ -22,6 +22,7 @@ from pcli.codec.capture.output import Output
 from pcli.codec.capture.packets import Record
 from pcli.codec.capture.streams import Tcp
 from pcli.codec.capture.tunnels import pull_segment
+from pcli.codec.capture.walk import CONNECTED, raise_limit
 from pcli.codec.wire.frame import pull_type
 
 __all__ = ["Reader"]
@@ -39,7 +40,7 @@ class Reader:
         """Packets so far."""
         self.careful = False
         """Take the slow path always; for the tests."""
-        self._fragments = Fragments()
+        self.fragments = Fragments()
 
     def packets(self, data: bytes, records: list[Record]) -> None:
         """All packets of a window."""
@@ -78,7 +79,7 @@ class Reader:
                             continue
                         elif expected == IGNORE:
                             continue
-            segment = pull_segment(data, face.link, start, end, wire, number, self._fragments)
+            segment = pull_segment(data, face.link, start, end, wire, number, self.fragments)
             if segment is not None:
                 if face.left_out is face:
                     tcp.skip_left_out(segment, number)
@@ -111,6 +112,8 @@ class Reader:
             marks.clear()
             way.need = 0
             kind = whole[9] if whole[8:9] == b"\x08" and whole[9:10] < b"\x80" else pull_type(whole, 8, len(whole))
+            if kind == CONNECTED:
+                raise_limit(way, whole)
             count += 1
             add(
                 CapturedFrame(
@@ -126,6 +129,8 @@ class Reader:
             kind = data[at + 9]
             if data[at + 8] != 8 or kind > 127 or command < 2:
                 kind = pull_type(data, at + 8, at + 8 + command)
+            if kind == CONNECTED:
+                raise_limit(way, data[at:end])
             count += 1
             add(CapturedFrame(data[at:end], kind, count, number, time_ns, stream, from_client, at + shift, sync))
             at = end

@@ -26,7 +26,7 @@ from pcli.codec.capture.walk import Walker
 from pcli.codec.errors import CaptureError
 from pcli.codec.wire.constants import MAX_FRAME_SIZE
 
-__all__ = ["ReadOptions", "is_other_file", "read_capture", "read_packets"]
+__all__ = ["Files", "ReadOptions", "is_other_file", "opened", "read_capture", "read_packets"]
 
 Files = Iterable[tuple[str, BinaryIO]]
 """Names, for the notes only, and files."""
@@ -62,7 +62,7 @@ def read_capture(files: Files, options: ReadOptions = ReadOptions()) -> Iterator
         reader.packets(*window)
         return _take(output)
 
-    for name, source, note in _opened(files):
+    for name, source, note in opened(files):
         walker.snapped = False
         if source is not None:
             for item in _windows(name, source):
@@ -87,7 +87,7 @@ def read_packets(files: Files) -> Iterator[Packet | Secrets | Note]:
     Raises CaptureError when no file is a capture.
     """
     number = 0
-    for name, source, note in _opened(files):
+    for name, source, note in opened(files):
         if source is not None:
             for item in _windows(name, source):
                 if isinstance(item, tuple):
@@ -102,8 +102,8 @@ def read_packets(files: Files) -> Iterator[Packet | Secrets | Note]:
             yield note
 
 
-def _opened(files: Files) -> Iterator[tuple[str, Source | None, Note | None]]:
-    """Each file as a source, or the note why it is none; raises at the end when none was one."""
+def opened(files: Files) -> Iterator[tuple[str, Source | None, Note | None]]:
+    """Each file as a source, or the note why it is none; raises CaptureError at the end when none was one."""
     failed: list[tuple[str, str]] = []
     good = False
     for name, file in files:

@@ -17,19 +17,19 @@ Rules of this file
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import deque
 from typing import Final
 
 from pcli.codec.capture.connections import NEVER, Table
 from pcli.codec.capture.flows import IGNORE, SKIP, SLOW, SYNC, Connection, Direction, Piece
 from pcli.codec.capture.frames import RESYNC
+from pcli.codec.capture.history import History
 from pcli.codec.capture.judge import Judge
 from pcli.codec.capture.output import Output
 from pcli.codec.capture.tunnels import ACK, FIN, RST, SYN, Segment
 from pcli.codec.capture.walk import Walker
 from pcli.codec.wire.problems import Problem
 
-__all__ = ["GRACE", "HISTORY", "Tcp"]
+__all__ = ["GRACE", "Tcp"]
 
 GRACE: Final = 32
 """Packets of the capture that a proven hole waits for reordered ones, and a closed connection for late ones."""
@@ -41,9 +41,6 @@ HELD_PIECES: Final = 8192
 
 HELD_ONE_SIDED: Final = 64
 """Pieces behind a hole when the other side, whose acknowledgements would prove it, is not in the capture."""
-
-HISTORY: Final = 256
-"""Data packets that are remembered to compare retransmissions with."""
 
 _FAR_BACK: Final = -(1 << 28)
 _FAR_AHEAD: Final = 1 << 30
@@ -61,8 +58,8 @@ class Tcp:
         self.judge = judge
         self.limit = limit
         self.table = Table()
-        self.history: deque[tuple[Direction, int, bytes, int, int]] = deque(maxlen=HISTORY)
-        """The last data packets: direction, offset, and where their bytes are."""
+        self.history = History()
+        """The last data packets, to compare retransmissions with."""
         self.closing: dict[Connection, None] = {}
         """Connections that are over and wait for late packets."""
 
@@ -172,8 +169,8 @@ class Tcp:
 
     def _compare_old(self, way: Direction, offset: int, data: bytes, start: int, end: int, packet: int) -> None:
         """A retransmission of bytes that were delivered, as far as they are remembered."""
-        for other, at, old, old_start, old_end in self.history:
-            if other is not way or at >= offset + end - start or at + old_end - old_start <= offset:
+        for _, at, old, old_start, old_end in self.history.of(way):
+            if at >= offset + end - start or at + old_end - old_start <= offset:
                 continue
             first, last = max(at, offset), min(at + old_end - old_start, offset + end - start)
             before = old[old_start + first - at : old_start + last - at]

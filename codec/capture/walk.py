@@ -26,7 +26,7 @@ from pcli.codec.wire.constants import DEFAULT_MAX_MESSAGE_SIZE
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.problems import Problem
 
-__all__ = ["SEARCH_PACKETS", "Walker"]
+__all__ = ["CONNECTED", "SEARCH_PACKETS", "Walker", "raise_limit"]
 
 SEARCH_PACKETS: Final = 64
 """Packets of the capture after which a search takes what it has."""
@@ -40,7 +40,7 @@ MOST_FRAME: Final = 256 * 1024 * 1024
 _SHOWN: Final = 10
 """Bytes from which on a frame has a type, and so is shown."""
 
-_CONNECTED: Final = 3
+CONNECTED: Final = 3
 
 _u32 = Struct(">I").unpack_from
 _two = Struct(">II").unpack_from
@@ -128,8 +128,8 @@ class Walker:
                 way.trust += total
             mark, packets = carriers_of(way, mark, position, position + total)
             kind = self.output.frame(way, data, base + position, way.sync, packets, max(packets), way.marks[mark][2])
-            if kind == _CONNECTED:
-                _raise_limit(way, data)
+            if kind == CONNECTED:
+                raise_limit(way, data)
             position += total
         trim(way, position)
 
@@ -347,9 +347,9 @@ class Walker:
             each.need = each.held_bytes = 0
 
 
-def _raise_limit(way: Direction, data: bytes) -> None:
+def raise_limit(way: Direction, data: bytes) -> None:
     """CONNECTED announces the largest message of this broker; a frame is that and its headers."""
-    announced = Frame(data, _CONNECTED).command.connected.max_message_size
+    announced = Frame(data, CONNECTED).command.connected.max_message_size
     limit = min(way.limit - DEFAULT_MAX_MESSAGE_SIZE + announced, MOST_FRAME)
     if announced > 0 and limit > way.limit:
         way.limit = way.peer.limit = limit

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pcli.codec.capture import streams
+from pcli.codec.proto import pb
+from pcli.codec.wire import push_frame
 
 
 @pytest.fixture
@@ -84,3 +86,17 @@ def test_packets_cut_within_their_headers(w):
         frames, _ = w.read(tape)
         assert frames[0].data == w.connect
         assert frames[-1].data == w.send(1)
+
+
+def test_a_raised_limit_is_heard_on_the_short_way_too(w):
+    """CONNECTED comes when its direction is armed already: behind an AUTH_CHALLENGE."""
+    challenge = push_frame(pb.CommandAuthChallenge(server_version="a broker"))
+    connected = push_frame(pb.CommandConnected(server_version="a broker", max_message_size=20 << 20))
+    tape = w.Tape().hello().send(0, w.connect).send(0, challenge, server=True, ack=len(w.connect))
+    tape.send(len(challenge), connected, server=True, ack=len(w.connect))
+    large = w.send(1, bytes(6 << 20))
+    for at in range(0, len(large), 60_000):
+        tape.send(len(w.connect) + at, large[at : at + 60_000])
+    frames, notes = w.read(tape)
+    assert [frame.type for frame in frames] == [2, 36, 3, 6]
+    assert notes == []
