@@ -10,13 +10,14 @@ Rules of this file
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 
 from pcli.codec.capture.frames import Note, StreamEnd
 from pcli.codec.observe.rules import RULES, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding import GROUPS, SEVERITIES, SURE
 from pcli.codec.observe.system import is_system_subscription
+from pcli.codec.observe.tracking.hosts import Hosts
 from pcli.codec.observe.tracking.links import CaptureRecord
 from pcli.codec.observe.tracking.lives import Lives
 from pcli.codec.observe.tracking.topics import KeyRecord, SubscriptionRecord
@@ -34,14 +35,26 @@ _COUNTED: Final = ("connection", "producer", "consumer", "subscription", "topic"
 class Diagnosis:
     """What is wrong in a recording, found while its frames go by."""
 
-    def __init__(self, only: Collection[str] = ()) -> None:
-        """``only``: names of rules; empty: all of them."""
+    def __init__(
+        self,
+        only: Collection[str] = (),
+        *,
+        on_asked: Callable[[str, Any, list[Finding]], None] | None = None,
+        hosts: Hosts | None = None,
+        servers: Iterable[tuple[str, int]] = (),
+    ) -> None:
+        """``only``: names of rules; empty: all of them.
+
+        ``on_asked`` is given every record that is done with: its group, the record, and what was found. ``hosts`` and
+        ``servers`` as for a Tracker.
+        """
         self._rules: dict[str, list[Rule]] = {group: [] for group in GROUPS}
         for rule in RULES.values():
             if not only or rule.name in only:
                 self._rules[rule.group].append(rule)
         self._asked = sum(map(len, self._rules.values()))
-        self._tracker = Tracker(on_done=self._done)
+        self._tracker = Tracker(on_done=self._done, hosts=hosts, servers=servers)
+        self._on_asked = on_asked
         self._found: dict[tuple[Any, ...], Finding] = {}
         self._told: set[tuple[Any, ...]] = set()
         self._seen: Counter[str] = Counter()
@@ -104,18 +117,20 @@ class Diagnosis:
         return {"frames": self.capture.frames, **counts, "messages": self._messages, "rules": self._asked}
 
     def _done(self, group: str, record: Any) -> None:
-        if _is_system(record):
-            return
-        self._seen[group] += 1
-        if group == "topic":
-            self._messages += record.messages_in
-        moment = Moment(max(self.capture.last_ns, self._end_ns), over=True, capture=self.capture)
-        for rule in self._rules[group]:
-            for found in rule.look(record, moment):
-                if len(self._found) < MAX_FINDINGS or found.identity in self._found:
-                    self._found[found.identity] = found
-                else:
-                    self.more += 1
+        new: list[Finding] = []
+        if not _is_system(record):
+            self._seen[group] += 1
+            if group == "topic":
+                self._messages += record.messages_in
+            moment = Moment(max(self.capture.last_ns, self._end_ns), over=True, capture=self.capture)
+            new += (found for rule in self._rules[group] for found in rule.look(record, moment))
+        for found in new:
+            if len(self._found) < MAX_FINDINGS or found.identity in self._found:
+                self._found[found.identity] = found
+            else:
+                self.more += 1
+        if self._on_asked is not None:
+            self._on_asked(group, record, new)
 
 
 def by_weight(found: Finding) -> tuple[int, int, int]:

@@ -32,8 +32,8 @@ def check_checksum(link: Link, facts: Facts) -> None:
 def check_size(link: Link, facts: Facts) -> None:
     """The size of any frame."""
     frame = facts.frame
-    if len(frame.data) > link.limit:
-        sample = f"{name_of(frame.type)} of {len(frame.data):,} bytes"
+    if frame.length > link.limit:
+        sample = f"{name_of(frame.type)} of {frame.length:,} bytes"
         link.record.oversize.add(frame.time_ns, frame.number, sample=sample)
 
 

@@ -18,7 +18,7 @@ from pcli.codec.observe.tracking.books import SubscriptionBook
 from pcli.codec.observe.tracking.shelf import Shelf
 from pcli.codec.observe.tracking.topic_book import Position, TopicBook
 
-__all__ = ["MARK", "dead_letter"]
+__all__ = ["MARK", "dead_letter", "origins"]
 
 MARK: Final = b"REAL_TOPIC"
 """What stands in the metadata of a dead letter, or of a batch of them."""
@@ -32,23 +32,27 @@ _ID: Final = re.compile(r"\(?(\d+)[:,](\d+)")
 
 def dead_letter(shelf: Shelf, facts: Facts) -> None:
     """A SEND with the mark in its metadata."""
-    values, frame = facts.metadata, facts.frame
-    if "pulsar.metadata.deliver_at_time" in values:
-        return
-    topic = getattr(facts.peer, "topic", "")
-    for properties in _properties(facts, values):
-        found = _ID.match(properties.get("ORIGIN_MESSAGE_ID", ""))
-        origin = properties.get("REAL_TOPIC", "")
-        if found is None or not origin:
-            continue
+    frame, topic = facts.frame, getattr(facts.peer, "topic", "")
+    for origin, at, name in origins(facts):
         book = shelf.topic(origin)
-        at = (int(found[1]), int(found[2]))
         life = book.lives.get(at)
         if life is not None and len(life.dead_letters) < _MOST:
             life.dead_letters += ((topic, frame.number, frame.time_ns),)
-        subscription = _subscription(book, at, properties.get("REAL_SUBSCRIPTION", ""))
+        subscription = _subscription(book, at, name)
         if subscription is not None:
             subscription.record.dead_lettered.add(frame.time_ns, frame.number, sample=f"{at[0]}:{at[1]} to {topic}")
+
+
+def origins(facts: Facts) -> Iterator[tuple[str, Position, str]]:
+    """Where the messages of a SEND with the mark came from: topic, position, subscription (empty: not told)."""
+    values = facts.metadata
+    if "pulsar.metadata.deliver_at_time" in values:
+        return
+    for properties in _properties(facts, values):
+        found = _ID.match(properties.get("ORIGIN_MESSAGE_ID", ""))
+        origin = properties.get("REAL_TOPIC", "")
+        if found is not None and origin:
+            yield origin, (int(found[1]), int(found[2])), properties.get("REAL_SUBSCRIPTION", "")
 
 
 def _properties(facts: Facts, values: dict[str, Any]) -> Iterator[dict[str, str]]:

@@ -23,7 +23,7 @@ from pcli.codec.observe.tracking.topic_book import TopicBook
 if TYPE_CHECKING:
     from pcli.codec.observe.tracking.lives import Lives
 
-__all__ = ["backlog_of", "figures"]
+__all__ = ["backlog_of", "consumer_figures", "figures", "topic_figures"]
 
 _HARMFUL: Final = ("gap", "cut", "one_way", "weak_sync", "evicted", "start")
 """Doubts with which a count can't be trusted."""
@@ -41,7 +41,7 @@ def figures(lives: Lives, now_ns: int, *, system: bool = False) -> dict[str, Any
     lives.look(now_ns)
     topics = lives.shelf.topics
     shown = [name for name in sorted(topics) if name and (system or not topics[name].record.system)]
-    return {name: _topic(topics[name], now_ns) for name in shown}
+    return {name: topic_figures(topics[name], now_ns) for name in shown}
 
 
 def backlog_of(book: SubscriptionBook, now_ns: int) -> tuple[int | None, str]:
@@ -79,7 +79,8 @@ def _drained(book: SubscriptionBook, now_ns: int) -> bool:
     return any(able(member) for member in book.members) and waiting(book, now_ns) is None
 
 
-def _topic(topic: TopicBook, now_ns: int) -> dict[str, Any]:
+def topic_figures(topic: TopicBook, now_ns: int) -> dict[str, Any]:
+    """Those of one topic, with its subscriptions, as far as the broker knows them still."""
     early = _early(topic)
     fields: dict[str, _Figure] = {"msgInCounter": (topic.record.messages_in - topic.base, early or _unseen(topic))}
     found = _object(fields)
@@ -105,11 +106,12 @@ def _subscription(book: SubscriptionBook, early: str, now_ns: int) -> dict[str, 
             "blockedSubscriptionOnUnackedMsgs": (False, limit),
         }
     )
-    out["consumers"] = [_consumer(member) for member in book.members]
+    out["consumers"] = [consumer_figures(member) for member in book.members]
     return out
 
 
-def _consumer(member: Member) -> dict[str, Any]:
+def consumer_figures(member: Member) -> dict[str, Any]:
+    """Those of an attached consumer."""
     record, permits = member.record, member.record.permits
     doubt, limit = _doubt(record.doubts), _blocked_why(member)
     blocked = record.blocked.since_ns >= 0

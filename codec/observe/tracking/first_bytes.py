@@ -10,6 +10,7 @@ Rules of this file
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from pcli.codec.capture.frames import Note
@@ -48,8 +49,9 @@ def words_of_length(length: int) -> tuple[str, str]:
 class FirstBytes:
     """Connections that begin with something else, until it is known who is expected there."""
 
-    def __init__(self) -> None:
-        self.pulsar: set[tuple[str, int]] = set()
+    def __init__(self, pulsar: Iterable[tuple[str, int]] = ()) -> None:
+        """``pulsar``: servers that are known to speak it."""
+        self.pulsar: set[tuple[str, int]] = set(pulsar)
         """Servers at which Pulsar is spoken."""
         self._others: dict[tuple[str, int], list[tuple[ConnectionRecord, Note]]] = {}
 

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from pcli.codec.capture.frames import StreamEnd
-from pcli.codec.observe.state import Facts
 from pcli.codec.observe.tracking.links import CaptureRecord, ConnectionRecord, HostRecord
 from pcli.codec.observe.tracking.tally import Tally
 
@@ -27,6 +26,9 @@ LOOP_NS: Final = 10_000_000_000
 _RECENT: Final = 64
 _CHAIN: Final = 8
 _DENIALS: Final = ("AuthenticationError", "AuthorizationError")
+
+Exchange = tuple[int, int]
+"""Frames of a request, 0: not known, and of its answer."""
 
 
 class Hosts:
@@ -80,22 +82,23 @@ class Hosts:
         host.recent_ends.append((time_ns, end, frame))
         del host.recent_ends[:-_RECENT]
 
-    def denied(self, connection: ConnectionRecord, facts: Facts, command: str, error: str, message: str) -> None:
+    def denied(
+        self, connection: ConnectionRecord, time_ns: int, frames: Exchange, command: str, error: str, message: str
+    ) -> None:
         """An error answered a command; those for want of rights count here."""
         if error in _DENIALS:
             host = self.of(connection.client, connection.server)
             denied = host.denied.setdefault(f"{error} {command}", Tally())
-            denied.add(facts.frame.time_ns, facts.request_number, facts.frame.number, sample=message)
+            denied.add(time_ns, *frames, sample=message)
 
-    def redirected(self, connection: ConnectionRecord, facts: Facts, topic: str) -> None:
-        """A LOOKUP was answered by Redirect."""
-        now, number = facts.frame.time_ns, facts.frame.number
+    def redirected(self, connection: ConnectionRecord, now: int, frames: Exchange, topic: str) -> None:
+        """A LOOKUP was answered by Redirect at this time, ns."""
         host = self.of(connection.client, connection.server)
         key = (host.client, topic)
         chain = [one for one in self._chains.pop(key, []) if now - one[0] <= LOOP_NS][-_CHAIN:]
         servers = [server for _, server in chain]
         if host.server in servers and servers[-1] != host.server:
-            host.redirect_loops.add(now, facts.request_number, number, sample=topic)
+            host.redirect_loops.add(now, *frames, sample=topic)
         chain.append((now, host.server))
         self._chains[key] = chain
         if len(self._chains) > MAX_HOSTS:

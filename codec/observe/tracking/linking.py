@@ -10,7 +10,7 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, cast
 
 from pcli.codec.capture.frames import RESYNC, Note, Stream, StreamEnd
@@ -46,18 +46,21 @@ class Links:
         *,
         on_end: Callable[[int, str, int, int], None],
         on_done: Callable[[str, Any], None] | None = None,
+        hosts: Hosts | None = None,
+        servers: Iterable[tuple[str, int]] = (),
     ) -> None:
         """``on_end`` is told when a connection ends: stream, word of ENDS, time in ns, its last frame's number.
 
-        ``on_done`` is given the records that are forgotten.
+        ``on_done`` is given the records that are forgotten; ``hosts`` hears what happens to hosts, instead of our own;
+        ``servers`` are known to speak Pulsar.
         """
         self.fresh_doubts: set[int] = set()
         """Streams whose doubts have grown by frames; whoever passes them on empties it."""
         self._capture = capture
         self._on_end = on_end
         self._table = LinkTable(capture, lambda link: self._end(link, "silence", link.record.last_ns), on_done)
-        self._hosts = Hosts(capture, on_done)
-        self._legs, self._watchers, self._first_bytes = Legs(), Watchers(), FirstBytes()
+        self._hosts = Hosts(capture, on_done) if hosts is None else hosts
+        self._legs, self._watchers, self._first_bytes = Legs(), Watchers(), FirstBytes(servers)
         self._stream: object = None
         self._link = Link(ConnectionRecord(-1, ("", 0), ("", 0)))
 
@@ -145,7 +148,7 @@ class Links:
             link.nameless = True
             self._capture.midstream += 1
         frame = facts.frame
-        if len(frame.data) > link.limit:
+        if frame.length > link.limit:
             check_size(link, facts)
         if frame.checksum != "good":
             check_checksum(link, facts)
@@ -196,12 +199,14 @@ class Links:
         error, message = error_of(facts)
         if error:
             command = name_of(facts.request.type) if facts.request is not None else ""
-            self._hosts.denied(link.record, facts, command, error, message)
+            frames = (facts.request_number, facts.frame.number)
+            self._hosts.denied(link.record, facts.frame.time_ns, frames, command, error, message)
 
     def _lookup_response(self, link: Link, facts: Facts) -> None:
         redirected = facts.command.get("pulsar.lookupTopicResponse.response") == "Redirect" and not facts.system
         if redirected and facts.request is not None:
-            self._hosts.redirected(link.record, facts, str(facts.request.topic))
+            frames = (facts.request_number, facts.frame.number)
+            self._hosts.redirected(link.record, facts.frame.time_ns, frames, str(facts.request.topic))
 
     # -- what the capture says
 

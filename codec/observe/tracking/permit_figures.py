@@ -14,7 +14,7 @@ from pcli.codec.observe.lines import epoch_text
 from pcli.codec.observe.tracking.doubts import DOUBTS
 from pcli.codec.observe.tracking.peers import ConsumerRecord, PermitLedger
 
-__all__ = ["permit_figures"]
+__all__ = ["permit_figures", "why_unknown"]
 
 _RELATIVE: Final = ("queue", "balance", "parked", "lowest", "lowest_frame", "exhausted", "exhausted_seconds")
 """What is wrong when a frame is missing."""
@@ -48,11 +48,16 @@ def permit_figures(consumer: ConsumerRecord, now_ns: int) -> dict[str, Any]:
         ],
         "stride": ledger.stride,
     }
-    reason = next((text for word, text in DOUBTS.items() if word in consumer.doubts - {"end"}), "")
+    reason = why_unknown(consumer)
     if reason:
         found |= dict.fromkeys(_RELATIVE)
         found["unknown"] = dict.fromkeys(_RELATIVE, reason)
     return found
+
+
+def why_unknown(consumer: ConsumerRecord) -> str:
+    """Why what follows from all its frames together is not known; empty: it is."""
+    return next((text for word, text in DOUBTS.items() if word in consumer.doubts - {"end"}), "")
 
 
 def _spent(ledger: PermitLedger, now_ns: int) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from pcli.codec.observe.tracking.topic_book import Position, TopicBook
 from pcli.codec.observe.tracking.topics import SubscriptionRecord, TopicRecord
 from pcli.codec.wire.topic_name import TopicName
 
-__all__ = ["LINGER", "MAX_LIVES", "Shelf"]
+__all__ = ["LINGER", "MAX_LIVES", "Shelf", "full_name"]
 
 MAX_LIVES: Final = 100_000
 """Lives in memory: some 150 MB, when each was delivered once."""
@@ -59,7 +59,7 @@ class Shelf:
             return book
         full = self._names.get(name)
         if full is None:
-            full = self._names[name] = _full_name(name)
+            full = self._names[name] = full_name(name)
         if full not in self.topics:
             persistent = not full.startswith("non-persistent:")
             self.topics[full] = TopicBook(TopicRecord(full, is_system_topic(full), persistent))
@@ -175,7 +175,8 @@ def state_of(life: Life) -> str:
     return "stored"
 
 
-def _full_name(name: str) -> str:
+def full_name(name: str) -> str:
+    """A topic's name in full, whichever way it was written; empty stays empty."""
     try:
         return str(TopicName.parse(name)) if name else ""
     except LocalError:

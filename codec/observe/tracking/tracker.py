@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from pcli.codec.capture.frames import CapturedFrame, Note, StreamEnd
 from pcli.codec.observe.observer import Observer
 from pcli.codec.observe.state import Facts
+from pcli.codec.observe.tracking.hosts import Hosts
 from pcli.codec.observe.tracking.life import Life
 from pcli.codec.observe.tracking.linking import Links
 from pcli.codec.observe.tracking.links import CaptureRecord
@@ -31,14 +32,22 @@ Done = Callable[[str, Any], None]
 class Tracker:
     """What is known of topics, subscriptions, consumers, producers, connections, messages and the capture."""
 
-    def __init__(self, *, on_life: Callable[[Life], None] | None = None, on_done: Done | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        on_life: Callable[[Life], None] | None = None,
+        on_done: Done | None = None,
+        hosts: Hosts | None = None,
+        servers: Iterable[tuple[str, int]] = (),
+    ) -> None:
         """Make one that has seen nothing.
 
         ``on_life`` is given every message when nothing more is expected of it, or there are too many; at `finish` the
-        rest. ``on_done`` is given other records that are forgotten.
+        rest. ``on_done`` is given other records that are forgotten. Of a part of a recording only: ``hosts`` hears
+        what happens to hosts, which other parts speak of, too; ``servers`` speak Pulsar somewhere in the recording.
         """
         self.capture = CaptureRecord()
-        self.links = Links(self.capture, on_end=self._end, on_done=on_done)
+        self.links = Links(self.capture, on_end=self._end, on_done=on_done, hosts=hosts, servers=servers)
         self.lives = Lives(self.capture, on_life=on_life, on_done=on_done)
         self.publishing = Publishing(self.lives, on_done=on_done)
 
