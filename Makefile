@@ -66,7 +66,7 @@ COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate
 lock:
 	$(COMPILE) pyproject.toml -o requirements/core.txt
 	$(COMPILE) pyproject.toml --all-extras -o requirements/all.txt
-	$(COMPILE) pyproject.toml --extra capture --extra crypto --extra tui --group dev -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra capture --extra crypto --extra tui --extra spark --group dev -o requirements/dev.txt
 	$(COMPILE) --group proto -o requirements/proto.txt
 
 bench: $(READY)
@@ -75,6 +75,7 @@ bench: $(READY)
 	$(BIN)/python bench/client.py
 	$(BIN)/python bench/proxy.py
 	$(BIN)/python bench/observe.py
+	$(BIN)/python bench/spark.py
 
 # The mini-broker against conversations of a real one.
 conform: $(READY)

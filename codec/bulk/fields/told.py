@@ -1,0 +1,156 @@
+"""Which fields have columns, and when the columns tell all of a command. Everything that reads rows asks here.
+
+Rules of this file
+1. ``told`` is for the commands of LISTED only. Others have their ids in columns, and are never told.
+2. A command is told when every field in it has a column, every field that it needs is there, and no number is one
+   that the column can't tell from "not there". Beside its body it has a type and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pcli.codec.observe.tracking.metadata import FIELD
+from pcli.codec.observe.values import Values
+from pcli.codec.wire.commands import BY_NAME, COMMANDS
+
+__all__ = ["AMBIGUOUS", "NEEDED", "NUMBERS", "OF_METADATA", "OWNERS", "TELLABLE", "Where", "is_told"]
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where a field of the metadata goes."""
+
+    column: str
+    text: bool = False
+    """Whether it is bytes: ``column`` with _start and _end."""
+
+
+_LISTED: Final[dict[str, dict[str, str]]] = {
+    "SEND": {
+        "producer_id": "owner!", "sequence_id": "sequence!", "num_messages": "messages",
+        "highest_sequence_id": "highest", "txnid_most_bits": "txn_most", "txnid_least_bits": "txn_least",
+    },
+    "SEND_RECEIPT": {
+        "producer_id": "owner!", "sequence_id": "sequence!", "highest_sequence_id": "highest",
+        "message_id.ledgerId": "ledger!", "message_id.entryId": "entry!", "message_id.partition": "partition",
+    },
+    "MESSAGE": {
+        "consumer_id": "owner!", "message_id.ledgerId": "ledger!", "message_id.entryId": "entry!",
+        "message_id.partition": "partition", "redelivery_count": "redelivery", "consumer_epoch": "epoch",
+    },
+    "ACK": {
+        "consumer_id": "owner!", "ack_type": "ack_type!", "request_id": "request",
+        "txnid_most_bits": "txn_most", "txnid_least_bits": "txn_least",
+    },
+    "FLOW": {"consumer_id": "owner!", "messagePermits": "messages!"},
+    "ACK_RESPONSE": {
+        "consumer_id": "owner!", "request_id": "request",
+        "txnid_most_bits": "txn_most", "txnid_least_bits": "txn_least",
+    },
+    "PING": {},
+    "PONG": {},
+}  # fmt: skip
+"""Fields to columns of the commands that columns can tell; ``!``: the command needs it."""
+
+_OTHERS: Final = {"SEND_ERROR": {"sequence_id": "sequence"}}
+"""Columns of other commands beside their owner and request."""
+
+AMBIGUOUS: Final = frozenset(
+    {
+        "pulsar.send.highest_sequence_id",
+        "pulsar.ack.request_id",
+        "pulsar.ackResponse.request_id",
+        "pulsar.message.consumer_epoch",
+        *(
+            f"pulsar.{field}.txnid_{half}_bits"
+            for field in ("send", "ack", "ackResponse")
+            for half in ("most", "least")
+        ),
+    }
+)
+"""Numbers of 64 bits that may be absent: -1 of the wire and "not there" look alike. In a receipt they mean the same."""
+
+
+def _owner(number: int) -> str:
+    """Whose id is in the column owner: producer_id, consumer_id, or nobody's."""
+    return next((name for name in ("producer_id", "consumer_id") if name in COMMANDS[number].ids), "")
+
+
+OWNERS: Final[dict[str, list[int]]] = {
+    name: [number for number in COMMANDS if _owner(number) == name] for name in ("producer_id", "consumer_id")
+}
+"""The commands in which the owner is a producer, and those in which it is a consumer."""
+
+
+def _columns(number: int) -> dict[str, str]:
+    row = COMMANDS[number]
+    known = _LISTED.get(row.name) or _OTHERS.get(row.name, {})
+    owner = _owner(number)
+    found = {name: column.rstrip("!") for name, column in known.items()}
+    if owner:
+        found.setdefault(row.ids[owner], "owner")
+    if "request_id" in row.ids:
+        found.setdefault(row.ids["request_id"], "request")
+    return {f"pulsar.{row.field}.{name}": column for name, column in found.items()}
+
+
+NUMBERS: Final[dict[int, dict[str, str]]] = {number: _columns(number) for number in COMMANDS}
+"""Command number to keys of observe's values to columns."""
+
+NEEDED: Final[dict[int, set[str]]] = {
+    BY_NAME[name].number: {
+        f"pulsar.{BY_NAME[name].field}.{field}" for field, column in fields.items() if column.endswith("!")
+    }
+    for name, fields in _LISTED.items()
+}
+
+TELLABLE: Final = frozenset(NEEDED)
+"""Numbers of the commands that columns can tell."""
+
+_ID_FIELDS: Final = {"ledgerId", "entryId", "partition", "batch_index", "ack_set"}
+
+
+def is_told(type_: int, values: Values) -> bool:
+    """Whether the columns of a command tell all that is in it; ``values`` as observe.walk finds them, whole."""
+    needed = NEEDED.get(type_)
+    if needed is None or not needed <= values.keys():
+        return False
+    return all(_is_plain(type_, key, value) for key, value in values.items()) and _pairs(type_, values)
+
+
+def _is_plain(type_: int, key: str, value: Any) -> bool:
+    column = NUMBERS[type_].get(key)
+    if column == "ack_type":
+        return value in ("Individual", "Cumulative")
+    if column is not None:
+        return not (value == -1 and key in AMBIGUOUS) and not (column == "messages" and value < 0)
+    if key == "pulsar.ack.message_id":
+        return all(one.keys() <= _ID_FIELDS and "ledgerId" in one and "entryId" in one for one in value)
+    return key == "pulsar.message.ack_set" or (key in ("pulsar.ping", "pulsar.pong") and not value)
+
+
+def _pairs(type_: int, values: Values) -> bool:
+    """A transaction has two numbers; a PING has a body."""
+    if type_ in (BY_NAME["PING"].number, BY_NAME["PONG"].number):
+        return bool(values)
+    field = COMMANDS[type_].field
+    return (f"pulsar.{field}.txnid_most_bits" in values) == (f"pulsar.{field}.txnid_least_bits" in values)
+
+
+OF_METADATA: Final[dict[int, Where]] = {
+    FIELD["producer_name"]: Where("name", text=True),
+    FIELD["sequence_id"]: Where("metadata_sequence"),
+    FIELD["publish_time"]: Where("publish_ms"),
+    FIELD["num_messages_in_batch"]: Where("batch"),
+    FIELD["deliver_at_time"]: Where("deliver_at_ms"),
+    FIELD["marker_type"]: Where("marker"),
+    FIELD["txnid_least_bits"]: Where("metadata_least"),
+    FIELD["txnid_most_bits"]: Where("metadata_most"),
+    FIELD["highest_sequence_id"]: Where("metadata_highest"),
+    FIELD["uuid"]: Where("uuid", text=True),
+    FIELD["num_chunks_from_msg"]: Where("chunks"),
+    FIELD["chunk_id"]: Where("chunk"),
+}
+"""Field numbers of the metadata to columns; the keys stand apart, because one of two is chosen."""

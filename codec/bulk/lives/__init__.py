@@ -1,0 +1,64 @@
+"""Lives of messages from frames as columns: the tables `messages` and `exchanges`, for one process and for Spark.
+
+The way of the data, stage by stage; between two stages stand tables of partials.py and nothing else
+1. `Combiner` (or `combine`) for each split: frames to `Partials`; what pairs inside the split is paired.
+   combine.py; sending.py, consuming.py, speaking.py
+2. `globalize` for each split: the numbers of connections and frames become the recording's. renumber.py
+3. In one place, with the small tables of all splits (`joined`): `know`, what ids mean and what is missing; `recall` on
+   every table ``published``, and `settle`, what is not a plain pair of SEND and receipt.
+   learning.py, known.py, marking.py, doubting.py, suspecting.py; settling.py
+4. For each bucket of ``place``: `merge`: messages, and the rows of chunks, of which `join_chunks` makes messages.
+   merging.py, sides.py, building.py (the usual ones); unusual.py, history.py, loose.py, chunking.py; weighing.py
+5. `exchanges_of_requests` once, `exchanges_of_acks` for each table ``answered``. asking.py
+
+Everything is a pure function of its arguments. Judge: the lives of pcli.codec.observe.tracking.
+"""
+
+from pcli.codec.bulk.lives.asking import exchanges_of_acks, exchanges_of_requests
+from pcli.codec.bulk.lives.chunking import join_chunks
+from pcli.codec.bulk.lives.combine import Combiner, Events, combine
+from pcli.codec.bulk.lives.known import Known
+from pcli.codec.bulk.lives.learning import know
+from pcli.codec.bulk.lives.merging import Merged, merge
+from pcli.codec.bulk.lives.partials import PARTIALS, Partials
+from pcli.codec.bulk.lives.renumber import Shift, globalize, globalize_table, joined
+from pcli.codec.bulk.lives.settling import SETTLED, settle
+from pcli.codec.bulk.lives.suspecting import recall
+from pcli.codec.bulk.lives.tables import (
+    EVIDENCE,
+    EXCHANGES,
+    EXCHANGES_HOUR,
+    EXCHANGES_ORDER,
+    MESSAGES,
+    MESSAGES_HOUR,
+    MESSAGES_ORDER,
+)
+
+__all__ = [
+    "EVIDENCE",
+    "EXCHANGES",
+    "EXCHANGES_HOUR",
+    "EXCHANGES_ORDER",
+    "MESSAGES",
+    "MESSAGES_HOUR",
+    "MESSAGES_ORDER",
+    "PARTIALS",
+    "SETTLED",
+    "Combiner",
+    "Events",
+    "Known",
+    "Merged",
+    "Partials",
+    "Shift",
+    "combine",
+    "exchanges_of_acks",
+    "exchanges_of_requests",
+    "globalize",
+    "globalize_table",
+    "join_chunks",
+    "joined",
+    "know",
+    "merge",
+    "recall",
+    "settle",
+]

@@ -1,0 +1,82 @@
+"""Cumulative ACKs: what each reaches, without comparing every one with every message.
+
+Rules of this file (broker: ServerCnx.handleAck, PersistentSubscription)
+1. A cumulative ACK counts for its subscription, when its consumer is attached and that is neither Shared nor
+   Key_Shared.
+2. It reaches all positions up to its own. So with the ACKs in order of position, the first one in time among those
+   from the message's position on is the one that acknowledged it: kept as a minimum from behind.
+3. One with an ack set, or of a transaction, reaches by its own rules; it is kept apart from that minimum.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from pcli.codec.bulk.columns import Longs
+from pcli.codec.bulk.lives.known import Known, Marks
+
+__all__ = ["marks_of", "reaching", "subscriptions_of"]
+
+_FAR = np.iinfo(np.int64).max
+
+
+def subscriptions_of(known: Known, stream: Longs, owner: Longs, number: Longs) -> tuple[Longs, Longs]:
+    """The number of the subscription of a consumer at a frame (of one without a name below 0), and its row."""
+    at = known.consumers.find(stream, owner, number)
+    if not len(known.session):
+        return -2 - ((stream << 24) ^ owner), at
+    subs = np.array([one.sub for one in known.sessions], np.int64)[known.session]
+    return np.where(at >= 0, subs[at], -2 - ((stream << 24) ^ owner)), at
+
+
+def marks_of(cumulative: pa.Table, known: Known) -> dict[int, Marks]:
+    """The cumulative ACKs that count, by subscription."""
+    names = ("stream", "consumer_id", "number", "ledger", "entry", "time_ns")
+    stream, owner, number, ledger, entry, time_ns = (cumulative.column(name).to_numpy() for name in names)
+    subs, at = subscriptions_of(known, stream, owner, number)
+    counts = ~np.isin(stream, list(known.legs))
+    if len(known.session):
+        individual = np.array([one.individual for one in known.sessions])[known.session]
+        counts &= (at < 0) | (known.ready[at] & ~individual[at])
+    rows = np.flatnonzero(counts)
+    rows = rows[np.lexsort((number[rows], entry[rows], ledger[rows], subs[rows]))]
+    acks = cumulative.column("ack").combine_chunks()
+    found = {}
+    edges = np.flatnonzero(np.diff(subs[rows])) + 1
+    for part in np.split(rows, edges) if len(rows) else ():
+        ack = acks.take(pa.array(part)).to_pylist()
+        usual = np.array([one is None for one in ack])
+        found[int(subs[part[0]])] = Marks(
+            ledger[part],
+            entry[part],
+            number[part],
+            time_ns[part],
+            usual,
+            _earliest(number[part], usual),
+            ack,
+            bool(usual.all()),
+        )
+    return found
+
+
+def _earliest(number: Longs, usual: np.typing.NDArray[np.bool_]) -> Longs:
+    """For each row the one with the lowest number among the usual ones from there on; -1: none."""
+    when = np.where(usual, number, _FAR)[::-1]
+    least = np.minimum.accumulate(when)
+    place = np.where(when == least, np.arange(len(number)), -1)
+    found: Longs = np.where(least == _FAR, -1, len(number) - 1 - np.maximum.accumulate(place))[::-1]
+    return found
+
+
+def reaching(marks: Marks, ledger: Longs, entry: Longs) -> Longs:
+    """For each position the row of the first usual ACK in time that reaches it; -1: none does."""
+    ledgers, code = np.unique(marks.ledger, return_inverse=True)
+    shift = 1 << 40
+    at = np.searchsorted(ledgers, ledger)
+    same = np.append(ledgers, -1)[at] == ledger
+    # An entry of a ledger without ACKs is reached by all those of the next one.
+    wanted = at * shift + np.where(same, entry + 2, 0)
+    row = np.searchsorted(code * shift + marks.entry + 2, wanted)
+    found: Longs = np.append(marks.earliest, -1)[row]
+    return found

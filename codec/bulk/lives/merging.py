@@ -1,0 +1,190 @@
+"""The messages of one bucket: producers' and consumers' rows of the same id brought together.
+
+Rules of this file
+1. A message is usual when every subscription was given it once, acknowledged it at most once and whole, and nothing
+   about it needs more than columns. Usual ones never become Python objects; the rest goes one by one through
+   unusual.py, which follows its history event by event.
+2. An entry that was neither published nor delivered in the capture is no row, whatever was acknowledged.
+3. Chunks, and messages of non-persistent topics, are told apart by other things than ids (chunking.py, loose.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pcli.codec.bulk.columns import Bools, Longs
+from pcli.codec.bulk.lives.building import Usual, build
+from pcli.codec.bulk.lives.chunking import is_chunk
+from pcli.codec.bulk.lives.known import Known
+from pcli.codec.bulk.lives.loose import loose_messages
+from pcli.codec.bulk.lives.marking import reaching
+from pcli.codec.bulk.lives.picking import edges, joint, order_of
+from pcli.codec.bulk.lives.sides import Consumers, Producers, consumers_of, longs, producers_of
+from pcli.codec.bulk.lives.tables import MESSAGES
+from pcli.codec.bulk.lives.unusual import Parts, story_of
+from pcli.codec.bulk.lives.weighing import weigh
+
+__all__ = ["Merged", "merge"]
+
+_PARTS: Final = ("group", "delivered", "acked", "mark", "marked")
+
+
+@dataclass(slots=True)
+class Merged:
+    """What a bucket gives."""
+
+    messages: pa.Table
+    """MESSAGES."""
+    chunks: pa.Table
+    """Rows of CONSUMED about chunks: `chunking.join_chunks` makes messages of those of all buckets."""
+
+
+def merge(published: pa.Table, consumed: pa.Table, settled: pa.Table, known: Known, cluster: str) -> Merged:
+    """The messages of one bucket.
+
+    ``published``, ``consumed`` and ``settled`` are all rows of the recording whose ``place`` falls into the bucket, in
+    the recording's numbers; of ``published`` those that `recall` let stay.
+    """
+    settled = settled.filter(pc.equal(settled.column("uuid"), ""))
+    producers = producers_of(published.combine_chunks(), known)
+    consumers = consumers_of(consumed.combine_chunks(), known)
+    stories = loose_messages(producers, consumers, settled, known, cluster)
+    producers, consumers = producers.lasting(), consumers.lasting()
+    idless = pc.less(settled.column("ledger"), 0)
+    gone = settled.filter(pc.and_(idless, pc.or_(settled.column("persistent"), pc.invert(settled.column("stored")))))
+    stories += [story_of(Parts(settled=one), known, cluster) for one in gone.to_pylist()]
+    groups = _Groups(producers, consumers, settled.filter(pc.invert(idless)))
+    usual = groups.usual(known)
+    stories += [story_of(one, known, cluster) for one in groups.unusual()]
+    tables = [build(usual, known, cluster), pa.Table.from_pylist(weigh(stories, known), MESSAGES)]
+    return Merged(pa.concat_tables(tables), groups.chunks())
+
+
+class _Groups:
+    """Rows by message: those of one id have one number, in order of ids."""
+
+    def __init__(self, producers: Producers, consumers: Consumers, settled: pa.Table) -> None:
+        self._producers, self._consumers, self._settled = producers, consumers, settled
+        sizes = np.cumsum([len(producers.ledger), len(consumers.ledger)])
+        sides = ((producers.ledger, producers.entry), (consumers.ledger, consumers.entry),
+                 (longs(settled, "ledger"), longs(settled, "entry")))  # fmt: skip
+        key = joint((np.concatenate([one[0] for one in sides]), np.concatenate([one[1] for one in sides])))
+        order = order_of(key)
+        group = np.empty(len(key), np.int64)
+        group[order] = np.cumsum(edges(key[order])) - 1
+        self._of_producers, self._of_consumers, self._of_settled = np.split(group, sizes)
+        self.count = int(group.max()) + 1 if len(group) else 0
+        self.published = self._first(self._of_producers)
+        self.odd = np.zeros(self.count, np.bool_)
+        self.odd[self._of_settled] = True
+        self.odd[self._of_consumers[consumers.unusual]] = True
+        self._chunk = np.zeros(self.count, np.bool_)
+        heads = consumers.table.column("head")
+        if heads.null_count < len(heads):
+            found = [row for row, head in enumerate(heads.to_pylist()) if head is not None and is_chunk(head)]
+            self._chunk[self._of_consumers[found]] = True
+
+    def _first(self, groups: Longs) -> Longs:
+        """For each group the first of these rows; -1: none."""
+        found = np.full(self.count, -1, np.int64)
+        found[groups[::-1]] = np.arange(len(groups))[::-1]
+        return found
+
+    def usual(self, known: Known) -> Usual:
+        """The usual messages; what is not is noted in ``odd``."""
+        usual = self._deliveries(known)
+        at = ~self.odd[usual.group]
+        usual = Usual(*(getattr(usual, name)[at] for name in _PARTS))
+        there = np.zeros(self.count, np.bool_)
+        there[usual.group] = True
+        there |= self.published >= 0
+        usual.groups = np.flatnonzero(there & ~self.odd & ~self._chunk)
+        usual.published = self.published[usual.groups]
+        at = ~self._chunk[usual.group]
+        for name in _PARTS:
+            setattr(usual, name, getattr(usual, name)[at])
+        usual.producers, usual.consumers = self._producers, self._consumers
+        return usual
+
+    def _deliveries(self, known: Known) -> Usual:
+        """One row for each message and subscription, where there was one delivery."""
+        consumers = self._consumers
+        subs, code = np.unique(consumers.sub, return_inverse=True) if len(consumers.sub) else (consumers.sub,) * 2
+        key = self._of_consumers * max(1, len(subs)) + code
+        order = order_of(key)
+        begins = np.flatnonzero(edges(key[order])) if len(key) else order
+        if not len(begins):
+            none = np.zeros(0, np.int64)
+            return Usual(none, none, none, none, none)
+        there, said = consumers.delivered[order] >= 0, consumers.acked[order] >= 0
+        deliveries = np.add.reduceat(there.astype(np.int64), begins)
+        acks = np.add.reduceat(said.astype(np.int64), begins)
+        delivered = np.maximum.reduceat(np.where(there, order, -1), begins)
+        acked = np.maximum.reduceat(np.where(said, order, -1), begins)
+        group, sub = self._of_consumers[order[begins]], code[order[begins]]
+        early = (acked >= 0) & (delivered >= 0) & (consumers.acked[acked] < consumers.delivered[delivered])
+        failed = (acked >= 0) & np.isin(consumers.acked[acked], list(known.failed)) if known.failed else early
+        self.odd[group[(deliveries > 1) | ((acks > 1) & (deliveries > 0)) | early | failed]] = True
+        kept = deliveries == 1
+        none = np.full(int(kept.sum()), -1, np.int64)
+        usual = Usual(group[kept], delivered[kept], acked[kept], none, none.copy())
+        self._reach(usual, subs, sub[kept], known)
+        return usual
+
+    def _reach(self, usual: Usual, subs: Longs, code: Longs, known: Known) -> None:
+        """See which cumulative ACK reaches each delivery, in ``usual.mark``: its time, and its frame as the order."""
+        consumers = self._consumers
+        for place, sub in enumerate(subs.tolist()):
+            marks = known.marks.get(sub)
+            if marks is None:
+                continue
+            rows = np.flatnonzero(code == place)
+            group, delivered = usual.group[rows], usual.delivered[rows]
+            if not marks.plain or not known.failed.isdisjoint(marks.number.tolist()):
+                self.odd[group] = True
+                continue
+            mark = reaching(marks, consumers.ledger[delivered], consumers.entry[delivered])
+            number = marks.number[mark]
+            strange = number <= consumers.delivered[delivered]
+            if sub in known.resets:
+                sets = np.array(known.resets[sub])
+                strange |= np.searchsorted(sets, number) != np.searchsorted(sets, consumers.delivered[delivered])
+            self.odd[group[(mark >= 0) & strange]] = True
+            own = usual.acked[rows]
+            first = (mark >= 0) & ((own < 0) | (number < consumers.acked[own]))
+            usual.mark[rows] = np.where(first, marks.time_ns[mark], -1)
+            usual.marked[rows] = number
+            usual.acked[rows] = np.where(first, -1, own)
+
+    def unusual(self) -> list[Parts]:
+        """The rows of each unusual message that is no chunk."""
+        odd: Bools = self.odd & ~self._chunk
+        found = {group: Parts() for group in np.flatnonzero(odd).tolist()}
+        for group, row in _picked(self._of_settled, odd, self._settled):
+            found[group].settled = row
+        rows = np.flatnonzero(odd[self._of_producers])
+        picked = self._producers.pick(rows)
+        for row, group, publisher in zip(
+            picked.table.to_pylist(), self._of_producers[rows].tolist(), picked.publisher.tolist(), strict=True
+        ):
+            if found[group].published is None:
+                found[group].published, found[group].publisher = row, publisher
+        rows = np.flatnonzero(odd[self._of_consumers])
+        for row, group in zip(self._consumers.pick(rows).rows(), self._of_consumers[rows].tolist(), strict=True):
+            found[group].consumed.append(row)
+        return [one for one in found.values() if one.exists]
+
+    def chunks(self) -> pa.Table:
+        """All rows of CONSUMED about entries that are chunks."""
+        rows = np.flatnonzero(self._chunk[self._of_consumers])
+        return self._consumers.table.take(pa.array(rows))
+
+
+def _picked(groups: Longs, odd: Bools, table: pa.Table) -> list[tuple[int, dict[str, object]]]:
+    rows = np.flatnonzero(odd[groups])
+    return list(zip(groups[rows].tolist(), table.take(pa.array(rows)).to_pylist(), strict=True))

@@ -1,0 +1,38 @@
+"""The figures of `topics stats` at the end of a recording, as long as the Tracker has not finished.
+
+A Tracker that has finished has given its lives away, and nothing says any more what waits: so these are read before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pcli.codec.observe.tracking.figures import consumer_figures, topic_figures
+from pcli.codec.observe.tracking.lives import Lives
+from pcli.codec.observe.tracking.peers import ConsumerRecord
+
+__all__ = ["Standing", "standing_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How things stand."""
+
+    topics: dict[str, dict[str, Any]]
+    """By name, as figures.topic_figures gives them."""
+    _consumers: dict[int, dict[str, Any]]
+    now_ns: int
+
+    def consumer(self, record: ConsumerRecord) -> dict[str, Any]:
+        """Figures of a consumer; empty: it is not attached."""
+        return self._consumers.get(id(record), {})
+
+
+def standing_of(lives: Lives, now_ns: int) -> Standing:
+    """The figures at a time, ns since 1970; the records must live on as long as these."""
+    lives.look(now_ns)
+    books = lives.shelf.topics.items()
+    members = [one for _, book in books for subscription in book.subscriptions.values() for one in subscription.members]
+    topics = {name: topic_figures(book, now_ns) for name, book in books if name}
+    return Standing(topics, {id(one.record): consumer_figures(one) for one in members}, now_ns)

@@ -1,0 +1,220 @@
+"""A connection that a split met in the middle: its packets are held until it is clear where its frames begin.
+
+Rules of this file
+1. All packets are held, whatever they are: stitching gives them to the connection as it was at the end of the split
+   before, in the general way. So this is exact, and what is guessed here is only from where on the split may go alone.
+2. The guess is the state behind the last packet held: both directions in order, at a frame or in the middle of one. It
+   is made when both have been seen and each that has data shows a whole, right frame; stitching compares it with the
+   state that came about truly. A wrong guess costs time, never a frame.
+3. What is unusual (a hole, a retransmission, an end) is waited out: nobody can guess the true state then.
+4. A connection that shows no frame in MOST_HELD bytes is given up: only its SYN, FIN and RST packets are held then,
+   all that matters of a connection without Pulsar. If it had some, it is read again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pcli.codec.capture.flows import SYNC, Connection, Direction
+from pcli.codec.capture.frames import RESYNC
+from pcli.codec.capture.ip import Inner
+from pcli.codec.capture.judge import Judge
+from pcli.codec.capture.legal import HEAD_SIZE
+from pcli.codec.capture.output import Output
+from pcli.codec.capture.resync import Budget, Search
+from pcli.codec.capture.streams import GRACE
+from pcli.codec.capture.tunnels import ACK, FIN, RST, SYN, Segment
+from pcli.codec.capture.walk import Walker
+
+__all__ = ["FAR", "MOST_HELD", "Held", "Hold", "held_segment", "need_of", "signed"]
+
+FAR: Final = 1 << 40
+"""Offset of the first byte that a split reads of a connection which it met in the middle. No real offset is as high."""
+
+MOST_HELD: Final = 8 << 20
+"""Bytes of a connection that may be Pulsar: more than its largest frames, as long as nobody has raised the limit."""
+MOST_UNKNOWN: Final = 256 << 10
+"""Bytes of any other."""
+_ONE_SIDED: Final = 64
+"""Packets after which a side that has not been seen is not waited for."""
+
+_QUIET: Final = 16
+"""Packets after which a side that has sent no data is taken to be silent."""
+
+_MASK: Final = 0xFFFFFFFF
+
+
+@dataclass(slots=True)
+class Held:
+    """A TCP segment that is kept."""
+
+    packet: int
+    time_ns: int
+    key: bytes
+    seq: int
+    ack: int
+    flags: int
+    data: bytes
+    missing: int
+    packets: tuple[int, ...]
+    """As `Segment.packets`."""
+    left_out: bool
+    """Whether it has the comment LEFT_OUT."""
+    fed: int
+    """Data packets of the split before it, see `streams.HISTORY`."""
+
+
+def held_segment(held: Held) -> Segment:
+    """As it was."""
+    inner = Inner(held.key[:-4], 6, held.data, 0, len(held.data), held.missing)
+    inner.packets = held.packets
+    return Segment(held.key, held.seq, held.ack, held.flags, inner, 0)
+
+
+class _Side:
+    """What was held of a direction, as far as it is in order."""
+
+    __slots__ = ("ack", "first", "found", "marks", "next", "run", "search", "seen")
+
+    def __init__(self) -> None:
+        self.seen = False
+        self.ack = -1
+        self.reset(-1)
+
+    def reset(self, seq: int) -> None:
+        """Begin anew at a sequence number; -1: wherever the next packet is."""
+        self.first = self.next = seq
+        self.run = bytearray()
+        self.marks: list[tuple[int, int, int]] = []
+        self.search = Search(0, 0, 0, GRACE, Budget(), side=None)
+        self.found = False
+
+    def take(self, held: Held) -> bool:
+        """The next packet; False: it is not what was expected."""
+        ahead = signed(held.seq - self.next) if self.next >= 0 else 0
+        if self.next < 0 or ahead > 0:
+            self.reset(held.seq)
+        size = len(held.data)
+        if ahead < 0:
+            return size <= 1  # one byte: a keep-alive
+        if size:
+            self.marks.append((len(self.run), held.packet, held.time_ns))
+            self.run += held.data
+            self.next = self.next + size & _MASK
+        return ahead == 0
+
+    def look(self, limit: int) -> bool:
+        """Whether it is known where the next frame begins, or nothing says that it is not right here."""
+        if self.run and not self.found:
+            self.found = self.search.look(self.run, limit, final=False, due=True)
+        return self.found or not self.run
+
+
+class Hold:
+    """A connection whose packets are held."""
+
+    __slots__ = ("_later", "_over", "_sides", "_size", "connection", "given_up", "held")
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.held: list[Held] = []
+        self.given_up = False
+        self._sides = {key: _Side() for key in connection.keys}
+        self._size = 0
+        self._later = 0
+        """Nothing is guessed before this packet."""
+        self._over = False
+
+    def take(self, held: Held, judge: Judge) -> bool:
+        """Hold a packet. True: the connection can go alone from here on, `go` says how."""
+        flags = held.flags
+        if self.given_up:
+            if flags & (SYN | FIN | RST):
+                self.held.append(held)
+            return False
+        self.held.append(held)
+        self._size += len(held.data)
+        side = self._sides[held.key]
+        side.seen = True
+        if flags & ACK:
+            side.ack = held.ack
+        if flags & SYN:
+            for each in self._sides.values():
+                each.reset(-1)
+        self._over = (self._over and not flags & SYN) or bool(flags & (FIN | RST))
+        whole = side.take(held) if not flags & SYN else False
+        if not whole or self._over or held.missing or held.packets or held.left_out:
+            self._later = held.packet + 2 * GRACE
+            if held.missing:
+                side.reset(-1)
+        if held.packet > self._later and not self._over and self._known():
+            return True
+        if self._size > (MOST_UNKNOWN if judge.may_give_up(self.connection.there) else MOST_HELD):
+            self._give_up()
+        return False
+
+    def _known(self) -> bool:
+        sides, limit = self._sides.values(), self.connection.there.limit
+        if not all(side.seen for side in sides) and len(self.held) < _ONE_SIDED:
+            return False
+        # A side without data is at a frame, or in the middle of one that goes on with its next packet.
+        enough = any if len(self.held) >= _QUIET else all
+        return enough(side.run for side in sides) and all(side.look(limit) for side in sides)
+
+    def _give_up(self) -> None:
+        self.given_up = True
+        self.held = [held for held in self.held if held.flags & (SYN | FIN | RST)]
+        self._sides.clear()
+
+    def go(self, judge: Judge) -> None:
+        """Bring the connection into the state that is guessed."""
+        connection = self.connection
+        connection.stream.kind = "pulsar"
+        ways = (connection.there, connection.back)
+        for way, key in zip(ways, connection.keys):
+            side = self._sides[key]
+            if side.run:
+                judge.orient(way, side.search.kinds)
+        connection.oriented = True
+        if not connection.there.from_client:
+            # As if the capture had its SYN, as it mostly has.
+            connection.there, connection.back = connection.back, connection.there
+            connection.keys = (connection.keys[1], connection.keys[0])
+        walker = Walker(Output(), judge)
+        for way, key in zip((connection.there, connection.back), connection.keys):
+            if self._sides[key].seen:
+                _begin(way, self._sides[key], walker)
+        self._sides.clear()
+
+
+def _begin(way: Direction, side: _Side, walker: Walker) -> None:
+    """The direction behind what was held of it; its frames so far are thrown away."""
+    place = side.search.candidate if side.run else 0
+    way.seen, way.ack, way.mode = True, side.ack, SYNC
+    way.offset = FAR
+    way.base = (side.first + place - FAR) & _MASK
+    data = bytes(side.run)
+    for number, (start, packet, time_ns) in enumerate(side.marks):
+        end = side.marks[number + 1][0] if number + 1 < len(side.marks) else len(data)
+        if end > place:
+            walker.feed(way, data, max(start, place), end, packet, time_ns)
+    # Who was sure of its places needs no checks, and loses nothing by them.
+    way.sync, way.trust = RESYNC, 0
+    way.need = need_of(way)
+
+
+def need_of(way: Direction) -> int:
+    """`Direction.need` of a direction in SYNC that has no partial frame, as the walker would have it."""
+    run = way.run
+    if len(run) < 8:
+        return 8 - len(run) if run else 0
+    if way.sync == RESYNC and way.trust <= way.limit and len(run) < HEAD_SIZE:
+        return HEAD_SIZE - len(run)
+    return int.from_bytes(run[:4], "big") + 4 - len(run)
+
+
+def signed(distance: int) -> int:
+    """A difference of sequence numbers as a signed number."""
+    distance &= _MASK
+    return distance - (1 << 32) if distance & 0x80000000 else distance

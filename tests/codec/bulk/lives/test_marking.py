@@ -1,0 +1,52 @@
+"""Cumulative ACKs: the first in time that reaches a position, by brute force and without."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pcli.codec.bulk.lives.intervals import Intervals
+from pcli.codec.bulk.lives.known import Known, Session
+from pcli.codec.bulk.lives.marking import marks_of, reaching
+from pcli.codec.bulk.lives.partials import CUMULATIVE
+
+PLACES = st.tuples(st.integers(0, 3), st.integers(-1, 6))
+
+
+def known(kind="Exclusive"):
+    one = np.array([1], np.int64)
+    session = Session(1, 1, "t", "s", "c", kind, persistent=True, sub=0, system=False)
+    none = Intervals(*[one[:0]] * 3)
+    return Known(none, [], one[:0], Intervals(one, one, one), [session], one * 0, one > 0, one << 40)
+
+
+def cumulative(places):
+    rows = [
+        {"split": 0, "stream": 1, "consumer_id": 1, "ledger": ledger, "entry": entry, "number": 10 + at,
+         "time_ns": 100 + at, "ack": None}
+        for at, (ledger, entry) in enumerate(places)
+    ]  # fmt: skip
+    return pa.Table.from_pylist(rows, CUMULATIVE)
+
+
+@given(st.lists(PLACES, min_size=1, max_size=12), st.lists(PLACES, min_size=1, max_size=12))
+def test_the_first_that_reaches_a_position(acks, asked):
+    marks = marks_of(cumulative(acks), known())[0]
+    rows = reaching(marks, *(np.array(column, np.int64) for column in zip(*asked, strict=True)))
+    found = [int(marks.number[row]) if row >= 0 else -1 for row in rows]
+    want = [min((10 + at for at, to in enumerate(acks) if to >= one), default=-1) for one in asked]
+    assert found == want
+
+
+def test_shared_subscriptions_have_none():
+    assert marks_of(cumulative([(1, 1)]), known("Shared")) == {}
+
+
+def test_before_its_consumer_is_attached_it_is_somebody_elses():
+    known_later = known()
+    known_later.consumers.number = np.array([11], np.int64)
+    found = marks_of(cumulative([(1, 1), (1, 2)]), known_later)
+    assert sorted(len(one.number) for one in found.values()) == [1, 1]
+    assert found[0].entry.tolist() == [2]
