@@ -1,7 +1,7 @@
 """Makes the parts of the docs that are tables of the code: `make docs`. Tests hold them fresh.
 
-python docs/generate.py [FOLDER]: writes fields.md, the table of problems in dissect.md, the lists in mini-broker.md and
-findings/ with a page for each rule of diagnose, into docs/ or FOLDER.
+python docs/generate.py [FOLDER]: writes fields.md, tables.md, the table of problems in dissect.md, the lists in
+mini-broker.md and findings/ with a page for each rule of diagnose, into docs/ or FOLDER.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pcli.codec.observe.rules.pages import page_of
 from pcli.codec.wire.problems import KINDS
 from pcli.minibroker import listing
 from pcli.minibroker.settings import IGNORED, Settings
+from pcli.spark.tables_page import tables_page
 
 HERE = Path(__file__).parent
 
@@ -129,6 +130,7 @@ def main() -> None:
     for rule in RULES.values():
         (folder / "findings" / f"{rule.name}.md").write_text(page_of(rule))
     (folder / "fields.md").write_text(fields_page())
+    (folder / "tables.md").write_text(tables_page())
     (folder / "dissect.md").write_text(with_problems((HERE / "dissect.md").read_text()))
     (folder / "mini-broker.md").write_text(with_lists((HERE / "mini-broker.md").read_text()))
 

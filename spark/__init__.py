@@ -1,0 +1,20 @@
+"""Bulk work: captures to tables and a report, in one process or on Spark.
+
+`analyze` and `read_messages` are for programs that have a Spark session: DataFrame in, DataFrame out. Only asking for
+them imports pyspark.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pcli.spark.jobs.api import analyze, read_messages
+
+__all__ = ["analyze", "read_messages"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from pcli.spark.jobs import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,155 @@
+"""An analysis from captures to tables: the same stages in one process and on Spark, over an `Engine`.
+
+plan -> parse and combine, split by split -> (stitch, where splits were read apart) -> merge -> observe -> commit
+
+Rules of this file
+1. Nothing in OUT changes before the commit; what is given up, for whatever reason, leaves it as it was.
+2. Every recording (all captures of a cluster) is analyzed for itself. Parts of tables are numbered over all of them.
+3. A file that cannot be read costs its own rows and nothing else, unless the request is strict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pcli.codec.capture.frames import Note
+from pcli.codec.errors import CaptureError, LocalError
+from pcli.spark.counting import count_permits
+from pcli.spark.engine import Engine
+from pcli.spark.incremental import Kept, keep, kept_of, read_new, with_gone
+from pcli.spark.inventory_rows import captures_table, gaps_table
+from pcli.spark.listing import list_frames
+from pcli.spark.merging import learn, merge_exchanges, merge_messages
+from pcli.spark.parts import MEMORY, Counted, Keeper
+from pcli.spark.plan import Plan
+from pcli.spark.planning import planned, strictly
+from pcli.spark.reading import ReadRecording, read_recording
+from pcli.spark.request import Request, Wanted
+from pcli.spark.run import Run, begin
+from pcli.spark.staging import Made, Staging, write_rows
+from pcli.spark.store import open_store
+from pcli.spark.summary import Summary, summary_of, troubles_of
+from pcli.spark.tables import TABLES
+from pcli.spark.watching import watch
+
+__all__ = ["analyze"]
+
+
+def analyze(request: Request, engine: Engine) -> Summary:
+    """Make the tables that are asked for; gives what came out.
+
+    Raises LocalError when OUT is somebody else's or cannot be written, or the request makes no sense; CaptureError when
+    there is nothing to read, or not all of it can be read and the request is strict. OUT is then as it was.
+    """
+    tables = request.tables
+    store = open_store(request.out)
+    found = planned(request, store, apart=engine.apart and not request.incremental)
+    run = begin(store)
+    try:
+        kept = _kept(request, engine, run)
+        readings, found = _read(request, engine, found, run, kept)
+        made, partitioned = _make(request, engine, found, run, readings)
+        state = {} if kept is None else keep(run, kept)
+    except BaseException:
+        with suppress(LocalError):  # a disk that is full has been told already
+            run.abandon()
+        raise
+    manifest = run.commit(made, tables, partitioned=partitioned, run=_said(request), state=state)
+    return summary_of(store, manifest, run.base)
+
+
+def _kept(request: Request, engine: Engine, run: Run) -> Kept | None:
+    """What an incremental run goes on with; None: everything is read."""
+    if not request.incremental:
+        return None
+    return kept_of(run, request, Wanted.of(request.tables))
+
+
+def _read(
+    request: Request, engine: Engine, found: Plan, run: Run, kept: Kept | None
+) -> tuple[list[ReadRecording], Plan]:
+    """All recordings, and the plan with what was read earlier. CaptureError when not all is there, being strict."""
+    wanted = Wanted.of(request.tables)
+    if kept is None:
+        keeper = Keeper(run.staging, MEMORY)
+        return [read_recording(one, request, wanted, engine, keeper, run.staging) for one in found.recordings], found
+    found, gone = with_gone(found, kept)
+    readings = [read_new(one, request, wanted, engine, run.staging, kept, gone) for one in found.recordings]
+    return readings, found
+
+
+def _make(
+    request: Request, engine: Engine, found: Plan, run: Run, readings: Sequence[ReadRecording]
+) -> tuple[list[Made], set[str]]:
+    """All files of the tables, and which tables are partitioned."""
+    names = {table.name for table in request.tables}
+    captures = _captures(found, readings)
+    troubles = troubles_of(captures)
+    if request.strict and troubles:
+        raise CaptureError(strictly([(path, error) for path, _, error in troubles]))
+    partitioned = {name for name in names if TABLES[name].hour and _rows(name, readings) > request.partition_rows}
+    made = write_rows(run.staging, TABLES["captures"], 0, captures)
+    for part, reading in enumerate(readings):
+        made += write_rows(run.staging, TABLES["gaps"], part, gaps_table(reading.recording, reading.splits))
+    for place, reading in enumerate(readings):
+        made += _of_recording(engine, run.staging, reading, place, names, partitioned)
+    return made, partitioned
+
+
+def _of_recording(
+    engine: Engine, staging: Staging, reading: ReadRecording, place: int, names: set[str], partitioned: set[str]
+) -> list[Made]:
+    """The tables of one recording, but for those about files."""
+    made = []
+    if names & {"messages", "exchanges", "permits"}:
+        learned = learn(staging, reading)
+        for name, merge in (("messages", merge_messages), ("exchanges", merge_exchanges)):
+            if name in names:
+                made += merge(engine, staging, reading, learned, place, partitioned=name in partitioned)
+    if "permits" in names:
+        made += count_permits(engine, staging, reading, place, partitioned="permits" in partitioned)
+    if "frames" in names:
+        made += list_frames(engine, staging, reading, place, partitioned="frames" in partitioned)
+    return made + watch(engine, staging, reading, place, names)
+
+
+_MEASURE: Final = {
+    "messages": ("published", "consumed"),
+    "exchanges": ("answered", "spoken"),
+    "permits": ("permit_changes",),
+    "frames": ("frames",),
+}
+"""By whose rows it is told how large a table will be."""
+
+
+def _rows(name: str, readings: Sequence[ReadRecording]) -> int:
+    sources = _MEASURE.get(name, ())
+    splits = [split for reading in readings for split in reading.splits]
+    return sum(part.rows for split in splits for source in sources for part in split.tables.get(source, ()))
+
+
+def _captures(found: Plan, readings: Sequence[ReadRecording]) -> pa.Table:
+    counted: dict[str, Counted] = {}
+    notes: dict[str, Note] = {}
+    positions: dict[str, int] = {}
+    for reading in readings:
+        where = {entry.part: entry.found.where for entry in reading.recording.parts}
+        positions |= {where[part]: position for part, position in reading.positions.items()}
+        for split in reading.splits:
+            counted.setdefault(where[split.part], Counted()).add(split.counted)
+            for told in split.told:
+                if isinstance(told.item, Note) and told.item.kind == "file":
+                    notes[where[split.part]] = told.item
+    return captures_table(found.entries, counted, notes, positions)
+
+
+def _said(request: Request) -> dict[str, Any]:
+    """The request as the manifest has it."""
+    said = asdict(request)
+    del said["out"]
+    return {"request": said}

@@ -1,0 +1,48 @@
+"""The plan of a request: what of it can be read, and the words when nothing can, or not all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pcli.codec.errors import CaptureError
+from pcli.spark.plan import Entry, Plan, plan
+from pcli.spark.request import Request
+from pcli.spark.store import Store
+
+__all__ = ["planned", "strictly"]
+
+
+def planned(request: Request, store: Store, *, apart: bool) -> Plan:
+    """The plan, without what lies in OUT; ``apart``: files are cut into splits.
+
+    CaptureError when nothing can be read, or not all although the request is strict.
+    """
+    found = plan(
+        request.paths,
+        cluster=request.cluster,
+        split=request.split_bytes if apart else None,
+        since_ns=request.since_ns,
+        until_ns=request.until_ns,
+    )
+    entries = [entry for entry in found.entries if not entry.found.where.startswith(f"{store.root}/")]
+    bad = [entry for entry in entries if entry.head.status != "read"]
+    if not found.recordings:
+        raise CaptureError(_nothing(request, bad))
+    named = [entry for entry in bad if entry.head.status == "unreadable" or entry.found.path in request.paths]
+    if request.strict and named:
+        raise CaptureError(strictly([(one.found.path, one.head.error) for one in named]))
+    return Plan(tuple(entries), found.recordings)
+
+
+def _nothing(request: Request, bad: Sequence[Entry]) -> str:
+    if len(bad) == 1:
+        return f"{bad[0].found.path}: {bad[0].head.error}"
+    more = f", {bad[0].found.path}: {bad[0].head.error}" if bad else ""
+    return f"{' '.join(request.paths)}: no capture among {len(bad)} files{more}"
+
+
+def strictly(bad: Sequence[tuple[str, str]]) -> str:
+    """Why nothing is done: these files, path and reason, are not all there."""
+    path, error = bad[0]
+    more = f", and {len(bad) - 1} more that are not all there" if len(bad) > 1 else ""
+    return f"{path}: {error}{more} (--strict: nothing was changed)"

@@ -1,0 +1,81 @@
+"""What an analysis is asked for: one value, made by a command or by a caller in Python, sent to any task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from pcli.spark.tables import Table, chosen_tables
+
+__all__ = ["PARTITION_ROWS", "SPLIT_BYTES", "Request", "Wanted"]
+
+SPLIT_BYTES: Final = 128 << 20
+"""Bytes of a split: what one task reads. Below 64 MB the seams begin to cost (docs/decisions)."""
+
+PARTITION_ROWS: Final = 20_000_000
+"""Rows of a table that are a few files of a good size, 1 GB of messages."""
+
+_OBSERVED: Final = frozenset({"connections", "consumers", "findings", "keys", "producers", "subscriptions", "topics"})
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which parts of the work have to be done for the tables that are wanted."""
+
+    lives: bool
+    """Messages or exchanges: partials of lives. Permits too: second legs of proxies are learned from them."""
+    observing: bool
+    """Tables that the Observer, the Tracker and the rules make: frames as rows that are shuffled."""
+    permits: bool
+    frames: bool
+
+    @property
+    def checksums(self) -> bool:
+        """Whether anything says which checksums were wrong: to compute them takes a tenth of the reading."""
+        return self.observing or self.frames
+
+    @classmethod
+    def of(cls, tables: Iterable[Table]) -> Wanted:
+        """What these tables need."""
+        names = {table.name for table in tables}
+        return cls(
+            lives=not names.isdisjoint({"messages", "exchanges", "permits"}),
+            observing=not names.isdisjoint(_OBSERVED),
+            permits="permits" in names,
+            frames="frames" in names,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """An analysis: of which captures, to where, how much."""
+
+    paths: tuple[str, ...]
+    """Files, folders, patterns, URIs."""
+    out: str
+    """Folder of the tables, or a URI of one."""
+    cluster: str = ""
+    """The clusters' labels: see `pcli.spark.plan`; empty: all captures are of one."""
+    only: tuple[str, ...] = ()
+    """Names of tables; empty: all but those on request."""
+    frames: bool = False
+    """Whether the table of frames is wanted too."""
+    since_ns: int | None = None
+    """Packets before this time are not read, ns since 1970."""
+    until_ns: int | None = None
+    """Packets from this time on are not read."""
+    incremental: bool = False
+    """Read only files that are new since the last run, and keep what the next one needs."""
+    strict: bool = False
+    """Fail when a file cannot be read to its end."""
+    decode_as: dict[int, str] = field(default_factory=dict)
+    """TCP port to what is spoken there: pulsar, other."""
+    split_bytes: int = SPLIT_BYTES
+    partition_rows: int = PARTITION_ROWS
+    """Above so many rows a table with an hour is partitioned by cluster and hour."""
+
+    @property
+    def tables(self) -> list[Table]:
+        """The tables to make; LocalError for a name that is none."""
+        return chosen_tables(self.only, frames=self.frames)

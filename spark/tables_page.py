@@ -1,0 +1,69 @@
+"""docs/tables.md: every table and column, from the schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+
+from pcli.codec.bulk.schema import what_of
+from pcli.spark.tables import ON_REQUEST, TABLES, Table
+
+__all__ = ["tables_page"]
+
+_HEAD: Final = """# Tables
+
+What `pcli analyze` and `pcli spark-analyze` write to `OUT/<table>/` as Parquet. Made from the code by `make docs`.
+
+- Times are nanoseconds since 1970, in columns that end in `_ns`: `to_timestamp(sent_ns / 1e9)`. What is not known is
+  null.
+- A connection is tcp.stream, a frame pulsar.number, a packet frame.number, as `pcli dissect` and tshark count them over
+  all captures of the cluster in order.
+- A large table is partitioned, into `cluster=…/hour=2026-11-21-14/` (UTC); its `cluster` is then in the path, where
+  readers of Parquet find it, with a column `hour` beside it. Spark makes numbers of labels that look like some, unless
+  `spark.sql.sources.partitionColumnTypeInference.enabled` is false.
+- `OUT/_manifest.json` says which files make up the tables. A run replaces it at its end, then removes what is old. Who
+  reads a folder while a run ends may find both; who reads by the manifest (`pcli report`, `pcli.spark.stored`) never.
+- The same run again changes nothing. Names that begin with `_` are not for readers.
+
+```sql
+-- the slowest topics, with DuckDB
+SELECT topic, count(*), quantile_cont((producer.receipt_ns - producer.sent_ns) / 1e6, 0.99) AS p99_ms
+FROM 'out/messages/*.parquet' WHERE evidence = 'complete' GROUP BY topic ORDER BY p99_ms DESC LIMIT 10;
+```
+"""
+
+
+def tables_page() -> str:
+    """The page, as Markdown."""
+    return "\n".join([_HEAD, *(line for table in TABLES.values() for line in _section(table))])
+
+
+def _section(table: Table) -> Iterator[str]:
+    yield f"## {table.name}\n"
+    yield f"A row: {table.row}.{' Only with `--frames`.' if table.name in ON_REQUEST else ''}\n"
+    if table.hour:
+        yield f"When it is partitioned: by the hour of `{table.hour}`.\n"
+    yield "| column | type | |\n|---|---|---|"
+    for field in table.schema:
+        yield from _rows(field, "")
+    yield ""
+
+
+def _rows(field: pa.Field, before: str) -> Iterator[str]:
+    name = f"{before}{field.name}"
+    said = what_of(field).replace("|", "\\|")
+    yield f"| `{name}` | {_kind(field.type)} | {said} |"
+    inner, mark = field.type, "."
+    if pa.types.is_list(inner):
+        inner, mark = inner.value_type, "[]."
+    if pa.types.is_struct(inner):
+        for one in inner:
+            yield from _rows(one, f"{name}{mark}")
+
+
+def _kind(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):
+        return f"list of {_kind(kind.value_type)}"
+    return "struct" if pa.types.is_struct(kind) else {"double": "double", "bool": "boolean"}.get(str(kind), str(kind))

@@ -1,0 +1,142 @@
+"""From heads to what the Observer, the Tracker and the rules say: connections that belong together, one task each.
+
+Rules of this file
+1. What ties connections together (a topic, a transaction, a proxy) makes them a group; a group is observed whole, in
+   the order of the recording, and nothing that it is told depends on what else is in it.
+2. What a group gives is small, and comes back to the driver; it writes each table in one file a recording.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import count, pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from pcli.codec.bulk.columns import Longs
+from pcli.codec.bulk.observing.asides import Aside, aside_rows, stream_rows
+from pcli.codec.bulk.observing.groups import groups_of
+from pcli.codec.bulk.observing.observe import conclude, observe
+from pcli.codec.bulk.observing.recording import Recording, recording_of
+from pcli.codec.bulk.observing.tables import INNER
+from pcli.codec.bulk.observing.tables import TABLES as OBSERVED
+from pcli.spark.engine import Engine, Piece, Shared
+from pcli.spark.parts import SplitParts
+from pcli.spark.reading import ReadRecording, part_number, tables_of
+from pcli.spark.staging import Made, Staging, write_rows
+from pcli.spark.tables import TABLES
+
+__all__ = ["watch"]
+
+_PIECE: int = 1 << 16
+"""Rows of a piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What all tasks know."""
+
+    cluster: str
+    recording: Recording
+    buckets: Longs
+    """By connection: the bucket of its group."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """What one task cuts: the heads of a split, and the rows that go with them."""
+
+    split: SplitParts | None
+    """None: only the rows."""
+    rank: int
+    rows: pa.Table
+
+
+def watch(engine: Engine, staging: Staging, reading: ReadRecording, place: int, names: Iterable[str]) -> list[Made]:
+    """The tables of these names that observing gives of one recording, written."""
+    wanted = [name for name in OBSERVED if name in set(names)]
+    if not wanted:
+        return []
+    tables = _observed(engine, staging, reading)
+    return [made for name in wanted for made in write_rows(staging, TABLES[name], part_number(place, 0), tables[name])]
+
+
+def _observed(engine: Engine, staging: Staging, reading: ReadRecording) -> dict[str, pa.Table]:
+    """The tables of one recording."""
+    frames: Counter[int] = Counter()
+    for split in reading.splits:
+        frames.update(split.frames)
+    asides = _asides(reading.splits)
+    recording = recording_of(
+        (one for some in asides for one in some), reading.streams, frames, reading.first_ns, reading.last_ns
+    )
+    buckets, size = _buckets(staging, reading, frames)
+    facts = engine.share(_Facts(reading.recording.cluster, recording, buckets))
+    items = [_Item(None, 0, _table(stream_rows(reading.streams.values())))]
+    items += [
+        _Item(split, rank, _table(aside_rows(some)))
+        for rank, (split, some) in enumerate(zip(reading.splits, asides), 1)
+    ]
+    sizes = [1, *(sum(part.bytes for part in split.tables.get("heads", ())) for split in reading.splits)]
+    given = engine.exchange("observe", partial(_cut, staging, facts), items, size, partial(_join, facts), sizes=sizes)
+    return _joined(given, recording, reading.recording.cluster)
+
+
+def _asides(splits: Iterable[SplitParts]) -> list[list[Aside]]:
+    """Notes and ends by split, counted over all."""
+    order = count(1)
+    return [[Aside(one.after, one.last_ns, next(order), one.item) for one in split.told] for split in splits]
+
+
+def _buckets(staging: Staging, reading: ReadRecording, frames: Mapping[int, int]) -> tuple[Longs, int]:
+    """The bucket of each connection, and how many there are."""
+    found = groups_of(
+        (
+            batch
+            for split in reading.splits
+            for table in tables_of(staging, split, "ties")
+            for batch in table.to_batches()
+        ),
+        reading.streams,
+        frames,
+    )
+    names = {group: bucket for bucket, group in enumerate(sorted(set(found.values())))}
+    buckets = np.zeros(max(reading.streams, default=-1) + 1, np.int64)
+    for stream, group in found.items():
+        buckets[stream] = names[group]
+    return buckets, len(names)
+
+
+def _cut(staging: Staging, facts: Shared[_Facts], item: _Item) -> Iterator[Piece]:
+    """The rows of each group that a split has, in order."""
+    tables = [] if item.split is None else tables_of(staging, item.split, "heads")
+    rows = pa.concat_tables([*tables, item.rows])
+    buckets = facts.value.buckets[rows["stream"].to_numpy()]
+    order = np.lexsort((rows["order"].to_numpy(), rows["place"].to_numpy(), buckets))
+    buckets, rows = buckets[order], rows.take(pa.array(order))
+    edges = [0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), len(buckets)]
+    for start, end in pairwise(edges):
+        for batch in rows.slice(start, end - start).combine_chunks().to_batches(_PIECE):
+            yield Piece(int(buckets[start]), item.rank, "heads", batch)
+
+
+def _join(facts: Shared[_Facts], bucket: int, rows: Iterator[tuple[str, pa.RecordBatch]]) -> dict[str, pa.RecordBatch]:
+    """What observing gives of one group."""
+    return observe((batch for _, batch in rows), facts.value.recording, cluster=facts.value.cluster)
+
+
+def _joined(given: Sequence[dict[str, pa.RecordBatch]], recording: Recording, cluster: str) -> dict[str, pa.Table]:
+    """The tables of a recording from those of its groups."""
+    found = {name: [one[name] for one in given] for name in (*OBSERVED, *INNER)}
+    events, parts = found.pop("host_events"), found.pop("capture_parts")
+    findings = conclude(found.pop("findings"), events, parts, recording, cluster=cluster)
+    tables = {name: pa.Table.from_batches(some, OBSERVED[name]) for name, some in found.items()}
+    return tables | {"findings": _table(findings)}
+
+
+def _table(batch: pa.RecordBatch) -> pa.Table:
+    return pa.Table.from_batches([batch])

@@ -1,0 +1,232 @@
+"""`pcli analyze` as a user has it: what is printed, exit codes, bad input in one line each."""
+
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from pcli.spark.stored import StoredTables
+
+CAPTURE = "flex/01-produce-consume.pcap"
+FAST = ("--only", "captures")
+
+
+@pytest.fixture
+def folder(tmp_path, small_captures):
+    """A folder with two captures."""
+    captures = tmp_path / "captures"
+    captures.mkdir()
+    shutil.copy(small_captures / CAPTURE, captures / "one.pcap")
+    shutil.copy(small_captures / "go" / "nack.pcap", captures / "two.pcap")
+    return captures
+
+
+def one_line(ran, code=2):
+    """The one line that a command said, which failed with this code."""
+    assert ran.code == code, (ran.out, ran.err)
+    [line] = ran.err.splitlines()
+    return line
+
+
+def test_tables_and_their_sum(pcli, folder, tmp_path):
+    ran = pcli("analyze", folder, "-o", tmp_path / "out")
+    assert ran.code == 0
+    assert ran.err == ""
+    names = {line.split()[0] for line in ran.lines[1:] if line.startswith(tuple("acefgkmpst"))}
+    assert {"captures:", "findings:"} <= names
+    tables = StoredTables(str(tmp_path / "out"))
+    assert set(tables.names) <= names
+    assert set(tables.names) >= {"messages", "exchanges", "findings", "consumers", "producers", "connections", "gaps"}
+    assert "captures: 2 read; " in ran.out
+    assert ran.lines[-1] == f"{tmp_path / 'out'}: generation 1"
+    for name in tables.names:
+        assert pq.read_table(tmp_path / "out" / name).num_rows == tables.read(name).num_rows
+
+
+def test_the_same_again_changes_nothing(pcli_here, folder, tmp_path):
+    first = pcli_here("analyze", folder, "-o", tmp_path / "out", "--only", "findings,consumers")
+    times = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")}
+    second = pcli_here("analyze", folder, "-o", tmp_path / "out", "--only", "findings,consumers")
+    assert second.lines[-1] == f"{first.lines[-1]}, as it was"
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")} == times
+
+
+def test_out_may_lie_among_the_captures(pcli_here, folder):
+    for _ in range(2):
+        ran = pcli_here("analyze", folder, "-o", folder / "out", *FAST)
+        assert ran.code == 0
+        assert "captures: 2 read; " in ran.out
+    assert ran.lines[-1].endswith("generation 1, as it was")
+
+
+def test_a_report_beside_the_tables(pcli_here, folder, tmp_path):
+    pytest.importorskip("matplotlib")
+    ran = pcli_here("analyze", folder, "-o", tmp_path / "out", "--report", tmp_path / "report.html")
+    assert ran.code == 0, ran.err
+    assert (tmp_path / "report.html").read_text().lower().startswith("<!doctype html>")
+
+
+def test_times_leave_out_packets(pcli_here, folder, tmp_path):
+    pcli_here("analyze", folder / "one.pcap", "-o", tmp_path / "all", *FAST)
+    [whole] = StoredTables(str(tmp_path / "all")).read("captures").to_pylist()
+    middle = (whole["first_ns"] + whole["last_ns"]) // 2
+    text = f"{middle // 10**9}.{middle % 10**9:09d}"
+    halves = []
+    for option in ("--since", "--until"):
+        ran = pcli_here("analyze", folder / "one.pcap", "-o", tmp_path / option, *FAST, option, text)
+        assert ran.code == 0
+        halves += StoredTables(str(tmp_path / option)).read("captures").to_pylist()
+    assert sum(half["packets"] for half in halves) == whole["packets"]
+    assert halves[0]["first_ns"] >= middle > halves[1]["last_ns"]
+    assert all(half["packets"] for half in halves)
+
+
+def test_clusters_by_a_pattern(pcli_here, tmp_path, small_captures):
+    for cluster, name in (("east", CAPTURE), ("west", "go/nack.pcap")):
+        (tmp_path / "in" / cluster).mkdir(parents=True)
+        shutil.copy(small_captures / name, tmp_path / "in" / cluster / "x.pcap")
+    words = ("analyze", tmp_path / "in", "-o", tmp_path / "out", "--only", "connections")
+    assert pcli_here(*words, "--cluster", "in/{cluster}/*").code == 0
+    tables = StoredTables(str(tmp_path / "out"))
+    assert sorted(tables.read("captures")["cluster"].to_pylist()) == ["east", "west"]
+    assert set(tables.read("connections")["cluster"].to_pylist()) == {"east", "west"}
+    assert "fits none of 2 files" in one_line(pcli_here(*words, "--cluster", "none/{cluster}/*"))
+
+
+# -- bad input -------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_there(pcli_here, tmp_path):
+    (tmp_path / "empty").mkdir()
+    out = ("-o", tmp_path / "out")
+    assert "no file there" in one_line(pcli_here("analyze", tmp_path / "empty", *out))
+    assert "no such file" in one_line(pcli_here("analyze", tmp_path / "gone", *out))
+    assert "no file" in one_line(pcli_here("analyze", tmp_path / "*.pcap", *out))
+    (tmp_path / "empty" / "notes.txt").write_text("hello")
+    assert "notes.txt" in one_line(pcli_here("analyze", tmp_path / "empty", *out))
+    assert not (tmp_path / "out").exists()
+
+
+def test_one_bad_file_among_good_ones(pcli_here, folder, tmp_path):
+    (folder / "broken.pcap.gz").write_bytes(b"\x1f\x8b\x08\x00nonsense")
+    (folder / "notes.txt").write_text("hello")
+    ran = pcli_here("analyze", folder, "-o", tmp_path / "out", *FAST)
+    assert "broken.pcap.gz: unreadable: " in one_line(ran, code=3)
+    rows = StoredTables(str(tmp_path / "out")).read("captures").to_pylist()
+    found = {Path(row["path"]).name: row["status"] for row in rows}
+    assert found == {
+        "one.pcap": "read", "two.pcap": "read", "broken.pcap.gz": "unreadable", "notes.txt": "not a capture",
+    }  # fmt: skip
+    ran = pcli_here("analyze", folder, "-o", tmp_path / "strict", *FAST, "--strict")
+    assert "broken.pcap.gz" in one_line(ran)
+    assert "--strict: nothing was changed" in ran.err
+    assert not (tmp_path / "strict").exists()
+
+
+def test_a_file_that_has_gone(pcli_here, folder, tmp_path):
+    ran = pcli_here("analyze", folder, folder / "three.pcap", "-o", tmp_path / "out", *FAST)
+    assert "three.pcap: unreadable: no such file" in one_line(ran, code=3)
+
+
+def test_a_part_that_is_still_being_written(pcli_here, folder, tmp_path):
+    whole = (folder / "two.pcap").read_bytes()
+    (folder / "two.pcap").write_bytes(whole[:-7])
+    ran = pcli_here("analyze", folder, "-o", tmp_path / "out", *FAST)
+    assert "two.pcap: partly: " in one_line(ran, code=3)
+    [row] = [
+        one for one in StoredTables(str(tmp_path / "out")).read("captures").to_pylist() if one["status"] == "partly"
+    ]
+    assert "still being written" in row["error"]
+    assert row["read_bytes"] + row["not_read_bytes"] == row["file_bytes"] == len(whole) - 7
+    [gap] = [one for one in StoredTables(str(tmp_path / "out")).read("gaps").to_pylist() if one["kind"] == "file"]
+    assert (gap["capture"], gap["offset"]) == (row["path"], row["read_bytes"])
+    ran = pcli_here("analyze", folder, "-o", tmp_path / "out", *FAST, "--strict")
+    assert "two.pcap" in one_line(ran)
+    assert StoredTables(str(tmp_path / "out")).manifest.generation == 1
+
+
+def test_a_folder_of_somebody_else(pcli_here, folder, tmp_path):
+    ran = pcli_here("analyze", folder / "one.pcap", "-o", folder, *FAST)
+    assert "other files in it, and no tables of pcli" in one_line(ran)
+    assert sorted(path.name for path in folder.iterdir()) == ["one.pcap", "two.pcap"]
+    ran = pcli_here("analyze", folder / "one.pcap", "-o", folder / "two.pcap", *FAST)
+    assert "a file, not a folder" in one_line(ran)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--only", "mesages"), "no table of that name"),
+        (("--since", "yesterday"), "--since yesterday: write seconds since 1970"),
+        (("--since", "20", "--until", "10"), "is not before"),
+        (("--cluster", "a/*"), "needs {cluster}"),
+        (("--decode-as", "x"), "-d x: write"),
+    ],
+)
+def test_options_that_make_no_sense(pcli_here, folder, tmp_path, words, said):
+    assert said in one_line(pcli_here("analyze", folder, "-o", tmp_path / "out", *words))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_uri_of_no_file_system(pcli_here, folder):
+    assert "nowhere://x/y" in one_line(pcli_here("analyze", folder, "-o", "nowhere://x/y"))
+
+
+def test_a_disk_that_is_full_leaves_the_old_tables(pcli, folder, tmp_path):
+    """The real thing as near as can be had without root: the system refuses files above so many bytes."""
+    out = tmp_path / "out"
+    assert pcli("analyze", folder / "one.pcap", "-o", out, "--only", "connections").code == 0
+    before = {path.relative_to(out): path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    limit = "resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))"
+    script = f"import resource, sys; from pcli.cli.app import main; {limit}; main()"
+    words = [sys.executable, "-c", script, "analyze", str(folder), "-o", str(out), "--only", "connections"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert "file too large" in line
+    assert {path.relative_to(out): path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
+def test_killed_in_the_middle_the_old_tables_are_there(folder, tmp_path, pcli_here):
+    """kill -9 of a whole process; tests/spark/test_run.py has every point of the commit."""
+    out = tmp_path / "out"
+    assert pcli_here("analyze", folder / "one.pcap", "-o", out, "--only", "connections").code == 0
+    before = pq.read_table(out / "connections")
+    words = [sys.executable, "-m", "pcli.cli", "analyze", str(folder), "-o", str(out), "--only", "connections"]
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
+        for _ in range(2000):
+            if (out / "_work").exists() or process.poll() is not None:
+                break
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    assert pq.read_table(out / "connections").equals(before)
+    assert StoredTables(str(out)).manifest.generation == 1
+    assert pcli_here("analyze", folder, "-o", out, "--only", "connections").code == 0
+    assert not (out / "_work").exists()
+    assert pq.read_table(out / "connections").num_rows > before.num_rows
+
+
+def test_without_numpy_or_pyarrow_one_line_says_what_to_install(folder, tmp_path):
+    for missing in ("numpy", "pyarrow"):
+        script = f"import sys; sys.modules[{missing!r}] = None; from pcli.cli.app import main; main()"
+        words = [sys.executable, "-c", script, "analyze", str(folder), "-o", str(tmp_path / "out")]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 2
+        assert done.stderr == "pcli: tables need numpy and pyarrow: pip install 'pulsar-pcli[tables]'\n"
+
+
+def test_help_needs_none_of_them():
+    script = (
+        "import sys; from pcli.cli.app import main\n"
+        "try: main()\n"
+        "except SystemExit: print(sorted({'numpy', 'pyarrow', 'pyspark', 'matplotlib', 'rich'} & sys.modules.keys()))"
+    )
+    words = [sys.executable, "-c", script, "analyze", "--help"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.splitlines()[-1] == "[]"

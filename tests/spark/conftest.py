@@ -1,0 +1,41 @@
+"""One Spark session for all tests that need one: its start takes longer than most of them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pcli.spark.jobs.session import open_spark
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Spark in this process's own JVM, with two tasks at a time."""
+    with open_spark("local[2]") as running:
+        yield running
+
+
+@pytest.fixture
+def parts_of(small_captures, tmp_path) -> Callable[[str, int], list[Path]]:
+    """Cuts a capture (classic pcap, of this machine's byte order) into parts, as tcpdump rotates."""
+
+    def cut(name: str, count: int) -> list[Path]:
+        data = (small_captures / name).read_bytes()
+        places = [24]
+        while places[-1] < len(data):
+            places.append(places[-1] + 16 + struct.unpack_from("<I", data, places[-1] + 8)[0])
+        step = -(-(len(places) - 1) // count)
+        folder = tmp_path / "parts"
+        folder.mkdir()
+        paths = []
+        for number, first in enumerate(range(0, len(places) - 1, step), 1):
+            last = min(first + step, len(places) - 1)
+            paths.append(folder / f"part-{number:04}.pcap")
+            paths[-1].write_bytes(data[:24] + data[places[first] : places[last]])
+        return paths
+
+    return cut

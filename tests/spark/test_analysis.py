@@ -1,0 +1,233 @@
+"""Captures to tables on disk, in one process: held against the object path, and against itself read otherwise."""
+
+import json
+import shutil
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from pyarrow import fs
+
+from pcli.codec.capture import CapturedFrame, Note, ReadOptions, read_capture
+from pcli.codec.observe.diagnosis import Diagnosis
+from pcli.codec.observe.tracking import take_in
+from pcli.spark import analysis
+from pcli.spark.analysis import analyze
+from pcli.spark.engine import InProcess
+from pcli.spark.request import Request
+from pcli.spark.store import Store
+from pcli.spark.stored import StoredTables
+from pcli.spark.tables import TABLES
+
+SOME = [
+    "flex/01-produce-consume.pcap", "flex/04-reconnect.pcapng", "go/chunks.pcap", "go/nack.pcap",
+    "java/txn-commit.pcap", "java/late-capture.pcap", "java/cut-packets.pcap", "java/key-shared-sticky.pcap",
+    "faults/sticky-hole.pcap", "faults/lost-ack.pcap",
+]  # fmt: skip
+
+
+def tables_of(out, *paths, engine=None, **more):
+    analyze(Request(tuple(map(str, paths)), str(out), **more), engine or InProcess())
+    return StoredTables(str(out))
+
+
+def rows(table):
+    """Rows in an order that says nothing of how they were written."""
+    return sorted(json.dumps(row, sort_keys=True, default=repr) for row in table.to_pylist())
+
+
+def recorded(path):
+    with path.open("rb") as file:
+        yield from read_capture([(str(path), file)], ReadOptions(ends=True))
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_findings_are_those_of_diagnose(tmp_path, small_captures, name):
+    path, diagnosis = small_captures / name, Diagnosis()
+    take_in(recorded(path), diagnosis)
+    wanted = {
+        (one.rule, one.cause, one.what, one.severity, one.sure, tuple(one.frames)) for one in diagnosis.findings()
+    }
+    found = tables_of(tmp_path / "out", path, only=("findings",)).read("findings").to_pylist()
+    assert {
+        (row["rule"], row["cause"] or "", row["what"], row["severity"], row["sure"], tuple(row["frames"]))
+        for row in found
+    } == wanted
+    assert len(found) == len(wanted)
+
+
+def told(note):
+    """A note as the table has it."""
+    stream = None if note.stream is None else note.stream.number
+    side = {True: "client", False: "broker", None: None}[note.from_client]
+    return note.kind, note.text, note.packet, stream, side, note.offset, note.length or None
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_captures_and_gaps_are_what_read_capture_tells(tmp_path, small_captures, name):
+    path = small_captures / name
+    items = list(recorded(path))
+    frames = [item for item in items if isinstance(item, CapturedFrame)]
+    notes = [item for item in items if isinstance(item, Note)]
+    tables = tables_of(tmp_path / "out", path, only=("captures",))
+    [capture] = tables.read("captures").to_pylist()
+    assert (capture["path"], capture["part"], capture["status"]) == (str(path), 0, "read")
+    assert capture["frames"] == len(frames)
+    assert capture["packets"] >= max(frame.packet for frame in frames)
+    assert capture["first_ns"] <= frames[0].time_ns <= frames[-1].time_ns <= capture["last_ns"]
+    assert capture["read_bytes"] == capture["file_bytes"] == path.stat().st_size
+    gaps = tables.read("gaps").to_pylist()
+    sides = {"client": True, "broker": False, None: None}
+    assert sorted(
+        (
+            row["kind"],
+            row["text"],
+            row["packet"],
+            row["connection"],
+            sides[row["direction"]],
+            row["offset"],
+            row["bytes"],
+        )
+        for row in gaps
+    ) == sorted(
+        (
+            note.kind,
+            note.text,
+            note.packet,
+            note.stream and note.stream.number,
+            note.from_client,
+            note.offset,
+            note.length or None,
+        )
+        for note in notes
+    )
+    times = {frame.packet: frame.time_ns for frame in frames}
+    assert all(row["time_ns"] == times[row["packet"]] for row in gaps if row["packet"] in times)
+
+
+def test_every_table_is_there_and_has_its_schema(tmp_path, small_captures):
+    tables = tables_of(tmp_path / "out", small_captures / SOME[0], frames=True)
+    assert set(tables.names) == set(TABLES)
+    for name in tables.names:
+        plain = ds.dataset(tmp_path / "out" / name, format="parquet").to_table()
+        assert plain.schema.equals(TABLES[name].schema), name
+        assert rows(plain) == rows(tables.read(name))
+    for name in ("messages", "exchanges", "consumers", "producers", "connections", "permits", "captures", "frames"):
+        assert tables.read(name).num_rows, name
+
+
+def test_a_recording_read_in_small_pieces_gives_the_same(tmp_path, small_captures):
+    paths = [small_captures / name for name in SOME[:4]]
+    whole = tables_of(tmp_path / "whole", *paths, frames=True)
+    for size in (1, 20_000):
+        pieces = tables_of(tmp_path / str(size), *paths, frames=True, split_bytes=size)
+        for name in whole.names:
+            assert rows(pieces.read(name)) == rows(whole.read(name)), (name, size)
+
+
+class Apart(InProcess):
+    """Reads splits apart and stitches them, as Spark's tasks do, but in this process."""
+
+    apart = True
+
+
+@pytest.mark.parametrize("name", ["flex/04-reconnect.pcapng", "java/late-capture.pcap", "faults/sticky-hole.pcap"])
+def test_splits_that_are_read_apart_give_the_same(tmp_path, small_captures, name):
+    path = small_captures / name
+    whole = tables_of(tmp_path / "whole", path, frames=True)
+    for size in (3_000, 11_000):
+        pieces = tables_of(tmp_path / str(size), path, frames=True, split_bytes=size, engine=Apart())
+        for name in whole.names:
+            assert rows(pieces.read(name)) == rows(whole.read(name)), (name, size)
+
+
+def test_partitioned_tables_have_the_same_rows(tmp_path, small_captures):
+    paths = [small_captures / name for name in SOME[:4]]
+    whole = tables_of(tmp_path / "whole", *paths, frames=True)
+    cut = tables_of(tmp_path / "cut", *paths, frames=True, partition_rows=0)
+    assert set(cut.manifest.partitioned) == {"messages", "exchanges", "permits", "frames"}
+    for name in whole.names:
+        assert rows(cut.read(name)) == rows(whole.read(name)), name
+        plain = ds.dataset(tmp_path / "cut" / name, format="parquet", partitioning="hive").to_table()
+        assert rows(plain.select(TABLES[name].schema.names)) == rows(whole.read(name)), name
+
+
+def test_clusters_do_not_know_of_each_other(tmp_path, small_captures):
+    alone = {}
+    for cluster, name in (("east", SOME[0]), ("west", SOME[3])):
+        (tmp_path / cluster).mkdir()
+        shutil.copy(small_captures / name, tmp_path / cluster / "x.pcap")
+        alone[cluster] = tables_of(tmp_path / f"{cluster}-out", tmp_path / cluster, cluster=cluster, frames=True)
+    both = tables_of(tmp_path / "out", tmp_path / "east", tmp_path / "west", cluster="{cluster}/x.pcap", frames=True)
+    for name in both.names:
+        together = pa.concat_tables([alone["east"].read(name), alone["west"].read(name)])
+        assert rows(both.read(name)) == rows(together), name
+
+
+def test_the_same_run_again_changes_nothing(tmp_path, small_captures):
+    paths = [small_captures / name for name in SOME[:4]]
+    first = tables_of(tmp_path / "out", *paths, frames=True).manifest
+    assert tables_of(tmp_path / "out", *paths, frames=True).manifest == first
+
+
+def test_only_what_is_named(tmp_path, small_captures):
+    tables = tables_of(tmp_path / "out", small_captures / SOME[0], only=("messages", "keys"))
+    assert tables.names == ("captures", "gaps", "messages", "keys")
+
+
+def test_out_on_a_file_system_that_is_not_local(tmp_path, small_captures, monkeypatch):
+    store = Store(fs._MockFileSystem(), "bucket/out")
+    monkeypatch.setattr(analysis, "open_store", lambda place: store)
+    analyze(Request((str(small_captures / SOME[0]),), "mock://bucket/out", frames=True), InProcess())
+    local = StoredTables(store)
+    monkeypatch.undo()
+    wanted = tables_of(tmp_path / "out", small_captures / SOME[0], frames=True)
+    for name in wanted.names:
+        assert rows(local.read(name)) == rows(wanted.read(name)), name
+    assert [name for name in store.list(deep=True) if name.startswith("_work")] == []
+
+
+def test_partials_go_to_files_where_memory_is_short(tmp_path, small_captures, monkeypatch):
+    wanted = tables_of(tmp_path / "memory", small_captures / SOME[0])
+    monkeypatch.setattr("pcli.spark.analysis.MEMORY", 0)
+    found = tables_of(tmp_path / "files", small_captures / SOME[0])
+    for name in wanted.names:
+        assert rows(found.read(name)) == rows(wanted.read(name)), name
+
+
+class Stopped(InProcess):
+    """Somebody stops the work in this stage."""
+
+    def __init__(self, stage):
+        super().__init__(self.stop)
+        self._stage = stage
+        self.stages = []
+
+    def stop(self, progress):
+        self.stages.append(progress.what)
+        if progress.what == self._stage:
+            raise KeyboardInterrupt
+
+
+def test_stopped_in_any_stage_everything_is_as_it_was(tmp_path, small_captures):
+    out = tmp_path / "out"
+    tables_of(out, small_captures / SOME[0])
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    watcher = Stopped("")
+    tables_of(tmp_path / "other", *(small_captures / name for name in SOME[:3]), frames=True, engine=watcher)
+    assert {"read", "merge", "observe", "permits", "frames"} <= set(watcher.stages)
+    for stage in set(watcher.stages):
+        with pytest.raises(KeyboardInterrupt):
+            tables_of(out, *(small_captures / name for name in SOME[:3]), frames=True, engine=Stopped(stage))
+        assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("name", ["go/chunks.pcap", "flex/04-reconnect.pcapng", "java/txn-commit.pcap"])
+def test_many_buckets_give_the_same(tmp_path, small_captures, monkeypatch, name):
+    wanted = tables_of(tmp_path / "one", small_captures / name, only=("messages", "exchanges", "permits"))
+    monkeypatch.setattr("pcli.spark.merging._BUCKET_BYTES", 1000)
+    monkeypatch.setattr("pcli.spark.counting._BUCKET_BYTES", 100)
+    found = tables_of(tmp_path / "many", small_captures / name, only=("messages", "exchanges", "permits"))
+    assert len(found.manifest.of("messages")) > 3
+    for table in wanted.names:
+        assert rows(found.read(table)) == rows(wanted.read(table)), table

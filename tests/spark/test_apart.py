@@ -1,0 +1,83 @@
+"""Splits read apart give the tables that one reader gives, wherever files are cut."""
+
+import random
+
+import pytest
+
+from pcli.spark.analysis import analyze
+from pcli.spark.engine import InProcess
+from pcli.spark.request import Request
+from pcli.spark.stored import StoredTables
+
+CAPTURES = [
+    "flex/01-produce-consume.pcap",
+    "flex/04-reconnect.pcapng",
+    "go/chunks.pcap",
+    "java/cut-packets.pcap",
+    "java/late-capture.pcap",
+    "java/txn-commit.pcap",
+    "python/10-shared-redelivery.pcap",
+    "python/37-packets-lost.pcap",
+]
+
+
+class Apart(InProcess):
+    """Reads splits apart, as Spark does, without Spark."""
+
+    apart = True
+
+    def __init__(self):
+        self.told = []
+        super().__init__(self.told.append)
+
+    def tasks(self, what):
+        """How many tasks a stage had."""
+        return sum(one.total for one in self.told if one.what == what and one.done == one.total)
+
+
+def tables(out, paths, engine, **options):
+    """Every table as its rows, in an order of their own."""
+    analyze(Request(tuple(map(str, paths)), str(out), frames=True, **options), engine)
+    stored = StoredTables(str(out))
+    return {name: sorted(map(repr, stored.read(name).to_pylist())) for name in stored.names}
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_tables_are_those_of_one_reader(small_captures, tmp_path, name):
+    path = small_captures / name
+    wanted = tables(tmp_path / "one", [path], InProcess())
+    assert wanted["frames"]
+    chance = random.Random(name)
+    for size in (3000, chance.randrange(3000, 60_000)):
+        engine = Apart()
+        assert tables(tmp_path / f"apart-{size}", [path], engine, split_bytes=size) == wanted, size
+        assert engine.tasks("parse") >= min(2, path.stat().st_size // (2 * size))
+
+
+def test_so_do_parts_of_a_recording(parts_of, tmp_path):
+    """Which is not what the parts give each for itself: connections go on from one to the next."""
+    parts = parts_of("flex/01-produce-consume.pcap", 4)
+    wanted = tables(tmp_path / "one", parts, InProcess())
+    engine = Apart()
+    assert tables(tmp_path / "apart", parts, engine, split_bytes=5000) == wanted
+    assert engine.tasks("parse") > len(parts)
+
+
+def test_a_time_in_the_middle(small_captures, tmp_path):
+    path = small_captures / "python" / "10-shared-redelivery.pcap"
+    every = tables(tmp_path / "all", [path], InProcess())
+    times = sorted(row["time_ns"] for row in StoredTables(str(tmp_path / "all")).read("frames").to_pylist())
+    between = {"since_ns": times[len(times) // 4], "until_ns": times[len(times) // 2]}
+    wanted = tables(tmp_path / "one", [path], InProcess(), **between)
+    assert 0 < len(wanted["frames"]) < len(every["frames"])
+    assert tables(tmp_path / "apart", [path], Apart(), split_bytes=20_000, **between) == wanted
+
+
+def test_a_file_that_is_cut_off(small_captures, tmp_path):
+    data = (small_captures / "flex" / "01-produce-consume.pcap").read_bytes()
+    path = tmp_path / "cut.pcap"
+    path.write_bytes(data[: len(data) * 2 // 3 + 5])
+    wanted = tables(tmp_path / "one", [path], InProcess())
+    assert "'status': 'partly'" in wanted["captures"][0]
+    for size in (3000, 20_000):
+        assert tables(tmp_path / f"apart-{size}", [path], Apart(), split_bytes=size) == wanted

@@ -1,0 +1,119 @@
+"""The four words of an analysis, said to this process and to Spark."""
+
+import sys
+from functools import partial
+
+import pyarrow as pa
+import pytest
+from pyspark import cloudpickle
+
+from pcli.codec.errors import LocalError
+from pcli.spark import engine as engines
+from pcli.spark.engine import InProcess, Piece, Progress, packed, unpacked
+from pcli.spark.jobs.engine import SparkEngine
+
+
+def doubled(item):
+    return item * 2
+
+
+def refusing(item):
+    raise LocalError(f"item {item} is bad")
+
+
+def plus(shared, item):
+    return item + shared.value
+
+
+def cut(item):
+    """Numbers below 100 by their remainder; the higher items have the lower ranks."""
+    for part in range(2):
+        for bucket in (0, 2):
+            numbers = [n for n in range(item, 100, 10) if n % 4 == bucket and n % 3 % 2 == part]
+            yield Piece(bucket, -item, f"kind{part}", pa.record_batch({"n": pa.array(numbers, pa.int64())}))
+
+
+def refusing_cut(item):
+    yield Piece(0, 0, "", pa.record_batch({"n": [1]}))
+    raise LocalError(f"item {item} is bad")
+
+
+def joined(bucket, pieces):
+    return bucket, [(kind, rows["n"].to_pylist()) for kind, rows in pieces if rows.num_rows]
+
+
+def refusing_join(bucket, pieces):
+    raise LocalError(f"bucket {bucket} is bad")
+
+
+def expected(bucket):
+    found = []
+    for item in reversed(range(10)):
+        for part in range(2):
+            numbers = [n for n in range(item, 100, 10) if n % 4 == bucket and n % 3 % 2 == part]
+            if numbers:
+                found.append((f"kind{part}", numbers))
+    return bucket, found
+
+
+@pytest.fixture
+def told():
+    return []
+
+
+@pytest.fixture(params=["here", "spark"])
+def engine(told, request):
+    if request.param == "here":
+        return InProcess(told.append)
+    return SparkEngine(request.getfixturevalue("spark"), told.append)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def functions_go_as_they_are():
+    """The workers can't import a module of the tests."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
+def test_results_of_map_stand_in_the_order_of_items(engine):
+    assert engine.map("double", doubled, [3, 1, 2]) == [6, 2, 4]
+    assert engine.map("double", doubled, []) == []
+
+
+def test_a_shared_value_is_there_in_tasks(engine):
+    shared = engine.share(40)
+    assert engine.map("add", partial(plus, shared), [1, 2]) == [41, 42]
+
+
+def test_an_error_of_ours_comes_through(engine):
+    with pytest.raises(LocalError, match="item 7 is bad"):
+        engine.map("refuse", refusing, [7])
+    with pytest.raises(LocalError, match="item 7 is bad"):
+        engine.exchange("refuse", refusing_cut, [7], 1, joined)
+    with pytest.raises(LocalError, match="bucket 0 is bad"):
+        engine.exchange("refuse", cut, [0], 3, refusing_join)
+
+
+def test_an_exchange_brings_together_what_belongs_together(engine):
+    results = engine.exchange("sort", cut, range(10), 3, joined)
+    assert results == [expected(0), expected(2)]
+    assert engine.exchange("sort", cut, [], 3, joined) == []
+
+
+def test_progress_is_told_with_bytes(engine, told):
+    engine.map("double", doubled, [3, 1], sizes=[100, 50])
+    assert told[0].what == "double"
+    assert told[-1] == Progress("double", 2, 0, 2, 150, 150)
+    assert [progress.bytes_done for progress in told] == sorted(progress.bytes_done for progress in told)
+
+
+def test_what_is_more_than_the_memory_takes_goes_to_a_file_and_comes_back(monkeypatch):
+    monkeypatch.setattr(engines, "_HELD", 100)
+    assert InProcess().exchange("sort", cut, range(10), 3, joined) == [expected(0), expected(2)]
+
+
+def test_rows_are_the_same_when_they_were_packed():
+    rows = pa.record_batch({"a": [1, None, 3], "b": [b"x", b"", None]})
+    assert unpacked(packed(rows)).equals(rows)
+    assert unpacked(packed(rows.slice(1, 1))).to_pydict() == {"a": [None], "b": [b""]}
