@@ -1,0 +1,225 @@
+"""The sections about messages: traffic, durations, what is left unacknowledged, the slowest ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from pcli.codec.bulk.lives.tables import EVIDENCE
+from pcli.codec.observe.tracking.life import STATES
+from pcli.spark.report.charts import LETTERS, Series, lines, spans
+from pcli.spark.report.gathering import SLOWEST, MessageFigures
+from pcli.spark.report.histograms import Histograms, Keys
+from pcli.spark.report.parts import Chart, Section, TableText
+from pcli.spark.report.wording import duration, moment, named, number, said
+
+__all__ = ["durations", "held", "slowest", "states", "traffic"]
+
+MOST_ROWS: Final = 25
+"""Rows of a table of topics, subscriptions or consumers."""
+
+_SHARES: Final = ((0.5, "median"), (0.95, "95 %"), (0.99, "99 %"))
+
+
+def traffic(figures: MessageFigures) -> Section:
+    """Messages a second over time."""
+    section = Section("Traffic over time", "traffic")
+    span = figures.span
+    series = [
+        Series(word, span.begins(), list(counts.counts.sum(axis=0) / span.seconds))
+        for word, counts in (
+            ("published", figures.published), ("delivered", figures.delivered), ("acknowledged", figures.acked),
+        )
+    ]  # fmt: skip
+    highest = ", ".join(f"{one.name} at most {max(one.y, default=0):,.0f} a second" for one in series)
+    svg = lines(
+        series, "seconds", "messages / s", title="Messages a second", alt=f"Lines over time: {highest}.", steps=True
+    )
+    section.charts.append(
+        Chart(
+            svg,
+            f"From {moment(span.first_ns)} on, in steps of {duration(span.seconds * 1e9)}: {highest}. "
+            "What came again to the same consumer is not counted again.",
+        )
+    )
+    rows = []
+    for key in _most(figures.published.counts.sum(axis=1)):
+        in_all = int(figures.published.counts[key].sum())
+        rows.append(
+            (named(*figures.topics.names[key]), number(in_all), f"{in_all / (span.seconds * span.stretches):,.1f}")
+        )
+    head = ("topic", "messages", "a second, over all")
+    section.tables.append(
+        TableText("Topics by messages published", head, rows, frozenset({1, 2}), _more(figures.topics))
+    )
+    return section
+
+
+def durations(figures: MessageFigures) -> list[Section]:
+    """Publish, dispatch and ack, each as curves and a table."""
+    return [
+        _duration(*about)
+        for about in (
+            ("Publish latency", "publish", "from SEND to SEND_RECEIPT", figures.publish, figures.topics),
+            ("Dispatch latency", "dispatch", "from SEND to the first MESSAGE", figures.dispatch, figures.subscriptions),
+            ("Acknowledgement latency", "ack", "from MESSAGE to ACK", figures.ack, figures.subscriptions),
+        )
+    ]
+
+
+def _duration(title: str, anchor: str, what: str, found: Histograms, keys: Keys) -> Section:
+    section = Section(title, anchor)
+    counts = np.array([found.count(key) for key in range(len(keys.names))], np.int64)
+    order = _most(counts)
+    if not order:
+        section.texts.append(f"No message was seen {what}.")
+        return section
+    shown = order[: len(LETTERS)]
+    series = [Series(letter, *found.curve(key)) for letter, key in zip(LETTERS, shown)]
+    worst = max(found.quantile_ns(key, 0.99) for key in shown)
+    alt = f"Curves of the share of messages by time {what}; 99 % of the slowest take up to {duration(worst)}."
+    svg = lines(series, "milliseconds", "% of messages", title=title, alt=alt, log_x=True)
+    section.charts.append(Chart(svg, f"Time {what}: which share took up to how long. Letters as in the table."))
+    rows = []
+    for place, key in enumerate(order):
+        figures = [duration(found.quantile_ns(key, share)) for share, _ in _SHARES]
+        letter = LETTERS[place] if place < len(LETTERS) else ""
+        rows.append(
+            (letter, named(*keys.names[key]), number(int(counts[key])), *figures, duration(found.longest_ns(key)))
+        )
+    head = (
+        "",
+        "subscription" if len(keys.names[order[0]]) > 2 else "topic",
+        "messages",
+        *(name for _, name in _SHARES),
+        "longest",
+    )
+    section.tables.append(TableText(f"Time {what}", head, rows, frozenset(range(2, 7)), _more(keys)))
+    return section
+
+
+def held(figures: MessageFigures) -> Section:
+    """What consumers held over time; what was left unacknowledged or came again."""
+    section = Section("Unacknowledged and redelivered", "unacked")
+    sums = np.cumsum(figures.held.counts, axis=1)
+    order = _most(sums.max(axis=1) if sums.size else np.zeros(0, np.int64))[: len(LETTERS)]
+    if order:
+        begins = figures.span.begins()
+        series = [Series(letter, begins, sums[key].tolist()) for letter, key in zip(LETTERS, order)]
+        most = int(sums[order[0]].max())
+        alt = f"Lines over time of what consumers held; the most was {most:,} messages."
+        svg = lines(series, "seconds", "messages held", title="Delivered and not acknowledged", alt=alt, steps=True)
+        section.charts.append(
+            Chart(
+                svg,
+                "What consumers had been sent and had not acknowledged, until it went to another one. "
+                "Letters as in the table.",
+            )
+        )
+        rows = [
+            (letter, named(*figures.consumers.names[key]), number(int(sums[key].max())), number(int(sums[key][-1])))
+            for letter, key in zip(LETTERS, order)
+        ]
+        head = ("", "consumer", "most held", "left at the end")
+        section.tables.append(TableText("Consumers that held most", head, rows, frozenset({2, 3})))
+    section.tables.append(_left(figures))
+    return section
+
+
+def _left(figures: MessageFigures) -> TableText:
+    names = figures.subscriptions.names
+    weights = np.array(
+        [figures.unacked[key] + figures.doubtful[key] + figures.redelivered[key] for key in range(len(names))]
+    )
+    rows = [
+        (
+            named(*names[key]),
+            *(number(counts[key]) for counts in (figures.unacked, figures.doubtful, figures.redelivered)),
+        )
+        for key in _most(weights)
+    ]
+    caption = (
+        "By subscription: messages never acknowledged, those of which the capture does not show enough to say so, and "
+        "entries that came more than once"
+    )
+    return TableText(caption, ("subscription", "unacknowledged", "in doubt", "came again"), rows, frozenset({1, 2, 3}))
+
+
+def slowest(figures: MessageFigures) -> Section:
+    """The messages that took longest, each as a line in time."""
+    section = Section("Slowest messages", "slowest")
+    if not figures.slowest:
+        section.texts.append("No message was seen both sent and delivered.")
+        return section
+    bars, rows = [], []
+    unit, name = (1e9, "seconds") if figures.slowest[0][0] >= 1e10 else (1e6, "milliseconds")
+    for place, (took, row) in enumerate(figures.slowest):
+        steps = _steps(row)
+        bars.append([(begin / unit, length / unit, what) for begin, length, what in steps])
+        told = ", ".join(f"{what} after {duration(begin + length)}" for begin, length, what in steps)
+        place_of = "–" if row["ledger"] is None else f"{row['ledger']}:{row['entry']}"
+        rows.append((str(place + 1), place_of, named(row["cluster"], row["topic"]), duration(took), told, _last(row)))
+    alt = f"The {len(bars)} slowest messages as bars from SEND on; the slowest took {duration(figures.slowest[0][0])}."
+    svg = spans(bars, f"{name} since SEND", title="The slowest messages", alt=alt)
+    section.charts.append(
+        Chart(
+            svg,
+            "From SEND on: until the receipt, until the first MESSAGE, until the last ACK. Numbers as in the table.",
+        )
+    )
+    head = ("", "message id", "topic", "in all", "from SEND on", "last of all")
+    section.tables.append(TableText(f"The {SLOWEST} that took longest", head, rows, frozenset({0, 3})))
+    return section
+
+
+def _last(row: dict[str, Any]) -> str:
+    """To whom the latest that is known of it happened, and how often it came there."""
+    last = max(row["deliveries"], key=lambda one: max(one["delivered_ns"] or 0, one["acked_ns"] or 0))
+    times = f", came {last['count']} times" if last["count"] > 1 else ""
+    again = f" ({said(last['again'])})" if last["again"] else ""
+    ack = "" if last["acked_ns"] is not None else ", no ACK"
+    return f"{said(last['subscription'])} / {said(last['consumer'])}{times}{again}{ack}"
+
+
+def _steps(row: dict[str, Any]) -> list[tuple[int, int, str]]:
+    """(begin, length, what) in ns since SEND, one behind the other."""
+    sent = row["producer"]["sent_ns"]
+    deliveries = row["deliveries"]
+    moments = [
+        ("stored", row["producer"]["receipt_ns"]),
+        (
+            "delivered",
+            min((one["delivered_ns"] for one in deliveries if one["delivered_ns"] is not None), default=None),
+        ),
+        ("acknowledged", max((one["acked_ns"] for one in deliveries if one["acked_ns"] is not None), default=None)),
+    ]
+    at, steps = 0, []
+    for what, time_ns in moments:
+        if time_ns is not None and time_ns - sent > at:
+            steps.append((at, time_ns - sent - at, what))
+            at = time_ns - sent
+    return steps
+
+
+def states(figures: MessageFigures) -> Section:
+    """What became of the messages, and what that is worth."""
+    section = Section("What became of the messages", "states")
+    rows = [
+        (state, number(count), STATES[state], f"{evidence}: {EVIDENCE[evidence]}")
+        for (state, evidence), count in sorted(figures.states.items(), key=lambda one: -one[1])
+    ]
+    caption = f"{number(figures.entries)} entries, by state and by what speaks for it"
+    section.tables.append(TableText(caption, ("state", "entries", "means", "evidence"), rows, frozenset({1})))
+    return section
+
+
+def _most(weights: Sequence[int] | Any) -> list[int]:
+    """The places of the greatest ones above 0, the greatest first, at most MOST_ROWS."""
+    array = np.asarray(weights)
+    return [int(key) for key in np.argsort(-array, kind="stable")[:MOST_ROWS] if array[key] > 0]
+
+
+def _more(keys: Keys) -> str:
+    return f"Of {len(keys.names):,}, the {MOST_ROWS} with most." if len(keys.names) > MOST_ROWS else ""

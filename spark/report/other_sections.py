@@ -1,0 +1,173 @@
+"""The sections about everything else: findings, permits, consumers' figures, gaps and what was read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pcli.codec.observe.rules.finding import SEVERITIES, SURE
+from pcli.spark.plan import CLUSTER
+from pcli.spark.report.charts import LETTERS, Series, lines
+from pcli.spark.report.gathering import Span
+from pcli.spark.report.parts import Chart, FindingText, Section, TableText
+from pcli.spark.report.wording import duration, moment, named, number, said, short_topic, size
+
+__all__ = ["captures", "findings", "gaps", "permits"]
+
+MOST_FINDINGS: Final = 100
+"""Findings that are told in full."""
+
+MOST_GAPS: Final = 50
+
+_SUBJECT: Final = ("cluster", "topic", "subscription", "consumer", "producer")
+
+
+def findings(table: pa.Table) -> Section:
+    """What is wrong, the gravest first."""
+    section = Section("Findings", "findings")
+    rows = sorted(
+        table.to_pylist(),
+        key=lambda row: (SEVERITIES.index(row["severity"]), SURE.index(row["sure"]), row["since_ns"] or 0),
+    )
+    if not rows:
+        section.texts.append("Nothing was found wrong.")
+    else:
+        counts = Counter(row["severity"] for row in rows)
+        told = (
+            f"{number(counts[word])} {word}{'s' if counts[word] > 1 else ''}" for word in SEVERITIES if counts[word]
+        )
+        section.texts.append(f"{', '.join(told)}.")
+    section.findings = [_finding(row) for row in rows[:MOST_FINDINGS]]
+    if len(rows) > MOST_FINDINGS:
+        section.texts.append(f"The {MOST_FINDINGS} gravest of {number(len(rows))}; all are in the table findings.")
+    return section
+
+
+def _finding(row: dict[str, Any]) -> FindingText:
+    since = f", since {moment(row['since_ns'])}" if row["since_ns"] else ""
+    about = [
+        f"{name} {short_topic(row[name]) if name == 'topic' else said(row[name])}"
+        for name in _SUBJECT
+        if row[name] and (name, row[name]) != ("cluster", CLUSTER)
+    ]
+    if row["connection"] is not None:
+        about.append(f"connection {row['connection']}")
+    frames = f"frames {', '.join(map(str, row['frames']))}" if row["frames"] else ""
+    head = f"{row['severity']}: {row['rule']}, {row['sure']}{since}"
+    whose = f"the {'client library' if row['culprit'] == 'client' else row['culprit']}'s doing"
+    more = f"more: `pcli diagnose --explain {row['rule']}`"
+    where = "; ".join(filter(None, [whose, ", ".join(about), frames, more]))
+    return FindingText(row["severity"], head, row["what"], row["advice"] or "", row["opposite"] or "", where)
+
+
+def permits(read: Callable[[pc.Expression], pa.Table], consumers: pa.Table, span: Span) -> Section:
+    """How many permits the worst consumers had over time; worst: those longest without any.
+
+    ``read`` gives the rows of the table permits for which an expression is true: it may be too large to be read whole.
+    """
+    section = Section("Permits over time", "permits")
+    rows = [row for row in consumers.to_pylist() if row["flows"] and not row["system"]]
+    rows.sort(key=lambda row: (-(row["exhausted_ns"] or 0), row["available_permits"] or 0))
+    worst = rows[: len(LETTERS)]
+    if not worst:
+        section.texts.append("No FLOW was seen.")
+        return section
+    series = [Series(letter, *_curve(read, row, span)) for letter, row in zip(LETTERS, worst)]
+    lowest = min((min(one.y) for one in series if one.y), default=0)
+    alt = f"Lines over time of the permits of {len(series)} consumers; the lowest balance is {lowest:,.0f}."
+    svg = lines(series, "seconds", "permits", title="Permits", alt=alt, steps=True)
+    section.charts.append(
+        Chart(
+            svg, "The lowest balance of each second. At 0 and below the broker sends nothing. Letters as in the table."
+        )
+    )
+    cells = [
+        (
+            letter, named(row["cluster"], row["topic"], row["subscription"], row["consumer"]),
+            duration(row["exhausted_ns"] or 0), _figure(row["lowest"]), _figure(row["available_permits"]),
+            _figure(row["unacked_messages"]), _figure(row["msg_out_counter"]),
+        )
+        for letter, row in zip(LETTERS, worst)
+    ]  # fmt: skip
+    head = ("", "consumer", "without permits", "lowest", "availablePermits", "unackedMessages", "msgOutCounter")
+    caption = "Consumers that were longest without permits; a dash: the capture does not tell"
+    more = f"Of {len(rows):,} consumers." if len(rows) > len(worst) else ""
+    section.tables.append(TableText(caption, head, cells, frozenset(range(2, 7)), more))
+    return section
+
+
+def _curve(
+    read: Callable[[pc.Expression], pa.Table], consumer: dict[str, Any], span: Span
+) -> tuple[list[float], list[float]]:
+    """Seconds and the lowest balance in them, of a consumer's present session."""
+    same = pc.field("cluster") == consumer["cluster"]
+    for name in ("connection", "consumer_id", "session"):
+        same &= pc.field(name) == consumer[name]
+    mine = read(same).sort_by("bucket_ns")
+    times = [(time_ns - span.first_ns) / 1e9 for time_ns in mine["bucket_ns"].to_pylist()]
+    return [max(0.0, time) for time in times], mine["lowest"].to_pylist()
+
+
+def gaps(table: pa.Table) -> Section:
+    """What the captures do not have: what no finding can be sure about."""
+    section = Section("Gaps and certainty", "gaps")
+    if not table.num_rows:
+        section.texts.append(
+            "Nothing is missing in the captures: every byte of every connection was seen, from where it begins in them."
+        )
+        return section
+    lost = pc.sum(table.filter(pc.equal(table["kind"], "gap"))["bytes"]).as_py() or 0
+    holes = table["kind"].to_pylist().count("gap")
+    told = [f"{number(holes)} gap{'s' if holes != 1 else ''} with {size(lost)} that are missing"] if holes else []
+    told += [f"{number(table.num_rows - holes)} other places of which something is to be said"][
+        : table.num_rows - holes
+    ]
+    section.texts.append(f"{' and '.join(told)}. What a gap could explain is said as less certain.")
+    worst = table.sort_by([("bytes", "descending")]).slice(0, MOST_GAPS).to_pylist()
+    rows = [
+        (
+            row["kind"],
+            said(row["capture"]),
+            _figure(row["connection"]),
+            said(row["direction"]),
+            _figure(row["bytes"]),
+            _figure(row["packet"]),
+            said(row["text"]),
+        )
+        for row in worst
+    ]
+    head = ("kind", "file", "connection", "sent by", "bytes", "packet", "what")
+    more = f"The {MOST_GAPS} largest of {table.num_rows:,}." if table.num_rows > MOST_GAPS else ""
+    section.tables.append(TableText("The largest ones", head, rows, frozenset({2, 4, 5}), more))
+    return section
+
+
+def captures(table: pa.Table) -> Section:
+    """Which files were read, how far."""
+    section = Section("Captures", "captures")
+    rows = [
+        (
+            said(row["path"]),
+            row["status"] if not row["error"] else f"{row['status']}: {said(row['error'])}",
+            said(row["cluster"]),
+            size(row["file_bytes"] or 0), _figure(row["packets"]), _figure(row["frames"]),
+        )
+        for row in sorted(table.to_pylist(), key=_place)
+    ]  # fmt: skip
+    head = ("file", "status", "cluster", "size", "packets", "frames")
+    more = f"The first 200 of {len(rows):,}." if len(rows) > 200 else ""
+    section.tables.append(TableText("Every file that was given or found", head, rows[:200], frozenset({3, 4, 5}), more))
+    return section
+
+
+def _place(row: dict[str, Any]) -> tuple[bool, bool, str, int]:
+    """Where a file stands in the list: what was not read to its end first, what is no capture last."""
+    return (row["status"] == "not a capture", row["status"] == "read", row["cluster"], row["part"] or 0)
+
+
+def _figure(value: int | None) -> str:
+    return "–" if value is None else number(value)

@@ -1,0 +1,97 @@
+"""The report: one page of HTML of the tables in a folder, that needs nothing else to be read.
+
+Rules of this file
+1. Everything from the wire goes through the template's escaping; only charts, which hold none of it, go in as they are.
+2. Tables that a run did not make leave their sections out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Final
+
+import jinja2
+import pyarrow as pa
+import pyarrow.compute as pc
+from markupsafe import Markup, escape
+
+from pcli.spark.report import message_sections as of_messages
+from pcli.spark.report import other_sections as others
+from pcli.spark.report.gathering import COLUMNS, MessageFigures, Span, gather
+from pcli.spark.report.parts import Section
+from pcli.spark.report.wording import duration, moment, number, size
+from pcli.spark.stored import StoredTables
+
+__all__ = ["page_of"]
+
+_CONSUMER: Final = (
+    "cluster", "topic", "subscription", "consumer", "system", "connection", "consumer_id", "session", "flows", "lowest",
+    "exhausted_ns", "available_permits", "unacked_messages", "msg_out_counter",
+)  # fmt: skip
+
+
+def page_of(tables: StoredTables, title: str = "Pulsar traffic") -> str:
+    """The page for these tables, in memory bounded by names, findings and gaps."""
+    captures = tables.read("captures")
+    span = _span(captures)
+    figures = gather(tables.batches("messages", COLUMNS), span) if "messages" in tables.names else None
+    sections = list(_sections(tables, captures, span, figures))
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    environment.filters["marked"] = _marked
+    template = environment.from_string(files("pcli.spark.report").joinpath("page.html").read_text("utf-8"))
+    subtitle = f"{moment(span.first_ns)} to {moment(span.last_ns)}, {duration(span.last_ns - span.first_ns)}"
+    return template.render(title=title, subtitle=subtitle, sections=sections, cards=_cards(captures, figures))
+
+
+def _sections(
+    tables: StoredTables, captures: pa.Table, span: Span, figures: MessageFigures | None
+) -> Iterator[Section]:
+    names = tables.names
+    if "findings" in names:
+        yield others.findings(tables.read("findings"))
+    if figures is not None:
+        yield of_messages.traffic(figures)
+        yield from of_messages.durations(figures)
+        yield of_messages.held(figures)
+        yield of_messages.slowest(figures)
+        yield of_messages.states(figures)
+    if {"permits", "consumers"} <= set(names):
+        yield others.permits(
+            lambda where: tables.read("permits", where=where), tables.read("consumers", _CONSUMER), span
+        )
+    yield others.gaps(tables.read("gaps"))
+    yield others.captures(captures)
+
+
+def _marked(text: str) -> Markup:
+    """A text, escaped, with what stands in backticks as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704
+
+
+def _span(captures: pa.Table) -> Span:
+    first, last = pc.min(captures["first_ns"]).as_py() or 0, pc.max(captures["last_ns"]).as_py() or 0
+    return Span(first, max(last, first + 1))
+
+
+def _cards(captures: pa.Table, figures: MessageFigures | None) -> list[tuple[str, str]]:
+    statuses = captures["status"].to_pylist()
+    cards = [
+        _card("capture", "captures", len(statuses) - statuses.count("not a capture")),
+        ("read", size(pc.sum(captures["read_bytes"]).as_py() or 0)),
+        _card("packet", "packets", pc.sum(captures["packets"]).as_py() or 0),
+        _card("frame", "frames", pc.sum(captures["frames"]).as_py() or 0),
+    ]
+    if figures is not None:
+        cards += [
+            _card("message published", "messages published", int(figures.published.counts.sum())),
+            _card("message delivered", "messages delivered", int(figures.delivered.counts.sum())),
+            _card("topic", "topics", sum(1 for name in figures.topics.names if name[-1])),
+            _card("subscription", "subscriptions", sum(1 for name in figures.subscriptions.names if name[-1])),
+        ]
+    return cards
+
+
+def _card(one: str, many: str, count: int) -> tuple[str, str]:
+    return (one if count == 1 else many, number(count))

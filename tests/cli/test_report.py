@@ -1,0 +1,65 @@
+"""`pcli report`: to a file or a pipe, whole or not at all; one clear line for what can't be done."""
+
+import pytest
+
+from pcli.spark.analysis import analyze
+from pcli.spark.engine import InProcess
+from pcli.spark.request import Request
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory, captures):
+    out = tmp_path_factory.mktemp("tables") / "out"
+    path = str(captures / "java" / "dead-letter.pcap")
+    analyze(Request((path,), str(out), only=("messages", "findings")), InProcess())
+    return out
+
+
+def test_a_file(pcli, tables, tmp_path):
+    told = pcli("report", tables, "-o", tmp_path / "page.html", "--title", "Orders & <more>")
+    assert (told.code, told.out, told.err) == (0, "", "")
+    text = (tmp_path / "page.html").read_text()
+    assert "<h1>Orders &amp; &lt;more&gt;</h1>" in text
+    assert "poison-message" in text
+    assert "Permits over time" not in text  # no such table in this run
+    assert [one.name for one in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_a_pipe_gives_the_same(pcli_here, tables, tmp_path):
+    assert pcli_here("report", tables, "-o", tmp_path / "page.html").code == 0
+    assert pcli_here("report", tables, "-o", "-").raw == (tmp_path / "page.html").read_bytes()
+
+
+@pytest.mark.parametrize("what", ["missing", "empty", "other"])
+def test_no_tables(pcli_here, tmp_path, what):
+    folder = tmp_path / "there"
+    if what != "missing":
+        folder.mkdir()
+    if what == "other":
+        (folder / "notes.txt").write_text("mine")
+    told = pcli_here("report", folder, "-o", tmp_path / "page.html")
+    assert told.code == 2
+    assert told.out == ""
+    assert told.err.count("\n") == 1
+    assert "no tables" in told.err
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_no_folder_for_the_page(pcli_here, tables, tmp_path):
+    told = pcli_here("report", tables, "-o", tmp_path / "nowhere" / "page.html")
+    assert told.code == 2
+    assert "there is no folder" in told.err
+
+
+def test_a_folder_of_that_name(pcli_here, tables, tmp_path):
+    told = pcli_here("report", tables, "-o", tmp_path)
+    assert (told.code, told.out) == (2, "")
+    assert "this is a folder" in told.err
+
+
+def test_what_keeps_the_page_from_being_written_is_told_before_the_work(pcli_here, captures, tmp_path):
+    page = tmp_path / "nowhere" / "page.html"
+    told = pcli_here("analyze", captures / "java" / "dead-letter.pcap", "-o", tmp_path / "out", "--report", page)
+    assert (told.code, told.out) == (2, "")
+    assert told.err == f"pcli: --report {page}: there is no folder {page.parent}\n"
+    assert not (tmp_path / "out").exists()

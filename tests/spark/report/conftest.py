@@ -1,0 +1,18 @@
+"""Tables of a real capture, made once."""
+
+from pathlib import Path
+
+import pytest
+
+from pcli.spark.analysis import analyze
+from pcli.spark.engine import InProcess
+from pcli.spark.request import Request
+from pcli.spark.stored import StoredTables
+
+
+@pytest.fixture(scope="session")
+def stored(tmp_path_factory: pytest.TempPathFactory, captures: Path) -> StoredTables:
+    """The tables of a capture with redeliveries, acks and findings."""
+    out = str(tmp_path_factory.mktemp("report") / "out")
+    analyze(Request((str(captures / "python" / "10-shared-redelivery.pcap"),), out), InProcess())
+    return StoredTables(out)
