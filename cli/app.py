@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 
 from pcli.cli import (
     __version__,
+    analyze,
     broker,
     bundle,
     capture,
@@ -25,13 +26,17 @@ from pcli.cli import (
     decode,
     diagnose,
     dissect,
+    doctor,
     encode,
     fields,
     follow,
     produce,
     proxy,
     replay,
+    report,
     reproduce,
+    spark_analyze,
+    spark_stream,
     stats,
     top,
     trace,
@@ -90,6 +95,7 @@ _WIRE = "Wire: frames and captures"
 _BROKER = "Broker"
 _CLIENT = "Client's side: against a live broker"
 _DIAGNOSE = "Diagnose: questions to a capture"
+_BULK = "Bulk: tables from captures of any size"
 
 app.command("decode", rich_help_panel=_WIRE)(decode.decode)
 app.command("encode", rich_help_panel=_WIRE)(encode.encode)
@@ -108,6 +114,11 @@ app.add_typer(stats.app, name="stats", rich_help_panel=_DIAGNOSE)
 app.command("top", rich_help_panel=_DIAGNOSE)(top.top)
 app.command("trace", rich_help_panel=_DIAGNOSE)(trace.trace)
 app.command("bundle", rich_help_panel=_DIAGNOSE)(bundle.bundle)
+app.command("analyze", rich_help_panel=_BULK)(analyze.analyze)
+app.command("spark-analyze", rich_help_panel=_BULK)(spark_analyze.spark_analyze)
+app.command("spark-stream", rich_help_panel=_BULK)(spark_stream.spark_stream)
+app.command("report", rich_help_panel=_BULK)(report.report)
+app.command("doctor", rich_help_panel=_BULK)(doctor.doctor)
 
 
 def _version(wanted: bool) -> None:

@@ -1,0 +1,167 @@
+"""What `pcli doctor` looks at, part by part.
+
+Rules of this file
+1. Nothing is imported to see whether it is there: the names and versions of what is installed say it, in milliseconds.
+   Java is asked itself.
+2. Rights are tried, not guessed: a raw socket that opens is the proof.
+3. What is missing comes with one line that gets it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final
+
+__all__ = ["LEAST", "PARTS", "Check"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at."""
+
+    part: str
+    name: str
+    good: bool
+    found: str
+    """What is there, or why it does not do."""
+    get: str
+    """How to get it; empty when it is good."""
+
+
+LEAST: Final = {
+    "spark": {"pyspark": "4.1", "numpy": "2", "pyarrow": "18"},
+    "tables": {"numpy": "2", "pyarrow": "18"},
+    "report": {"jinja2": "3.1", "matplotlib": "3.9"},
+    "crypto": {"cryptography": "43"},
+    "tui": {"textual": "1"},
+}
+"""Extra to distribution to its least version, as pyproject.toml has them."""
+
+_LEAST_MB: Final = 3072
+"""A JVM of 1 GB and two Python workers of 650 MB, and some air."""
+
+_LEAST_TEMPORARY_MB: Final = 1024
+
+
+def _packages(part: str) -> Iterator[Check]:
+    for name, least in LEAST[part].items():
+        get = f"pip install 'pulsar-pcli[{part}]'"
+        try:
+            found = version(name)
+        except PackageNotFoundError:
+            yield Check(part, name, False, "not installed", get)  # noqa: FBT003
+            continue
+        good = _numbers(found) >= _numbers(least)
+        yield Check(part, name, good, found if good else f"{found} is older than {least}", "" if good else get)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(word) for word in re.findall(r"\d+", text)[:2])
+
+
+def _spark(part: str) -> Iterator[Check]:
+    yield _java(part)
+    yield from _packages(part)
+    from pcli.spark.jobs.machine import cpus, memory_mb
+
+    memory = memory_mb()
+    more = "a machine or container with more memory; or a cluster: --master"
+    yield Check(part, "memory", memory >= _LEAST_MB, f"{memory} MB", "" if memory >= _LEAST_MB else more)
+    yield Check(part, "processors", True, f"{cpus()} for local[*]", "")  # noqa: FBT003
+    yield _temporary(part)
+
+
+def _java(part: str) -> Check:
+    from pcli.spark.jobs.java import looked_at
+
+    passed_over: list[str] = []
+    for look in looked_at():
+        if look.found is not None:
+            java = look.found
+            because = f" ({'; '.join(passed_over)})" if passed_over else ""
+            return Check(part, "Java", True, f"{java.version} of {java.source}: {java.home}{because}", "")  # noqa: FBT003
+        passed_over.append(f"{look.source}: {look.why_not}")
+    return Check(part, "Java", False, "; ".join(passed_over), "pip install 'pulsar-pcli[spark]'")  # noqa: FBT003
+
+
+def _temporary(part: str) -> Check:
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free >> 20
+    good = free >= _LEAST_TEMPORARY_MB
+    get = "" if good else "room there, or --conf spark.local.dir=FOLDER and TMPDIR=FOLDER"
+    return Check(part, "temporary files", good, f"{free} MB free in {folder}", get)
+
+
+_PROGRAMS: Final = ("dumpcap", "tcpdump")
+
+
+def _capture(part: str) -> Iterator[Check]:
+    paths = {name: shutil.which(name) for name in _PROGRAMS}
+    for name, path in paths.items():
+        if path:
+            yield Check(part, name, True, path, "")  # noqa: FBT003
+    scapy = next(_scapy(part))
+    if scapy.good or not any(paths.values()):
+        yield scapy
+    yield _rights(part, [path for path in paths.values() if path])
+
+
+def _scapy(part: str) -> Iterator[Check]:
+    try:
+        yield Check(part, "scapy", True, f"{version('scapy')} (slow: it loses packets that tcpdump keeps)", "")  # noqa: FBT003
+    except PackageNotFoundError:
+        get = (
+            "apt install tcpdump (or dnf, brew); dumpcap is in wireshark-common; or pip install 'pulsar-pcli[capture]'"
+        )
+        yield Check(part, "capture program", False, "neither dumpcap nor tcpdump nor scapy", get)  # noqa: FBT003
+
+
+def _rights(part: str, programs: list[str]) -> Check:
+    name = "right to capture"
+    if _may_capture():
+        return Check(part, name, True, "this process may", "")  # noqa: FBT003
+    able = [program for program in programs if _has_capabilities(program)]
+    if able:
+        return Check(part, name, True, f"{able[0]} may", "")  # noqa: FBT003
+    program = programs[0] if programs else sys.executable
+    get = f"sudo, or once: sudo setcap cap_net_raw,cap_net_admin+eip {program}"
+    return Check(part, name, False, "raw sockets are refused", get)  # noqa: FBT003
+
+
+def _may_capture() -> bool:
+    if hasattr(socket, "AF_PACKET"):
+        try:
+            socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0).close()
+        except OSError:
+            return False
+        return True
+    # BSD and macOS: whoever may read the devices.
+    return any(os.access(device, os.R_OK) for device in Path("/dev").glob("bpf*"))
+
+
+def _has_capabilities(program: str) -> bool:
+    """Whether the file lends rights to who may run it, as Debian sets up dumpcap."""
+    try:
+        return bool(os.getxattr(program, "security.capability")) and os.access(program, os.X_OK)
+    except (AttributeError, OSError):
+        return False
+
+
+PARTS: Final[dict[str, Callable[[str], Iterator[Check]]]] = {
+    "spark": _spark,
+    "tables": _packages,
+    "report": _packages,
+    "capture": _capture,
+    "crypto": _packages,
+    "tui": _packages,
+}
+"""Every part by its name."""

@@ -1,0 +1,69 @@
+"""The analysis for programs that have a Spark session: DataFrame in, DataFrame out.
+
+Rules of this file
+1. A DataFrame of captures has a column ``path``; whatever else it has is left alone. So the list of files can come from
+   Spark's own reader, from a table, or from Python, and `DataFrame.transform` takes these functions.
+2. Tables are files: they are made in a folder of the caller's, and read from it. Nothing is computed twice because a
+   DataFrame is looked at twice.
+3. The session is the caller's: nothing of it is changed, and it is not stopped. Workers without pcli get it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pcli.spark.analysis import analyze as run_analysis
+from pcli.spark.jobs.engine import SparkEngine
+from pcli.spark.jobs.paths import plain_path, spark_path
+from pcli.spark.jobs.schemas import ddl_of
+from pcli.spark.jobs.shipping import ship_once
+from pcli.spark.request import Request
+from pcli.spark.stored import StoredTables
+from pcli.spark.tables import TABLES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["analyze", "read_messages", "read_table"]
+
+
+def analyze(captures: DataFrame, out: str, **options: Any) -> DataFrame:
+    """Make the tables of these captures in the folder ``out``; a DataFrame of what was made: table, rows, bytes, files.
+
+    ``options`` are the fields of `pcli.spark.request.Request`: ``only=("messages",)``, ``frames=True``,
+    ``cluster="captures/{cluster}/*"``, ``incremental=True``, ``strict=True``, … PcliError says what is wrong.
+
+    >>> captures = spark.read.format("binaryFile").load("captures/").select("path")
+    >>> analyze(captures, "out/", only=("messages", "findings")).show()
+    """
+    session = captures.sparkSession
+    paths = sorted(plain_path(row["path"]) for row in captures.select("path").distinct().collect())
+    ship_once(session)
+    summary = run_analysis(Request(tuple(paths), out, **options), SparkEngine(session))
+    rows = [(one.name, one.rows, one.bytes, one.files) for one in summary.tables]
+    columns = [pa.array(column) for column in zip(*rows)]
+    return session.createDataFrame(pa.table(columns, names=["table", "rows", "bytes", "files"]))
+
+
+def read_messages(captures: DataFrame, out: str, **options: Any) -> DataFrame:
+    """The life of every message in these captures: the table `messages`, made in the folder ``out``.
+
+    >>> spark.createDataFrame([("captures/",)], "path string").transform(read_messages, "out/").show()
+    """
+    analyze(captures, out, **{"only": ("messages",), **options})
+    return read_table(captures.sparkSession, out, "messages")
+
+
+def read_table(session: SparkSession, out: str, name: str) -> DataFrame:
+    """A table that `analyze`, `pcli analyze` or `pcli spark-analyze` has made, as its manifest has it now.
+
+    Raises LocalError when there are no tables in ``out``, or not this one.
+    """
+    stored = StoredTables(out)
+    files = stored.files(name)
+    schema = ddl_of(TABLES[name].schema)
+    reader = session.read.schema(schema).option("basePath", spark_path(stored.folder(name)))
+    # A partitioned table has the hour in its paths too.
+    return reader.parquet(*map(spark_path, files)).select(*TABLES[name].schema.names)

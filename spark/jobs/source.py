@@ -1,0 +1,114 @@
+"""Frames of captures as a data source of Spark: ``spark.read.format("pulsar_capture").load("captures/")``.
+
+    from pcli.spark.jobs.source import PulsarCapture
+
+    spark.dataSource.register(PulsarCapture)
+    frames = spark.read.format("pulsar_capture").load("captures/")
+    frames.groupBy("type").count().show()
+
+Rules of this file
+1. A row is a frame, with the columns of the table `frames` (docs/tables.md).
+2. A partition is a recording: what was captured of a cluster, all its parts in order (option ``cluster``, as
+   --cluster). So every frame is right, and one recording is read by one task. Who wants large recordings read in
+   parallel makes the table: ``pcli spark-analyze --only frames``.
+3. Spark wants batches of exactly the schema that it was told, and prunes no columns of such a source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from pcli.codec.bulk.columns import Places
+from pcli.codec.bulk.fields import read_fields
+from pcli.codec.bulk.fields.frame_table import FRAMES, frame_rows
+from pcli.codec.bulk.reading import Reader
+from pcli.codec.errors import LocalError
+from pcli.spark.jobs.paths import plain_path
+from pcli.spark.jobs.schemas import ddl_of
+from pcli.spark.plan import Recording, plan
+from pcli.spark.request import Request
+from pcli.spark.split_windows import SplitWindows, options_of
+from pcli.spark.splits import Split
+
+__all__ = ["PulsarCapture"]
+
+_BARE = pa.schema([pa.field(field.name, field.type) for field in FRAMES])
+
+_ROWS = 8192
+"""Rows of a batch."""
+
+
+class PulsarCapture(DataSource):
+    """Captures of Pulsar traffic. Options: ``path`` (a file, folder, pattern or URI), ``cluster`` (as --cluster)."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``format`` is given."""
+        return "pulsar_capture"
+
+    def schema(self) -> str:
+        """That of the table `frames`."""
+        return ddl_of(FRAMES)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """The reader; ``schema`` must be ours."""
+        return _Frames(self.options)
+
+
+@dataclass
+class _Part(InputPartition):
+    """A recording."""
+
+    recording: Recording
+
+    def __init__(self, recording: Recording) -> None:
+        super().__init__(recording.cluster)
+        self.recording = recording
+
+
+class _Frames(DataSourceReader):
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._path = options.get("path", "")
+        self._cluster = options.get("cluster", "")
+
+    def partitions(self) -> list[InputPartition]:
+        """A recording each."""
+        if not self._path:
+            raise LocalError("pulsar_capture: name a path: .load('captures/')")
+        found = plan([plain_path(self._path)], cluster=self._cluster, split=None)
+        return [_Part(recording) for recording in found.recordings]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The frames of a recording, in order."""
+        assert isinstance(partition, _Part)
+        return _frames(partition.recording)
+
+
+def _frames(recording: Recording) -> Iterator[pa.RecordBatch]:
+    request = Request((), "")
+    reader, number = Reader(options_of(request)), 1
+    for entry in recording.parts:
+        reader.begin_file()
+        whole = Split(entry.cluster, entry.found.path, entry.found.where, entry.part, entry.part, 0, -1)
+        for records in SplitWindows(request, whole):
+            batch = _rows(reader.take(records), number, entry.cluster)
+            number += batch.num_rows
+            yield from _cut(batch)
+    yield from _cut(_rows(reader.end(), number, recording.cluster))
+
+
+def _rows(places: Places, number: int, cluster: str) -> pa.RecordBatch:
+    numbers = np.arange(number, number + len(places), dtype=np.int64)
+    rows = frame_rows(read_fields(places), numbers, cluster=cluster)
+    return pa.RecordBatch.from_arrays(rows.columns, schema=_BARE)
+
+
+def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    for start in range(0, batch.num_rows, _ROWS):
+        yield batch.slice(start, _ROWS)

@@ -1,0 +1,90 @@
+"""How far a job is: from Spark's own status, and the bytes that tasks say they have done.
+
+Rules of this file
+1. Spark is asked a few times a second by a thread of its own; what it says is told as `Progress`.
+2. Tasks add the size of their item to an accumulator when they are done with it. A task done twice would count twice,
+   so no more is told than there is.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from pcli.spark.engine import OnProgress, Progress
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from pyspark import Accumulator
+    from pyspark.sql import SparkSession
+
+__all__ = ["Watch", "watched"]
+
+_POLL_S: Final = 0.3
+
+
+class Watch:
+    """A stage that is being watched."""
+
+    def __init__(self, session: SparkSession, what: str, tasks: int, size: int) -> None:
+        self._context = session.sparkContext
+        self._what, self._tasks, self._size = what, tasks, size
+        self._bytes: Accumulator[int] = self._context.accumulator(0)
+        self._done = 0
+
+    @property
+    def count(self) -> Callable[[int], None]:
+        """What a task calls with the size of its item; it can be pickled."""
+        return self._bytes.add
+
+    def now(self) -> Progress:
+        """How far it is."""
+        tracker = self._context.statusTracker()
+        done = active = 0
+        for job in tracker.getActiveJobsIds():
+            told = tracker.getJobInfo(job)
+            for stage in told.stageIds if told else ():
+                info = tracker.getStageInfo(stage)
+                if info is not None:
+                    done, active = done + info.numCompletedTasks, active + info.numActiveTasks
+        # A job that has just ended is not among the active ones any more: no step back for that.
+        self._done = max(self._done, min(done, self._tasks))
+        size = min(self._size, self._bytes.value)
+        return Progress(self._what, self._done, active, self._tasks, size, self._size)
+
+    def end(self) -> Progress:
+        """What is said when all is done."""
+        return Progress(self._what, self._tasks, 0, self._tasks, self._size, self._size)
+
+
+@contextmanager
+def _watched(session: SparkSession, what: str, tasks: int, size: int, tell: OnProgress | None) -> Iterator[Watch]:
+    watch = Watch(session, what, tasks, size)
+    if tell is None:
+        yield watch
+        return
+    stop = threading.Event()
+
+    def look() -> None:
+        while not stop.wait(_POLL_S):
+            tell(watch.now())
+
+    thread = threading.Thread(target=look, daemon=True)
+    tell(Progress(what, 0, 0, tasks, 0, size))
+    thread.start()
+    try:
+        yield watch
+    finally:
+        stop.set()
+        thread.join()
+    tell(watch.end())
+
+
+def watched(
+    session: SparkSession, what: str, tasks: int, size: int, tell: OnProgress | None
+) -> AbstractContextManager[Watch]:
+    """Watch what happens inside; ``tell`` hears of it now and then, and at its good end."""
+    return _watched(session, what, tasks, size, tell)

@@ -1,0 +1,66 @@
+"""`pcli spark-analyze` and `pcli spark-stream`, as far as it goes without a run of Spark; and one run."""
+
+import pytest
+
+from pcli.codec.errors import LocalError
+from pcli.spark.analysis import analyze
+from pcli.spark.engine import InProcess
+from pcli.spark.request import Request
+from pcli.spark.stored import StoredTables
+
+NAME = "flex/01-produce-consume.pcap"
+
+
+def rows(out):
+    stored = StoredTables(str(out))
+    return {name: sorted(map(repr, stored.read(name).to_pylist())) for name in stored.names}
+
+
+def test_a_run(pcli, small_captures, tmp_path):
+    capture, only = small_captures / NAME, "messages,connections"
+    ran = pcli("spark-analyze", capture, "-o", tmp_path / "out", "--master", "local[1]", "--only", only)
+    assert ran.err == ""
+    assert ran.code == 0
+    assert ran.lines[0].split() == ["table", "rows", "bytes", "files"]
+    assert ran.lines[-1] == f"{tmp_path / 'out'}: generation 1"
+    analyze(Request((str(capture),), str(tmp_path / "here"), only=(only,)), InProcess())
+    assert rows(tmp_path / "out") == rows(tmp_path / "here")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--conf", "spark.x"], "--conf spark.x: it must be key=value"),
+        (["--master", "spark://127.0.0.1:1"], "no Spark master answers there"),
+        (["--only", "mesages"], "did you mean messages"),
+    ],
+)
+@pytest.mark.parametrize("command", ["spark-analyze", "spark-stream"])
+def test_what_makes_no_sense_is_one_line(pcli_here, small_captures, tmp_path, command, words, told):
+    more = ["--checkpoint", tmp_path / "check"] if command == "spark-stream" else []
+    ran = pcli_here(command, small_captures, "-o", tmp_path / "out", *more, *words)
+    assert ran.code == 2
+    assert told in ran.err
+    assert ran.err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_java_the_way_to_it_is_told(pcli_here, small_captures, tmp_path, monkeypatch):
+    from pcli.spark.jobs import java
+
+    monkeypatch.setattr(java, "find_spec", lambda name: None)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    ran = pcli_here("spark-analyze", small_captures / NAME, "-o", tmp_path / "out")
+    assert ran.code == 2
+    assert "pip install 'pulsar-pcli[spark]'" in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_debug_shows_where_an_error_comes_from(capsys):
+    from pcli.cli.spark_analyze_run import traces
+
+    for debug in (True, False):
+        with pytest.raises(LocalError), traces(debug):
+            raise LocalError("so it is")
+        assert ("Traceback" in capsys.readouterr().err) is debug

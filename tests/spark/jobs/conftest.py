@@ -1,0 +1,96 @@
+"""A cluster of Spark's own: a master and two workers of one core, from the scripts in pyspark's wheel."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import venv
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy
+import pyspark
+import pytest
+
+from pcli.spark.jobs.java import find_java, java_home
+
+SPARK = Path(pyspark.__file__).parent
+
+
+@dataclass
+class Cluster:
+    """Where it listens, and how a driver in a process of its own is run against it."""
+
+    url: str
+    environment: dict[str, str]
+
+    def run(self, script: str, *words: object) -> subprocess.CompletedProcess[str]:
+        """Run this Python as the driver, with these arguments after the master's."""
+        command = [sys.executable, "-c", script, self.url, *map(str, words)]
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=180, check=False)
+        assert done.returncode == 0, done.stderr
+        return done
+
+
+@pytest.fixture(scope="session")
+def bare_python(tmp_path_factory) -> Path:
+    """A Python that has what pcli needs, and not pcli: as a cluster's workers may have it."""
+    folder = tmp_path_factory.mktemp("bare")
+    venv.create(folder, with_pip=False)
+    (packages,) = folder.glob("lib/python3*/site-packages")
+    # A folder named in a .pth file is searched, but the .pth files in it (of editable installs) are not obeyed.
+    (packages / "others.pth").write_text(f"{Path(numpy.__file__).parent.parent}\n")
+    return folder / "bin" / "python"
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory, bare_python) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("cluster")
+    environment = os.environ | {
+        "JAVA_HOME": str(java_home(find_java(), folder)),
+        "SPARK_HOME": str(SPARK),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1",
+        "SPARK_DAEMON_MEMORY": "256m",
+        "PYSPARK_PYTHON": str(bare_python),
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+    url = f"spark://127.0.0.1:{free_port()}"
+    log = folder / "log"
+    with log.open("wb") as output:
+
+        def start(role: str, *words: str) -> subprocess.Popen[bytes]:
+            name = f"org.apache.spark.deploy.{role.lower()}.{role}"
+            command = [str(SPARK / "bin" / "spark-class"), name, "--host", "127.0.0.1", "--webui-port", "0", *words]
+            return subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+
+        running = [start("Master", "--port", url.rpartition(":")[2])]
+        for name in ("one", "two"):
+            work = ["--work-dir", str(folder / name), "--cores", "1", "--memory", "1g"]
+            running.append(start("Worker", *work, url))
+        try:
+            wait_for(lambda: len(re.findall("Registering worker", log.read_text())) == 2, log)
+            yield Cluster(url, environment)
+        finally:
+            for process in reversed(running):
+                process.terminate()
+                process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
+
+
+def wait_for(ready: Callable[[], bool], log: Path) -> None:
+    for _ in range(600):
+        if ready():
+            return
+        time.sleep(0.1)
+    pytest.fail(log.read_text())

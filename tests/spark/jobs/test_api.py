@@ -1,0 +1,92 @@
+"""The analysis for programs with a Spark session, and frames as a data source."""
+
+import pytest
+
+import pcli.spark
+from pcli.codec.errors import LocalError
+from pcli.spark.analysis import analyze
+from pcli.spark.engine import InProcess
+from pcli.spark.jobs.api import read_table
+from pcli.spark.jobs.paths import plain_path, spark_path
+from pcli.spark.jobs.schemas import ddl_of
+from pcli.spark.jobs.source import PulsarCapture
+from pcli.spark.request import Request
+from pcli.spark.stored import StoredTables
+from pcli.spark.tables import TABLES
+
+NAME = "flex/01-produce-consume.pcap"
+
+
+def plain(value):
+    """Rows and lists of Spark as Python's."""
+    if hasattr(value, "asDict"):
+        return {name: plain(one) for name, one in value.asDict().items()}
+    return [plain(one) for one in value] if isinstance(value, list) else value
+
+
+def rows(frame):
+    return sorted((plain(row) for row in frame.collect()), key=repr)
+
+
+@pytest.fixture(scope="module")
+def wanted(small_captures, tmp_path_factory):
+    out = tmp_path_factory.mktemp("wanted") / "out"
+    analyze(Request((str(small_captures / NAME),), str(out), frames=True), InProcess())
+    return StoredTables(str(out))
+
+
+@pytest.fixture(scope="module")
+def captures(spark, small_captures):
+    return spark.read.format("binaryFile").load(str(small_captures / NAME)).select("path", "length")
+
+
+def test_messages_as_a_data_frame(captures, wanted, tmp_path):
+    found = captures.transform(pcli.spark.read_messages, str(tmp_path / "out"))
+    assert rows(found) == sorted(wanted.read("messages").to_pylist(), key=repr)
+
+
+def test_what_was_made(captures, tmp_path):
+    made = pcli.spark.analyze(captures, str(tmp_path / "out"), only=("connections",))
+    assert {row["table"]: row["rows"] for row in made.collect()} == {"captures": 1, "gaps": 0, "connections": 7}
+
+
+def test_every_table_has_its_own_types_in_spark(spark, wanted):
+    for name in wanted.names:
+        table = read_table(spark, wanted.folder("").rstrip("/"), name)
+        assert table.columns == TABLES[name].schema.names
+        assert rows(table) == sorted(wanted.read(name).to_pylist(), key=repr), name
+
+
+def test_a_table_that_is_not_there(spark, captures, tmp_path):
+    with pytest.raises(LocalError, match="there are no tables in it"):
+        read_table(spark, str(tmp_path), "messages")
+    with pytest.raises(LocalError, match="no such file"):
+        pcli.spark.analyze(spark.createDataFrame([(str(tmp_path / "x"),)], "path string"), str(tmp_path / "out"))
+
+
+def test_frames_as_a_data_source(spark, small_captures, wanted):
+    spark.dataSource.register(PulsarCapture)
+    frames = spark.read.format("pulsar_capture").load(str(small_captures / NAME))
+    assert frames.columns == TABLES["frames"].schema.names
+    assert rows(frames) == sorted(wanted.read("frames").to_pylist(), key=repr)
+
+
+def test_a_data_source_of_nothing(spark, tmp_path):
+    frames = spark.read.format("pulsar_capture").load(str(tmp_path / "none"))
+    with pytest.raises(Exception, match="no such file or folder"):
+        frames.collect()
+
+
+def test_paths():
+    assert plain_path("file:/a b/c.pcap") == plain_path("file:///a b/c.pcap") == "/a b/c.pcap"
+    assert plain_path("s3a://bucket/x") == "s3://bucket/x"
+    assert spark_path("s3://bucket/x") == "s3a://bucket/x"
+    assert spark_path("/a b/c") == "file:///a b/c"
+    assert plain_path(spark_path("/a b/c")) == "/a b/c"
+
+
+def test_all_schemas_can_be_said_to_spark(spark):
+    from pyspark.sql.types import StructType
+
+    for table in TABLES.values():
+        assert StructType.fromDDL(ddl_of(table.schema)).fieldNames() == table.schema.names

@@ -1,0 +1,105 @@
+"""How Spark is started: with what settings, and what is said when it can't be."""
+
+import json
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+
+from pcli.codec.errors import LocalError
+from pcli.spark.jobs.machine import cpus, memory_mb
+from pcli.spark.jobs.session import driver_memory_mb, open_spark, parsed_conf, settings_for
+
+
+def test_confs_are_keys_and_values():
+    assert parsed_conf(["spark.a=1", " spark.b =x=y"]) == {"spark.a": "1", "spark.b": "x=y"}
+    for bad in ("spark.a", "=1"):
+        with pytest.raises(LocalError, match="key=value"):
+            parsed_conf([bad])
+
+
+@pytest.mark.parametrize(("machine", "driver"), [(1000, 1024), (8192, 2048), (100_000, 4096)])
+def test_java_gets_a_part_of_the_memory(machine, driver):
+    assert driver_memory_mb(machine) == driver
+
+
+@pytest.mark.parametrize(
+    ("master", "tried"),
+    [
+        ("local", "local[1,4]"),
+        ("local[*]", "local[*,4]"),
+        ("local[2]", "local[2,4]"),
+        ("local[2,1]", "local[2,1]"),
+        ("spark://host:7077", "spark://host:7077"),
+    ],
+)
+def test_on_one_machine_a_task_is_tried_again_too(master, tried):
+    assert settings_for(master, 8192)["spark.master"] == tried
+
+
+def test_only_what_stays_here_binds_to_the_loopback():
+    assert settings_for("local[*]", 8192)["spark.driver.host"] == "127.0.0.1"
+    assert "spark.driver.host" not in settings_for("yarn", 8192)
+
+
+def test_memory_is_that_of_the_container(tmp_path):
+    limit = tmp_path / "max"
+    limit.write_text(f"{100 << 20}\n")
+    assert memory_mb((str(limit),)) == 100
+    limit.write_text("max\n")
+    assert memory_mb((str(limit), str(tmp_path / "none"))) == memory_mb(()) > 100
+    assert cpus() >= 1
+
+
+def test_the_workers_are_this_python_and_the_terminal_is_quiet(spark, capfd):
+    def interpreter(batches):
+        for _ in batches:
+            yield pa.record_batch({"word": [sys.executable]})
+
+    from pcli.spark.jobs.arrow import map_in_arrow
+
+    (row,) = map_in_arrow(spark.range(1), interpreter, "word string").collect()
+    assert row["word"] == sys.executable
+    assert "pandas" not in sys.modules
+    assert capfd.readouterr() == ("", "")
+
+
+STARTS = """
+import json, sys
+from pcli.codec.errors import LocalError
+from pcli.spark.jobs.session import open_spark
+told = []
+for master, conf in json.loads(sys.argv[1]):
+    try:
+        with open_spark(master, conf) as spark:
+            told.append(spark.range(3).count())
+    except LocalError as error:
+        told.append(str(error))
+print(json.dumps(told))
+"""
+
+
+def test_what_keeps_spark_from_starting_is_one_line():
+    """In a process of its own: there is one JVM in each. The last one shows that nothing of the others is left."""
+    tries = [
+        ("nonsense", {}),
+        ("spark://127.0.0.1:1", {}),
+        ("local[1]", {"spark.driver.memory": "much"}),
+        ("local[1]", {}),
+    ]
+    command = [sys.executable, "-c", STARTS, json.dumps(tries)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=True)
+    assert json.loads(done.stdout) == [
+        "Spark does not start: SparkException: Master must either be yarn or start with spark, k8s, or local",
+        "--master spark://127.0.0.1:1: no Spark master answers there",
+        "Spark does not start: Java takes no much for memory: write 512m or 4g",
+        3,
+    ]
+    assert done.stderr == ""
+
+
+def test_without_pyspark_the_way_to_it_is_told(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(LocalError, match=r"pip install 'pulsar-pcli\[spark\]'"), open_spark("local[1]"):
+        pass

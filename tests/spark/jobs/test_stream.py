@@ -1,0 +1,111 @@
+"""A folder into which captures are rotated: every file counts once, whatever is killed."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from pcli.codec.errors import LocalError
+from pcli.spark.analysis import analyze
+from pcli.spark.engine import InProcess
+from pcli.spark.jobs.stream import Stream
+from pcli.spark.request import Request
+from pcli.spark.stored import StoredTables
+
+ONLY = ("messages", "connections")
+
+
+def rows(out):
+    stored = StoredTables(str(out))
+    return {name: sorted(map(repr, stored.read(name).to_pylist())) for name in stored.names}
+
+
+def whole(paths, out):
+    analyze(Request(tuple(map(str, paths)), str(out), only=ONLY), InProcess())
+    return rows(out)
+
+
+@pytest.fixture
+def places(tmp_path):
+    """Where captures come, where tables and the checkpoint are."""
+    places = [tmp_path / name for name in ("in coming", "out", "checkpoint")]
+    places[0].mkdir()
+    return places
+
+
+def take(spark, places, **more):
+    told = []
+    incoming, out, checkpoint = map(str, places)
+    request = Request((incoming,), out, only=ONLY, incremental=True)
+    stream = Stream(spark, request, checkpoint, on_batch=lambda *batch: told.append(batch), **more)
+    stream.run(once=True)
+    return [(number, files) for number, files, _ in told]
+
+
+def move_in(path, places):
+    shutil.copy(path, places[0].parent / path.name)
+    (places[0].parent / path.name).rename(places[0] / path.name)
+
+
+def test_batches_give_the_tables_of_one_run(spark, parts_of, places, tmp_path):
+    parts = parts_of("flex/01-produce-consume.pcap", 3)
+    move_in(parts[0], places)
+    assert take(spark, places) == [(0, 1)]
+    first = rows(places[1])
+    assert first["messages"] != whole(parts, tmp_path / "whole")["messages"]
+    assert take(spark, places) == []
+    for part in parts[1:]:
+        move_in(part, places)
+    assert take(spark, places, most=1) == [(1, 1), (2, 1)]
+    got, wanted = rows(places[1]), rows(tmp_path / "whole")
+    assert got["messages"] == wanted["messages"]
+    assert len(got["connections"]) == len(wanted["connections"]) > 0
+    generation = StoredTables(str(places[1])).manifest.generation
+    # Killed between its own end and Spark's note of it, a batch comes again.
+    (places[2] / "commits" / "2").unlink()
+    (places[2] / "commits" / ".2.crc").unlink(missing_ok=True)
+    assert take(spark, places) == [(2, 1)]
+    assert rows(places[1]) == got
+    assert StoredTables(str(places[1])).manifest.generation == generation
+
+
+def test_a_driver_that_is_killed_costs_nothing(spark, parts_of, places, tmp_path):
+    parts = parts_of("flex/01-produce-consume.pcap", 2)
+    for part in parts:
+        move_in(part, places)
+    incoming, out, checkpoint = places
+    words = [incoming, "-o", out, "--checkpoint", checkpoint, "--master", "local[1]", "--only", ",".join(ONLY)]
+    command = [sys.executable, "-m", "pcli.cli", "spark-stream", *map(str, words)]
+    driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    for _ in range(1200):
+        if list(out.glob("_work/*/parts/*")) or driver.poll() is not None:
+            break
+        time.sleep(0.05)
+    os.kill(driver.pid, signal.SIGKILL)
+    told, _ = driver.communicate()
+    assert driver.returncode == -signal.SIGKILL, told
+    assert not (out / "_manifest.json").exists()
+    assert take(spark, places) == [(0, 2)]
+    assert rows(out)["messages"] == whole(parts, tmp_path / "whole")["messages"]
+
+
+def test_a_checkpoint_without_its_tables_is_refused(spark, parts_of, places):
+    (places[2] / "commits").mkdir(parents=True)
+    (places[2] / "commits" / "0").write_text("v1")
+    with pytest.raises(LocalError, match="name these tables, or a new checkpoint"):
+        take(spark, places)
+
+
+def test_a_folder_that_is_none(spark, places):
+    with pytest.raises(LocalError, match="no such folder"):
+        take(spark, [places[0] / "none", *places[1:]])
+
+
+def test_what_is_wrong_with_a_batch_is_said(spark, places):
+    (places[0] / "x.pcap").write_bytes(b"no capture at all, that is for sure")
+    with pytest.raises(LocalError, match=r"x\.pcap"):
+        take(spark, places)
