@@ -1,0 +1,226 @@
+"""The truth of a load, as arrays to compare with: what happened, and what of it a capture can know.
+
+Rules of this file
+1. Every fact twice: as it happened (``true``), and as those frames tell it that the capture has whole (``seen``).
+   ``unsure`` where a frame may have been seen or not: the capture has a part of it, or it was sent again.
+2. Times are ns; -1: nothing such happened, or none of it was seen.
+3. A delivery is all that passed between a message and a consumer; its key is the message's number times the number of
+   consumers, plus the consumer's.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from load.truth import WORDS
+
+__all__ = ["Fact", "Happened"]
+
+Longs = Any
+
+HIDING = 40_000_000
+"""Behind a hole frames are looked for; for so many ns after it some may not be found."""
+
+
+@dataclass(slots=True)
+class Fact:
+    """One kind of time, of many messages or deliveries."""
+
+    true: Longs
+    seen: Longs
+    unsure: Any
+
+    def take(self, rows: Longs) -> Fact:
+        """Those of some rows."""
+        return Fact(self.true[rows], self.seen[rows], self.unsure[rows])
+
+    @classmethod
+    def first(cls, where: Longs, size: int, times: Longs, captured: Longs) -> Fact:
+        """The first of each, of events at ``where``."""
+        fact = cls(np.full(size, -1, np.int64), np.full(size, -1, np.int64), np.zeros(size, np.bool_))
+        order = np.argsort(times, kind="stable")[::-1]
+        fact.true[where[order]] = times[order]
+        whole = order[captured[order] == 2]
+        fact.seen[where[whole]] = times[whole]
+        fact.unsure[where[captured == 1]] = True
+        return fact
+
+
+class Happened:
+    """What a load's folder tells."""
+
+    def __init__(self, folder: Path) -> None:
+        self.told = json.loads((folder / "load.json").read_text())
+        table = pq.read_table(folder / "truth.parquet")
+        self._columns = {name: table[name].to_numpy() for name in table.column_names if name != "kind"}
+        self._kind = table["kind"].combine_chunks().indices.to_numpy()
+        self.messages = int(self.told["messages"])
+        self.consumers = len(self.told["consumers"])
+        self._consumer = {(one["connection"], one["id"]): number for number, one in enumerate(self.told["consumers"])}
+        self._by_message()
+        self._by_delivery()
+        lost = pq.read_table(folder / "lost.parquet")
+        self._lost = {name: lost[name].to_numpy() for name in lost.column_names}
+        del self._columns, self._kind
+
+    def _rows(self, *words: str) -> dict[str, Longs]:
+        rows = np.flatnonzero(np.isin(self._kind, [WORDS.index(word) for word in words]))
+        return {name: column[rows] for name, column in self._columns.items()}
+
+    def _by_message(self) -> None:
+        send, receipt = self._rows("send"), self._rows("receipt")
+        many = self.messages
+        self.sent = Fact.first(send["msg"], many, send["time_ns"], send["captured"])
+        self.stored = Fact.first(receipt["msg"], many, receipt["time_ns"], receipt["captured"])
+        for name in ("connection", "owner", "topic", "sequence", "ledger", "entry"):
+            column = np.full(many, -1, np.int64)
+            column[send["msg"]] = send[name]
+            setattr(self, name, column)
+        self.connection: Longs
+        self.owner: Longs
+        self.topic: Longs
+        self.sequence: Longs
+        self.ledger: Longs
+        self.entry: Longs
+        self._id = _Index(self.ledger << 32 | self.entry)
+        self._sequence = _Index(self._sequence_key(self.connection, self.owner, self.sequence))
+
+    def _by_delivery(self) -> None:
+        """Groups of message and consumer, sorted by their keys."""
+        dispatch, ack, nack = self._rows("dispatch"), self._rows("ack"), self._rows("nack")
+        self.key, where = np.unique(self._delivery_key(dispatch), return_inverse=True)
+        many = len(self.key)
+        self.delivered = Fact.first(where, many, dispatch["time_ns"], dispatch["captured"])
+        self.count = np.bincount(where, minlength=many)
+        self.count_seen = np.bincount(where[dispatch["captured"] == 2], minlength=many)
+        self.redelivery = np.full(many, -1)
+        np.maximum.at(self.redelivery, where, dispatch["redelivery"])
+        self.acked = self._of_deliveries(ack)
+        self.nacked = self._of_deliveries(nack)
+        self.cumulative = np.zeros(many, np.bool_)
+        self._acknowledge(self._rows("cumulative"))
+        self.requests = self._asked()
+
+    def _of_deliveries(self, rows: dict[str, Longs]) -> Fact:
+        where = np.searchsorted(self.key, self._delivery_key(rows))
+        return Fact.first(where, len(self.key), rows["time_ns"], rows["captured"])
+
+    def _acknowledge(self, rows: dict[str, Longs]) -> None:
+        """Each delivery by the first cumulative ack of its consumer that covers it."""
+        by = self._consumers_of(rows)
+        place = self.place(self.key // self.consumers)
+        consumer = self.key % self.consumers
+        for one in np.unique(by).tolist():
+            mine = np.flatnonzero(consumer == one)
+            self.cumulative[mine] = True
+            acks = {name: column[by == one] for name, column in rows.items()}
+            covers = acks["ledger"] << 32 | acks["entry"]
+            self.acked.true[mine] = _covering(covers, acks["time_ns"], place[mine])
+            whole = acks["captured"] == 2
+            self.acked.seen[mine] = _covering(covers[whole], acks["time_ns"][whole], place[mine])
+            self.acked.unsure[mine] |= bool((acks["captured"] == 1).any())
+
+    def _asked(self) -> tuple[_Index, Fact, Fact]:
+        """Acks that wanted an answer, and their answers."""
+        ack, answer = self._rows("ack"), self._rows("answer")
+        wants = ack["request"] >= 0
+        ack = {name: column[wants] for name, column in ack.items()}
+        index = _Index(self.request_key(ack["connection"], ack["request"]))
+        where = index.find(self.request_key(answer["connection"], answer["request"]))
+        many = len(ack["request"])
+        asked = Fact.first(np.arange(many), many, ack["time_ns"], ack["captured"])
+        return index, asked, Fact.first(where, many, answer["time_ns"], answer["captured"])
+
+    # -- who is meant --------------------------------------------------------------------------------------------------
+
+    def place(self, messages: Longs) -> Longs:
+        """Ledger and entry as one number."""
+        return self.ledger[messages] << 32 | self.entry[messages]
+
+    def find(self, ledger: Longs, entry: Longs) -> Longs:
+        """Numbers of the messages with those ids; -1: there is none."""
+        return self._id.find(ledger << 32 | entry)
+
+    def find_sent(self, connection: Longs, owner: Longs, sequence: Longs) -> Longs:
+        """Numbers of the messages that were sent there with that sequence id."""
+        return self._sequence.find(self._sequence_key(connection, owner, sequence))
+
+    def find_delivery(self, messages: Longs, connection: Longs, owner: Longs) -> Longs:
+        """Indices of deliveries; -1: there was none."""
+        consumer = self._numbers(connection, owner)
+        key = messages * self.consumers + consumer
+        found = np.minimum(np.searchsorted(self.key, key), len(self.key) - 1)
+        return np.where((consumer >= 0) & (self.key[found] == key), found, -1)
+
+    def connections(self, streams: Longs) -> Longs:
+        """Connections by `tcp.stream`."""
+        known = np.array([*self.told["streams"], -1], np.int64)
+        return known[np.where((streams >= 0) & (streams < len(known) - 1), streams, len(known) - 1)]
+
+    def near_hole(self, connection: Longs, from_client: Any, time_ns: Longs) -> Any:
+        """Whether the capture lost data of that connection and side shortly before, or at once after."""
+        near = np.zeros(len(time_ns), np.bool_)
+        data = self._lost["size"] > 0
+        for client in (True, False):
+            for one in np.unique(self._lost["connection"][data]).tolist():
+                rows = data & (self._lost["connection"] == one) & (self._lost["from_client"] == client)
+                holes = np.sort(self._lost["time_ns"][rows])
+                if not len(holes):
+                    continue
+                mine = np.flatnonzero((connection == one) & (from_client == client))
+                last = np.searchsorted(holes, time_ns[mine] + 20_000_000) - 1
+                close = time_ns[mine] - holes[np.maximum(last, 0)] < HIDING
+                near[mine] = (last >= 0) & close
+        return near
+
+    @staticmethod
+    def request_key(connection: Longs, request: Longs) -> Longs:
+        """A connection's request as one number."""
+        return connection.astype(np.int64) << 40 | request
+
+    @staticmethod
+    def _sequence_key(connection: Longs, owner: Longs, sequence: Longs) -> Longs:
+        return (connection << 10 | owner) << 40 | sequence
+
+    def _delivery_key(self, rows: dict[str, Longs]) -> Longs:
+        return rows["msg"] * self.consumers + self._consumers_of(rows)
+
+    def _consumers_of(self, rows: dict[str, Longs]) -> Longs:
+        return self._numbers(rows["connection"], rows["owner"])
+
+    def _numbers(self, connection: Longs, owner: Longs) -> Longs:
+        """Numbers of consumers; -1: there is none."""
+        table = np.full((self.told["settings"]["connections"] + 1, 1 << 10), -1, np.int64)
+        for (one, other), number in self._consumer.items():
+            table[one, other] = number
+        fits = (connection >= 0) & (owner >= 0) & (owner < 1 << 10)
+        return np.where(fits, table[np.where(fits, connection, 0), np.where(fits, owner, 0)], -1)
+
+
+class _Index:
+    """Finds rows by a key."""
+
+    def __init__(self, keys: Longs) -> None:
+        self._order = np.argsort(keys, kind="stable")
+        self._sorted = keys[self._order]
+
+    def find(self, keys: Longs) -> Longs:
+        """The row of each; -1: there is none."""
+        if not len(self._sorted):
+            return np.full(len(keys), -1)
+        found = np.minimum(np.searchsorted(self._sorted, keys), len(self._sorted) - 1)
+        return np.where(self._sorted[found] == keys, self._order[found], -1)
+
+
+def _covering(covers: Longs, times: Longs, places: Longs) -> Longs:
+    """The time of the first ack that covers each place; -1: none does."""
+    order = np.argsort(covers, kind="stable")
+    first = np.minimum.accumulate(times[order][::-1])[::-1]
+    found = np.searchsorted(covers[order], places)
+    return np.r_[first, -1][found]

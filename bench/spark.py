@@ -1,0 +1,240 @@
+"""Tables of captures: what `analyze` and `spark-analyze` cost on generated load, beside tshark in the same run.
+
+    python bench/spark.py [--size 100MB] [--large 400MB] [--workloads u200,u1k,b200]
+
+CPU seconds are of the whole process tree. What a command costs on a file of 5 MB is its fixed cost and is told apart;
+rates are of the bytes beyond. The issue's figures are of --size 400MB --large 2GB. tshark is asked for four fields of
+TCP (`-d tcp.port==6650,data -T fields …`): it has no dissector of Pulsar here, so it does much less than pcli does.
+Printed with the goals, and how far we are from them (1.00 and more: reached). The goals were set on a machine where
+tshark did so many megabytes a second (TSHARK): ratios marked ``scaled`` are against the goal times tshark's rate in
+this run by that. In one process the cheaper one of two runs counts: CPU seconds grow when others use the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from load.making import make_load
+from load.process import Cost, cost_of
+from load.settings import WORKLOADS, bytes_of
+
+FIXED = 5_000_000
+"""Bytes of the file on which a command shows its fixed cost."""
+TABLES = "messages,exchanges"
+GOALS = {
+    ("analyze", "u200"): (800.0, 170.0),
+    ("spark", "u200"): (340.0, 0.0),
+    ("spark", "u1k"): (0.0, 140.0),
+    ("spark", "b200"): (0.0, 230.0),
+}
+"""Thousand frames and megabytes per second of CPU; 0: none was set."""
+TSHARK = {"u200": 76.0, "u1k": 84.0, "b200": 85.0}
+"""Megabytes per second of CPU of tshark, four fields, where the goals come from (../shared/design/spark-design.md)."""
+RUNS = 2
+FIXED_GOAL, LAG_GOAL, SCALING_GOAL, WORKER_GOAL = 13.0, 1.10, 1.8, 650.0
+TCP_FIELDS = ("tcp.stream", "tcp.seq", "tcp.ack", "tcp.len")
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """A generated load."""
+
+    name: str
+    path: Path
+    megabytes: float
+    frames: int
+    packets: int
+
+
+class Bench:
+    """Makes captures, runs commands on them, and throws both away."""
+
+    def __init__(self, folder: Path, sizes: tuple[int, int]) -> None:
+        self.folder, self.sizes = folder, sizes
+        self.speed: dict[str, float] = {}
+        """tshark's rate here by that of the goals' machine, by workload."""
+
+    def capture(self, name: str, size: int) -> Capture:
+        """A workload of that many bytes, about."""
+        target = self.folder / f"{name}-{size}"
+        if not (target / "load.json").exists():
+            make_load(replace(WORKLOADS[name], size=size), target, name)
+            for part in ("truth.parquet", "lost.parquet"):
+                (target / part).unlink()
+        told = json.loads((target / "load.json").read_text())
+        return Capture(name, target / told["files"][0], told["bytes"] / 1e6, told["frames"], told["packets"])
+
+    def forget(self, name: str) -> None:
+        """The captures of a workload are not needed any more."""
+        for target in self.folder.glob(f"{name}-*"):
+            shutil.rmtree(target)
+
+    def analyze(self, capture: Capture) -> Cost:
+        """In one process: the cheaper one of some runs."""
+        return min((self.tables(capture, TABLES) for _ in range(RUNS)), key=lambda cost: cost.cpu)
+
+    def tables(self, capture: Capture, only: str) -> Cost:
+        """In one process; ``only`` empty: all tables."""
+        return self._pcli("analyze", capture, ["--only", only] if only else [])
+
+    def spark(self, capture: Capture, cores: int = 2) -> Cost:
+        """On Spark, with so many tasks at a time."""
+        return self._pcli("spark-analyze", capture, ["--only", TABLES, "--master", f"local[{cores}]"])
+
+    def _pcli(self, command: str, capture: Capture, more: list[str]) -> Cost:
+        with tempfile.TemporaryDirectory(dir=self.folder) as out:
+            words = [sys.executable, "-m", "pcli.cli", command, str(capture.path), "-o", f"{out}/tables"]
+            return cost_of([*words, *more])
+
+
+# -- in one process ----------------------------------------------------------------------------------------------------
+
+
+def one_process(bench: Bench, names: list[str]) -> None:
+    fixed = bench.analyze(bench.capture("u200", FIXED))
+    print(f"analyze --only {TABLES}, one process; fixed cost {fixed.cpu:.1f} CPU s")
+    _heading()
+    for name in names:
+        capture = bench.capture(name, bench.sizes[0])
+        cost = bench.analyze(capture)
+        peer = _peer(bench, capture)
+        _rate(bench, "analyze", capture, capture.megabytes - FIXED / 1e6, cost.cpu - fixed.cpu, cost.driver_mb)
+        if peer is not None:
+            frames, rate = capture.frames / peer.cpu / 1e3, capture.megabytes / peer.cpu
+            print(f"  {'tshark, 4 TCP fields':20} {peer.cpu:7.1f} {frames:11,.0f} {'':20} {rate:6,.0f}")
+            print(f"  {name}: {peer.cpu / cost.cpu:.1f} times as fast as tshark, fixed cost included")
+
+
+def _heading() -> None:
+    goal = f"{'goal':>6} {'ratio':>6} {'scaled':>6}"
+    print(f"  {'':20} {'CPU s':>7} {'k frames/s':>11} {goal} {'MB/s':>6} {goal} {'peak MB':>8}")
+
+
+def _peer(bench: Bench, capture: Capture) -> Cost | None:
+    """Tshark on the same capture; it says how fast this machine is now."""
+    if not shutil.which("tshark"):
+        print("  tshark is not installed: nothing to compare with")
+        return None
+    peer = min((cost_of(_tshark(capture)) for _ in range(RUNS)), key=lambda cost: cost.cpu)
+    if capture.name in TSHARK:
+        bench.speed[capture.name] = capture.megabytes / peer.cpu / TSHARK[capture.name]
+    return peer
+
+
+def _tshark(capture: Capture) -> list[str]:
+    fields = [word for field in TCP_FIELDS for word in ("-e", field)]
+    return ["tshark", "-r", str(capture.path), "-d", "tcp.port==6650,data", "-T", "fields", *fields]
+
+
+def _rate(bench: Bench, command: str, capture: Capture, megabytes: float, cpu: float, peak_mb: float) -> None:
+    """One line: what ``megabytes`` of a capture took."""
+    if cpu <= 0:
+        print(f"  {command} {capture.name}: no more than the fixed cost; take a larger --size")
+        return
+    goals = GOALS.get((command, capture.name), (0.0, 0.0))
+    rates = capture.frames * megabytes / capture.megabytes / cpu / 1e3, megabytes / cpu
+    speed = bench.speed.get(capture.name)
+    cells = ""
+    for rate, goal, width in zip(rates, goals, (11, 6)):
+        ratio = f"{rate / goal:.2f}" if goal else ""
+        scaled = f"{rate / goal / speed:.2f}" if goal and speed else ""
+        cells += f" {rate:{width},.0f} {f'{goal:.0f}' if goal else '':>6} {ratio:>6} {scaled:>6}"
+    print(f"  {command + ' ' + capture.name:20} {cpu:7.1f}{cells} {peak_mb:8,.0f}")
+
+
+def apart(bench: Bench) -> None:
+    """What other tables cost beside those two."""
+    capture = bench.capture("u200", bench.sizes[0])
+    base = bench.analyze(capture).cpu
+    print(f"\nother tables, u200 of {capture.megabytes:.0f} MB; {TABLES} alone: {base:.1f} CPU s")
+    for words in ("permits", "keys", "findings", ""):
+        only = f"{TABLES},{words}" if words else ""
+        cost = bench.tables(capture, only)
+        more = (cost.cpu - base) / capture.frames * 1e6
+        name = f"with {words}" if words else "all tables"
+        print(f"  {name:20} {cost.cpu:7.1f} CPU s, {more:+6.1f} us a frame, {cost.driver_mb:,.0f} MB")
+
+
+# -- on Spark ----------------------------------------------------------------------------------------------------------
+
+
+def on_spark(bench: Bench, names: list[str]) -> None:
+    fixed = bench.spark(bench.capture("u200", FIXED))
+    small, large = (size / 1e6 for size in bench.sizes)
+    print(f"\nspark-analyze --only {TABLES} --master local[2]")
+    _goal("fixed cost, CPU s", fixed.cpu, FIXED_GOAL, most=True)
+    print(f"  of which Java {fixed.java_cpu:.1f}; below: what lies between {small:,.0f} and {large:,.0f} MB")
+    _heading()
+    worker, costs = 0.0, {}
+    for name in names:
+        if name not in bench.speed:
+            _peer(bench, bench.capture(name, bench.sizes[0]))
+        one, other = (bench.capture(name, size) for size in bench.sizes)
+        first, second = bench.spark(one), bench.spark(other)
+        _rate(bench, "spark", other, other.megabytes - one.megabytes, second.cpu - first.cpu, second.worker_mb)
+        worker, costs[name] = max(worker, second.worker_mb), second
+        if name != "u200":
+            bench.forget(name)
+    _lag(bench, costs.get("u200"))
+    _scaling(bench, costs.get("u200"), fixed)
+    _goal("memory of a Python worker, MB", worker, WORKER_GOAL, most=True)
+
+
+def _lag(bench: Bench, usual: Cost | None) -> None:
+    """The same with consumers that are behind by more than a split."""
+    capture = bench.capture("lag", bench.sizes[1])
+    lag = bench.spark(capture)
+    bench.forget("lag")
+    if usual is not None:
+        megabytes = bench.capture("u200", bench.sizes[1]).megabytes
+        ratio = lag.cpu / capture.megabytes / (usual.cpu / megabytes)
+        _goal("lagging consumers, CPU against u200", ratio, LAG_GOAL, most=True)
+
+
+def _scaling(bench: Bench, two: Cost | None, fixed: Cost) -> None:
+    """Wall seconds beyond the start with one task at a time, against two."""
+    if two is None:
+        return
+    capture = bench.capture("u200", bench.sizes[1])
+    one, start = bench.spark(capture, 1), bench.spark(bench.capture("u200", FIXED), 1)
+    print(f"  wall seconds: local[1] {one.wall:.1f} (start {start.wall:.1f}), local[2] {two.wall:.1f}"
+          f" (start {fixed.wall:.1f})")  # fmt: skip
+    alone, together = one.wall - start.wall, two.wall - fixed.wall
+    if min(alone, together) > 0:
+        _goal("scaling from one core to two", alone / together, SCALING_GOAL)
+    else:
+        print("  scaling: the start took longer than the whole; others use this machine, or --large is too small")
+
+
+def _goal(what: str, value: float, goal: float, *, most: bool = False) -> None:
+    ratio = goal / value if most and value else value / goal
+    print(f"  {what:40} {value:8,.2f}, goal {'at most' if most else 'at least'} {goal:g}: {ratio:.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", type=bytes_of, default=bytes_of("100MB"))
+    parser.add_argument("--large", type=bytes_of, default=bytes_of("400MB"))
+    parser.add_argument("--workloads", default="u200,u1k,b200")
+    parser.add_argument("--folder", type=Path, help="where captures are kept from run to run")
+    parser.add_argument("--parts", default="process,tables,spark", help="which of these three")
+    told = parser.parse_args()
+    names = told.workloads.split(",")
+    with tempfile.TemporaryDirectory() as folder:
+        if told.folder is not None:
+            told.folder.mkdir(parents=True, exist_ok=True)
+        bench = Bench(told.folder or Path(folder), (told.size, told.large))
+        parts = {"process": lambda: one_process(bench, names), "tables": lambda: apart(bench)}
+        parts["spark"] = lambda: on_spark(bench, names)
+        for word in told.parts.split(","):
+            parts[word]()
+
+
+if __name__ == "__main__":
+    main()
