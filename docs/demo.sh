@@ -106,3 +106,20 @@ echo "== What was that with the proxy? The broker's own recording tells: two liv
 show pcli trace -r "$talk/talk.pcapng" --sequence "$(pcli dissect -r "$talk/fault.pcapng" -T fields \
   -Y 'pulsar.type == "PRODUCER_SUCCESS"' -e pulsar.producer_name | head -n 1):0"
 show pcli diagnose -r "$talk/talk.pcapng" --only resend-stored
+
+echo
+echo "== All of that as tables, by Spark (Java comes along if there is none), and as a page for people =="
+show pcli spark-analyze "$talk/talk.pcapng" -o "$talk/tables"
+printf '\n$ python  # the tables are Parquet: for Spark, DuckDB, pandas, or as here\n'
+python - "$talk/tables" <<'PYTHON'
+import sys
+
+from pcli.spark.stored import StoredTables
+
+for row in StoredTables(sys.argv[1]).read("messages", ["topic", "ledger", "entry", "producer", "deliveries", "state"]).to_pylist():
+    waited = [(one["acked_ns"] - row["producer"]["sent_ns"]) / 1e6 for one in row["deliveries"] if one["acked_ns"]]
+    acked = ", ".join(f"{one:.1f} ms" for one in waited) or "never"
+    print(f"{row['ledger']}:{row['entry']} {row['topic'].rsplit('/', 1)[-1]:<16} {row['state']:<8} acknowledged after {acked}")
+PYTHON
+show pcli report "$talk/tables" -o "$talk/report.html"
+printf 'the report: %s bytes of HTML\n' "$(wc -c < "$talk/report.html")"
