@@ -29,6 +29,9 @@ __all__ = ["exit_code", "need_tables", "request_of", "run", "show_summary", "sho
 _TOLD_FILES: Final = 10
 """Files with trouble that are told one by one."""
 
+_LARGE: Final = 10_000_000
+"""Bytes of a stage from which on megabytes say enough."""
+
 _STATUSES: Final = {
     "read": "read",
     "partly": "read in part",
@@ -101,7 +104,8 @@ def shown_progress() -> Iterator[Callable[[Progress], None] | None]:
 
         def show(now: Any) -> None:
             done, total = (now.bytes_done, now.bytes_total) if now.bytes_total else (now.done, now.total)
-            so_far = f"{done / 1e6:,.0f} of {total / 1e6:,.0f} MB" if now.bytes_total else f"{done} of {total}"
+            unit, name = (1e6, " MB") if now.bytes_total >= _LARGE else (1e3, " kB") if now.bytes_total else (1, "")
+            so_far = f"{done / unit:,.0f} of {total / unit:,.0f}{name}"
             bar.update(task, description=now.what, completed=done, total=total or None, so_far=so_far)
 
         yield show

@@ -147,4 +147,7 @@ def main() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     # Frames are many and make no cycles: looking for cycles as often as Python does takes a tenth of the time.
     gc.set_threshold(50_000)
-    app(prog_name="pcli")
+    try:
+        app(prog_name="pcli")
+    except KeyboardInterrupt:  # while the commands are put together, before one of them runs
+        raise SystemExit(int(Exit.INTERRUPTED)) from None

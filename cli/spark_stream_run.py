@@ -43,6 +43,8 @@ def run(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with open_spark(master, parsed_conf(conf), debug=debug) as spark:
         stream = Stream(spark, request, checkpoint, most=most, on_batch=told)
+        if not once:
+            say(f"watching {request.paths[0]}: Ctrl-C ends it")
         try:
             stream.run(every_s=every_s, once=once)
         except KeyboardInterrupt:

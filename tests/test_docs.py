@@ -69,6 +69,8 @@ def test_every_option_of_dissect_is_in_the_docs(pcli_help):
         ("trace", "trace"),
         ("bundle", "bundle"),
         ("top", "top"),
+        ("spark-analyze", "spark"),
+        ("spark-stream", "spark"),
     ],
 )
 def test_options_in_the_docs_are_options(pcli_help, command, page):

@@ -8,12 +8,16 @@ Rules of this file
 3. Payload never crosses the JVM, so the JVM stays small: what memory there is belongs to the Python workers.
 4. On one machine nothing is asked of the network: Spark binds to the loopback and looks up no host names.
 5. A session that somebody else made is taken as it is, and is never stopped here.
+6. Ctrl-C is ours: pyspark's handler asks the JVM, on the connection that waits for an answer, and prints a trace. A
+   session that ends cancels its jobs anyway.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+import signal
 import socket
 import sys
 import tempfile
@@ -107,7 +111,11 @@ def open_spark(master: str, conf: Mapping[str, str] | None = None, *, debug: boo
         raise LocalError("Spark is not installed: pip install 'pulsar-pcli[spark]'") from None
     _check_master(master)
     settings = settings_for(master, memory_mb()) | dict(conf or {})
-    with tempfile.TemporaryDirectory(prefix="pcli-spark-") as folder, _log(folder, debug=debug) as log:
+    with (
+        tempfile.TemporaryDirectory(prefix="pcli-spark-") as folder,
+        _log(folder, debug=debug) as log,
+        nullcontext() if debug else _silent(),
+    ):
         settings = _with_java_options(settings, Path(folder), debug=debug)
         session = _started(settings, log, _environment(master, Path(folder), Path(pyspark.__file__).parent))
         gateway = session.sparkContext._gateway
@@ -161,12 +169,37 @@ def _started(settings: dict[str, str], log: IO[bytes] | None, environment: Mappi
         conf.set(key, value)
     gateway: Any = None
     try:
-        with _set(environment):
+        with _set(environment), _own_interrupt():
             gateway = launch_gateway(conf, {"stdout": log, "stderr": log} if log is not None else None)  # type: ignore[no-untyped-call]
             return SparkSession(SparkContext(conf=conf, gateway=gateway))
     except (PySparkException, Py4JError, OSError) as fault:  # OSError: the JVM has ended, its connection with it
         _end(gateway)
         raise LocalError(f"Spark does not start: {_reason(fault, log)}") from fault
+
+
+@contextmanager
+def _own_interrupt() -> Iterator[None]:
+    """SIGINT does afterwards what it did before; only the main thread may set that, and pyspark only does there."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGINT) is not before:
+            signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """What py4j logs of broken connections and of Ctrl-C goes nowhere: it is told as one line, or is no news.
+
+    It uses Python's root logger, which prints on the terminal when nobody has given it a handler.
+    """
+    handler = logging.NullHandler()
+    logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
 
 
 def _end(gateway: Any) -> None:

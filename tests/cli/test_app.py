@@ -10,7 +10,7 @@ import pytest
 
 from pcli.cli import __version__
 
-COMMANDS = ("decode", "encode", "dissect", "follow", "fields", "capture", "stats")
+COMMANDS = ("decode", "encode", "dissect", "follow", "fields", "capture", "stats", "analyze", "report", "doctor")
 
 
 def test_help_teaches_in_panels(pcli):

@@ -1,5 +1,12 @@
 """`pcli spark-analyze` and `pcli spark-stream`, as far as it goes without a run of Spark; and one run."""
 
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
 import pytest
 
 from pcli.codec.errors import LocalError
@@ -64,3 +71,41 @@ def test_debug_shows_where_an_error_comes_from(capsys):
         with pytest.raises(LocalError), traces(debug):
             raise LocalError("so it is")
         assert ("Traceback" in capsys.readouterr().err) is debug
+
+
+def test_ctrl_c_ends_a_stream_without_a_trace(small_captures, tmp_path):
+    (tmp_path / "in").mkdir()
+    shutil.copy(small_captures / NAME, tmp_path / "in")
+    words = [
+        "spark-stream",
+        "in",
+        "-o",
+        "out",
+        "--checkpoint",
+        "check",
+        "--master",
+        "local[1]",
+        "--only",
+        "connections",
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pcli.cli", *words],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # like a terminal's: the signal goes to the JVM too
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ours may be ignored
+    )
+    try:
+        until = time.monotonic() + 90
+        while not (tmp_path / "out" / "_manifest.json").exists() and time.monotonic() < until:
+            assert process.poll() is None
+            time.sleep(0.1)
+        os.killpg(process.pid, signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 0
+    assert "Traceback" not in told
+    assert {line[:5] for line in told.splitlines()} <= {"pcli:"}
+    assert rows(tmp_path / "out")["connections"]

@@ -3,6 +3,7 @@
 Rules of this file
 1. What the SEND says comes from the SEND, else from the metadata of the first delivery.
 2. -1 in a partial becomes null here.
+3. Rows come in MESSAGES_ORDER: to sort a table of lists afterwards costs as much as to make it.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from pcli.codec.bulk.columns import Bools, Longs
+from pcli.codec.bulk.lives.arrays import array_of, longs_of, picked, struct_of, texts_at
 from pcli.codec.bulk.lives.known import Known
+from pcli.codec.bulk.lives.picking import edges, joint, order_of
 from pcli.codec.bulk.lives.settling import key_text
 from pcli.codec.bulk.lives.sides import Consumers, Producers, longs
 from pcli.codec.bulk.lives.tables import MESSAGES
 from pcli.codec.bulk.lives.weighing import EVIDENCE_WORDS, FAR, Weighed, weigh_all
-from pcli.codec.bulk.schema import LONG
 from pcli.codec.wire.topic_name import split_partition
 
 __all__ = ["Usual", "build"]
@@ -33,18 +35,20 @@ _NONE: Final = np.zeros(0, np.int64)
 
 @dataclass(slots=True)
 class Usual:
-    """Usual messages, by the number of their group, and their deliveries in order of groups."""
+    """Usual messages, by the number of their group, and where they were delivered in order of groups."""
 
     group: Longs
-    """Of each delivery."""
+    """Of each message at a subscription that was given it."""
     delivered: Longs
-    """Its row among the consumers' rows."""
+    """The row of its (first) delivery among the consumers' rows."""
     acked: Longs
     """The row that has the ACK; -1: none has."""
     mark: Longs
     """The time of the cumulative ACK, in place of ``acked``; -1: there is none."""
     marked: Longs
     """Its frame."""
+    again: Longs
+    """The row of a second delivery, for a REDELIVER that stands in the row of the first; -1: there was none."""
     groups: Longs = field(default_factory=lambda: _NONE)
     """All messages."""
     published: Longs = field(default_factory=lambda: _NONE)
@@ -66,20 +70,36 @@ class _Building:
 
     def __init__(self, usual: Usual, known: Known) -> None:
         self._usual, self._known = usual, known
-        consumers = usual.consumers
-        # Deliveries in order of messages, and of time in each.
-        order = np.lexsort((consumers.delivered[usual.delivered], usual.group))
-        self._group, self._rows = usual.group[order], usual.delivered[order]
-        self._acked, self._mark, self._marked = usual.acked[order], usual.mark[order], usual.marked[order]
-        self._message = np.searchsorted(usual.groups, self._group)
-        self._offsets = np.searchsorted(self._message, np.arange(len(usual.groups) + 1))
+        size, consumers = len(usual.groups), usual.consumers
+        # Messages in order of time; `place` is where that of each pair of message and subscription stands.
+        place = np.searchsorted(usual.groups, usual.group)
+        order = _in_time(usual, place)
+        if not (order[1:] > order[:-1]).all():
+            usual.published = usual.published[order]
+            rank = np.empty(size, np.int64)
+            rank[order] = np.arange(size)
+            place = rank[place]
+        self._place, self._wide = place, (usual.acked < 0) & (usual.mark < 0)
+        # A second delivery is a line of its own when it was to another consumer.
+        other = np.flatnonzero((usual.again >= 0) & ~_same(consumers, usual.delivered, usual.again))
+        pair = np.concatenate([np.arange(len(place)), other])
+        rows = np.concatenate([usual.delivered, usual.again[other]])
+        # Lines in order of messages, and of time in each.
+        order = _order(place[pair], consumers.delivered[rows])
+        self._pair, self._rows, self._message = pair[order], rows[order], place[pair][order]
+        self._second = order >= len(place)
+        self._twice = (usual.again >= 0)[self._pair]
+        alone = np.zeros(len(place), np.bool_)
+        alone[other] = True
+        self._shared = self._twice & ~alone[self._pair]
+        self._offsets = np.searchsorted(self._message, np.arange(size + 1))
         self._counts = np.diff(self._offsets)
         self._sent = usual.published >= 0
+        self._all_sent = bool(self._sent.all())
         first = np.where(self._counts > 0, self._offsets[:-1], -1)
-        self._first = np.where(first >= 0, np.append(self._rows, -1)[first], -1)
+        self._first = picked(self._rows, first)
         self._session = consumers.session[self._rows]
-        self._open = (self._acked < 0) & (self._mark < 0)
-        self._publisher = np.where(self._sent, np.append(usual.producers.publisher, -1)[usual.published], -1)
+        self._publisher = picked(usual.producers.publisher, usual.published)
 
     def table(self, cluster: str) -> pa.Table:
         usual, known = self._usual, self._known
@@ -95,8 +115,8 @@ class _Building:
         evidence = weigh_all(self._weighed(topic, names), known)
         columns = {
             "cluster": pa.repeat(cluster, size),
-            "topic": _texts(names, topic),
-            "partition": _longs(self._partitions(topic, names), pa.int32()),
+            "topic": texts_at(names, topic),
+            "partition": longs_of(self._partitions(topic, names), pa.int32()),
             "ledger": self._ids("ledger"),
             "entry": self._ids("entry"),
             "first_ns": first,
@@ -105,11 +125,11 @@ class _Building:
             "chunk": None,
             "txn": None,
             "marker": self._of_sent("marker") >= 0,
-            "state": _texts(_STATES, state),
-            "evidence": _texts(EVIDENCE_WORDS, evidence),
+            "state": texts_at(_STATES, state),
+            "evidence": texts_at(EVIDENCE_WORDS, evidence),
         }
         arrays = [
-            pa.nulls(size, one.type) if columns[one.name] is None else _array(columns[one.name], one.type)
+            pa.nulls(size, one.type) if columns[one.name] is None else array_of(columns[one.name], one.type)
             for one in MESSAGES
         ]
         return pa.Table.from_arrays(arrays, schema=MESSAGES)
@@ -117,21 +137,21 @@ class _Building:
     # -- values by message
 
     def _of_sent(self, name: str) -> Longs:
-        values: Longs = longs(self._usual.producers.table, name)
-        return np.where(self._sent, np.append(values, -1)[self._usual.published], -1)
+        return picked(longs(self._usual.producers.table, name), self._usual.published)
 
     def _of_first(self, name: str) -> Longs:
         """Of the first delivery."""
-        values: Longs = longs(self._usual.consumers.table, name)
-        return np.where(self._first >= 0, np.append(values, -1)[self._first], -1)
+        return picked(longs(self._usual.consumers.table, name), self._first)
 
     def _either(self, sent: str, delivered: str = "") -> Longs:
+        if self._all_sent:
+            return self._of_sent(sent)
         return np.where(self._sent, self._of_sent(sent), self._of_first(delivered or sent))
 
     def _ids(self, name: str) -> Longs:
         producers, consumers = self._usual.producers, self._usual.consumers
-        mine, other = getattr(producers, name), getattr(consumers, name)
-        return np.where(self._sent, np.append(mine, -1)[self._usual.published], np.append(other, -1)[self._first])
+        mine = picked(getattr(producers, name), self._usual.published)
+        return mine if self._all_sent else np.where(self._sent, mine, picked(getattr(consumers, name), self._first))
 
     def _topics(self) -> tuple[Longs, list[str]]:
         """Of each message the topic, as place in a list; -1: none is known."""
@@ -162,38 +182,39 @@ class _Building:
 
     def _states(self, topic: Longs, names: list[str]) -> Longs:
         """Places in _STATES."""
-        open_ = np.bincount(self._message, weights=self._open, minlength=len(topic)) > 0
+        open_ = np.zeros(len(topic), np.bool_)
+        open_[self._place[self._wide]] = True
         asked = np.array([*(name in self._known.asked for name in names), False])[topic]
         return np.where(self._counts > 0, np.where(open_, 1, 0), np.where(asked, 2, 3))
 
     def _weighed(self, topic: Longs, names: list[str]) -> Weighed:
-        consumers = self._usual.consumers
-        acked = np.append(consumers.acked, -1)[self._acked]
-        settled = np.where(self._open, FAR, np.where(self._mark >= 0, self._marked, acked))
+        usual, consumers = self._usual, self._usual.consumers
+        acked = np.append(consumers.acked, -1)[usual.acked]
+        settled = np.where(self._wide, FAR, np.where(usual.mark >= 0, usual.marked, acked))
+        rows = usual.delivered
         return Weighed(
-            topic, names, self._of_sent("sent_number"), self._of_sent("stream"), self._counts == 0, self._message,
-            consumers.sub[self._rows], longs(consumers.table, "stream")[self._rows], consumers.delivered[self._rows],
-            settled,
+            topic, names, self._of_sent("sent_number"), self._of_sent("stream"), self._counts == 0, self._place,
+            consumers.sub[rows], longs(consumers.table, "stream")[rows], consumers.delivered[rows], settled,
         )  # fmt: skip
 
     # -- structs
 
     def _producer(self, messages: Longs) -> pa.Array:
-        size, sent = len(messages), self._sent
+        size = len(messages)
         publish, deliver = self._either("publish_ms"), self._either("deliver_at_ms")
         columns: dict[str, Any] = {
-            "connection": _longs(self._of_sent("stream")),
-            "producer_id": _longs(self._of_sent("producer_id")),
+            "connection": longs_of(self._of_sent("stream")),
+            "producer_id": longs_of(self._of_sent("producer_id")),
             "name": self._names(),
-            "sequence_id": pa.array(self._either("sequence"), mask=~sent & (self._of_first("sequence") == -1)),
-            "highest_sequence_id": _longs(self._either("highest")),
-            "sent_ns": _longs(self._of_sent("sent_ns")),
-            "receipt_ns": _longs(self._of_sent("receipt_ns")),
+            "sequence_id": self._sequences(),
+            "highest_sequence_id": longs_of(self._either("highest")),
+            "sent_ns": longs_of(self._of_sent("sent_ns")),
+            "receipt_ns": longs_of(self._of_sent("receipt_ns")),
             "messages": messages,
             "batch": self._either("batch") >= 0,
-            "size": _longs(self._either("size")),
-            "publish_ns": _longs(np.where(publish > 0, publish * 1_000_000, -1)),
-            "deliver_at_ns": _longs(np.where(deliver > 0, deliver * 1_000_000, -1)),
+            "size": longs_of(self._either("size")),
+            "publish_ns": longs_of(np.where(publish > 0, publish * 1_000_000, -1)),
+            "deliver_at_ns": longs_of(np.where(deliver > 0, deliver * 1_000_000, -1)),
             "key": self._keys(),
             "resends": np.zeros(size, np.int32),
             "other_ids": pa.ListArray.from_arrays(
@@ -203,13 +224,19 @@ class _Building:
             ),
             "error": pa.nulls(size, pa.string()),
         }
-        return _struct(columns, _PRODUCER)
+        return struct_of(columns, _PRODUCER)
+
+    def _sequences(self) -> pa.Array:
+        """Those of SENDs may be any number; the others are null where the metadata has none."""
+        if self._all_sent:
+            return pa.array(self._of_sent("sequence"))
+        return pa.array(self._either("sequence"), mask=~self._sent & (self._of_first("sequence") == -1))
 
     def _names(self) -> pa.Array:
         known = self._known
         texts = [one.name for one in known.publishers]
         places = self._publisher.copy()
-        if not self._sent.all():
+        if not self._all_sent:
             labels, ids = list(known.labels.values()), np.array([*known.labels, -1], np.int64)
             label = self._of_first("name")
             at = np.searchsorted(ids[:-1], label, sorter=np.argsort(ids[:-1], kind="stable"))
@@ -218,7 +245,7 @@ class _Building:
             good = ~self._sent & (ids[found] == label)
             places = np.where(good, found + len(texts), places)
             texts = texts + labels
-        return _texts(texts, places, empty_is_null=True)
+        return texts_at(texts, places, empty_is_null=True)
 
     def _keys(self) -> pa.Array:
         """Keys as text, whose bytes mostly are text already."""
@@ -242,46 +269,59 @@ class _Building:
 
     def _deliveries(self, messages: Longs) -> pa.Array:
         usual, known = self._usual, self._known
-        table, rows = usual.consumers.table, self._rows
-        count, sessions = len(rows), known.sessions
-        acked = np.append(longs(table, "acked_ns"), -1)[self._acked]
+        table, rows, pair = usual.consumers.table, self._rows, self._pair
+        sessions = known.sessions
+        open_, mark = self._wide[pair], usual.mark[pair]
+        acked = np.where(mark >= 0, mark, np.where(open_, -1, longs(table, "acked_ns")[usual.acked[pair]]))
+        # What was acknowledged behind a second delivery is so of that one.
+        left = open_ | (self._twice & ~self._shared & ~self._second)
         brought = messages[self._message]
+        redelivery = longs(table, "redelivery")
+        latest = np.where(self._shared, np.maximum(redelivery[rows], redelivery[usual.again[pair]]), redelivery[rows])
+        nacked = self._twice & ~self._second
         columns: dict[str, Any] = {
             "connection": longs(table, "stream")[rows],
             "consumer_id": longs(table, "consumer_id")[rows],
-            "subscription": _texts([one.subscription for one in sessions], self._session),
-            "consumer": _texts([one.name for one in sessions], self._session),
-            "subscription_type": _texts([one.type for one in sessions], self._session),
+            "subscription": texts_at([one.subscription for one in sessions], self._session),
+            "consumer": texts_at([one.name for one in sessions], self._session),
+            "subscription_type": texts_at([one.type for one in sessions], self._session),
             "delivered_ns": longs(table, "delivered_ns")[rows],
-            "count": np.ones(count, np.int32),
-            "redelivery_count": np.maximum(longs(table, "redelivery")[rows], 0).astype(np.int32),
+            "count": np.where(self._shared, 2, 1).astype(np.int32),
+            "redelivery_count": np.maximum(latest, 0).astype(np.int32),
             "messages": brought,
-            "acked_ns": _longs(np.where(self._mark >= 0, self._mark, np.where(self._acked >= 0, acked, -1))),
-            "ack_type": _ACKS.take(pa.array(np.where(self._mark >= 0, 1, 0), mask=self._open)),
-            "nacked_ns": pa.nulls(count, pa.int64()),
-            "unacked": np.where(self._open, brought, 0),
-            "again": pa.nulls(count, pa.string()),
+            "acked_ns": pa.array(acked, mask=left),
+            "ack_type": _ACKS.take(pa.array(np.where(mark >= 0, 1, 0), mask=left)),
+            "nacked_ns": pa.array(longs(table, "nacked_ns")[rows], mask=~nacked),
+            "unacked": np.where(open_, brought, 0),
+            "again": texts_at(["nack"], np.where(self._shared | self._second, 0, -1)),
         }
-        values = _struct(columns, _DELIVERIES.value_type)
+        values = struct_of(columns, _DELIVERIES.value_type)
         return pa.ListArray.from_arrays(pa.array(self._offsets.astype(np.int32)), values, type=_DELIVERIES)
 
 
-def _array(values: Any, kind: pa.DataType) -> pa.Array:
-    return values if isinstance(values, pa.Array) else pa.array(values, kind)
+def _in_time(usual: Usual, place: Longs) -> Longs:
+    """The messages in MESSAGES_ORDER; ``place`` as in `_Building`, and rising."""
+    sent = usual.published >= 0
+    first = np.full(len(sent), FAR, np.int64)
+    if sent.any():
+        times = np.minimum(longs(usual.producers.table, "sent_ns"), longs(usual.producers.table, "receipt_ns"))
+        first[sent] = times[usual.published[sent]]
+    if len(place):
+        begins = np.flatnonzero(edges(place))
+        delivered = np.minimum.reduceat(longs(usual.consumers.table, "delivered_ns")[usual.delivered], begins)
+        first[place[begins]] = np.minimum(first[place[begins]], delivered)
+    return np.argsort(first, kind="stable")  # of the same time they stand in order of ids already
 
 
-def _struct(columns: dict[str, Any], kind: pa.StructType) -> pa.Array:
-    arrays = [_array(columns[one.name], one.type) for one in kind]
-    return pa.StructArray.from_arrays(arrays, fields=list(kind))
+def _order(first: Longs, then: Longs) -> Longs:
+    """The rows in order of two columns."""
+    return order_of(joint((first, then))) if len(first) else first
 
 
-def _longs(values: Longs, kind: pa.DataType = LONG) -> pa.Array:
-    """-1 as null."""
-    missing: Bools = values == -1
-    return pa.array(values, kind, mask=missing if missing.any() else None)
-
-
-def _texts(texts: list[str], places: Longs, *, empty_is_null: bool = False) -> pa.Array:
-    """The text at each place; null where that is -1."""
-    values = pa.array([one or None if empty_is_null else one for one in texts] + [None], pa.string())
-    return values.take(pa.array(places, mask=places < 0))
+def _same(consumers: Consumers, one: Longs, other: Longs) -> Bools:
+    """Whether two rows are of the same session of the same consumer."""
+    found: Bools = consumers.session[one] == consumers.session[other]
+    for name in ("stream", "consumer_id"):
+        values = longs(consumers.table, name)
+        found &= values[one] == values[other]
+    return found

@@ -1,9 +1,9 @@
 """The messages of one bucket: producers' and consumers' rows of the same id brought together.
 
 Rules of this file
-1. A message is usual when every subscription was given it once, acknowledged it at most once and whole, and nothing
-   about it needs more than columns. Usual ones never become Python objects; the rest goes one by one through
-   unusual.py, which follows its history event by event.
+1. A message is usual when every subscription was given it once, or once more for a REDELIVER that named it,
+   acknowledged it at most once and whole, and nothing about it needs more than columns. Usual ones never become Python
+   objects; the rest goes one by one through unusual.py, which follows its history event by event.
 2. An entry that was neither published nor delivered in the capture is no row, whatever was acknowledged.
 3. Chunks, and messages of non-persistent topics, are told apart by other things than ids (chunking.py, loose.py).
 """
@@ -11,7 +11,7 @@ Rules of this file
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -23,15 +23,20 @@ from pcli.codec.bulk.lives.chunking import is_chunk
 from pcli.codec.bulk.lives.known import Known
 from pcli.codec.bulk.lives.loose import loose_messages
 from pcli.codec.bulk.lives.marking import reaching
-from pcli.codec.bulk.lives.picking import edges, joint, order_of
+from pcli.codec.bulk.lives.picking import edges, joint, order_of, ranked
 from pcli.codec.bulk.lives.sides import Consumers, Producers, consumers_of, longs, producers_of
-from pcli.codec.bulk.lives.tables import MESSAGES
+from pcli.codec.bulk.lives.tables import MESSAGES, MESSAGES_ORDER
 from pcli.codec.bulk.lives.unusual import Parts, story_of
 from pcli.codec.bulk.lives.weighing import weigh
 
-__all__ = ["Merged", "merge"]
+__all__ = ["Merged", "between", "merge"]
 
-_PARTS: Final = ("group", "delivered", "acked", "mark", "marked")
+_PARTS: Final = ("group", "delivered", "acked", "mark", "marked", "again")
+
+
+_FEW: Final = 32
+"""Rows that are put between the others one by one."""
+_FAR: Final = np.iinfo(np.int64).max
 
 
 @dataclass(slots=True)
@@ -61,8 +66,30 @@ def merge(published: pa.Table, consumed: pa.Table, settled: pa.Table, known: Kno
     groups = _Groups(producers, consumers, settled.filter(pc.invert(idless)))
     usual = groups.usual(known)
     stories += [story_of(one, known, cluster) for one in groups.unusual()]
-    tables = [build(usual, known, cluster), pa.Table.from_pylist(weigh(stories, known), MESSAGES)]
-    return Merged(pa.concat_tables(tables), groups.chunks())
+    rest = pa.Table.from_pylist(weigh(stories, known), MESSAGES)
+    return Merged(between(build(usual, known, cluster), rest), groups.chunks())
+
+
+def between(usual: pa.Table, rest: pa.Table) -> pa.Table:
+    """Both, in order of time where that is little work: each row of ``rest`` that goes between costs two slices."""
+    if not 0 < len(rest) <= _FEW or not len(usual):
+        return pa.concat_tables([usual, rest])
+    rest = rest.sort_by([(name, "ascending") for name in MESSAGES_ORDER])
+    times = longs(usual, "first_ns")
+    pieces, at = [], 0
+    for row, one in enumerate(rest.select(["first_ns", "ledger", "entry"]).to_pylist()):
+        low, high = np.searchsorted(times, [one["first_ns"], one["first_ns"] + 1]).tolist()
+        same = usual.slice(low, high - low).select(["ledger", "entry"]).to_pylist()
+        place = low + sum(_id(other) < _id(one) for other in same)
+        pieces += [usual.slice(at, place - at), rest.slice(row, 1)]
+        at = place
+    return pa.concat_tables([*pieces, usual.slice(at)])
+
+
+def _id(row: dict[str, Any]) -> tuple[int, int]:
+    """What rows of the same time are sorted by; without an id they stand last."""
+    ledger, entry = (_FAR if row[name] is None else row[name] for name in ("ledger", "entry"))
+    return ledger, entry
 
 
 class _Groups:
@@ -112,29 +139,55 @@ class _Groups:
         return usual
 
     def _deliveries(self, known: Known) -> Usual:
-        """One row for each message and subscription, where there was one delivery."""
+        """One row for each message and subscription that is usual, so far as it tells itself."""
         consumers = self._consumers
-        subs, code = np.unique(consumers.sub, return_inverse=True) if len(consumers.sub) else (consumers.sub,) * 2
+        subs, code = ranked(consumers.sub)
         key = self._of_consumers * max(1, len(subs)) + code
         order = order_of(key)
         begins = np.flatnonzero(edges(key[order])) if len(key) else order
         if not len(begins):
             none = np.zeros(0, np.int64)
-            return Usual(none, none, none, none, none)
-        there, said = consumers.delivered[order] >= 0, consumers.acked[order] >= 0
-        deliveries = np.add.reduceat(there.astype(np.int64), begins)
-        acks = np.add.reduceat(said.astype(np.int64), begins)
+            return Usual(none, none, none, none, none, none)
+        there, said, asked = (one[order] >= 0 for one in (consumers.delivered, consumers.acked, consumers.nacked))
+        deliveries, acks, nacks = (np.add.reduceat(one.astype(np.int64), begins) for one in (there, said, asked))
         delivered = np.maximum.reduceat(np.where(there, order, -1), begins)
         acked = np.maximum.reduceat(np.where(said, order, -1), begins)
         group, sub = self._of_consumers[order[begins]], code[order[begins]]
         early = (acked >= 0) & (delivered >= 0) & (consumers.acked[acked] < consumers.delivered[delivered])
         failed = (acked >= 0) & np.isin(consumers.acked[acked], list(known.failed)) if known.failed else early
-        self.odd[group[(deliveries > 1) | ((acks > 1) & (deliveries > 0)) | early | failed]] = True
-        kept = deliveries == 1
+        again = np.full(len(begins), -1, np.int64)
+        some = np.flatnonzero((deliveries == 2) & (nacks == 1) & (acks <= 1) & ~failed)
+        if len(some):
+            places = _ranges(begins[some], np.append(begins, len(order))[some + 1])
+            places = places[there[places]]
+            both = order[places].reshape(-1, 2)
+            both = np.take_along_axis(both, np.argsort(consumers.delivered[both], axis=1), axis=1)
+            good = self._redelivered(both, acked[some], known)
+            again[some[good]], delivered[some[good]] = both[good, 1], both[good, 0]
+        twice = again >= 0
+        odd = (deliveries > 1) | (nacks > 0) | ((acks > 1) & (deliveries > 0)) | early | failed
+        self.odd[group[odd & ~twice]] = True
+        kept = (deliveries == 1) | twice
         none = np.full(int(kept.sum()), -1, np.int64)
-        usual = Usual(group[kept], delivered[kept], acked[kept], none, none.copy())
+        usual = Usual(group[kept], delivered[kept], acked[kept], none, none.copy(), again[kept])
         self._reach(usual, subs, sub[kept], known)
         return usual
+
+    def _redelivered(self, both: Longs, acked: Longs, known: Known) -> Bools:
+        """Which of these pairs of deliveries are: one, a REDELIVER of it, the next; and at most an ACK behind.
+
+        Only of subscriptions that acknowledge one by one: on others a REDELIVER asks for all.
+        """
+        consumers = self._consumers
+        first, second = both[:, 0], both[:, 1]
+        individual = np.array([*(one.individual for one in known.sessions), False])
+        good: Bools = individual[consumers.session[first]] & individual[consumers.session[second]]
+        good &= (consumers.nacked[first] > consumers.delivered[first]) & (
+            consumers.nacked[first] < consumers.delivered[second]
+        )
+        good &= (acked < 0) | (consumers.acked[acked] > consumers.delivered[second])
+        good &= ~np.isin(consumers.sub[first], [*known.marks, *known.resets])
+        return good
 
     def _reach(self, usual: Usual, subs: Longs, code: Longs, known: Known) -> None:
         """See which cumulative ACK reaches each delivery, in ``usual.mark``: its time, and its frame as the order."""
@@ -183,6 +236,13 @@ class _Groups:
         """All rows of CONSUMED about entries that are chunks."""
         rows = np.flatnonzero(self._chunk[self._of_consumers])
         return self._consumers.table.take(pa.array(rows))
+
+
+def _ranges(starts: Longs, ends: Longs) -> Longs:
+    """All numbers of the half-open ranges, one behind the other."""
+    counts = ends - starts
+    shift: Longs = np.repeat(starts - (np.cumsum(counts) - counts), counts)
+    return np.arange(len(shift)) + shift
 
 
 def _picked(groups: Longs, odd: Bools, table: pa.Table) -> list[tuple[int, dict[str, object]]]:

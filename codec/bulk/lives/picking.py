@@ -18,7 +18,7 @@ import pyarrow as pa
 from pcli.codec.bulk.columns import Bools, Bytes, Frames, Longs, Places
 from pcli.codec.bulk.lives.partials import LEDGERS
 
-__all__ = ["dense", "edges", "joint", "ledgers_of", "order_of", "place_of", "slices", "table_of", "take"]
+__all__ = ["dense", "edges", "joint", "ledgers_of", "order_of", "place_of", "ranked", "slices", "table_of", "take"]
 
 _FULL: Final = 1 << 62
 _ROOM: Final = 1 << 42
@@ -66,6 +66,19 @@ def dense(values: Longs) -> tuple[Longs, int]:
     found, codes = np.unique(values[begins], return_inverse=True)
     lengths = np.diff(np.append(begins, len(values)))
     return np.repeat(codes.astype(np.int64), lengths), len(found)
+
+
+def ranked(values: Longs) -> tuple[Longs, Longs]:
+    """The different values in their order, and for each value its place among them."""
+    if not len(values):
+        return values, values
+    low, high = int(values.min()), int(values.max())
+    if high - low > 4 * len(values):
+        found, place = np.unique(values, return_inverse=True)
+        return found, place.astype(np.int64)
+    seen = np.zeros(high - low + 1, np.bool_)
+    seen[values - low] = True
+    return np.flatnonzero(seen) + low, (np.cumsum(seen) - 1)[values - low]
 
 
 def joint(columns: Iterable[Longs]) -> Longs:

@@ -59,13 +59,15 @@ class Consumers:
     """Frame of an ACK that counts; -1: none. In rows without a delivery, too."""
     persistent: Bools
     unusual: Bools
-    """Whether the columns do not tell all, or the row asks for redelivery."""
+    """Whether the columns do not tell all."""
+    nacked: Longs
+    """Frame that asks for redelivery; -1: none does."""
 
     def pick(self, rows: Longs) -> Consumers:
         """Some of them."""
         return Consumers(
             self.table.take(pa.array(rows)), self.ledger[rows], self.entry[rows], self.sub[rows], self.session[rows],
-            self.delivered[rows], self.acked[rows], self.persistent[rows], self.unusual[rows],
+            self.delivered[rows], self.acked[rows], self.persistent[rows], self.unusual[rows], self.nacked[rows],
         )  # fmt: skip
 
     def lasting(self) -> Consumers:
@@ -106,14 +108,14 @@ def consumers_of(consumed: pa.Table, known: Known) -> Consumers:
     sub, at = subscriptions_of(known, stream, owner, first)
     session = np.where(at >= 0, known.session[at], -1) if len(known.session) else at
     lasting = np.array([*(one.persistent for one in known.sessions), True])
-    unusual = nacked >= 0
+    unusual = np.zeros(len(nacked), np.bool_)
     for name in ("head", "ack"):
         column = consumed.column(name)
         if column.null_count < len(column):
             unusual = unusual | column.is_valid().to_numpy()
     return Consumers(
         consumed, longs(consumed, "ledger"), longs(consumed, "entry"), sub, session, delivered,
-        _counting(known, stream, owner, acked, at), lasting[session], unusual,
+        _counting(known, stream, owner, acked, at), lasting[session], unusual, nacked,
     )  # fmt: skip
 
 

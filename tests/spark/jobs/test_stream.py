@@ -1,6 +1,5 @@
 """A folder into which captures are rotated: every file counts once, whatever is killed."""
 
-import os
 import shutil
 import signal
 import subprocess
@@ -85,7 +84,7 @@ def test_a_driver_that_is_killed_costs_nothing(spark, parts_of, places, tmp_path
         if list(out.glob("_work/*/parts/*")) or driver.poll() is not None:
             break
         time.sleep(0.05)
-    os.kill(driver.pid, signal.SIGKILL)
+    driver.kill()
     told, _ = driver.communicate()
     assert driver.returncode == -signal.SIGKILL, told
     assert not (out / "_manifest.json").exists()

@@ -6,7 +6,13 @@ import json
 import random
 from collections import Counter, defaultdict
 
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
 from pcli.codec.bulk.lives import EVIDENCE, MESSAGES
+from pcli.codec.bulk.lives.merging import between
+from pcli.codec.bulk.lives.tables import MESSAGES_ORDER
 from pcli.codec.capture.frames import START, CapturedFrame, Stream
 from pcli.codec.observe.tracking.life import STATES
 from pcli.codec.observe.tracking.tracker import Tracker, take_in
@@ -182,3 +188,23 @@ def as_text(bulk):
 def test_the_table_has_its_schema(few):
     for merged in few.made(next(iter(few)))[1].merged:
         assert merged.messages.schema.equals(MESSAGES, check_metadata=True)
+
+
+IDS = st.one_of(st.just((None, None)), st.tuples(st.integers(0, 2), st.integers(0, 3)))
+PLACES = st.lists(st.tuples(st.integers(0, 3), IDS), max_size=40)
+
+
+def table_of(places):
+    blank = {"cluster": "", "marker": False, "state": "", "evidence": ""}
+    rows = [blank | {"first_ns": time, "ledger": ledger, "entry": entry} for time, (ledger, entry) in places]
+    table = pa.Table.from_pylist(rows, MESSAGES)
+    return table.sort_by([(name, "ascending") for name in MESSAGES_ORDER])
+
+
+@given(PLACES, PLACES)
+def test_few_unusual_messages_stand_between_the_others(usual, rest):
+    found = between(table_of(usual), table_of(rest[::-1])).select(MESSAGES_ORDER)
+    wanted = table_of(usual + rest).select(MESSAGES_ORDER)
+    if len(rest) <= 32 or not usual:
+        assert found.to_pylist() == wanted.to_pylist()
+    assert found.num_rows == wanted.num_rows

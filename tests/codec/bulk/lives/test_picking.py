@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcli.codec.bulk.lives.picking import dense, edges, joint, order_of, place_of, slices
+from pcli.codec.bulk.lives.picking import dense, edges, joint, order_of, place_of, ranked, slices
 
 LONGS = st.one_of(st.integers(0, 5), st.integers(-(1 << 63), (1 << 63) - 1))
 ROWS = st.lists(st.tuples(LONGS, LONGS, LONGS), max_size=30)
@@ -21,6 +21,13 @@ def test_a_joint_key_is_as_good_as_its_columns(rows):
     key = joint(columns(rows)).tolist()
     assert all((a < b) == (x < y) for a, x in zip(rows, key, strict=True) for b, y in zip(rows, key, strict=True))
     assert all(one >= 0 for one in key)
+
+
+@given(st.lists(LONGS, max_size=40))
+def test_ranks_are_places_among_the_different(values):
+    found, place = ranked(np.array(values, np.int64))
+    assert found.tolist() == sorted(set(values))
+    assert found[place].tolist() == values
 
 
 @given(st.lists(st.integers(0, 1 << 62), max_size=40), st.booleans())
