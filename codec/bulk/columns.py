@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 __all__ = [
     "ANCHORED", "CRC_BAD", "CRC_GOOD", "CRC_NONE", "ORDERING", "RESYNC", "START", "AckIds", "Frames", "Places", "bits",
+    "short",
 ]  # fmt: skip
 
 Bools = npt.NDArray[np.bool_]
@@ -189,3 +190,8 @@ class Frames:
 def bits(value: int) -> int:
     """A number of up to 64 bits as the int64 that has its bits."""
     return value - (1 << 64) if value >> 63 > 0 else value
+
+
+def short(value: int) -> int:
+    """A varint as an int32, as protobuf reads it: its lowest 32 bits, with their sign."""
+    return ((value + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)

@@ -18,6 +18,7 @@ from pcli.codec.bulk.fields.captured import SYNC
 from pcli.codec.bulk.fields.told import OWNERS
 from pcli.codec.bulk.schema import BOOL, INT, LONG, TEXT, column, many, record
 from pcli.codec.bulk.texts import keys_of, texts_of
+from pcli.codec.bulk.times import nanoseconds
 from pcli.codec.wire.commands import BY_NAME, name_of
 
 __all__ = ["FRAMES", "FRAMES_HOUR", "FRAMES_ORDER", "frame_rows"]
@@ -87,7 +88,6 @@ FRAMES_ORDER: Final = ("cluster", "number", "time_ns")
 FRAMES_HOUR: Final = "time_ns"
 
 _SYNC: Final = [word for word, _ in sorted(SYNC.items(), key=lambda pair: pair[1])]
-_MOST_MS: Final = (1 << 63) // 1_000_000 - 1
 
 
 def frame_rows(frames: Frames, numbers: Longs, *, cluster: str = "") -> pa.RecordBatch:
@@ -147,8 +147,8 @@ def _metadata(frames: Frames) -> dict[str, pa.Array]:
     return {
         "producer_name": texts_of(frames.places.data, frames.name_start, frames.name_end),
         "metadata_sequence_id": _known(frames.metadata_sequence),
-        "publish_ns": _milliseconds(frames.publish_ms),
-        "deliver_at_ns": _milliseconds(frames.deliver_at_ms),
+        "publish_ns": nanoseconds(frames.publish_ms),
+        "deliver_at_ns": nanoseconds(frames.deliver_at_ms),
         "key": keys_of(frames),
         "batch": pa.array(frames.batch != -1, BOOL, mask=~there),
         "messages": _known(np.where(there, np.maximum(frames.batch, 1), -1)),
@@ -163,12 +163,6 @@ def _known(values: Longs, which: Bools | None = None) -> pa.Array:
     """Numbers; null where they are -1, or where ``which`` says no."""
     unknown = values == -1
     return pa.array(values, mask=unknown if which is None else unknown | ~which)
-
-
-def _milliseconds(values: Longs) -> pa.Array:
-    """As nanoseconds; null too where no 64 bits hold them."""
-    fits = (values > -1) & (values <= _MOST_MS)
-    return pa.array(np.where(fits, values, 0) * 1_000_000, mask=~fits)
 
 
 def _words(words: list[str], which: Longs, there: Bools) -> pa.Array:

@@ -22,6 +22,7 @@ from pcli.codec.bulk.lives.settling import key_text
 from pcli.codec.bulk.lives.sides import Consumers, Producers, longs
 from pcli.codec.bulk.lives.tables import MESSAGES
 from pcli.codec.bulk.lives.weighing import EVIDENCE_WORDS, FAR, Weighed, weigh_all
+from pcli.codec.bulk.times import nanoseconds
 from pcli.codec.wire.topic_name import split_partition
 
 __all__ = ["Usual", "build"]
@@ -213,8 +214,8 @@ class _Building:
             "messages": messages,
             "batch": self._either("batch") >= 0,
             "size": longs_of(self._either("size")),
-            "publish_ns": longs_of(np.where(publish > 0, publish * 1_000_000, -1)),
-            "deliver_at_ns": longs_of(np.where(deliver > 0, deliver * 1_000_000, -1)),
+            "publish_ns": nanoseconds(publish, 1),
+            "deliver_at_ns": nanoseconds(deliver, 1),
             "key": self._keys(),
             "resends": np.zeros(size, np.int32),
             "other_ids": pa.ListArray.from_arrays(

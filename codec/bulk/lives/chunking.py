@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pcli.codec.bulk.columns import short
 from pcli.codec.bulk.lives.history import Sub
 from pcli.codec.bulk.lives.known import Known
 from pcli.codec.bulk.lives.sides import consumers_of
@@ -27,6 +28,9 @@ __all__ = ["is_chunk", "join_chunks"]
 
 _Place = tuple[int, int]
 
+_Name = tuple[str, str, int]
+"""Topic and uuid, and a number of its own for each further message of the same two; the first has 0."""
+
 
 def is_chunk(head: bytes) -> bool:
     """Whether a MESSAGE brought a chunk; ``head`` are its bytes up to the payload."""
@@ -40,23 +44,23 @@ def _chunk(head: bytes) -> tuple[str, int, int]:
     if FIELD["chunk_id"] not in fields:
         return "", -1, 0
     chunk, count = number_of(fields, FIELD["chunk_id"]), number_of(fields, FIELD["num_chunks_from_msg"])
-    return text_of(fields, FIELD["uuid"]), chunk, count
+    return text_of(fields, FIELD["uuid"]), short(chunk), short(count)
 
 
 def join_chunks(consumed: pa.Table, settled: pa.Table, known: Known, cluster: str) -> pa.Table:
     """MESSAGES of chunked messages: ``consumed`` are the chunks of all buckets, ``settled`` those of `settle`, all."""
     settled = settled.filter(pc.not_equal(settled.column("uuid"), ""))
-    whole: dict[tuple[str, str], Parts] = {}
+    whole: dict[_Name, Parts] = {}
     by_place: dict[_Place, list[Row]] = defaultdict(list)
     for row in consumers_of(consumed, known).rows():
         by_place[row["ledger"], row["entry"]].append(row)
-    places: dict[tuple[str, str], dict[_Place, int]] = defaultdict(dict)
-    counts: dict[tuple[str, str], int] = {}
+    places: dict[_Name, dict[_Place, int]] = defaultdict(dict)
+    counts: dict[_Name, int] = {}
     taken: set[_Place] = set()
     for one in settled.to_pylist():
-        name = one["topic"], one["uuid"]
+        name = one["topic"], one["uuid"], 0
         if name in whole:
-            name = one["topic"], f"{one['uuid']} {len(whole)}"
+            name = one["topic"], one["uuid"], len(whole)
         whole[name], counts[name] = Parts(settled=one), one["chunks"]
         places[name] = {(at["ledger"], at["entry"]): at["id"] for at in one["entries"] if at["ledger"] >= 0}
         taken.update(places[name])
@@ -65,7 +69,7 @@ def join_chunks(consumed: pa.Table, settled: pa.Table, known: Known, cluster: st
             _begin(place, rows, known, whole, places, counts)
     found = []
     for name, parts in whole.items():
-        found.append(_row(name[1].partition(" ")[0], parts, places[name], counts[name], by_place, known, cluster))
+        found.append(_row(name[1], parts, places[name], counts[name], by_place, known, cluster))
     return pa.Table.from_pylist(weigh(found, known), MESSAGES)
 
 
@@ -74,9 +78,10 @@ def _begin(place: _Place, rows: list[Row], known: Known, whole: Any, places: Any
     row = next(one for one in rows if one["head"] is not None)
     uuid, chunk, count = _chunk(row["head"])
     topic = known.sessions[row["session"]].topic if row["session"] >= 0 else known.ledgers.get(place[0], "")
-    whole.setdefault((topic, uuid), Parts()).consumed += rows
-    places[topic, uuid][place] = chunk
-    counts[topic, uuid] = count
+    name = topic, uuid, 0
+    whole.setdefault(name, Parts()).consumed += rows
+    places[name][place] = chunk
+    counts[name] = count
 
 
 def _row(

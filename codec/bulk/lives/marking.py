@@ -19,15 +19,30 @@ from pcli.codec.bulk.lives.known import Known, Marks
 __all__ = ["marks_of", "reaching", "subscriptions_of"]
 
 _FAR = np.iinfo(np.int64).max
+_SPREAD = -7046029254386353131
+"""2^64 by the golden ratio, as int64: brings the connections far apart."""
 
 
 def subscriptions_of(known: Known, stream: Longs, owner: Longs, number: Longs) -> tuple[Longs, Longs]:
     """The number of the subscription of a consumer at a frame (of one without a name below 0), and its row."""
     at = known.consumers.find(stream, owner, number)
     if not len(known.session):
-        return -2 - ((stream << 24) ^ owner), at
+        return _nameless(stream, owner), at
     subs = np.array([one.sub for one in known.sessions], np.int64)[known.session]
-    return np.where(at >= 0, subs[at], -2 - ((stream << 24) ^ owner)), at
+    return np.where(at >= 0, subs[at], _nameless(stream, owner)), at
+
+
+def _nameless(stream: Longs, owner: Longs) -> Longs:
+    """Numbers below -1, where no subscription's is.
+
+    They differ for all ids of 32 bits on fewer than 2^30 connections. Clients count their consumers from 0. An id of
+    more bits is broken or hostile: such have the numbers below all others, by all of their bits but the two highest,
+    and two of them could share one.
+    """
+    plain = (owner >= 0) & (owner < 1 << 32)
+    mixed = (owner + stream * _SPREAD) & (1 << 62) - 1 | 1 << 62
+    found: Longs = ~np.where(plain, (stream << 32 | owner) + 1, mixed)
+    return found
 
 
 def marks_of(cumulative: pa.Table, known: Known) -> dict[int, Marks]:

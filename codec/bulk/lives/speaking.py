@@ -144,5 +144,6 @@ def _among(types: Longs, wanted: list[int]) -> Bools:
     """Which types are among a few."""
     table = np.zeros(max(wanted) + 2, np.bool_)
     table[wanted] = True
-    found: Bools = table[np.minimum(types, max(wanted) + 1)]  # -1, no type, finds the last: no
+    # What is below 0, no type or one of 64 bits, finds the last, as all that is above: no.
+    found: Bools = table[np.clip(types, -1, max(wanted) + 1)]
     return found

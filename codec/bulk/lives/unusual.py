@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from pcli.codec.bulk.columns import bits
 from pcli.codec.bulk.lives.consuming import unpack_ack
 from pcli.codec.bulk.lives.history import ACKED, DELIVERED, NACKED, RESET, Event, Handed, Sub, ends, play, reached
 from pcli.codec.bulk.lives.known import Back, Known
 from pcli.codec.bulk.lives.settling import key_text
 from pcli.codec.bulk.lives.weighing import Story
+from pcli.codec.bulk.times import nanoseconds_of
 from pcli.codec.observe.tracking.metadata import FIELD, key_of, number_of, pull_fields
 from pcli.codec.wire.bits import left_of, set_of
 from pcli.codec.wire.frame import Frame
@@ -88,8 +90,8 @@ def _published(parts: Parts, known: Known, cluster: str) -> Row:
         "connection": row["stream"], "producer_id": row["producer_id"], "name": (one.name if one else "") or None,
         "sequence_id": row["sequence"], "highest_sequence_id": _there(row["highest"]), "sent_ns": row["sent_ns"],
         "receipt_ns": row["receipt_ns"], "messages": max(1, row["messages"]), "batch": row["batch"] >= 0,
-        "size": row["size"], "publish_ns": row["publish_ms"] * 1_000_000 if row["publish_ms"] > 0 else None,
-        "deliver_at_ns": row["deliver_at_ms"] * 1_000_000 if row["deliver_at_ms"] > 0 else None,
+        "size": row["size"], "publish_ns": nanoseconds_of(row["publish_ms"], 1),
+        "deliver_at_ns": nanoseconds_of(row["deliver_at_ms"], 1),
         "key": key_text(row["key"], row["key_kind"]) or None if row["key"] is not None else None,
         "resends": 0, "other_ids": [], "error": None,
     }  # fmt: skip
@@ -105,7 +107,7 @@ def _of_settled(row: Row, cluster: str) -> Row:
         "sequence_id": row["sequence"], "highest_sequence_id": _there(row["highest"]),
         "sent_ns": _there(row["sent_ns"]), "receipt_ns": _there(row["receipt_ns"]), "messages": row["messages"],
         "batch": row["batch"], "size": row["size"],
-        "publish_ns": row["publish_ms"] * 1_000_000 or None, "deliver_at_ns": row["deliver_at_ms"] * 1_000_000 or None,
+        "publish_ns": nanoseconds_of(row["publish_ms"], 1), "deliver_at_ns": nanoseconds_of(row["deliver_at_ms"], 1),
         "key": row["key"] or None, "resends": row["resends"], "other_ids": row["other_ids"],
         "error": row["error"] or None,
     }  # fmt: skip
@@ -126,14 +128,14 @@ def _of_delivery(row: Row, known: Known, cluster: str) -> Row:
         fields = pull_fields(row["head"], parts.metadata_start, parts.metadata_end) if parts.metadata_start >= 0 else {}
         key, marker = key_of(fields), FIELD["marker_type"] in fields
         if FIELD["txnid_most_bits"] in fields:
-            most, least = number_of(fields, FIELD["txnid_most_bits"]), number_of(fields, FIELD["txnid_least_bits"])
+            most, least = (bits(number_of(fields, FIELD[f"txnid_{half}_bits"])) for half in ("most", "least"))
             txn = {"most": most, "least": least}
     producer = {
         "connection": None, "producer_id": None, "name": known.labels.get(row["name"]) or None,
         "sequence_id": _there(row["sequence"]), "highest_sequence_id": _there(row["highest"]), "sent_ns": None,
         "receipt_ns": None, "messages": max(1, row["batch"]), "batch": row["batch"] >= 0, "size": _there(row["size"]),
-        "publish_ns": row["publish_ms"] * 1_000_000 if row["publish_ms"] > 0 else None,
-        "deliver_at_ns": row["deliver_at_ms"] * 1_000_000 if row["deliver_at_ms"] > 0 else None,
+        "publish_ns": nanoseconds_of(row["publish_ms"], 1),
+        "deliver_at_ns": nanoseconds_of(row["deliver_at_ms"], 1),
         "key": key or None, "resends": 0, "other_ids": [], "error": None,
     }  # fmt: skip
     ids = row["ledger"], row["entry"]

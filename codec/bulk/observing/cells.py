@@ -2,7 +2,8 @@
 
 Rules of this file
 1. What is not known is null: the records' own words for that (-1, 0 as a time or frame, an empty text) become null.
-2. What comes by name (kinds of ends, errors) is a list of names with counts: names are many, and not ours.
+2. So is a number from the wire that is too large for its column.
+3. What comes by name (kinds of ends, errors) is a list of names with counts: names are many, and not ours.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from pcli.codec.bulk.schema import LONG, TEXT, column, many
+from pcli.codec.bulk.schema import INT, LONG, TEXT, column, many
 from pcli.codec.observe.tracking.tally import Stretch, Tally
 
 __all__ = ["COUNTS", "REASONS", "Cell", "above", "cell", "counts", "known", "lasted", "reasons", "rows_of", "schema_of"]
@@ -46,8 +47,19 @@ def schema_of(cells: Sequence[Cell]) -> pa.Schema:
 def rows_of(cells: Sequence[Cell], things: Sequence[Any], cluster: str) -> pa.RecordBatch:
     """A row for each object."""
     columns = [pa.array([cluster] * len(things), TEXT)]
-    columns += [pa.array([one.get(thing) for thing in things], one.field.type) for one in cells]
+    columns += [
+        pa.array(_fitting([one.get(thing) for thing in things], one.field.type), one.field.type) for one in cells
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=schema_of(cells))
+
+
+def _fitting(values: list[Any], kind: pa.DataType) -> list[Any]:
+    """Numbers that the column has no room for are null: peers may send any, and figures are made of them."""
+    limit = _LIMITS.get(kind)
+    return values if limit is None else [one if one is None or -limit <= one < limit else None for one in values]
+
+
+_LIMITS: Final = {INT: 1 << 31, LONG: 1 << 63}
 
 
 def known(value: Any) -> Any:

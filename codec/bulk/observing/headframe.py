@@ -5,6 +5,7 @@ Rules of this file
    stand and what its checksum says are those of the frame that was captured; its payload is not there.
 2. What nobody who follows frames reads is not kept: ``packet``, ``packets``, ``offset``.
 3. A connection's row comes before all others of it.
+4. A type for which the column has no room is read again from the bytes, as the object path reads it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pcli.codec.bulk.fields.captured import SYNC
 from pcli.codec.bulk.observing.asides import Aside, read_aside, read_stream
 from pcli.codec.bulk.observing.heads import FRAME, STREAM
 from pcli.codec.capture.frames import CapturedFrame, Stream
-from pcli.codec.wire.frame import Parts
+from pcli.codec.wire.frame import Parts, pull_type
 from pcli.codec.wire.problems import Problem
 
 __all__ = ["HeadFrame", "from_heads"]
@@ -37,6 +38,8 @@ class HeadFrame(CapturedFrame):
         """``row``: number, time_ns, from_client, type, sync, crc, kept, size, data, trouble, as in HEADS."""
         number, time_ns, from_client, type_, sync, crc, kept, size, data, trouble = row
         problems = () if trouble is None else tuple(Problem(*one) for one in json.loads(trouble))
+        if type_ < 0:
+            type_ = pull_type(data, 8, min(len(data), 8 + int.from_bytes(data[4:8], "big")))
         super().__init__(data, type_, number, 0, time_ns, stream, from_client, 0, _SYNC[sync], problems)
         self.kept = kept
         """Bytes of the frame in the capture."""

@@ -40,7 +40,7 @@ HEADS: Final = pa.schema(
         column("stream", LONG, "tcp.stream"),
         column("time_ns", LONG, "of the frame; of notes and ends that of the last frame before them, 0: none"),
         column("from_client", BOOL, "who sent the frame"),
-        column("type", INT, "number of the command type, -1: unknown"),
+        column("type", INT, "number of the command type, -1: none, or one of more than 31 bits"),
         column("sync", pa.int8(), "how the frame's place is known: START, ANCHORED or RESYNC of columns.py"),
         column("crc", pa.int8(), "CRC_NONE, CRC_GOOD or CRC_BAD of columns.py"),
         column("kept", INT, "bytes of the frame in the capture"),
@@ -50,6 +50,9 @@ HEADS: Final = pa.schema(
     ]
 )
 """One row a frame, a note, an end, or a connection."""
+
+_HIGHEST: Final = 0x7FFFFFFF
+"""The highest type that has room in its column; the bytes tell of others."""
 
 _SCANNED: Final = 10
 """Bytes behind the command that are looked at all at once, whatever they are (wire.frame)."""
@@ -66,7 +69,7 @@ def to_heads(frames: Frames, numbers: Longs) -> pa.RecordBatch:
         "stream": places.stream,
         "time_ns": places.time_ns,
         "from_client": pa.array(places.from_client),
-        "type": frames.type.astype(np.int32),
+        "type": np.where(frames.type == frames.type & _HIGHEST, frames.type, -1).astype(np.int32),
         "sync": places.sync.astype(np.int8),
         "crc": frames.crc.astype(np.int8),
         "kept": places.kept.astype(np.int32),

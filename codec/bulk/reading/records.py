@@ -3,7 +3,8 @@
 Rules of this file
 1. The loop over a pcap only finds where each record begins: its fields are taken for all of them at once.
 2. What is damaged is told as `codec.capture.pcap` tells it, at the same offset, behind the same packets.
-3. Times are int64: one behind the year 2262 (only pcapng can say it) counts as the last nanosecond before.
+3. Times are int64: one behind the year 2262 (only pcapng can say it) counts as the last nanosecond before; one before
+   the year 1677 as the first.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def records_of(window: Window) -> Records:
     numbers: dict[Interface, int] = {}
     faces = [numbers.setdefault(record[4], len(numbers)) for record in records]
     columns = [np.array([record[at] for record in records], np.int64) for at in range(3)]
-    times = np.array([min(record[3], MAX_TIME) for record in records], np.int64)
+    times = np.array([max(-MAX_TIME, min(record[3], MAX_TIME)) for record in records], np.int64)
     return Records(data, columns[0], columns[1], columns[2], times, np.array(faces, np.int64), list(numbers))
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pcli.codec.bulk.lives.intervals import Intervals
 from pcli.codec.bulk.lives.known import Known, Session
-from pcli.codec.bulk.lives.marking import marks_of, reaching
+from pcli.codec.bulk.lives.marking import marks_of, reaching, subscriptions_of
 from pcli.codec.bulk.lives.partials import CUMULATIVE
 
 PLACES = st.tuples(st.integers(0, 3), st.integers(-1, 6))
@@ -20,6 +20,12 @@ def known(kind="Exclusive"):
     session = Session(1, 1, "t", "s", "c", kind, persistent=True, sub=0, system=False)
     none = Intervals(*[one[:0]] * 3)
     return Known(none, [], one[:0], Intervals(one, one, one), [session], one * 0, one > 0, one << 40)
+
+
+def known_of_nobody():
+    none = np.zeros(0, np.int64)
+    nobody = Intervals(none, none, none)
+    return Known(nobody, [], none, nobody, [], none, none > 0, none)
 
 
 def cumulative(places):
@@ -50,3 +56,14 @@ def test_before_its_consumer_is_attached_it_is_somebody_elses():
     found = marks_of(cumulative([(1, 1), (1, 2)]), known_later)
     assert sorted(len(one.number) for one in found.values()) == [1, 1]
     assert found[0].entry.tolist() == [2]
+
+
+def test_consumers_without_a_name_have_numbers_that_no_other_has():
+    owners = [0, 1, 5, (1 << 24) + 1, 1 << 25, (1 << 32) - 1, 1 << 32, (1 << 63) - 1, -(1 << 63), -16_777_219, -5, -2]
+    pairs = [(stream, owner) for stream in (0, 1, 2, 3, (1 << 30) - 2) for owner in owners if (stream, owner) != (1, 1)]
+    stream, owner = (np.array(column, np.int64) for column in zip(*pairs, strict=True))
+    for one in (known(), known_of_nobody()):
+        found, at = subscriptions_of(one, stream, owner, np.full(len(pairs), 20))
+        assert (found < -1).all()
+        assert (at == -1).all()
+        assert len(set(found.tolist())) == len(pairs)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from pcli.codec.bulk.observing.asides import Aside
 from pcli.codec.bulk.observing.headframe import HeadFrame, from_heads
 from pcli.codec.bulk.observing.heads import FRAME
 from pcli.codec.capture import CapturedFrame
+from pcli.codec.capture.frames import START, Stream
 from pcli.codec.observe.observer import Observer
 from pcli.codec.observe.tracking.dead_letters import MARK
-from pcli.codec.wire.frame import SEND
+from pcli.codec.wire.frame import SEND, Frame
+from pcli.codec.wire.hot import push_varint
 
 PARTS = (
     "command_start", "command_end", "entry_start", "entry_end", "checksum", "checked_start", "metadata_start",
@@ -101,3 +105,16 @@ def test_a_frame_needs_the_row_of_its_connection(recordings, rows_of_items):
     frames = heads.filter(heads.column("kind").to_numpy() == FRAME)
     with pytest.raises(KeyError):
         list(from_heads([frames]))
+
+
+@pytest.mark.parametrize("number", [127, 128, 1 << 31, 1 << 32 | SEND, 1 << 63, (1 << 64) - 100, (1 << 64) - 1])
+def test_types_that_nobody_knows(rows_of_items, number):
+    command = b"\x08" + push_varint(number)
+    data = struct.pack(">II", 4 + len(command), len(command)) + command
+    stream = Stream(0, ("10.0.0.1", 40_000), ("10.0.0.2", 6650), midstream=False)
+    whole, cut = (CapturedFrame(one, Frame.of(one).type, 1, 1, 1, stream, True, 0, START) for one in (data, data[:9]))
+    for frame in (whole, cut):
+        [one] = back(rows_of_items([frame]))
+        assert [getattr(one, field) for field in FIELDS] == [getattr(frame, field) for field in FIELDS]
+        assert one.problems == frame.problems
+        assert known(Observer().see(one)) == known(Observer().see(frame))

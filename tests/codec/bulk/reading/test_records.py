@@ -75,3 +75,10 @@ def test_times_that_are_too_late_are_the_last_there_is():
     records = records_of((b"ab", [(0, 1, 1, 1 << 70, face), (1, 2, 5, 3, face.behind_left_out())]))
     assert records.time_ns.tolist() == [(1 << 63) - 1, 3]
     assert records.record(1) == (1, 2, 5, 3, face.left_out)
+
+
+def test_times_that_are_too_early_are_the_first_there_is():
+    face = Interface(1)
+    face.offset_ns = -(1 << 63) * 1_000_000_000  # the least if_tsoffset
+    records = records_of((b"ab", [(0, 1, 1, face.time(5), face), (1, 2, 5, -3, face)]))
+    assert records.time_ns.tolist() == [1 - (1 << 63), -3]

@@ -1,0 +1,150 @@
+"""What a broken or hostile peer may write: one frame of it ends no job, and the others stay as they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from pcli.codec.bulk.columns import bits
+from pcli.codec.capture.frames import START, CapturedFrame, Stream
+from pcli.codec.observe.tracking.tracker import Tracker, take_in
+from pcli.codec.proto import pb
+from pcli.codec.wire import push_frame
+from pcli.codec.wire.build import push_entry
+from pcli.codec.wire.frame import Frame
+from pcli.codec.wire.hot import push_send_receipt, push_varint
+
+LONGEST = (1 << 63) - 1
+LAST_MS = LONGEST // 1_000_000
+STREAM = Stream(0, ("10.0.0.1", 40_000), ("10.0.0.2", 6650), midstream=False)
+TOPIC = "persistent://a/b/c"
+PRODUCER = [
+    (True, push_frame(pb.CommandConnect(client_version="x"))),
+    (False, push_frame(pb.CommandConnected(server_version="y"))),
+    (True, push_frame(pb.CommandProducer(topic=TOPIC, producer_id=1, request_id=1, producer_name="my producer"))),
+    (False, push_frame(pb.CommandProducerSuccess(request_id=1, producer_name="my producer"))),
+]
+RECEIPT = (False, push_send_receipt(1, 1, 5, 0, 0))
+
+
+def entry(**fields):
+    fields = {"producer_name": "my producer", "sequence_id": 1, "publish_time": 5} | fields
+    return push_entry(pb.MessageMetadata(**fields), b"hello", checksum=True)
+
+
+def send(sequence=1, **fields):
+    command = pb.CommandSend(producer_id=1, sequence_id=sequence, num_messages=1)
+    if "uuid" in fields:
+        command.is_chunk = True
+    return True, push_frame(command, entry(sequence_id=sequence, **fields))
+
+
+def message(entry_id=0, **fields):
+    command = pb.CommandMessage(consumer_id=3, message_id=pb.MessageIdData(ledgerId=5, entryId=entry_id))
+    return False, push_frame(command, entry(**fields))
+
+
+def taken(sides):
+    """Frames of one connection, one a second; ``sides``: whether the client sent it, its bytes."""
+    found = []
+    for number, (client, data) in enumerate(sides, 1):
+        place = number, number, number * 1_000_000_000, STREAM, client, 0, START
+        found.append(CapturedFrame(data, Frame.of(data).type, *place))
+    return found
+
+
+@pytest.fixture
+def rows(bulk, recorded):
+    """The rows of `messages` of frames, and the tracker's lives."""
+
+    def made(*sides):
+        frames, lives = taken(sides), []
+        take_in(frames, Tracker(on_life=lives.append))
+        return bulk(recorded(frames)).messages(), lives
+
+    return made
+
+
+TIMES = (7, LAST_MS, LAST_MS + 1, 1_700_000_000_000_000, LONGEST)
+WAYS = {
+    "usual": lambda **fields: (*PRODUCER, send(**fields), RECEIPT),
+    "without a receipt": lambda **fields: (*PRODUCER, send(**fields)),
+    "delivered": lambda **fields: (message(**fields),),
+    "delivered twice": lambda **fields: (message(**fields), message(**fields)),
+    "both ways, twice": lambda **fields: (*PRODUCER, send(**fields), RECEIPT, message(**fields), message(**fields)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("publish_time", value) for value in (*TIMES, 1 << 63, (1 << 64) - 5)]
+    + [("deliver_at_time", value) for value in (*TIMES, -1, -5)],
+)
+def test_a_time_that_no_64_bits_hold_is_null(rows, way, name, value):
+    found, lives = rows(*WAYS[way](**{name: value}))
+    assert len(found) == len(lives) == 1
+    column = name.replace("_time", "_ns")
+    assert found[0]["producer"][column] == (value * 1_000_000 if 0 < value <= LAST_MS else None)
+    assert found[0]["state"] == lives[0].state
+
+
+def typed(number):
+    """A frame of a command that has a type and nothing else."""
+    return True, Frame.of(command_of(b"\x08" + push_varint(number))).data
+
+
+def command_of(data):
+    return (4 + len(data)).to_bytes(4, "big") + len(data).to_bytes(4, "big") + data
+
+
+@pytest.mark.parametrize("number", [127, 128, 1 << 31, (1 << 32) + 6, 1 << 63, (1 << 64) - 100, (1 << 64) - 1])
+def test_a_command_of_an_odd_type_is_one_that_nobody_knows(rows, number):
+    found, lives = rows(*PRODUCER, typed(number), send(), RECEIPT, typed(number))
+    assert [row["state"] for row in found] == [one.state for one in lives] == ["stored"]
+
+
+UUIDS = [["my producer-1"], ["one", "one 1", "one 2"], [" ", "  "], ["same thing", "same thing", "same"]]
+
+
+@pytest.mark.parametrize("uuids", UUIDS)
+def test_a_uuid_may_have_spaces(rows, uuids):
+    sides = list(PRODUCER)
+    for at, uuid in enumerate(uuids):
+        for chunk in range(2):
+            number = 2 * at + chunk
+            sides.append(send(at, uuid=uuid, chunk_id=chunk, num_chunks_from_msg=2, total_chunk_msg_size=10))
+            sides.append((False, push_send_receipt(1, at, 5, number, 0)))
+    found, lives = rows(*sides)
+    wanted = [(one.uuid, [place[0] for place in one.chunks], one.entry) for one in lives]
+    told = [(row["chunk"]["uuid"], [one["id"] for one in row["chunk"]["entries"]], row["entry"]) for row in found]
+    assert sorted(told) == sorted(wanted)
+    assert {one[0] for one in told} == set(uuids)
+
+
+def test_a_delivered_uuid_may_have_spaces(rows):
+    sides = [message(chunk, uuid="my producer-1", chunk_id=chunk, num_chunks_from_msg=2) for chunk in range(2)]
+    found, lives = rows(*sides)
+    assert [row["chunk"]["uuid"] for row in found] == [one.uuid for one in lives] == ["my producer-1"]
+
+
+@pytest.mark.parametrize("least", [7, LONGEST, 1 << 63, (1 << 64) - 2])
+def test_a_transaction_of_the_metadata_keeps_its_bits(rows, least):
+    found, lives = rows(message(txnid_most_bits=(1 << 64) - 3, txnid_least_bits=least))
+    assert [row["txn"] for row in found] == [{"most": -3, "least": bits(least)}]
+    assert [one.txn for one in lives] == [((1 << 64) - 3, least)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"uuid": "a", "chunk_id": -1, "num_chunks_from_msg": -1},
+        {"uuid": "a", "chunk_id": 0, "num_chunks_from_msg": -5},
+        {"num_messages_in_batch": -5},
+        {"marker_type": -7},
+    ],
+)
+def test_negative_numbers_end_nothing(rows, way, fields):
+    """int32 fields of the metadata travel as ten bytes when they are negative; nothing forbids it."""
+    made, _ = rows(*WAYS[way](**fields))
+    assert [row["state"] for row in made]
