@@ -21,6 +21,7 @@ from pcli.codec.capture.frames import Note
 from pcli.codec.errors import CaptureError, LocalError
 from pcli.spark.counting import count_permits
 from pcli.spark.engine import Engine
+from pcli.spark.hiding import hidden
 from pcli.spark.incremental import Kept, keep, kept_of, read_new, with_gone
 from pcli.spark.inventory_rows import captures_table, gaps_table
 from pcli.spark.listing import list_frames
@@ -55,11 +56,11 @@ def analyze(request: Request, engine: Engine) -> Summary:
         readings, found = _read(request, engine, found, run, kept)
         made, partitioned = _make(request, engine, found, run, readings)
         state = {} if kept is None else keep(run, kept)
+        manifest = run.commit(made, tables, partitioned=partitioned, run=_said(request), state=state)
     except BaseException:
         with suppress(LocalError):  # a disk that is full has been told already
             run.abandon()
         raise
-    manifest = run.commit(made, tables, partitioned=partitioned, run=_said(request), state=state)
     return summary_of(store, manifest, run.base)
 
 
@@ -149,7 +150,7 @@ def _captures(found: Plan, readings: Sequence[ReadRecording]) -> pa.Table:
 
 
 def _said(request: Request) -> dict[str, Any]:
-    """The request as the manifest has it."""
-    said = asdict(request)
+    """The request as the manifest has it: without passwords."""
+    said = asdict(request) | {"paths": [hidden(path) for path in request.paths], "cluster": hidden(request.cluster)}
     del said["out"]
     return {"request": said}

@@ -9,7 +9,7 @@ How it goes
 
 Rules of this file
 1. The tables are those of one run over everything, row for row, in whatever order the files came.
-2. A file that was read and is gone stays in the tables.
+2. A file that was read and is gone stays in the tables; so does one that cannot be read now, and `captures` says so.
 3. Options that change what is read must be those of the first run.
 """
 
@@ -25,6 +25,7 @@ from typing import Any, Final
 from pcli.codec.capture.frames import Stream
 from pcli.codec.errors import LocalError
 from pcli.spark.engine import Engine
+from pcli.spark.hiding import hidden
 from pcli.spark.in_order import Checkpoint, read_in_order
 from pcli.spark.parts import Keeper, SplitParts
 from pcli.spark.pickles import dump, load
@@ -86,7 +87,7 @@ def _options(request: Request, wanted: Wanted) -> dict[str, Any]:
     return {
         "version": version("pulsar-pcli"),
         "choice of tables": asdict(wanted),
-        "--cluster": request.cluster,
+        "--cluster": hidden(request.cluster),
         "--since": request.since_ns,
         "--until": request.until_ns,
         "--decode-as": request.decode_as,
@@ -94,18 +95,31 @@ def _options(request: Request, wanted: Wanted) -> dict[str, Any]:
 
 
 def with_gone(plan: Plan, kept: Kept) -> tuple[Plan, frozenset[str]]:
-    """The plan with the files that were read before and are not there any more, in their places; and which they are."""
-    now = {entry.found.where for entry in plan.entries}
-    gone = [entry for one in kept.recordings.values() for entry in one.entries if entry.found.where not in now]
+    """The plan with the files that were read before and are not to be read now, in their places; and which they are."""
+    now = {hidden(entry.found.where): entry for entry in plan.entries}
+    gone = [
+        _as_gone(entry, now.get(entry.found.where))
+        for one in kept.recordings.values()
+        for entry in one.entries
+        if entry.found.where not in now or now[entry.found.where].head.status == "unreadable"
+    ]
+    names = {entry.found.where for entry in gone}
+    there = [entry for where, entry in now.items() if where not in names]
     recordings = {recording.cluster: recording for recording in plan.recordings}
     for cluster in sorted({entry.cluster for entry in gone}):
         parts = recordings[cluster].parts if cluster in recordings else ()
         every = ordered([*parts, *(entry for entry in gone if entry.cluster == cluster)])
         recordings[cluster] = Recording(cluster, tuple(every), ())
     placed = {entry.found.where: entry for recording in recordings.values() for entry in recording.parts}
-    entries = [placed.get(entry.found.where, entry) for entry in (*plan.entries, *gone)]
+    entries = [placed.get(entry.found.where, entry) for entry in (*there, *gone)]
     whole = Plan(tuple(entries), tuple(recordings[cluster] for cluster in sorted(recordings)))
-    return whole, frozenset(entry.found.where for entry in gone)
+    return whole, frozenset(names)
+
+
+def _as_gone(entry: Entry, now: Entry | None) -> Entry:
+    """A file as it was read, and why it cannot be read now; None: it is not there."""
+    error = "" if now is None else f"not now: {now.head.error}; its rows are of an earlier run"
+    return replace(entry, head=replace(entry.head, error=error))
 
 
 def read_new(
@@ -124,8 +138,8 @@ def read_new(
     for entry in recording.parts[at:]:
         if entry.found.where in gone:
             raise LocalError(
-                f"{entry.found.path}: a file that came late, or has changed, stands before it, and it is not there any "
-                "more to be read again: leave --incremental out to make tables of what is there"
+                f"{entry.found.path}: a file that came late, or has changed, stands before it, and it cannot be read "
+                "again now: leave --incremental out to make tables of what is there"
             )
     carried = _carried(staging.store, old.checkpoints[at]) if at else None
     before = [split for split in old.splits if split.part < at]
@@ -151,7 +165,10 @@ def read_new(
     read.positions = {part: place for part, place in old.positions.items() if part < at} | read.positions
     newest = sorted(checkpoints)[-_CHECKPOINTS:]
     kept.recordings[recording.cluster] = KeptRecording(
-        list(recording.parts), list(read.splits), read.positions, {count: checkpoints[count] for count in newest}
+        [_noted(entry) for entry in recording.parts],
+        list(read.splits),
+        read.positions,
+        {count: checkpoints[count] for count in newest},
     )
     return as_read(recording, read)
 
@@ -188,7 +205,12 @@ def _same(old: Sequence[Entry], new: Sequence[Entry]) -> int:
 
 
 def _identity(entry: Entry) -> tuple[str, int, int]:
-    return entry.found.where, entry.found.size, entry.found.changed_ns
+    return hidden(entry.found.where), entry.found.size, entry.found.changed_ns
+
+
+def _noted(entry: Entry) -> Entry:
+    """A file as it is kept: it is not opened by that name again."""
+    return replace(entry, found=replace(entry.found, where=hidden(entry.found.where)))
 
 
 def _carried(store: Store, name: str) -> Checkpoint:

@@ -24,7 +24,11 @@ CAPTURES: Final = pa.schema(
         column("path", TEXT, "the file, as it was given or found"),
         column("part", INT, "its place among the parts of its recording, from 0; null: it was not read"),
         column("status", TEXT, f"{'; '.join(f'`{word}`: {text}' for word, text in STATUSES.items())}"),
-        column("error", TEXT, "why it was not read, or not to its end"),
+        column(
+            "error",
+            TEXT,
+            "why it was not read, or not to its end; of one that was read before: why it cannot be read now",
+        ),
         column("format", TEXT, "`pcap` or `pcapng`"),
         column("packing", TEXT, "`gzip` or `zstd`; null: it is not packed"),
         column("link_types", many(INT), "LINKTYPE numbers of its interfaces"),

@@ -20,6 +20,7 @@ from pcli.codec.capture.rotated import Part, order_parts
 from pcli.codec.errors import CaptureError, LocalError
 from pcli.spark.cuts import cuts
 from pcli.spark.heads import Head, read_head
+from pcli.spark.hiding import hidden
 from pcli.spark.sources import Found, Place, find, open_file, place_of, reason_of
 from pcli.spark.splits import Split
 
@@ -82,7 +83,7 @@ def plan(
     ``since_ns`` and ``until_ns`` are left out. LocalError when nothing is there, or the pattern does not fit.
     """
     found = find(paths, place)
-    labels = _labels(cluster, found)
+    labels = _labels(hidden(cluster), found)
     entries = [Entry(one, _head(one, place), label) for one, label in zip(found, labels, strict=True)]
     recordings = []
     for name in sorted(set(labels)):

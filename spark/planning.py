@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
+from pyarrow import fs
+
 from pcli.codec.errors import CaptureError
+from pcli.spark.hiding import hidden
 from pcli.spark.plan import Entry, Plan, plan
 from pcli.spark.request import Request
+from pcli.spark.sources import Found, place_of
 from pcli.spark.store import Store
 
 __all__ = ["planned", "strictly"]
@@ -24,21 +29,30 @@ def planned(request: Request, store: Store, *, apart: bool) -> Plan:
         since_ns=request.since_ns,
         until_ns=request.until_ns,
     )
-    entries = [entry for entry in found.entries if not entry.found.where.startswith(f"{store.root}/")]
+    entries = [entry for entry in found.entries if not _lies_in(store, entry.found)]
     bad = [entry for entry in entries if entry.head.status != "read"]
     if not found.recordings:
         raise CaptureError(_nothing(request, bad))
-    named = [entry for entry in bad if entry.head.status == "unreadable" or entry.found.path in request.paths]
+    given = {hidden(path) for path in request.paths}
+    named = [entry for entry in bad if entry.head.status == "unreadable" or entry.found.path in given]
     if request.strict and named:
         raise CaptureError(strictly([(one.found.path, one.head.error) for one in named]))
     return Plan(tuple(entries), found.recordings)
+
+
+def _lies_in(store: Store, found: Found) -> bool:
+    """Whether a file is one of the store's, however both were named: by a path, a link, a URI."""
+    files, inner = place_of(found.where)
+    if store.local and isinstance(files, fs.LocalFileSystem):
+        return os.path.realpath(inner).startswith(f"{os.path.realpath(store.root)}/")
+    return bool(files.equals(store.files)) and inner.startswith(f"{store.root}/")
 
 
 def _nothing(request: Request, bad: Sequence[Entry]) -> str:
     if len(bad) == 1:
         return f"{bad[0].found.path}: {bad[0].head.error}"
     more = f", {bad[0].found.path}: {bad[0].head.error}" if bad else ""
-    return f"{' '.join(request.paths)}: no capture among {len(bad)} files{more}"
+    return f"{' '.join(map(hidden, request.paths))}: no capture among {len(bad)} files{more}"
 
 
 def strictly(bad: Sequence[tuple[str, str]]) -> str:

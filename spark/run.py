@@ -11,8 +11,12 @@ Rules of this file
    takes milliseconds.
 2. Killed before its intent, it has changed nothing. Killed after it, the next run ends it first: every step may be done
    twice. Whoever reads by the manifest has the old tables until then, and a plain read may find both.
-3. Two runs at once: who commits second finds another generation than it began with, and changes nothing.
-4. Only files that a manifest of ours names are removed from the tables' folders.
+3. Two runs at once: who commits second finds another generation than it began with, and changes nothing. One commits
+   at a time, by a lock on the folder itself: the kernel gives it back when its holder dies. Where a file system has no
+   such lock, two that commit in the same moment are told apart by the manifest alone.
+4. Only files that a manifest of ours names are removed from the tables' folders, and none that the present one names.
+5. Nobody ends or removes what a living run does. Dead is: its process is no more; where that cannot be known, nothing
+   was written for a day.
 """
 
 from __future__ import annotations
@@ -21,8 +25,10 @@ import json
 import os
 import platform
 import re
+import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -36,6 +42,9 @@ __all__ = ["Run", "begin", "read_manifest"]
 
 _WORK: Final = "_work"
 _INTENT: Final = "commit.json"
+_SILENT_NS: Final = 86_400_000_000_000
+"""So long, in ns, a run of another machine may write nothing."""
+
 _RUN: Final = re.compile(r"_work/g(\d+)-(.+)-(\d+)-[0-9a-f]+")
 """The folder of a run: the generation that it may become, host and process of its driver."""
 
@@ -83,12 +92,16 @@ class Run:
             return self.base
         manifest = replace(manifest, generation=self.base.generation + 1)
         moves = {file.staged: file.stored.path for file in files} | dict(state)
-        _intend(self, manifest, moves)
+        with _locked(self.staging.store):
+            _intend(self, manifest, moves)
         return manifest
 
     def abandon(self) -> None:
-        """Leave everything as it was."""
-        _remove_work(self.staging.store, self.staging.folder)
+        """Leave everything as it was; a commit that was decided and not taken back is left for the next run."""
+        store = self.staging.store
+        with _locked(store):
+            if not store.has(f"{self.staging.folder}/{_INTENT}"):
+                _remove_work(store, self.staging.folder)
 
 
 def begin(store: Store) -> Run:
@@ -96,17 +109,18 @@ def begin(store: Store) -> Run:
 
     Raises LocalError when the folder is somebody else's, or cannot be written.
     """
-    _check_ours(store)
-    _recover(store)
-    base = read_manifest(store) or Manifest()
-    host = re.sub(r"[^\w.]", "_", platform.node()) or "host"
-    folder = f"{_WORK}/g{base.generation + 1}-{host}-{os.getpid()}-{uuid.uuid4().hex[:12]}"
-    # The first file says at once when nothing can be written here.
-    try:
-        store.write(f"{folder}/begun", b"")
-    except LocalError as error:
-        reason = str(error).removeprefix(f"{store.path(f'{folder}/begun')}: ")
-        raise LocalError(f"{store.root}: nothing can be written there: {reason}") from None
+    with _locked(store):
+        _check_ours(store)
+        _recover(store)
+        base = read_manifest(store) or Manifest()
+        host = re.sub(r"[^\w.]", "_", platform.node()) or "host"
+        folder = f"{_WORK}/g{base.generation + 1}-{host}-{os.getpid()}-{uuid.uuid4().hex[:12]}"
+        # The first file says at once when nothing can be written here.
+        try:
+            store.write(f"{folder}/begun", b"")
+        except LocalError as error:
+            reason = str(error).removeprefix(f"{store.path(f'{folder}/begun')}: ")
+            raise LocalError(f"{store.root}: nothing can be written there: {reason}") from None
     return Run(base, Staging(store, folder))
 
 
@@ -114,6 +128,23 @@ def read_manifest(store: Store) -> Manifest | None:
     """The manifest; None: there is none."""
     data = store.read(MANIFEST)
     return None if data is None else Manifest.decode(data, store.path(MANIFEST))
+
+
+@contextmanager
+def _locked(store: Store) -> Iterator[None]:
+    """Alone in the folder, as far as its file system can lock: others wait. Not to be taken twice."""
+    place = -1
+    if store.local:
+        with suppress(ImportError, OSError):  # not there yet, or a system or file system without locks
+            import fcntl
+
+            place = os.open(store.root, os.O_RDONLY)
+            fcntl.flock(place, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if place >= 0:
+            os.close(place)
 
 
 def _check_ours(store: Store) -> None:
@@ -126,7 +157,7 @@ def _intend(run: Run, manifest: Manifest, moves: dict[str, str]) -> None:
     """Write down what is to be done, and do it."""
     store, base = run.staging.store, run.base
     if (read_manifest(store) or Manifest()) != base:
-        run.abandon()
+        _remove_work(store, run.staging.folder)
         raise LocalError(f"{store.root}: another run has ended there meanwhile: nothing was changed, run it again")
     kept = _there(store, base)
     moves = {staged: target for staged, target in moves.items() if target not in kept}
@@ -137,14 +168,19 @@ def _intend(run: Run, manifest: Manifest, moves: dict[str, str]) -> None:
         _move(store, moves)
         store.replace(MANIFEST, manifest.encode())
     except LocalError:
-        # Not a killed process but a file system that refuses: go back to what was.
-        store.remove(f"{run.staging.folder}/{_INTENT}")
-        for target in moves.values():
-            store.remove(target)
-        raise
+        # Not a killed process but a file system that refuses: go back to what was, unless the manifest stands already.
+        if (now := read_manifest(store)) != manifest:
+            store.remove(f"{run.staging.folder}/{_INTENT}")
+            _take_back(store, now or Manifest(), moves)
+            raise
     _clear(store, gone)
     _remove_work(store, run.staging.folder)
-    _remove_stale(store, manifest.generation)
+
+
+def _take_back(store: Store, now: Manifest, moves: Mapping[str, str]) -> None:
+    """Remove what was moved, but for what is part of the tables."""
+    for target in {*moves.values()} - {file.path for file in now.files} - {*now.state}:
+        store.remove(target)
 
 
 def _there(store: Store, manifest: Manifest) -> set[str]:
@@ -173,36 +209,38 @@ def _clear(store: Store, gone: Iterable[str]) -> None:
 def _recover(store: Store) -> None:
     """End the run that was killed while it committed; remove what other dead ones have left."""
     for folder in store.list(_WORK):
-        intent = store.read(f"{folder}/{_INTENT}")
-        now = (read_manifest(store) or Manifest()).generation
-        if intent is not None and (done := _finish(store, intent, now)):
-            _remove_work(store, folder)
-            _remove_stale(store, done)
-        elif intent is not None or _is_dead(store, folder):
+        if _is_dead(store, folder):
+            intent = store.read(f"{folder}/{_INTENT}")
+            if intent is not None:
+                _finish(store, intent)
             _remove_work(store, folder)
 
 
-def _finish(store: Store, intent: bytes, now: int) -> int:
-    """Do what is left of a commit; the generation that it made, 0: it was too late, or it is half-written."""
+def _finish(store: Store, intent: bytes) -> None:
+    """Do what is left of a commit; take it back when it was too late. Nothing is done of one that is half-written."""
     try:
         said = json.loads(intent)
     except ValueError:
-        return 0
+        return
     manifest = Manifest.decode(said["manifest"].encode(), "the intent of a run")
-    if manifest.generation not in (now, now + 1):
-        return 0
-    if manifest.generation == now + 1:
+    now = read_manifest(store) or Manifest()
+    if manifest.generation == now.generation + 1:
         _move(store, said["moves"])
         store.replace(MANIFEST, manifest.encode())
+    elif manifest != now:
+        _take_back(store, now, said["moves"])
+        return
     _clear(store, said["gone"])
-    return manifest.generation
 
 
 def _is_dead(store: Store, folder: str) -> bool:
-    """Whether the process that made this folder was of this machine and is no more."""
+    """Whether who made this folder is no more."""
     match = _RUN.fullmatch(folder)
-    if match is None or not store.local or match[2] != re.sub(r"[^\w.]", "_", platform.node()):
+    if match is None:
         return False
+    if not store.local or match[2] != re.sub(r"[^\w.]", "_", platform.node()):
+        changed = store.changed_ns(folder)
+        return changed > 0 and changed + _SILENT_NS < time.time_ns()
     try:
         os.kill(int(match[3]), 0)
     except ProcessLookupError:
@@ -210,14 +248,6 @@ def _is_dead(store: Store, folder: str) -> bool:
     except OSError:
         return False
     return int(match[3]) == os.getpid()
-
-
-def _remove_stale(store: Store, generation: int) -> None:
-    """Remove what runs have left that cannot be committed any more."""
-    for folder in store.list(_WORK):
-        match = _RUN.fullmatch(folder)
-        if match is not None and int(match[1]) <= generation:
-            _remove_work(store, folder)
 
 
 def _remove_work(store: Store, folder: str) -> None:

@@ -3,8 +3,9 @@
 Rules of this file
 1. A path is local; a URI (``file://``, ``s3://``, ``hdfs://``, …) is what `pyarrow.fs` makes of it. Files are named as
    they were given; ``where`` opens them from any folder, on another machine too if it has them at the same place.
-2. A folder is all files below it but hidden ones. A pattern (``*``, ``?``, ``[…]``, ``**``) works for URIs too.
-3. What is not there, or may not be looked at, is a `Found` with an error. Only when paths name nothing at all, it is a
+2. What is found below a URI is a URI too: its names are quoted there (``a%20b``), and read back by `pyarrow.fs`.
+3. A folder is all files below it but hidden ones. A pattern (``*``, ``?``, ``[…]``, ``**``) works for URIs too.
+4. What is not there, or may not be looked at, is a `Found` with an error. Only when paths name nothing at all, it is a
    LocalError.
 """
 
@@ -16,10 +17,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
+from urllib.parse import quote
 
 from pyarrow import fs
 
 from pcli.codec.errors import LocalError
+from pcli.spark.hiding import hidden
 
 __all__ = ["Found", "Place", "find", "open_file", "place_of", "reason_of"]
 
@@ -29,13 +32,16 @@ Place = Callable[[str], tuple[Any, str]]
 _MAGIC: Final = re.compile(r"[*?\[]")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
+_PLAIN: Final = "/!$&'()*+,;=:@~"
+"""What stands for itself in the path of a URI, beside letters and digits (RFC 3986, 3.3)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
     """A file, as its file system describes it."""
 
     path: str
-    """Path or URI, for people: relative if it was given so."""
+    """Path or URI, for people: relative if it was given so, without passwords."""
     where: str
     """Path or URI, absolute: to open it, and to know it again."""
     size: int = 0
@@ -53,7 +59,7 @@ def place_of(path: str) -> tuple[Any, str]:
     try:
         files, inner = fs.FileSystem.from_uri(path)
     except (OSError, ValueError, NotImplementedError) as error:
-        raise LocalError(f"{path}: {reason_of(error)}") from None
+        raise LocalError(f"{hidden(path)}: {reason_of(error)}") from None
     return files, inner
 
 
@@ -61,7 +67,7 @@ def find(paths: Sequence[str], place: Place = place_of) -> list[Found]:
     """All files that the paths name, each once, in the order of their names; LocalError when they name none."""
     found = {one.where: one for path in paths for one in _named(path, place)}
     if not found:
-        raise LocalError(f"no file there: {', '.join(paths)}" if paths else "no capture was named")
+        raise LocalError(f"no file there: {', '.join(map(hidden, paths))}" if paths else "no capture was named")
     return sorted(found.values(), key=lambda one: one.path)
 
 
@@ -77,11 +83,12 @@ def reason_of(error: BaseException) -> str:
     if number is not None:
         return os.strerror(number).lower()
     lines = str(error).splitlines()
-    return lines[0] if lines else type(error).__name__
+    return hidden(lines[0]) if lines else type(error).__name__
 
 
 def _named(path: str, place: Place) -> Iterator[Found]:
     files, inner = place(path)
+    where = path if _SCHEME.match(path) else inner
     try:
         info = files.get_file_info(inner)
         if info.type == fs.FileType.NotFound and (magic := _MAGIC.search(inner)) is not None:
@@ -91,18 +98,18 @@ def _named(path: str, place: Place) -> Iterator[Found]:
             base = inner.rstrip("/")
             yield from _below(path, files, inner, inner, re.compile(re.escape(base) + r"(?:/(?!\.)[^/]+)+"))
         elif info.type == fs.FileType.NotFound:
-            yield Found(path, path, error="no such file or folder")
+            yield Found(hidden(path), where, error="no such file or folder")
         else:
             yield _found(path, inner, inner, info)
     except OSError as error:
-        yield Found(path, path, error=reason_of(error))
+        yield Found(hidden(path), where, error=reason_of(error))
 
 
 def _below(path: str, files: Any, inner: str, base: str, pattern: re.Pattern[str]) -> Iterator[Found]:
     """The files below a folder that fit."""
     for child in files.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive=True)):
         if child.type != fs.FileType.Directory and pattern.fullmatch(child.path):
-            yield _found(path, inner, child.path, child)
+            yield _found(path, inner, base, child)
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -120,13 +127,19 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(out, re.DOTALL)
 
 
-def _found(path: str, inner: str, child: str, info: Any) -> Found:
-    """A file by the name that its folder or pattern was given, ``inner`` being what the file system calls that."""
-    size, changed = int(info.size or 0), int(info.mtime_ns or 0)
+def _found(path: str, inner: str, base: str, info: Any) -> Found:
+    """A file at or below ``base``, by the name that was given, which the file system calls ``inner``."""
+    size, changed, child = int(info.size or 0), int(info.mtime_ns or 0), str(info.path)
+    if _SCHEME.match(path) and child == inner:
+        return Found(hidden(path), path, size, changed)
     if _SCHEME.match(path):
         # What is asked for behind the path of a URI (?region=…) belongs to each of its files.
-        before, _, behind = path.partition(inner)
-        name = f"{before}{child}{behind}"
-        return Found(name, name, size, changed)
+        before, mark, options = path.partition("?")
+        start = base.rstrip("/")
+        before = before.rstrip("/")
+        for _ in filter(None, inner.removeprefix(start).split("/")):
+            before = before.rpartition("/")[0]
+        name = f"{before}/{quote(child.removeprefix(start).lstrip('/'), safe=_PLAIN)}{mark}{options}"
+        return Found(hidden(name), name, size, changed)
     name = child if Path(path).is_absolute() else str(Path(child).relative_to(Path.cwd()))
     return Found(name, child, size, changed)

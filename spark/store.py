@@ -19,6 +19,7 @@ from typing import Any, Final
 from pyarrow import fs
 
 from pcli.codec.errors import LocalError
+from pcli.spark.hiding import hidden
 
 __all__ = ["Store", "open_store", "refused"]
 
@@ -63,6 +64,13 @@ class Store:
         """Whether a file or folder is there."""
         with refused(self.path(name)):
             return bool(self.files.get_file_info(self.path(name)).type != fs.FileType.NotFound)
+
+    def changed_ns(self, name: str) -> int:
+        """When a file in a folder of it was last changed, ns since 1970; 0: the file system does not tell."""
+        base = self.path(name)
+        with refused(base):
+            found = self.files.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive=True))
+        return max((one.mtime_ns or 0 for one in found if one.type == fs.FileType.File), default=0)
 
     def read(self, name: str) -> bytes | None:
         """A whole file; None: it is not there."""
@@ -118,9 +126,9 @@ def open_store(place: str) -> Store:
     try:
         files, root = fs.FileSystem.from_uri(place)
     except (OSError, ValueError, NotImplementedError) as error:
-        raise LocalError(f"{place}: {_first_line(error)}") from None
+        raise LocalError(f"{hidden(place)}: {_first_line(error)}") from None
     if not root.strip("/"):
-        raise LocalError(f"{place}: name a folder in it")
+        raise LocalError(f"{hidden(place)}: name a folder in it")
     return Store(files, root.rstrip("/"), place)
 
 
@@ -152,4 +160,4 @@ def _reason(error: OSError) -> str:
 
 def _first_line(error: BaseException) -> str:
     lines = str(error).splitlines()
-    return lines[0] if lines else type(error).__name__
+    return hidden(lines[0]) if lines else type(error).__name__

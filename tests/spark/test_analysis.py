@@ -1,5 +1,6 @@
 """Captures to tables on disk, in one process: held against the object path, and against itself read otherwise."""
 
+import errno
 import json
 import shutil
 
@@ -9,6 +10,7 @@ import pytest
 from pyarrow import fs
 
 from pcli.codec.capture import CapturedFrame, Note, ReadOptions, read_capture
+from pcli.codec.errors import LocalError
 from pcli.codec.observe.diagnosis import Diagnosis
 from pcli.codec.observe.tracking import take_in
 from pcli.spark import analysis
@@ -231,3 +233,45 @@ def test_many_buckets_give_the_same(tmp_path, small_captures, monkeypatch, name)
     assert len(found.manifest.of("messages")) > 3
     for table in wanted.names:
         assert rows(found.read(table)) == rows(wanted.read(table)), table
+
+
+@pytest.mark.parametrize(
+    ("paths", "out"),
+    [("{uri}", "{here}/out"), ("{here}", "../captures/out"), ("{here}", "{uri}/out"), ("{here}", "{link}/out")],
+)
+def test_what_lies_in_out_is_no_capture_however_both_are_named(tmp_path, small_captures, monkeypatch, paths, out):
+    here = tmp_path / "captures"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    (tmp_path / "link").symlink_to(here)
+    shutil.copy(small_captures / SOME[0], here)
+    names = {"here": here, "uri": here.as_uri(), "link": tmp_path / "link"}
+    for _ in range(2):
+        found = tables_of(out.format(**names), paths.format(**names), only=("messages",)).read("captures")
+        assert found.num_rows == 1
+
+
+@pytest.mark.parametrize("name", ["commit.json", "_manifest.json.new", "captures/"])
+def test_a_disk_that_is_full_in_the_commit_leaves_everything_as_it_was(tmp_path, small_captures, monkeypatch, name):
+    out = tmp_path / "out"
+    tables_of(out, small_captures / SOME[0])
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    whole = Store.create
+
+    def full(self, path):
+        if name in path and not path.endswith(".parquet"):
+            raise OSError(errno.ENOSPC, "full")
+        return whole(self, path)
+
+    def moved(self, path, target):
+        if target.startswith(name):
+            raise LocalError(f"{target}: no space left")
+        return whole_move(self, path, target)
+
+    whole_move = Store.move
+    monkeypatch.setattr(Store, "create", full)
+    monkeypatch.setattr(Store, "move", moved)
+    with pytest.raises(LocalError, match="no space left"):
+        tables_of(out, *(small_captures / name for name in SOME[:3]))
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+    assert not (out / "_work").exists()

@@ -4,12 +4,14 @@ import json
 import os
 import random
 import shutil
+from dataclasses import replace
 
 import pytest
 
 from pcli.codec.capture import Packet, PcapngWriter, read_packets
 from pcli.codec.errors import LocalError
 from pcli.spark import in_order, pickles
+from pcli.spark import plan as plan_module
 from pcli.spark.analysis import analyze
 from pcli.spark.engine import InProcess
 from pcli.spark.request import Request
@@ -133,6 +135,40 @@ def test_files_that_were_rotated_away_stay_in_the_tables(tmp_path, parts, captur
     for part in parts[:-1]:
         (tmp_path / part.name).rename(captures / part.name)
     run(captures, tmp_path / "whole")
+    equal(tmp_path / "out", tmp_path / "whole")
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_file_that_cannot_be_read_now_stays_in_the_tables(tmp_path, parts, captures, monkeypatch, named):
+    for part in parts[:4]:
+        shutil.copy2(part, captures)
+    monkeypatch.chdir(captures)
+    paths = tuple(part.name for part in parts) if named else (str(captures),)
+    request = Request(paths, str(tmp_path / "out"), only=MANY, split_bytes=20_000, incremental=True)
+    analyze(request, InProcess())
+    shutil.copy2(parts[4], captures)
+    whole = plan_module.open_file
+
+    def refused(where, place):
+        if where.endswith(parts[1].name):
+            raise PermissionError(13, "no")
+        return whole(where, place)
+
+    if named:
+        (captures / parts[1].name).rename(tmp_path / "away")
+    monkeypatch.setattr(plan_module, "open_file", refused)
+    for _ in range(2):
+        summary = analyze(request, InProcess())
+    assert summary.generation == 2
+    told = StoredTables(str(tmp_path / "out")).read("captures").to_pylist()
+    reason = "no such file or folder" if named else "permission denied"
+    assert [row["error"] for row in told if row["error"]] == [f"not now: {reason}; its rows are of an earlier run"]
+    assert [row["part"] for row in sorted(told, key=lambda row: row["path"])] == [0, 1, 2, 3, 4]
+    monkeypatch.setattr(plan_module, "open_file", whole)
+    if named:
+        (tmp_path / "away").rename(captures / parts[1].name)
+    analyze(request, InProcess())
+    analyze(replace(request, out=str(tmp_path / "whole"), incremental=False), InProcess())
     equal(tmp_path / "out", tmp_path / "whole")
 
 

@@ -6,6 +6,7 @@ import gzip
 import io
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from pyarrow import fs
@@ -155,3 +156,36 @@ def test_splits_outside_of_the_times_are_left_out(tmp_path: Path) -> None:
     kept = [time for time, following in zip(times, [*times[1:], 4000]) if following + 60 >= 2500 and time - 60 < 2600]
     assert [(split.first_ns or 0) // SECOND for split in part] == kept
     assert [split.index for split in part] == list(range(len(kept)))
+
+
+NAMES = ["a b.pcapng", "c%41.pcapng", "d?e.pcapng", "f#[g].pcapng", "h+i=j,k.pcapng", "ü.pcapng"]
+
+
+@pytest.mark.parametrize("end", ["", "/", "/*.pcapng", "*/*"])
+def test_any_name_below_a_uri_is_found_and_opened(tmp_path: Path, end: str) -> None:
+    folder = tmp_path / "x y%z"
+    folder.mkdir()
+    for number, name in enumerate(NAMES):
+        (folder / name).write_bytes(capture(10 + number))
+    found = plan([f"{folder.as_uri()}{end}"])
+    assert [entry.head.first_ns for entry in found.recordings[0].parts] == [
+        (10 + number) * SECOND for number in range(len(NAMES))
+    ]
+    assert {entry.found.where for entry in found.entries} == {
+        f"{folder.as_uri()}/{quote(name, safe='+=,')}" for name in NAMES
+    }
+
+
+def test_a_file_is_named_as_its_uri_was_given(folder: Path) -> None:
+    (folder / "a b.pcapng").write_bytes(capture(1))
+    uri = f"{folder.as_uri()}/a%20b.pcapng"
+    assert [one.where for one in find([uri])] == [uri]
+
+
+def test_what_a_uri_asks_for_goes_with_each_file() -> None:
+    files, _ = fs.FileSystem.from_uri("mock:///")
+    files.create_dir("bucket")
+    with files.open_output_stream("bucket/a b") as file:
+        file.write(capture(1))
+    found = find(["mock:///bucket?region=x"], lambda path: (files, path[8:].partition("?")[0]))
+    assert [one.where for one in found] == ["mock:///bucket/a%20b?region=x"]

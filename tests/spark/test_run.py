@@ -1,8 +1,10 @@
 """The end of a run: all of it or nothing, whatever kills it, and nothing when there is nothing new."""
 
+import os
 import shutil
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -335,3 +337,123 @@ def test_a_file_system_that_is_not_local(tmp_path):
     assert our_paths(store) == ["b", "c", "d"]
     assert [name for name in store.list(deep=True) if "_work" in name] == []
     assert not store.local
+
+
+BEGIN = "import sys; from pcli.spark.run import begin; from pcli.spark.store import open_store\n"
+
+
+def test_the_commit_of_a_living_run_is_not_ended_by_another(tmp_path, monkeypatch):
+    store = open_store(str(tmp_path))
+    run_whole(store, "a", "b")
+    run, made = a_run(store, "b", "c", "d")
+    whole, others = Store.move, []
+
+    def meanwhile(self, name, target):
+        if not others:
+            others.append(subprocess.Popen([sys.executable, "-c", f"{BEGIN}begin(open_store(sys.argv[1]))", tmp_path]))
+            with suppress(subprocess.TimeoutExpired):
+                others[0].wait(3)
+        whole(self, name, target)
+
+    monkeypatch.setattr(Store, "move", meanwhile)
+    run.commit(made, [CAPTURES, GAPS], run={})
+    assert [other.wait() for other in others] == [0]
+    assert plain_paths(tmp_path) == our_paths(store) == ["b", "c", "d"]
+
+
+def test_the_commit_of_a_run_that_may_live_is_not_ended_where_nothing_can_be_locked(monkeypatch):
+    store = Store(fs._MockFileSystem(), "bucket/out")
+    run_whole(store, "a", "b")
+    run, made = a_run(store, "b", "c", "d")
+    whole, bases = Store.move, []
+
+    def meanwhile(self, name, target):
+        if not bases:
+            bases.append(0)
+            bases[0] = begin(store).base.generation
+        whole(self, name, target)
+
+    monkeypatch.setattr(Store, "move", meanwhile)
+    run.commit(made, [CAPTURES, GAPS], run={})
+    assert bases == [1]
+    assert our_paths(store) == ["b", "c", "d"]
+
+
+def test_two_commits_at_once_wait_for_each_other(tmp_path, monkeypatch):
+    script = (
+        f"{BEGIN}from pcli.codec.errors import LocalError\nrun = begin(open_store(sys.argv[1]))\n"
+        "print('begun', flush=True); sys.stdin.readline()\n"
+        "try:\n    run.commit([], [], run={'by': 'other'})\nexcept LocalError as error:\n    print(error)\n"
+    )
+    store = open_store(str(tmp_path))
+    run_whole(store, "a")
+    words = [sys.executable, "-c", script, str(tmp_path)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"begun\n"
+        run, made = a_run(store, "b")
+        whole = Store.write
+
+        def meanwhile(self, name, data):
+            if name.endswith("commit.json"):  # our check of the base is done
+                other.stdin.write(b"\n")
+                other.stdin.flush()
+                with suppress(subprocess.TimeoutExpired):
+                    other.wait(3)
+            whole(self, name, data)
+
+        monkeypatch.setattr(Store, "write", meanwhile)
+        run.commit(made, [CAPTURES, GAPS], run={})
+        assert b"another run has ended there meanwhile" in other.stdout.read()
+    assert plain_paths(tmp_path) == our_paths(store) == ["b"]
+
+
+def test_a_manifest_that_stands_although_its_writing_was_refused_stands(tmp_path, monkeypatch):
+    store = open_store(str(tmp_path))
+    run_whole(store, "a")
+    whole = Store.replace
+
+    def slow(self, name, data):
+        whole(self, name, data)
+        raise LocalError("no answer in time")
+
+    monkeypatch.setattr(Store, "replace", slow)
+    run_whole(store, "b", "c")
+    assert plain_paths(tmp_path) == our_paths(store) == ["b", "c"]
+
+
+def test_a_commit_leaves_the_work_of_a_living_run(tmp_path):
+    store = open_store(str(tmp_path))
+    script = f"{BEGIN}begin(open_store(sys.argv[1])); print('begun', flush=True); sys.stdin.read()"
+    words = [sys.executable, "-c", script, str(tmp_path)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"begun\n"
+        [folder] = (tmp_path / "_work").iterdir()
+        run_whole(store, "a")
+        assert list((tmp_path / "_work").iterdir()) == [folder]
+
+
+def test_a_dead_commit_that_came_too_late_takes_nothing_from_the_tables(tmp_path, killed_after, monkeypatch):
+    store = open_store(str(tmp_path / "out"))
+    run_whole(store, "a", "b")
+    killed_after(6)  # it was to remove the files of a and b, and has moved one of its own
+    with pytest.raises(Killed):
+        run_whole(store, "b", "c", "d")
+    monkeypatch.undo()
+    (tmp_path / "out" / "_work").rename(tmp_path / "hidden")
+    run, made = a_run(store, "a", "b")
+    run.commit(made, [CAPTURES, GAPS], run={"another": "request"})
+    (tmp_path / "hidden").rename(tmp_path / "out" / "_work")
+    begin(store).abandon()
+    assert plain_paths(tmp_path / "out") == our_paths(store) == ["a", "b"]
+
+
+@pytest.mark.parametrize(("days", "left"), [(0, True), (2, False)])
+def test_the_work_of_another_machine_is_left_until_it_is_silent_for_a_day(tmp_path, days, left):
+    store = open_store(str(tmp_path))
+    run_whole(store, "a")
+    begun = tmp_path / "_work" / "g2-elsewhere-7-0a" / "begun"
+    begun.parent.mkdir(parents=True)
+    begun.touch()
+    os.utime(begun, (time.time() - days * 86_400,) * 2)
+    begin(store).abandon()
+    assert begun.exists() == left
