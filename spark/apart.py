@@ -28,7 +28,7 @@ from pcli.spark.engine import Engine, Shared
 from pcli.spark.parts import SplitParts, Told
 from pcli.spark.plan import Entry, Recording
 from pcli.spark.request import Request, Wanted
-from pcli.spark.split_windows import SplitWindows, options_of
+from pcli.spark.split_windows import SplitWindows
 from pcli.spark.splits import Ended, Split, mend
 from pcli.spark.staging import Staging
 
@@ -162,7 +162,7 @@ def _with_last_notes(splits: Sequence[Split], scanned: Sequence[Scanned]) -> lis
 
 def _scan(request: Request, item: tuple[Split, bool]) -> Scanned:
     split, first = item
-    reader, windows = EdgeReader(options_of(request), first=first), SplitWindows(request, split)
+    reader, windows = EdgeReader(request.reading, first=first), SplitWindows(request, split)
     for records in windows:
         reader.take(records)
     for note in windows.notes:
@@ -175,7 +175,7 @@ def _scan(request: Request, item: tuple[Split, bool]) -> Scanned:
 
 def _stitch(request: Request, engine: Engine, splits: Sequence[Split], edges: Sequence[Edges]) -> tuple[Stitched, int]:
     """All connections through all splits; what does not fit is read again, split by split."""
-    context = context_of(options_of(request), edges)
+    context = context_of(request.reading, edges)
     shared = engine.share(context)
     keys: dict[bytes, list[tuple[int, Span]]] = {}
     for number, one in enumerate(edges):

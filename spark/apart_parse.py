@@ -12,11 +12,12 @@ from pcli.codec.bulk.reading.records import Records
 from pcli.codec.bulk.seams import EdgeReader
 from pcli.codec.bulk.seams.results import Joined
 from pcli.codec.capture.frames import Note, StreamEnd
+from pcli.spark.in_order import counted_of
 from pcli.spark.joining import Aside, Joining
 from pcli.spark.parse import SplitParser
-from pcli.spark.parts import Counted, Keeper, SplitParts, Told
+from pcli.spark.parts import Keeper, SplitParts, Told
 from pcli.spark.request import Request, Wanted
-from pcli.spark.split_windows import SplitWindows, options_of
+from pcli.spark.split_windows import SplitWindows
 from pcli.spark.splits import Split
 from pcli.spark.staging import Staging
 
@@ -45,7 +46,7 @@ class _Parse:
     ) -> None:
         self._wanted = wanted
         self._windows = SplitWindows(request, split)
-        self._reader = EdgeReader(options_of(request), first=not number)
+        self._reader = EdgeReader(request.reading, first=not number)
         self._joining = Joining(joined)
         self._parser = SplitParser(number, split.part, split.cluster, wanted, Keeper(staging))
         self._before = joined.renaming.packets
@@ -56,7 +57,7 @@ class _Parse:
         packets = 0
         for records in self._windows:
             packets += len(records)
-            self._parser.parts.counted.add(_counted(records))
+            self._parser.parts.counted.add(counted_of(records))
             places, asides = self._joining.window(self._reader.take(records), packets)
             self._add(places, asides, records)
             self._before += len(records)
@@ -83,11 +84,3 @@ class _Parse:
 def _of_file(item: Note | StreamEnd) -> bool:
     """Whether it is about a file, and so about no packet."""
     return isinstance(item, Note) and item.kind == "file"
-
-
-def _counted(records: Records) -> Counted:
-    counted = Counted(len(records), 0, len(records.data))
-    if len(records):
-        counted.first_ns, counted.last_ns = int(records.time_ns.min()), int(records.time_ns.max())
-        counted.links = {records.interfaces[face].link for face in np.unique(records.face).tolist()}
-    return counted

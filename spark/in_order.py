@@ -21,7 +21,6 @@ from pcli.codec.bulk.fields import read_fields
 from pcli.codec.bulk.reading import Reader, State
 from pcli.codec.bulk.reading.records import Records
 from pcli.codec.capture.frames import Note, Stream
-from pcli.codec.capture.reading import ReadOptions
 from pcli.codec.errors import CaptureError
 from pcli.spark.parse import SplitParser
 from pcli.spark.parts import Counted, Keeper, SplitParts, Told
@@ -30,7 +29,7 @@ from pcli.spark.request import Request, Wanted
 from pcli.spark.sources import reason_of
 from pcli.spark.splits import Split, SplitReader, open_split
 
-__all__ = ["Checkpoint", "ReadInOrder", "between", "read_in_order"]
+__all__ = ["Checkpoint", "ReadInOrder", "between", "counted_of", "read_in_order"]
 
 _NONE: Final = np.zeros(0, np.int64)
 _NOTHING: Final = Records(b"", _NONE, _NONE, _NONE, _NONE, _NONE, [])
@@ -118,9 +117,7 @@ class _InOrder:
         before: Sequence[SplitParts],
     ) -> None:
         self._recording, self._request, self._wanted, self._keeper = recording, request, wanted, keeper
-        self._reader = Reader(
-            ReadOptions(decode_as=request.decode_as, ends=True), None if carried is None else carried.reader
-        )
+        self._reader = Reader(request.reading, None if carried is None else carried.reader)
         counters = Counters() if carried is None else carried.counters
         self._out = ReadInOrder(list(before), counters=counters)
         if carried is not None:
@@ -170,11 +167,7 @@ class _InOrder:
 
     def _take(self, records: Records) -> None:
         kept = between(records, self._request.since_ns, self._request.until_ns)
-        counted = Counted(len(kept), 0, len(records.data))
-        if len(kept):
-            counted.first_ns, counted.last_ns = int(kept.time_ns.min()), int(kept.time_ns.max())
-            counted.links = {kept.interfaces[face].link for face in np.unique(kept.face).tolist()}
-        self._parser.parts.counted.add(counted)
+        self._parser.parts.counted.add(counted_of(kept))
         self._add(self._reader.take(kept), kept)
         self._out.counters.packets += len(kept)
 
@@ -220,3 +213,12 @@ def between(records: Records, since_ns: int | None, until_ns: int | None) -> Rec
         return records
     columns = {name: getattr(records, name)[keep] for name in ("start", "end", "wire", "time_ns", "face")}
     return replace(records, **columns)
+
+
+def counted_of(records: Records) -> Counted:
+    """What is counted of a window; its frames are not known yet."""
+    counted = Counted(len(records), 0, len(records.data))
+    if len(records):
+        counted.first_ns, counted.last_ns = int(records.time_ns.min()), int(records.time_ns.max())
+        counted.links = {records.interfaces[face].link for face in np.unique(records.face).tolist()}
+    return counted

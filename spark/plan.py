@@ -21,13 +21,12 @@ from pcli.codec.errors import CaptureError, LocalError
 from pcli.spark.cuts import cuts
 from pcli.spark.heads import Head, read_head
 from pcli.spark.hiding import hidden
+from pcli.spark.request import SPLIT_BYTES
 from pcli.spark.sources import Found, Place, find, open_file, place_of, reason_of
 from pcli.spark.splits import Split
 
-__all__ = ["CLUSTER", "SPLIT", "Entry", "Plan", "Recording", "ordered", "plan"]
+__all__ = ["CLUSTER", "Entry", "Plan", "Recording", "ordered", "plan"]
 
-SPLIT: Final = 128 << 20
-"""Bytes of a split."""
 
 CLUSTER: Final = "default"
 """The label when none was given."""
@@ -71,7 +70,7 @@ def plan(
     paths: Sequence[str],
     *,
     cluster: str = "",
-    split: int | None = SPLIT,
+    split: int | None = SPLIT_BYTES,
     since_ns: int | None = None,
     until_ns: int | None = None,
     place: Place = place_of,

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from pcli.codec.capture.reading import ReadOptions
 from pcli.spark.tables import Table, chosen_tables
 
 __all__ = ["PARTITION_ROWS", "SPLIT_BYTES", "Request", "Wanted"]
@@ -74,6 +75,11 @@ class Request:
     split_bytes: int = SPLIT_BYTES
     partition_rows: int = PARTITION_ROWS
     """Above so many rows a table with an hour is partitioned by cluster and hour."""
+
+    @property
+    def reading(self) -> ReadOptions:
+        """How packets are read."""
+        return ReadOptions(decode_as=self.decode_as, ends=True)
 
     @property
     def tables(self) -> list[Table]:

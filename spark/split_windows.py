@@ -6,19 +6,13 @@ from collections.abc import Iterator
 
 from pcli.codec.bulk.reading.records import Records
 from pcli.codec.capture.frames import Note
-from pcli.codec.capture.reading import ReadOptions
 from pcli.codec.errors import CaptureError
 from pcli.spark.in_order import between
 from pcli.spark.request import Request
 from pcli.spark.sources import reason_of
 from pcli.spark.splits import Ended, Split, SplitReader, open_split
 
-__all__ = ["SplitWindows", "options_of"]
-
-
-def options_of(request: Request) -> ReadOptions:
-    """How packets are read."""
-    return ReadOptions(decode_as=request.decode_as, ends=True)
+__all__ = ["SplitWindows"]
 
 
 class SplitWindows:

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
-    "ANCHORED", "CRC_BAD", "CRC_GOOD", "CRC_NONE", "ORDERING", "RESYNC", "START", "AckIds", "Frames", "Places", "bits",
-    "short",
+    "ANCHORED", "CRC_BAD", "CRC_GOOD", "CRC_NONE", "ORDERING", "RESYNC", "START", "AckIds", "Frames", "Places",
+    "ranges", "short",
 ]  # fmt: skip
 
 Bools = npt.NDArray[np.bool_]
@@ -187,11 +187,13 @@ class Frames:
         return places.data[start : int(end)].tobytes()
 
 
-def bits(value: int) -> int:
-    """A number of up to 64 bits as the int64 that has its bits."""
-    return value - (1 << 64) if value >> 63 > 0 else value
-
-
 def short(value: int) -> int:
     """A varint as an int32, as protobuf reads it: its lowest 32 bits, with their sign."""
     return ((value + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
+
+
+def ranges(starts: Longs, ends: Longs) -> Longs:
+    """All numbers of the half-open ranges, one behind the other."""
+    counts = ends - starts
+    shift: Longs = np.repeat(starts - (np.cumsum(counts) - counts), counts)
+    return np.arange(len(shift)) + shift

@@ -14,19 +14,23 @@ from typing import Final
 
 import pyarrow as pa
 
-__all__ = ["BOOL", "BYTES", "DOUBLE", "INT", "LONG", "TEXT", "column", "many", "record", "what_of"]
+__all__ = ["BOOL", "BYTES", "INT", "LONG", "TEXT", "column", "many", "never_null", "record", "what_of"]
 
 TEXT: Final = pa.string()
 LONG: Final = pa.int64()
 INT: Final = pa.int32()
 BOOL: Final = pa.bool_()
-DOUBLE: Final = pa.float64()
 BYTES: Final = pa.binary()
 
 
 def column(name: str, kind: pa.DataType, what: str) -> pa.Field:
     """A column, or a field of a `record`; ``what`` is a line for a person, without a full stop."""
     return pa.field(name, kind, metadata={"what": what})
+
+
+def never_null(name: str, kind: pa.DataType, what: str) -> pa.Field:
+    """A column without nulls."""
+    return column(name, kind, what).with_nullable(nullable=False)
 
 
 def record(*fields: pa.Field) -> pa.DataType:

@@ -29,7 +29,7 @@ from pcli.codec.capture.tunnels import ACK, FIN, RST, SYN, Segment
 from pcli.codec.capture.walk import Walker
 from pcli.codec.wire.problems import Problem
 
-__all__ = ["GRACE", "Tcp"]
+__all__ = ["GRACE", "Tcp", "signed_distance"]
 
 GRACE: Final = 32
 """Packets of the capture that a proven hole waits for reordered ones, and a closed connection for late ones."""
@@ -87,7 +87,7 @@ class Tcp:
             way.ack = segment.ack
         if connection.finished:
             return
-        offset = way.offset + _signed(seq - way.base - way.offset)
+        offset = way.offset + signed_distance(seq - way.base - way.offset)
         if size and way.mode != SKIP:
             self._judge_hole(peer, packet)
             connection.paused = connection.paused or peer.deadline >= 0
@@ -159,7 +159,7 @@ class Tcp:
         way = self.table.ways.get(segment.key)
         if way is None or way.base < 0 or way.mode == SKIP:
             return
-        offset = way.offset + _signed(segment.seq - way.base - way.offset)
+        offset = way.offset + signed_distance(segment.seq - way.base - way.offset)
         if offset > way.offset:
             self._deliver(way.connection, packet, (way,))
         if offset > way.offset:
@@ -423,7 +423,7 @@ def _part(piece: Piece, start: int, end: int) -> bytes | None:
     return None if piece[1] is None else piece[1][start - piece[0] : end - piece[0]]
 
 
-def _signed(distance: int) -> int:
+def signed_distance(distance: int) -> int:
     """A difference of sequence numbers as a signed number."""
     distance &= _MASK
     return distance - (1 << 32) if distance & 0x80000000 else distance

@@ -33,7 +33,7 @@ from pcli.spark.jobs.paths import plain_path
 from pcli.spark.jobs.schemas import ddl_of
 from pcli.spark.plan import Recording, plan
 from pcli.spark.request import Request
-from pcli.spark.split_windows import SplitWindows, options_of
+from pcli.spark.split_windows import SplitWindows
 from pcli.spark.splits import Split
 
 __all__ = ["PulsarCapture"]
@@ -92,7 +92,7 @@ class _Frames(DataSourceReader):
 
 def _frames(recording: Recording) -> Iterator[pa.RecordBatch]:
     request = Request((), "")
-    reader, number = Reader(options_of(request)), 1
+    reader, number = Reader(request.reading), 1
     for entry in recording.parts:
         reader.begin_file()
         whole = Split(entry.cluster, entry.found.path, entry.found.where, entry.part, entry.part, 0, -1)

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Final
 from pcli.spark.engine import OnProgress, Progress
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from pyspark import Accumulator
     from pyspark.sql import SparkSession
 
@@ -61,7 +59,8 @@ class Watch:
 
 
 @contextmanager
-def _watched(session: SparkSession, what: str, tasks: int, size: int, tell: OnProgress | None) -> Iterator[Watch]:
+def watched(session: SparkSession, what: str, tasks: int, size: int, tell: OnProgress | None) -> Iterator[Watch]:
+    """Watch what happens inside; ``tell`` hears of it now and then, and at its good end."""
     watch = Watch(session, what, tasks, size)
     if tell is None:
         yield watch
@@ -81,10 +80,3 @@ def _watched(session: SparkSession, what: str, tasks: int, size: int, tell: OnPr
         stop.set()
         thread.join()
     tell(watch.end())
-
-
-def watched(
-    session: SparkSession, what: str, tasks: int, size: int, tell: OnProgress | None
-) -> AbstractContextManager[Watch]:
-    """Watch what happens inside; ``tell`` hears of it now and then, and at its good end."""
-    return _watched(session, what, tasks, size, tell)

@@ -16,17 +16,12 @@ import pyarrow as pa
 from pcli.codec.bulk.columns import CRC_BAD, CRC_NONE, Bools, Frames, Longs
 from pcli.codec.bulk.fields.captured import SYNC
 from pcli.codec.bulk.fields.told import OWNERS
-from pcli.codec.bulk.schema import BOOL, INT, LONG, TEXT, column, many, record
+from pcli.codec.bulk.schema import BOOL, INT, LONG, TEXT, column, many, never_null, record
 from pcli.codec.bulk.texts import keys_of, texts_of
 from pcli.codec.bulk.times import nanoseconds
 from pcli.codec.wire.commands import BY_NAME, name_of
 
 __all__ = ["FRAMES", "FRAMES_HOUR", "FRAMES_ORDER", "frame_rows"]
-
-
-def _sure(name: str, kind: pa.DataType, what: str) -> pa.Field:
-    """A column that is never null."""
-    return column(name, kind, what).with_nullable(nullable=False)
 
 
 _MESSAGE_ID: Final = record(
@@ -38,17 +33,17 @@ _MESSAGE_ID: Final = record(
 )
 
 FRAMES: Final = pa.schema([
-    _sure("cluster", TEXT, "label of the cluster"),
-    _sure("number", LONG, "pulsar.number: frames are counted from 1 in the order of the recording"),
-    _sure("packet", LONG, "frame.number: the packet in which the frame ends"),
-    _sure("first_packet", LONG, "the packet in which it begins"),
-    _sure("time_ns", LONG, "when the packet in which it ends was captured"),
-    _sure("connection", LONG, "tcp.stream: its TCP connection"),
-    _sure("from_client", BOOL, "whether the client sent it"),
-    _sure("offset", LONG, "where it begins in its direction of the connection, from 0"),
-    _sure("type", TEXT, "the command, as in SEND_RECEIPT; NO_TYPE where none could be read"),
-    _sure("size", LONG, "bytes of the whole frame, as its length says"),
-    _sure("captured_size", LONG, "bytes of it that the capture has"),
+    never_null("cluster", TEXT, "label of the cluster"),
+    never_null("number", LONG, "pulsar.number: frames are counted from 1 in the order of the recording"),
+    never_null("packet", LONG, "frame.number: the packet in which the frame ends"),
+    never_null("first_packet", LONG, "the packet in which it begins"),
+    never_null("time_ns", LONG, "when the packet in which it ends was captured"),
+    never_null("connection", LONG, "tcp.stream: its TCP connection"),
+    never_null("from_client", BOOL, "whether the client sent it"),
+    never_null("offset", LONG, "where it begins in its direction of the connection, from 0"),
+    never_null("type", TEXT, "the command, as in SEND_RECEIPT; NO_TYPE where none could be read"),
+    never_null("size", LONG, "bytes of the whole frame, as its length says"),
+    never_null("captured_size", LONG, "bytes of it that the capture has"),
     column("sync", TEXT, "how its place is known: start, anchored (carried over a hole), resync (found by search)"),
     column("problems", many(TEXT), "what the capture did to it: gap, cut, overlap"),
     column("producer_id", LONG, "a producer's id on its connection"),

@@ -6,10 +6,11 @@ from typing import Final
 
 import numpy as np
 
-from pcli.codec.bulk.columns import Bools, bits
+from pcli.codec.bulk.columns import Bools
 from pcli.codec.bulk.fields.blank import Blank
 from pcli.codec.bulk.fields.matrix import gather, pull_u32
 from pcli.codec.wire.frame import pull_type
+from pcli.codec.wire.message_id import signed
 
 __all__ = ["read_heads"]
 
@@ -32,6 +33,6 @@ def read_heads(frames: Blank) -> Bools:
     for row in np.flatnonzero(~quick).tolist():
         first = int(start[row])
         frame = data[first : first + int(kept[row])].tobytes()
-        frames.type[row] = bits(pull_type(frame, _LENGTHS, min(len(frame), int(command[row]))))
+        frames.type[row] = signed(pull_type(frame, _LENGTHS, min(len(frame), int(command[row]))))
     plain: Bools = quick & (command <= end)
     return plain

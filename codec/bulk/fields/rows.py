@@ -12,7 +12,6 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from pcli.codec.bulk.columns import bits
 from pcli.codec.bulk.fields.blank import Blank
 from pcli.codec.bulk.fields.growing import GrowingIds, GrowingWords
 from pcli.codec.bulk.fields.shapes import OddError, body_of
@@ -24,6 +23,7 @@ from pcli.codec.observe.values import Values
 from pcli.codec.observe.walk import walk
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.hot import pull_long
+from pcli.codec.wire.message_id import signed
 
 __all__ = ["RowReader"]
 
@@ -54,7 +54,7 @@ class RowReader:
         whole = len(data) >= 8 and walk(data, 8, 8 + _u32(data, 4)[0], command_plan(type_), values)
         for key, name in NUMBERS.get(type_, {}).items():
             if key in values:
-                frames.column(name)[row] = bits(_KINDS.get(values[key], -1) if name == "ack_type" else values[key])
+                frames.column(name)[row] = signed(_KINDS.get(values[key], -1) if name == "ack_type" else values[key])
         if "pulsar.message.ack_set" in values:
             frames.column("set_start")[row], frames.column("set_end")[row] = self._words.put_list(
                 values["pulsar.message.ack_set"]
@@ -89,7 +89,7 @@ class RowReader:
         ids = []
         for one in values.get("pulsar.ack.message_id", ()):
             words = self._ids.words.put_list(one.get("ack_set", ()))
-            place = [bits(one.get(name, -1)) for name in ("ledgerId", "entryId", "partition", "batch_index")]
+            place = [signed(one.get(name, -1)) for name in ("ledgerId", "entryId", "partition", "batch_index")]
             ids.append((place[0], place[1], place[2], place[3], *words))
         self._ids.put_lists(row, ids)
         if ids:
@@ -139,8 +139,8 @@ def _put(frames: Blank, row: int, base: int, where: Where, found: Place) -> bool
     if isinstance(found, int):
         if where.text:
             return False
-        frames.column(where.column)[row] = bits(found)
-        return bits(found) != -1
+        frames.column(where.column)[row] = signed(found)
+        return signed(found) != -1
     if not where.text:
         return False
     frames.column(f"{where.column}_start")[row] = base + found[0]

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from pcli.codec.bulk.columns import Longs
+from pcli.codec.bulk.lives.arrays import texts_at
 from pcli.codec.bulk.lives.known import Known
 from pcli.codec.bulk.lives.partials import Partials
 from pcli.codec.bulk.lives.replaying import replay, with_role
@@ -27,6 +27,7 @@ from pcli.codec.errors import LocalError
 from pcli.codec.observe.observer import Observer
 from pcli.codec.observe.state import Facts, Request
 from pcli.codec.wire.commands import BY_NAME, COMMANDS, name_of
+from pcli.codec.wire.message_id import signed
 from pcli.codec.wire.topic_name import TopicName
 
 __all__ = ["exchanges_of_acks", "exchanges_of_requests"]
@@ -105,7 +106,7 @@ class _Pairing:
 def _number(request: Request) -> int | None:
     if COMMANDS[request.type].paired_by == "order":
         return None
-    return request.id - (1 << 64) if request.id >> 63 == 1 else request.id
+    return signed(request.id)
 
 
 def _first(words: str | list[str]) -> str:
@@ -141,15 +142,15 @@ def exchanges_of_acks(answered: pa.Table, known: Known, streams: Sequence[Stream
     columns = {
         "cluster": pa.repeat(cluster, size),
         "connection": stream,
-        "client": _texts([_address(ends[one].client) for one in numbers.tolist()], place),
-        "server": _texts([_address(ends[one].server) for one in numbers.tolist()], place),
+        "client": texts_at([_address(ends[one].client) for one in numbers.tolist()], place, empty_is_null=True),
+        "server": texts_at([_address(ends[one].server) for one in numbers.tolist()], place, empty_is_null=True),
         "request": pa.repeat("ACK", size),
         "answer": pa.repeat("ACK_RESPONSE", size),
         "from_client": np.ones(size, np.bool_),
         "request_id": longs(answered, "request_id"),
         "owner_id": owner,
-        "topic": _texts([one.topic for one in known.sessions], session),
-        "subscription": _texts([one.subscription for one in known.sessions], session),
+        "topic": texts_at([one.topic for one in known.sessions], session, empty_is_null=True),
+        "subscription": texts_at([one.subscription for one in known.sessions], session, empty_is_null=True),
         "asked_ns": asked_ns,
         "answered_ns": answered_ns,
         "latency_ns": answered_ns - asked_ns,
@@ -162,9 +163,3 @@ def exchanges_of_acks(answered: pa.Table, known: Known, streams: Sequence[Stream
         one if isinstance(one, pa.Array) else pa.array(one, EXCHANGES.field(name).type) for name, one in columns.items()
     ]
     return pa.Table.from_arrays(arrays, schema=EXCHANGES)
-
-
-def _texts(texts: list[str], places: Longs) -> pa.Array:
-    """The text at each place; null where that is -1, or the text is empty."""
-    values = pa.array([*(one or None for one in texts), None], pa.string())
-    return values.take(pa.array(places, mask=places < 0))

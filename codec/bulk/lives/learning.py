@@ -36,7 +36,6 @@ __all__ = ["know"]
 
 _SEES: Final = 1 << ROLES["control"] | 1 << ROLES["opener"]
 _CONTROL: Final = 1 << ROLES["control"]
-_WHY: Final = {"closed": "left", "broker": "unload", "replaced": "left"}
 
 
 def know(small: Partials, streams: Sequence[Stream]) -> Known:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pcli.codec.bulk.columns import Bools, Longs
+from pcli.codec.bulk.columns import Bools, Longs, ranges
 from pcli.codec.bulk.lives.building import Usual, build
 from pcli.codec.bulk.lives.chunking import is_chunk
 from pcli.codec.bulk.lives.known import Known
@@ -158,7 +158,7 @@ class _Groups:
         again = np.full(len(begins), -1, np.int64)
         some = np.flatnonzero((deliveries == 2) & (nacks == 1) & (acks <= 1) & ~failed)
         if len(some):
-            places = _ranges(begins[some], np.append(begins, len(order))[some + 1])
+            places = ranges(begins[some], np.append(begins, len(order))[some + 1])
             places = places[there[places]]
             both = order[places].reshape(-1, 2)
             both = np.take_along_axis(both, np.argsort(consumers.delivered[both], axis=1), axis=1)
@@ -236,13 +236,6 @@ class _Groups:
         """All rows of CONSUMED about entries that are chunks."""
         rows = np.flatnonzero(self._chunk[self._of_consumers])
         return self._consumers.table.take(pa.array(rows))
-
-
-def _ranges(starts: Longs, ends: Longs) -> Longs:
-    """All numbers of the half-open ranges, one behind the other."""
-    counts = ends - starts
-    shift: Longs = np.repeat(starts - (np.cumsum(counts) - counts), counts)
-    return np.arange(len(shift)) + shift
 
 
 def _picked(groups: Longs, odd: Bools, table: pa.Table) -> list[tuple[int, dict[str, object]]]:

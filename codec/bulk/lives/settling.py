@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 import numpy as np
 import pyarrow as pa
 
-from pcli.codec.bulk.columns import CRC_NONE, START, bits, short
+from pcli.codec.bulk.columns import CRC_NONE, START, short
 from pcli.codec.bulk.lives.known import Known
 from pcli.codec.bulk.lives.partials import ROLES, SPOKEN, Partials
 from pcli.codec.bulk.lives.picking import place_of
@@ -37,6 +37,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry, push_frame
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.hot import push_send_receipt
+from pcli.codec.wire.message_id import signed
 
 __all__ = ["SETTLED", "key_text", "settle"]
 
@@ -147,12 +148,12 @@ def _row(life: Life, owners: dict[int, int], *, stored: bool) -> dict[str, Any]:
         "place": 0, "ledger": life.ledger, "entry": life.entry, "stream": life.stream,
         "producer_id": owners.get(last, -1),
         "topic": "" if life.topic is None else life.topic.name, "partition": life.partition,
-        "name": life.producer_name, "sequence": bits(life.sequence_id), "highest": bits(life.highest_sequence_id),
+        "name": life.producer_name, "sequence": signed(life.sequence_id), "highest": signed(life.highest_sequence_id),
         "sent_number": life.sent_frame, "sent_ns": life.sent_ns, "receipt_number": life.receipt_frame or -1,
         "receipt_ns": life.receipt_ns, "messages": life.messages, "batch": life.batch, "size": life.size,
-        "publish_ms": bits(life.publish_ms), "deliver_at_ms": bits(life.deliver_at_ms), "key": life.key,
+        "publish_ms": signed(life.publish_ms), "deliver_at_ms": signed(life.deliver_at_ms), "key": life.key,
         "resends": len(life.resent), "other_ids": [_place(*one) for one in life.other_ids], "error": life.error,
-        "txn": None if life.txn is None else {"most": bits(life.txn[0]), "least": bits(life.txn[1])},
+        "txn": None if life.txn is None else {"most": signed(life.txn[0]), "least": signed(life.txn[1])},
         "marker": life.marker, "uuid": life.uuid, "chunks": short(life.num_chunks),
         "entries": [{"id": short(one[0]), **_place(*one[2:])} for one in life.chunks],
         "stored": stored, "persistent": life.topic is None or life.topic.persistent, "state": life.state,

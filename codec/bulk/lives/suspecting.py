@@ -19,6 +19,7 @@ from pcli.codec.bulk.lives.known import Known
 from pcli.codec.bulk.lives.partials import Partials
 from pcli.codec.bulk.lives.replaying import with_role
 from pcli.codec.wire.frame import Frame
+from pcli.codec.wire.message_id import signed
 
 __all__ = ["Suspect", "recall", "suspects_of"]
 
@@ -81,7 +82,7 @@ def _loose(spoken: pa.Table) -> Iterator[Suspect]:
     rows = with_role(spoken, "loose")
     for stream, data in zip(rows.column("stream").to_pylist(), rows.column("data").to_pylist(), strict=True):
         body = Frame.of(data).body
-        sequence = body.sequence_id - (1 << 64 if body.sequence_id >> 63 else 0)
+        sequence = signed(body.sequence_id)
         yield stream, body.producer_id, sequence, sequence, *_ANY
 
 

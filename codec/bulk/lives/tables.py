@@ -14,7 +14,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from pcli.codec.bulk.schema import BOOL, INT, LONG, TEXT, column, many, record
+from pcli.codec.bulk.schema import BOOL, INT, LONG, TEXT, column, many, never_null, record
 
 __all__ = [
     "EVIDENCE", "EXCHANGES", "EXCHANGES_HOUR", "EXCHANGES_ORDER", "MESSAGES", "MESSAGES_HOUR", "MESSAGES_ORDER",
@@ -28,11 +28,6 @@ EVIDENCE: Final[dict[str, str]] = {
     "capture_end": "the capture ended while something of it was open",
 }
 """What a row's ``state`` is worth; of several the first in this order, but ``complete`` only when none is true."""
-
-
-def _sure(name: str, kind: pa.DataType, what: str) -> pa.Field:
-    """A column without nulls."""
-    return column(name, kind, what).with_nullable(nullable=False)
 
 
 _PRODUCER: Final = record(
@@ -83,20 +78,20 @@ _CHUNK: Final = record(
 )  # fmt: skip
 
 MESSAGES: Final = pa.schema([
-    _sure("cluster", TEXT, "label of the cluster"),
+    never_null("cluster", TEXT, "label of the cluster"),
     column("topic", TEXT, "full name, partition included; null: no frame told"),
     column("partition", INT, "number of the partition; null: none, or not known"),
     column("ledger", LONG, "ledger of the message id; null: it never got one, as far as was seen"),
     column("entry", LONG, "entry of the message id"),
-    _sure("first_ns", LONG, "the first that is known of it: its SEND, receipt or delivery"),
+    never_null("first_ns", LONG, "the first that is known of it: its SEND, receipt or delivery"),
     column("producer", _PRODUCER, "how it was published"),
     column("deliveries", many(_DELIVERY), "to whom it was delivered, in order of time"),
     column("chunk", _CHUNK, "of a chunked message"),
     column("txn", record(column("most", LONG, "txnid_most_bits"), column("least", LONG, "txnid_least_bits")),
            "the transaction that published it"),
-    _sure("marker", BOOL, "whether it is no message but a broker's marker"),
-    _sure("state", TEXT, "what became of it: a key of pcli.codec.observe.tracking.life.STATES"),
-    _sure("evidence", TEXT, "what the state is worth: a key of EVIDENCE"),
+    never_null("marker", BOOL, "whether it is no message but a broker's marker"),
+    never_null("state", TEXT, "what became of it: a key of pcli.codec.observe.tracking.life.STATES"),
+    never_null("evidence", TEXT, "what the state is worth: a key of EVIDENCE"),
 ])  # fmt: skip
 """One row for each entry. A row without an id is told from others by the producer's fields and `first_ns`."""
 
@@ -104,24 +99,24 @@ MESSAGES_ORDER: Final = ("cluster", "first_ns", "ledger", "entry")
 MESSAGES_HOUR: Final = "first_ns"
 
 EXCHANGES: Final = pa.schema([
-    _sure("cluster", TEXT, "label of the cluster"),
-    _sure("connection", LONG, "the connection"),
+    never_null("cluster", TEXT, "label of the cluster"),
+    never_null("connection", LONG, "the connection"),
     column("client", TEXT, "address:port"),
     column("server", TEXT, "address:port"),
-    _sure("request", TEXT, "the command that asked; SEND is in `messages`"),
+    never_null("request", TEXT, "the command that asked; SEND is in `messages`"),
     column("answer", TEXT, "the command that answered; null: none was seen"),
-    _sure("from_client", BOOL, "whether the client asked"),
+    never_null("from_client", BOOL, "whether the client asked"),
     column("request_id", LONG, "request, session or watch id; null: paired by order"),
     column("owner_id", LONG, "consumer_id or producer_id that it is about"),
     column("topic", TEXT, "the topic that it is about; of several the first"),
     column("subscription", TEXT, "the subscription that it is about"),
-    _sure("asked_ns", LONG, "when the request was captured"),
+    never_null("asked_ns", LONG, "when the request was captured"),
     column("answered_ns", LONG, "when the answer was captured"),
     column("latency_ns", LONG, "answered less asked"),
     column("error", TEXT, "the error that the answer names"),
-    _sure("asked_frame", LONG, "pulsar.number of the request"),
+    never_null("asked_frame", LONG, "pulsar.number of the request"),
     column("answered_frame", LONG, "pulsar.number of the answer"),
-    _sure("system", BOOL, "whether it is the broker's own traffic"),
+    never_null("system", BOOL, "whether it is the broker's own traffic"),
 ])  # fmt: skip
 """One row for each request, answered or not. SEND and SEND_RECEIPT are in MESSAGES and nowhere here."""
 

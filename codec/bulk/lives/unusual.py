@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from pcli.codec.bulk.columns import bits
 from pcli.codec.bulk.lives.consuming import unpack_ack
 from pcli.codec.bulk.lives.history import ACKED, DELIVERED, NACKED, RESET, Event, Handed, Sub, ends, play, reached
 from pcli.codec.bulk.lives.known import Back, Known
@@ -17,6 +16,7 @@ from pcli.codec.bulk.times import nanoseconds_of
 from pcli.codec.observe.tracking.metadata import FIELD, key_of, number_of, pull_fields
 from pcli.codec.wire.bits import left_of, set_of
 from pcli.codec.wire.frame import Frame
+from pcli.codec.wire.message_id import signed
 from pcli.codec.wire.topic_name import split_partition
 
 __all__ = ["Parts", "Row", "finish", "follow", "story_of"]
@@ -128,7 +128,7 @@ def _of_delivery(row: Row, known: Known, cluster: str) -> Row:
         fields = pull_fields(row["head"], parts.metadata_start, parts.metadata_end) if parts.metadata_start >= 0 else {}
         key, marker = key_of(fields), FIELD["marker_type"] in fields
         if FIELD["txnid_most_bits"] in fields:
-            most, least = (bits(number_of(fields, FIELD[f"txnid_{half}_bits"])) for half in ("most", "least"))
+            most, least = (signed(number_of(fields, FIELD[f"txnid_{half}_bits"])) for half in ("most", "least"))
             txn = {"most": most, "least": least}
     producer = {
         "connection": None, "producer_id": None, "name": known.labels.get(row["name"]) or None,

@@ -1,6 +1,6 @@
 """The tables that observing gives: their schemas, how their rows are sorted, and how they travel together.
 
-TABLES are for those who read; INNER are between a group and the end of the work (conclude.py).
+TABLES are for those who read; INNER are between a group and the end of the work (`observe.conclude`).
 """
 
 from __future__ import annotations

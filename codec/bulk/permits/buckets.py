@@ -5,7 +5,7 @@ Rules of this file
    excludes. The size is what the MESSAGE itself tells; of one whose metadata is cut away it is one.
 2. A window gives changes: sums, and the lowest prefix of them, for each run of frames of one consumer within one
    bucket, between two events of its connection. Nobody needs to know how a session began to make them.
-3. permit_sessions.py scans the sums and tells with what balance each part begins, each connection by itself; then the
+3. sessions.py scans the sums and tells with what balance each part begins, each connection by itself; then the
    changes become rows (`permit_rows`). Rows of one session and bucket that were made apart, by windows or by cuts, are
    joined (`merge_permits`): sums, the least lowest, the last balance. So any cut gives the same table.
 """
@@ -96,7 +96,7 @@ class PermitParts:
     changes: pa.RecordBatch
     """Rows of CHANGES."""
     events: pa.RecordBatch
-    """Rows of permit_sessions.EVENTS."""
+    """Rows of sessions.EVENTS."""
 
 
 def costs(frames: Frames) -> Longs:
@@ -190,7 +190,7 @@ def _each(what: np.ufunc, values: Longs, first: Longs) -> Longs:
 
 
 def permit_totals(changes: pa.RecordBatch) -> pa.RecordBatch:
-    """The sums of each part of a session, for permit_sessions.permit_starts; ``changes``: all of one cut, or more."""
+    """The sums of each part of a session, for sessions.permit_starts; ``changes``: all of one cut, or more."""
     how = [("first_frame", "min"), ("granted", "sum"), ("used", "sum")]
     found = pa.Table.from_batches([changes]).group_by(list(_PART), use_threads=False).aggregate(how)
     columns = [found[name].combine_chunks() for name in (*_PART, *("_".join(one) for one in how))]

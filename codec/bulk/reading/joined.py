@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pcli.codec.bulk.columns import Longs
+from pcli.codec.bulk.columns import Longs, ranges
 from pcli.codec.bulk.reading.found import Found
 from pcli.codec.bulk.reading.records import Records
 from pcli.codec.bulk.reading.segments import Segments
@@ -78,7 +78,7 @@ class Joiner:
         base = len(self._found.pool)
         bounds = np.searchsorted(self._traffic.data, [(one.side.at, one.end) for one in stretches])
         self._found.add(self._parts(stretches, bounds.tolist()))
-        positions = self._traffic.data[_ranges(bounds)]
+        positions = self._traffic.data[ranges(bounds[:, 0], bounds[:, 1])]
         size = self._traffic.size[positions]
         counts: Longs = bounds[:, 1] - bounds[:, 0]
         owner = np.repeat(np.arange(len(stretches)), counts)
@@ -98,10 +98,3 @@ class Joiner:
                 parts.append(one.way.run)
             parts += [view[at:stop] for at, stop in zip(self._at[first:last], self._stop[first:last])]
         return parts
-
-
-def _ranges(bounds: Longs) -> Longs:
-    """All numbers of the half-open ranges, one behind the other."""
-    counts = bounds[:, 1] - bounds[:, 0]
-    shift: Longs = np.repeat(bounds[:, 0] - (np.cumsum(counts) - counts), counts)
-    return np.arange(len(shift)) + shift

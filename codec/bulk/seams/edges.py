@@ -23,13 +23,14 @@ from pcli.codec.bulk.columns import Places
 from pcli.codec.bulk.reading import Reader
 from pcli.codec.bulk.reading.past import Past
 from pcli.codec.bulk.reading.records import Records
-from pcli.codec.bulk.seams.hold import Held, Hold, signed
+from pcli.codec.bulk.seams.hold import Held, Hold
 from pcli.codec.bulk.seams.marks import EdgeWalker, Marks
 from pcli.codec.bulk.seams.patient import PatientOutput, PatientTcp, Ready, Time
 from pcli.codec.capture.flows import IGNORE, SKIP, Connection, Direction
 from pcli.codec.capture.frames import Note, Stream, StreamEnd
 from pcli.codec.capture.judge import Judge
 from pcli.codec.capture.reading import ReadOptions
+from pcli.codec.capture.streams import signed_distance
 from pcli.codec.capture.tunnels import ACK, FIN, SYN, Segment
 
 __all__ = ["Birth", "EdgeReader", "Edges", "Recent", "Span", "Told", "key_of"]
@@ -141,7 +142,7 @@ class EdgeTcp(PatientTcp):
             way = self._meet(segment, packet)
         hold = self._holds.get(way.connection) if way is not None else None
         if way is not None and way in self._starts and segment.flags & FIN:
-            ahead = signed(segment.seq - way.base - way.offset)
+            ahead = signed_distance(segment.seq - way.base - way.offset)
             if way.offset + ahead < self._starts[way]:
                 # Truly its offset may be below 0, and then it is no end.
                 self._edges[way.connection].back = True

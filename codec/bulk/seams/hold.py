@@ -23,11 +23,11 @@ from pcli.codec.capture.judge import Judge
 from pcli.codec.capture.legal import HEAD_SIZE
 from pcli.codec.capture.output import Output
 from pcli.codec.capture.resync import Budget, Search
-from pcli.codec.capture.streams import GRACE
+from pcli.codec.capture.streams import GRACE, signed_distance
 from pcli.codec.capture.tunnels import ACK, FIN, RST, SYN, Segment
 from pcli.codec.capture.walk import Walker
 
-__all__ = ["FAR", "MOST_HELD", "Held", "Hold", "held_segment", "need_of", "signed"]
+__all__ = ["FAR", "MOST_HELD", "Held", "Hold", "held_segment", "need_of"]
 
 FAR: Final = 1 << 40
 """Offset of the first byte that a split reads of a connection which it met in the middle. No real offset is as high."""
@@ -62,7 +62,7 @@ class Held:
     left_out: bool
     """Whether it has the comment LEFT_OUT."""
     fed: int
-    """Data packets of the split before it, see `streams.HISTORY`."""
+    """Data packets of the split before it, see `capture.history.HISTORY`."""
 
 
 def held_segment(held: Held) -> Segment:
@@ -92,7 +92,7 @@ class _Side:
 
     def take(self, held: Held) -> bool:
         """The next packet; False: it is not what was expected."""
-        ahead = signed(held.seq - self.next) if self.next >= 0 else 0
+        ahead = signed_distance(held.seq - self.next) if self.next >= 0 else 0
         if self.next < 0 or ahead > 0:
             self.reset(held.seq)
         size = len(held.data)
@@ -212,9 +212,3 @@ def need_of(way: Direction) -> int:
     if way.sync == RESYNC and way.trust <= way.limit and len(run) < HEAD_SIZE:
         return HEAD_SIZE - len(run)
     return int.from_bytes(run[:4], "big") + 4 - len(run)
-
-
-def signed(distance: int) -> int:
-    """A difference of sequence numbers as a signed number."""
-    distance &= _MASK
-    return distance - (1 << 32) if distance & 0x80000000 else distance

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from pcli.codec.bulk.columns import bits
 from pcli.codec.capture.frames import START, CapturedFrame, Stream
 from pcli.codec.observe.tracking.tracker import Tracker, take_in
 from pcli.codec.proto import pb
@@ -12,6 +11,7 @@ from pcli.codec.wire import push_frame
 from pcli.codec.wire.build import push_entry
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.hot import push_send_receipt, push_varint
+from pcli.codec.wire.message_id import signed
 
 LONGEST = (1 << 63) - 1
 LAST_MS = LONGEST // 1_000_000
@@ -130,7 +130,7 @@ def test_a_delivered_uuid_may_have_spaces(rows):
 @pytest.mark.parametrize("least", [7, LONGEST, 1 << 63, (1 << 64) - 2])
 def test_a_transaction_of_the_metadata_keeps_its_bits(rows, least):
     found, lives = rows(message(txnid_most_bits=(1 << 64) - 3, txnid_least_bits=least))
-    assert [row["txn"] for row in found] == [{"most": -3, "least": bits(least)}]
+    assert [row["txn"] for row in found] == [{"most": -3, "least": signed(least)}]
     assert [one.txn for one in lives] == [((1 << 64) - 3, least)]
 
 
