@@ -2,8 +2,10 @@
 
 Rules of this file
 1. This process adopts whoever loses its parent (Linux, PR_SET_CHILD_SUBREAPER) and waits for all of them. So the
-   kernel's own account of children is that of the tree, JVM and Python workers included, exactly.
-2. The largest memory of a process is asked of the kernel many times a second (VmHWM, which never falls).
+   kernel's own account of children is that of the tree, exactly, but for those that nobody waits for.
+2. Nobody waits for children of who ignores SIGCHLD (pyspark's daemon does: all its workers): the kernel forgets what
+   they took. They are asked for it many times a second, and what they said last counts.
+3. The largest memory of a process is asked for in the same way (VmHWM, which never falls).
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -23,6 +26,7 @@ __all__ = ["Cost", "cost_of"]
 _PR_SET_CHILD_SUBREAPER = 36
 _OFTEN = 0.05
 """Seconds between two looks."""
+_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(slots=True)
@@ -49,6 +53,8 @@ class _Watch:
     workers: dict[int, float] = field(default_factory=dict)
     driver: float = 0.0
     java: dict[int, float] = field(default_factory=dict)
+    forgotten: dict[int, float] = field(default_factory=dict)
+    """CPU seconds of those that nobody waits for."""
 
     def run(self) -> None:
         """Look until it is over."""
@@ -67,9 +73,11 @@ class _Watch:
         if one == self.first:
             self.driver = max(self.driver, peak)
         elif name == "java":
-            self.java[one] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            self.java[one] = (int(fields[11]) + int(fields[12])) / _TICKS
         elif "python" in name:
             self.workers[one] = max(self.workers.get(one, 0.0), peak)
+        if one in self.forgotten or _ignores_children(int(fields[1])):
+            self.forgotten[one] = (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def cost_of(command: list[str]) -> Cost:
@@ -89,9 +97,18 @@ def cost_of(command: list[str]) -> Cost:
     thread.join()
     if code:
         sys.exit(f"{' '.join(command)} failed:\n{said.decode(errors='replace')[-2000:]}")
-    return Cost(
-        _spent() - before, wall, max(watch.workers.values(), default=0.0), watch.driver, sum(watch.java.values())
-    )
+    spent = _spent() - before + sum(watch.forgotten.values())
+    return Cost(spent, wall, max(watch.workers.values(), default=0.0), watch.driver, sum(watch.java.values()))
+
+
+def _ignores_children(one: int) -> bool:
+    """Whether a process has SIGCHLD ignored."""
+    try:
+        status = Path(f"/proc/{one}/status").read_text()
+    except OSError:
+        return False
+    masks = (int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigIgn"))
+    return any(mask >> (signal.SIGCHLD - 1) & 1 for mask in masks)
 
 
 def _spent() -> float:
