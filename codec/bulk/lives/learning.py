@@ -4,6 +4,8 @@ Rules of this file
 1. Names are those of the object path: the very Observer and Tracker see the commands, and the first frames of those
    whose commands are not in the capture. After each frame it is noted whose the ids are now.
 2. What else is needed to judge messages (ends of transactions, cursors set back, doubts) is noted on the way.
+3. Every split gives the first frame of each id that it meets. Only that of the first split is seen, as if there were no
+   others: the Tracker would take all messages between two such frames for passed over, and count them one by one.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from pcli.codec.bulk.lives.known import Back, Known, Publisher, Session, TxnEnd
 from pcli.codec.bulk.lives.marking import marks_of
 from pcli.codec.bulk.lives.partials import ROLES, Partials
 from pcli.codec.bulk.lives.replaying import replay, with_role
+from pcli.codec.bulk.lives.speaking import OPENING
 from pcli.codec.bulk.lives.suspecting import suspects_of
 from pcli.codec.capture.frames import CapturedFrame, Note, Stream, StreamEnd
 from pcli.codec.observe.observer import Observer
@@ -36,6 +39,7 @@ __all__ = ["know"]
 
 _SEES: Final = 1 << ROLES["control"] | 1 << ROLES["opener"]
 _CONTROL: Final = 1 << ROLES["control"]
+_OPENER: Final = 1 << ROLES["opener"]
 
 
 def know(small: Partials, streams: Sequence[Stream]) -> Known:
@@ -68,6 +72,7 @@ class _Learner:
     def __init__(self) -> None:
         self._observer, self._tracker = Observer(), Tracker(on_done=self._forgotten)
         self._legs: set[int] = set()
+        self._opened: set[tuple[bool, int, int]] = set()
         self._peers: dict[tuple[bool, int, int], Producer | Consumer] = {}
         self._producers: dict[tuple[int, int], tuple[Publisher, int]] = {}
         self._consumers: dict[tuple[int, int], tuple[Session, int, bool]] = {}
@@ -86,7 +91,7 @@ class _Learner:
         """Take in a frame, note or end."""
         if isinstance(item, CapturedFrame):
             facts = self._observer.see(item)
-            if role & _SEES:
+            if role & _SEES and not self._opened_before(role, facts):
                 self._tracker.see(facts)
                 self._note(facts)
             if role & _CONTROL or not role & _SEES:
@@ -99,6 +104,20 @@ class _Learner:
     def _forgotten(self, group: str, record: Any) -> None:
         if group == "connection" and record.leg_of is not None and record.leg_of >= 0:
             self._legs.add(record.stream)
+
+    def _opened_before(self, role: int, facts: Facts) -> bool:
+        """Whether a frame is only there because its split had none of its producer or consumer before it."""
+        peer = facts.peer
+        if peer is None:
+            return False
+        key = (isinstance(peer, Producer), facts.frame.stream.number, peer.id)
+        if facts.frame.type in OPENING:
+            self._opened.discard(key)
+        elif role & _SEES == _OPENER:
+            known = key in self._opened
+            self._opened.add(key)
+            return known
+        return False
 
     # -- whose ids are
 

@@ -22,7 +22,7 @@ from pcli.codec.bulk.lives.picking import edges, joint, order_of, table_of, take
 from pcli.codec.bulk.observing.heads import to_heads
 from pcli.codec.wire.commands import BY_NAME
 
-__all__ = ["Speaking"]
+__all__ = ["OPENING", "Speaking"]
 
 
 def _numbers(*names: str) -> list[int]:
@@ -35,6 +35,9 @@ _SEND: Final = BY_NAME["SEND"].number
 _OPENERS: Final = _numbers("SEND", "MESSAGE", "FLOW")
 _OF_PRODUCERS: Final = _numbers("PRODUCER", "CLOSE_PRODUCER")
 _OF_CONSUMERS: Final = _numbers("SUBSCRIBE", "CLOSE_CONSUMER", "UNSUBSCRIBE")
+OPENING: Final = frozenset(_OF_PRODUCERS + _OF_CONSUMERS)
+"""Commands behind which the first frame of a producer or consumer counts again."""
+
 
 
 class Speaking:
