@@ -3,9 +3,10 @@
 scan -> stitch on the driver, and read again what does not fit -> parse
 
 Rules of this file
-1. A split is read twice. The first time tells how its connections begin and end; then it is known which of its rows
-   stand, and what they are called. The second time its frames are made tables, in the recording's own numbers. So
-   whoever makes the tables has nothing to do with splits.
+1. The first reading of a split tells how its connections begin and end; then it is known which of its rows stand, and
+   what they are called. A second one makes its frames tables, in the recording's own numbers: so whoever makes them has
+   nothing to do with splits. Where tables can be put right, they are made at once (`apart_once`), and few splits are
+   read twice.
 2. A split that did not end where the next one begins (a cut that was none, damage) is read anew with its true end.
 3. A connection that does not fit is read again in that split, from its true state; that may show the next one.
 4. The driver holds what is at the edges of splits, never frames of their middle, but for connections read again.
@@ -14,17 +15,19 @@ Rules of this file
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from pcli.codec.bulk.seams import repair
 from pcli.codec.bulk.seams.edges import EdgeReader, Edges, Span
-from pcli.codec.bulk.seams.results import Stitched
+from pcli.codec.bulk.seams.results import Joined, Stitched
 from pcli.codec.bulk.seams.stitch import Chained, Context, Order, Repaired, chain, context_of, join
 from pcli.codec.capture.frames import Note
+from pcli.spark.apart_once import OwnTables, put_right, stands
 from pcli.spark.apart_parse import Parsed, parse_split
 from pcli.spark.engine import Engine, Shared
+from pcli.spark.in_order import no_garbage
 from pcli.spark.parts import SplitParts, Told
 from pcli.spark.plan import Entry, Recording
 from pcli.spark.request import Request, Wanted
@@ -43,6 +46,8 @@ class Scanned:
     ended: Ended
     read: bool
     """Whether there was something to read."""
+    own: SplitParts | None
+    """Its tables, if they are made at once."""
 
 
 @dataclass(slots=True)
@@ -59,16 +64,37 @@ class Apart:
 
 def read_apart(recording: Recording, request: Request, wanted: Wanted, engine: Engine, staging: Staging) -> Apart:
     """Read all splits of a recording; the tables are in files of the staging folder."""
-    splits, scanned = _scan_all(recording, request, engine)
+    splits, scanned = _scan_all(recording, partial(_scan, request, wanted, staging), engine)
     stitched, again = _stitch(request, engine, splits, [one.edges for one in scanned])
-    items = [(number, split, joined) for number, (split, joined) in enumerate(zip(splits, stitched.splits))]
-    task = partial(parse_split, request, wanted, staging)
-    parsed = engine.map("parse", task, items, sizes=_sizes(recording, splits))
+    items = [
+        _Item(number, split, joined, one.own if stands(joined) else None)
+        for number, (split, joined, one) in enumerate(zip(splits, stitched.splits, scanned))
+    ]
+    sizes = [size if item.own is None else 0 for size, item in zip(_sizes(recording, splits), items)]
+    parsed = engine.map("parse", partial(_parse, request, wanted, staging), items, sizes=sizes)
     _carry_times(parsed)
     _look_up_times(request, engine, splits, stitched, parsed)
     parsed += [Parsed(SplitParts(len(splits) + entry.part, entry.part)) for entry in _unread(recording, splits)]
     positions = {split.part: one.ended.position for split, one in zip(splits, scanned) if one.read}
     return Apart(parsed, stitched, positions, again)
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A split of which it is known what stands."""
+
+    number: int
+    split: Split
+    joined: Joined
+    own: SplitParts | None
+    """Its tables, if they are right but for its numbers."""
+
+
+def _parse(request: Request, wanted: Wanted, staging: Staging, item: _Item) -> Parsed:
+    if item.own is not None:
+        return Parsed(put_right(staging, item.number, item.own, item.joined))
+    with no_garbage():
+        return parse_split(request, wanted, staging, (item.number, item.split, item.joined))
 
 
 def _unread(recording: Recording, splits: Sequence[Split]) -> Iterator[Entry]:
@@ -128,13 +154,15 @@ def _times(request: Request, item: tuple[Split, list[int]]) -> dict[int, int]:
 # -- the first time --------------------------------------------------------------------------------------------------
 
 
-def _scan_all(recording: Recording, request: Request, engine: Engine) -> tuple[list[Split], list[Scanned]]:
+def _scan_all(
+    recording: Recording, task: Callable[[tuple[Split, bool]], Scanned], engine: Engine
+) -> tuple[list[Split], list[Scanned]]:
     """The splits by which the recording is read, each with what it gave."""
     splits = list(recording.splits)
     known: dict[tuple[Split, bool], Scanned] = {}
     while True:
         new = [(split, not number) for number, split in enumerate(splits) if (split, not number) not in known]
-        found = engine.map("scan", partial(_scan, request), new, sizes=_sizes(recording, [split for split, _ in new]))
+        found = engine.map("scan", task, new, sizes=_sizes(recording, [split for split, _ in new]))
         known.update(zip(new, found, strict=True))
         scanned = [known[split, not number] for number, split in enumerate(splits)]
         mended = _mended(splits, scanned)
@@ -160,14 +188,18 @@ def _with_last_notes(splits: Sequence[Split], scanned: Sequence[Scanned]) -> lis
     return out
 
 
-def _scan(request: Request, item: tuple[Split, bool]) -> Scanned:
+def _scan(request: Request, wanted: Wanted, staging: Staging, item: tuple[Split, bool]) -> Scanned:
     split, first = item
     reader, windows = EdgeReader(request.reading, first=first), SplitWindows(request, split)
-    for records in windows:
-        reader.take(records)
+    own = OwnTables(split, wanted, staging) if wanted.once else None
+    with no_garbage():
+        for records in windows:
+            places = reader.take(records)
+            if own is not None:
+                own.add(places, records)
     for note in windows.notes:
         reader.note(note)
-    return Scanned(reader.close(), windows.ended, windows.read)
+    return Scanned(reader.close(), windows.ended, windows.read, None if own is None else own.finish())
 
 
 # -- between ---------------------------------------------------------------------------------------------------------

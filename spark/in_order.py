@@ -29,7 +29,7 @@ from pcli.spark.request import Request, Wanted
 from pcli.spark.sources import reason_of
 from pcli.spark.splits import Split, SplitReader, open_split
 
-__all__ = ["Checkpoint", "ReadInOrder", "between", "counted_of", "read_in_order"]
+__all__ = ["Checkpoint", "ReadInOrder", "between", "counted_of", "no_garbage", "read_in_order"]
 
 _NONE: Final = np.zeros(0, np.int64)
 _NOTHING: Final = Records(b"", _NONE, _NONE, _NONE, _NONE, _NONE, [])
@@ -87,13 +87,13 @@ def read_in_order(
     ``on_bytes`` is told the part, and the bytes so far; ``on_part`` how things stand behind each file. ``carried`` and
     ``before``: how they stood when the first files had been read, and what these gave; the others are read.
     """
-    with _no_garbage():
+    with no_garbage():
         reading = _InOrder(recording, request, wanted, keeper, carried, before)
         return reading.read(on_bytes, on_part)
 
 
 @contextmanager
-def _no_garbage() -> Iterator[None]:
+def no_garbage() -> Iterator[None]:
     """Columns make no cycles: looking for them among the objects that live as long as the run costs a tenth."""
     enabled = gc.isenabled()
     gc.freeze()

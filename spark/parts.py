@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from pcli.codec.bulk.lives.renumber import Shift
 from pcli.codec.capture.frames import Note, StreamEnd
 from pcli.spark.staging import Staging
 from pcli.spark.store import refused
@@ -38,6 +39,8 @@ class Part:
     table: pa.Table | None = None
     path: str = ""
     """In the store; empty: it is in memory."""
+    shift: Shift | None = None
+    """How its rows become the recording's; None: they are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from pcli.codec.bulk.lives.renumber import globalize_table
 from pcli.codec.capture.frames import Stream
 from pcli.spark.apart import Apart, read_apart
 from pcli.spark.engine import Engine, Progress
@@ -91,7 +92,8 @@ def as_read(recording: Recording, read: ReadInOrder) -> ReadRecording:
 def tables_of(staging: Staging, split: SplitParts, name: str) -> Iterator[pa.Table]:
     """A table of a split, in the recording's own numbers, in one piece or several."""
     for part in split.tables.get(name, ()):
-        yield load(staging, part)
+        table = load(staging, part)
+        yield table if part.shift is None else globalize_table(name, table, part.shift)
 
 
 def part_number(place: int, number: int) -> int:

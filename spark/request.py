@@ -36,6 +36,11 @@ class Wanted:
         """Whether anything says which checksums were wrong: to compute them takes a tenth of the reading."""
         return self.observing or self.frames
 
+    @property
+    def once(self) -> bool:
+        """Whether all that is wanted can be made of a split before it is known what stands of it, and renamed then."""
+        return not (self.observing or self.permits or self.frames)
+
     @classmethod
     def of(cls, tables: Iterable[Table]) -> Wanted:
         """What these tables need."""

@@ -21,6 +21,10 @@ CAPTURES = [
 ]
 
 
+LIVES = ("messages", "exchanges")
+"""Tables for which a split is read only once."""
+
+
 class Apart(InProcess):
     """Reads splits apart, as Spark does, without Spark."""
 
@@ -36,8 +40,8 @@ class Apart(InProcess):
 
 
 def tables(out, paths, engine, **options):
-    """Every table as its rows, in an order of their own."""
-    analyze(Request(tuple(map(str, paths)), str(out), frames=True, **options), engine)
+    """Every table, or those of ``only``, as its rows, in an order of their own."""
+    analyze(Request(tuple(map(str, paths)), str(out), frames="only" not in options, **options), engine)
     stored = StoredTables(str(out))
     return {name: sorted(map(repr, stored.read(name).to_pylist())) for name in stored.names}
 
@@ -52,6 +56,17 @@ def test_tables_are_those_of_one_reader(small_captures, tmp_path, name):
         engine = Apart()
         assert tables(tmp_path / f"apart-{size}", [path], engine, split_bytes=size) == wanted, size
         assert engine.tasks("parse") >= min(2, path.stat().st_size // (2 * size))
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_so_do_splits_that_are_read_once(small_captures, tmp_path, name):
+    path = small_captures / name
+    wanted = tables(tmp_path / "one", [path], InProcess(), only=LIVES)
+    assert wanted["messages"]
+    chance = random.Random(name)
+    for size in (3000, chance.randrange(3000, 60_000)):
+        found = tables(tmp_path / f"apart-{size}", [path], Apart(), split_bytes=size, only=LIVES)
+        assert found == wanted, size
 
 
 def test_so_do_parts_of_a_recording(parts_of, tmp_path):

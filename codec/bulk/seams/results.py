@@ -132,20 +132,20 @@ class Joined:
     """In order."""
 
     def numbers(self, turn: Longs, stream: Longs) -> tuple[Longs, Longs]:
-        """`CapturedFrame.number` of the split's rows, 0 for those that do not stand, and of the frames in ``extra``.
+        """`CapturedFrame.number` of the split's rows, -1 for those that do not stand, and of what is in ``extra``.
 
-        ``turn`` and ``stream`` are those of all rows of the split, in order, in its own numbers.
+        ``turn`` and ``stream`` are those of all rows of the split, in order, in its own numbers. The number of a note
+        or an end is that of the last frame before it; 0: none.
         """
         stands = self.renaming.stands(stream) if len(stream) else np.zeros(0, np.bool_)
         before = np.concatenate((np.zeros(1, np.int64), np.cumsum(stands)))
-        frames = [extra for extra in self.extra if isinstance(extra.item, CapturedFrame)]
-        turns = np.array([extra.turn for extra in frames], np.int64) - self.renaming.packets
-        place = np.array([min(extra.place, AFTER) for extra in frames], np.int64)
-        low, high = np.searchsorted(turn, turns, "left"), np.searchsorted(turn, turns, "right")
-        at = np.clip(place, low, high)
-        come = np.searchsorted(at, np.arange(len(turn)), "right")
-        own = np.where(stands, self.first_number + before[:-1] + come, 0)
-        return own, self.first_number + before[at] + np.arange(len(frames))
+        framed = np.array([isinstance(extra.item, CapturedFrame) for extra in self.extra], np.bool_)
+        turns = np.array([extra.turn for extra in self.extra], np.int64) - self.renaming.packets
+        place = np.array([min(extra.place, AFTER) for extra in self.extra], np.int64)
+        at = np.clip(place, np.searchsorted(turn, turns, "left"), np.searchsorted(turn, turns, "right"))
+        come = np.searchsorted(at[framed], np.arange(len(turn)), "right")
+        own = np.where(stands, self.first_number + before[:-1] + come, -1)
+        return own, self.first_number + before[at] + np.cumsum(framed) - 1
 
 
 @dataclass(slots=True)

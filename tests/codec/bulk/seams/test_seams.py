@@ -121,15 +121,12 @@ def rows_of(stitched: Stitched, places: list[list[Places]]) -> list[Row]:
         for one in mine:
             renamed = joined.renaming.places(one)
             for index in range(len(one)):
-                if numbers[row]:
+                if numbers[row] >= 0:
                     keyed.append(((int(renamed.turn[index]), row, True), _row(renamed, index, int(numbers[row]))))
                 row += 1
-        count = 0
-        for extra in joined.extra:
-            number = 0
-            if isinstance(extra.item, CapturedFrame):
-                number, count = int(others[count]), count + 1
-            keyed.append(((extra.turn, extra.place, False), plain(extra.item, number)))
+        for extra, number in zip(joined.extra, others.tolist(), strict=True):
+            framed = isinstance(extra.item, CapturedFrame)
+            keyed.append(((extra.turn, extra.place, False), plain(extra.item, number if framed else 0)))
         keyed.sort(key=lambda entry: entry[0])
         out += [one for _, one in keyed]
     return out
