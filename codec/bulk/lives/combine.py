@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from pcli.codec.bulk.columns import RESYNC, Frames, Longs
@@ -71,10 +72,12 @@ class Combiner:
             time_ns = int(frames.places.time_ns[before - 1]) if before else self._time_ns
             row = _row(self._split, number, time_ns, item)
             rows.append(row | {"since": self._since(frames, numbers, before, row["stream"], row["from_client"])})
-        for at, row in _marks(self._split, frames, numbers):
+        order = order_of(_sides(frames))
+        for at, row in _marks(self._split, frames, numbers, order):
             since = self._since(frames, numbers, at, row["stream"], row["from_client"]) if row["kind"] in _HOLES else -1
             rows.append(row | {"since": since})
-        rows += self._weak(frames, numbers)
+        if len(frames):
+            rows += self._weak(frames, numbers, order)
         self._remember(frames, numbers)
         if rows:
             self._events.append(pa.Table.from_pylist(rows, EVENTS))
@@ -91,32 +94,34 @@ class Combiner:
         sides = (0, 1) if side < 0 else (side,)
         return max(self._last.get((stream, one), -1) for one in sides)
 
-    def _weak(self, frames: Frames, numbers: Longs) -> Iterator[dict[str, Any]]:
+    def _weak(self, frames: Frames, numbers: Longs, order: Longs) -> Iterator[dict[str, Any]]:
         """The first PROOF frames of every run that was found by search: behind another kind, or behind a hole.
 
         Of a connection's first frames in the split nothing says whether the run began with them: CAUTIOUS.
         """
-        sides, searched = _sides(frames), frames.places.sync == RESYNC
-        for side in np.unique(sides[searched]).tolist():
-            rows = np.flatnonzero(sides == side)
-            mine = searched[rows]
-            ends = frames.places.offset[rows] + frames.size[rows]
-            follows = np.append(self._ends.get(side, -1), ends[:-1]) == frames.places.offset[rows]
-            begins = mine & ~(follows & np.append(side in self._searching, mine[:-1]))
-            new = (side >> 1, side & 1) not in self._last
-            told = self._told.get(side, PROOF)
-            for at in np.flatnonzero(mine).tolist() if told < PROOF or (begins & mine).any() else ():
-                told = 0 if begins[at] else told
-                if told < PROOF:
-                    sure = CAUTIOUS if new and not at else BEGINS
-                    row = _mark(self._split, frames, int(rows[at]), int(numbers[rows[at]]), "weak")
-                    yield row | {"since": -1, "flags": sure if begins[at] else 0}
-                told += 1
-            self._told[side] = told
-        lasts = len(sides) - 1 - _firsts(sides[::-1])
-        until = frames.places.offset[lasts] + frames.size[lasts]
-        self._ends |= dict(zip(sides[lasts].tolist(), until.tolist(), strict=True))
-        self._searching = (self._searching - set(sides[lasts].tolist())) | set(sides[lasts[searched[lasts]]].tolist())
+        sides, offset = _sides(frames)[order], frames.places.offset[order]
+        searched, first = frames.places.sync[order] == RESYNC, edges(sides)
+        at = np.flatnonzero(first)
+        names = sides[at].tolist()
+        before, was = _behind(offset + frames.size[order]), _behind(searched)
+        before[at] = [self._ends.get(side, -1) for side in names]
+        was[at] = [side in self._searching for side in names]
+        begins = searched & ~((before == offset) & was)
+        # How many of its run were told before each one: counted from where the run begins, or from what was told.
+        count = np.cumsum(searched) - searched
+        base = count.copy()
+        base[at] -= [0 if begin else self._told.get(side, PROOF) for side, begin in zip(names, begins[at].tolist())]
+        marks = np.flatnonzero(first | begins)
+        told = count - base[marks][np.cumsum(first | begins) - 1]
+        for place in np.flatnonzero(searched & (told < PROOF)).tolist():
+            new = first[place] and (int(sides[place]) >> 1, int(sides[place]) & 1) not in self._last
+            row = _mark(self._split, frames, int(order[place]), int(numbers[order[place]]), "weak")
+            yield row | {"since": -1, "flags": (CAUTIOUS if new else BEGINS) if begins[place] else 0}
+        lasts = np.append(at[1:], len(order)) - 1
+        so_far = np.minimum(told[lasts] + searched[lasts], PROOF)
+        self._told |= dict(zip(names, so_far.tolist(), strict=True))
+        self._ends |= dict(zip(names, (offset + frames.size[order])[lasts].tolist(), strict=True))
+        self._searching = (self._searching - set(names)) | set(sides[lasts[searched[lasts]]].tolist())
 
     def _remember(self, frames: Frames, numbers: Longs) -> None:
         sides = _sides(frames)[::-1]
@@ -147,10 +152,17 @@ def _sides(frames: Frames) -> Longs:
     return frames.places.stream * 2 + frames.places.from_client
 
 
-def _lasts(frames: Frames) -> Longs:
-    """The last frame of each connection and direction, and each behind which another than its next byte follows."""
+def _behind(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Each value one place later; the first is no value."""
+    return np.concatenate((values[:1], values[:-1]))
+
+
+def _lasts(frames: Frames, order: Longs) -> Longs:
+    """The last frame of each connection and direction, and each behind which another than its next byte follows.
+
+    ``order``: the rows by connection and direction.
+    """
     sides = _sides(frames)
-    order = order_of(sides)
     offset = frames.places.offset[order]
     follows = ~edges(sides[order])[1:] & (offset[1:] == offset[:-1] + frames.size[order[:-1]])
     return order[np.append(~follows, True)] if len(order) else order
@@ -195,12 +207,12 @@ def _row(split: int, number: int, time_ns: int, item: Note | StreamEnd) -> dict[
     }  # fmt: skip
 
 
-def _marks(split: int, frames: Frames, numbers: Longs) -> Iterator[tuple[int, dict[str, Any]]]:
+def _marks(split: int, frames: Frames, numbers: Longs, order: Longs) -> Iterator[tuple[int, dict[str, Any]]]:
     """What the capture did to frames, and for each connection its first frame and what `_lasts` finds."""
     places = frames.places
     marks = [(row, f"frame:{one.kind}") for row, problems in places.trouble.items() for one in problems]
     marks += [(row, "first") for row in _firsts(places.stream).tolist()]
-    marks += [(row, "last") for row in _lasts(frames).tolist()]
+    marks += [(row, "last") for row in _lasts(frames, order).tolist()]
     for row, kind in marks:
         yield row, _mark(split, frames, row, int(numbers[row]), kind)
 
