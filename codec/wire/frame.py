@@ -26,7 +26,7 @@ from pcli.codec.wire.commands import BY_NAME, COMMANDS, PAYLOAD_TYPES
 from pcli.codec.wire.constants import BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC
 from pcli.codec.wire.problems import Problem
 
-__all__ = ["MESSAGE", "SEND", "Frame", "Parts", "pull_type"]
+__all__ = ["MESSAGE", "SEND", "Frame", "Parts", "pull_type", "split"]
 
 SEND: Final = BY_NAME["SEND"].number
 """The type of a message on its way to the broker."""
@@ -137,7 +137,7 @@ class Frame:
     def parts(self) -> Parts:
         """Where the parts stand, with the problems of the lengths."""
         if self._parts is None:
-            self._parts = _split(self.data, self.type)
+            self._parts = split(self.data, self.type, len(self.data))
         return self._parts
 
     @property
@@ -246,10 +246,12 @@ def _required(message: Message) -> list[Problem]:
     return [Problem("required", name) for name in message.FindInitializationErrors()]  # type: ignore[attr-defined]
 
 
-def _split(data: bytes, type_: int) -> Parts:
-    """Walk the lengths. Stops at the first that leads outside the frame."""
+def split(data: bytes, type_: int, size: int) -> Parts:
+    """Walk the lengths of a frame of which ``size`` bytes are known. Stops at the first that leads outside of them.
+
+    ``data`` are these bytes; those behind the metadata are not looked at, and need not be there.
+    """
     parts = Parts()
-    size = len(data)
     end, position = _two_lengths(data)
     end += 4
     position += 8

@@ -21,7 +21,7 @@ from pcli.codec.bulk.fields.captured import SYNC
 from pcli.codec.bulk.observing.asides import Aside, read_aside, read_stream
 from pcli.codec.bulk.observing.heads import FRAME, STREAM
 from pcli.codec.capture.frames import CapturedFrame, Stream
-from pcli.codec.wire.frame import Parts, pull_type
+from pcli.codec.wire.frame import Parts, pull_type, split
 from pcli.codec.wire.problems import Problem
 
 __all__ = ["HeadFrame", "from_heads"]
@@ -63,12 +63,7 @@ class HeadFrame(CapturedFrame):
         """Where the parts stand in the whole frame; of the payload only the place."""
         parts = self._parts
         if parts is None:
-            parts = super().parts
-            if len(self.data) < self.kept:
-                # The head looks like a frame that is cut: it is none, or is cut further behind.
-                cut = f"{self.missing} of {self.size} bytes are not in the capture"
-                parts.problems[:1] = [Problem("cut", cut)] if self.missing else []
-                parts.payload_end = min(self.kept, self.size)
+            parts = self._parts = split(self.data, self.type, self.kept)
             if self.verdict == CRC_GOOD:
                 parts.computed = parts.checksum
         return parts
@@ -84,7 +79,7 @@ class HeadFrame(CapturedFrame):
     @property
     def checksum(self) -> str | None:
         """As of the whole frame."""
-        parts = self.parts
+        parts = self._parts or self.parts
         if parts.payload_start < 0 or (parts.problems and self.missing):
             return None
         if parts.checksum is None:
