@@ -64,6 +64,9 @@ class HeadFrame(CapturedFrame):
         parts = self._parts
         if parts is None:
             parts = self._parts = split(self.data, self.type, self.kept)
+            if parts.payload_start >= 0:
+                # A head that was made of columns has a prefix of its own (lives.settling).
+                parts.payload_end = min(self.kept, self.size)
             if self.verdict == CRC_GOOD:
                 parts.computed = parts.checksum
         return parts
