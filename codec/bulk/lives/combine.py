@@ -9,7 +9,7 @@ Rules of this file
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,13 +40,10 @@ class Combiner:
         self._events: list[pa.Table] = []
         self._number = 0
         self._time_ns = -1
-        self._searching: set[int] = set()
-        """Connections and directions (`_sides`) whose last frame was found by search."""
-        self._ends: dict[int, int] = {}
-        """Where the last frame ends, of connections and directions."""
+        self._tails: dict[int, _Tail] = {}
+        """The last frame of each connection and direction (`_sides`)."""
         self._told: dict[int, int] = {}
         """How many frames of their run were told, of these."""
-        self._last: dict[tuple[int, int], int] = {}
 
     def add(self, frames: Frames, events: Events = (), *, numbers: Longs | None = None) -> None:
         """Take in a window. ``numbers``: of its frames, rising; None: they are counted on."""
@@ -72,13 +69,14 @@ class Combiner:
             time_ns = int(frames.places.time_ns[before - 1]) if before else self._time_ns
             row = _row(self._split, number, time_ns, item)
             rows.append(row | {"since": self._since(frames, numbers, before, row["stream"], row["from_client"])})
-        order = order_of(_sides(frames))
-        for at, row in _marks(self._split, frames, numbers, order):
-            since = self._since(frames, numbers, at, row["stream"], row["from_client"]) if row["kind"] in _HOLES else -1
-            rows.append(row | {"since": since})
+        for at, problems in frames.places.trouble.items():
+            for kind in (f"frame:{one.kind}" for one in problems):
+                side = int(_sides(frames)[at])
+                since = self._since(frames, numbers, at, side >> 1, side & 1) if kind in _HOLES else -1
+                tail = _tails(frames, numbers, np.array([at]))[0]
+                rows.append(_mark(self._split, side, tail, kind) | {"since": since})
         if len(frames):
-            rows += self._weak(frames, numbers, order)
-        self._remember(frames, numbers)
+            rows += self._runs(frames, numbers)
         if rows:
             self._events.append(pa.Table.from_pylist(rows, EVENTS))
 
@@ -92,49 +90,53 @@ class Combiner:
         if len(found):
             return int(numbers[found[-1]])
         sides = (0, 1) if side < 0 else (side,)
-        return max(self._last.get((stream, one), -1) for one in sides)
+        return max(self._tails[2 * stream + one].number if 2 * stream + one in self._tails else -1 for one in sides)
 
-    def _weak(self, frames: Frames, numbers: Longs, order: Longs) -> Iterator[dict[str, Any]]:
-        """The first PROOF frames of every run that was found by search: behind another kind, or behind a hole.
+    def _runs(self, frames: Frames, numbers: Longs) -> Iterator[dict[str, Any]]:
+        """Where runs of frames end that is not the end of the split, and how those began that were found by search.
 
-        Of a connection's first frames in the split nothing says whether the run began with them: CAUTIOUS.
+        Of the latter the first PROOF frames are told: behind another kind of run, or behind a hole. Of a connection's
+        first frames in the split nothing says whether the run began with them: CAUTIOUS.
         """
+        order = order_of(_sides(frames))
         sides, offset = _sides(frames)[order], frames.places.offset[order]
         searched, first = frames.places.sync[order] == RESYNC, edges(sides)
         at = np.flatnonzero(first)
         names = sides[at].tolist()
+        tails = [self._tails.get(side) for side in names]
         before, was = _behind(offset + frames.size[order]), _behind(searched)
-        before[at] = [self._ends.get(side, -1) for side in names]
-        was[at] = [side in self._searching for side in names]
-        begins = searched & ~((before == offset) & was)
+        before[at] = [-1 if tail is None else tail.offset + tail.length for tail in tails]
+        was[at] = [tail is not None and tail.searched for tail in tails]
+        follows = before == offset
+        for side, tail, goes_on in zip(names, tails, follows[at].tolist(), strict=True):
+            if tail is not None and not goes_on:
+                yield _mark(self._split, side, tail, "last")
+        places = np.flatnonzero(~follows & ~first)
+        for place, tail in zip(places.tolist(), _tails(frames, numbers, order[places - 1]), strict=True):
+            yield _mark(self._split, int(sides[place]), tail, "last")
+        begins = searched & ~(follows & was)
         # How many of its run were told before each one: counted from where the run begins, or from what was told.
         count = np.cumsum(searched) - searched
         base = count.copy()
         base[at] -= [0 if begin else self._told.get(side, PROOF) for side, begin in zip(names, begins[at].tolist())]
-        marks = np.flatnonzero(first | begins)
-        told = count - base[marks][np.cumsum(first | begins) - 1]
-        for place in np.flatnonzero(searched & (told < PROOF)).tolist():
-            new = first[place] and (int(sides[place]) >> 1, int(sides[place]) & 1) not in self._last
-            row = _mark(self._split, frames, int(order[place]), int(numbers[order[place]]), "weak")
-            yield row | {"since": -1, "flags": (CAUTIOUS if new else BEGINS) if begins[place] else 0}
+        marks = first | begins
+        told = count - base[marks][np.cumsum(marks) - 1]
+        places = np.flatnonzero(searched & (told < PROOF))
+        for place, tail in zip(places.tolist(), _tails(frames, numbers, order[places]), strict=True):
+            side = int(sides[place])
+            begin = CAUTIOUS if first[place] and side not in self._tails else BEGINS
+            yield _mark(self._split, side, tail, "weak") | {"flags": begin if begins[place] else 0}
         lasts = np.append(at[1:], len(order)) - 1
-        so_far = np.minimum(told[lasts] + searched[lasts], PROOF)
-        self._told |= dict(zip(names, so_far.tolist(), strict=True))
-        self._ends |= dict(zip(names, (offset + frames.size[order])[lasts].tolist(), strict=True))
-        self._searching = (self._searching - set(names)) | set(sides[lasts[searched[lasts]]].tolist())
-
-    def _remember(self, frames: Frames, numbers: Longs) -> None:
-        sides = _sides(frames)[::-1]
-        at = _firsts(sides)
-        for one, number in zip(sides[at].tolist(), numbers[::-1][at].tolist(), strict=True):
-            self._last[one >> 1, one & 1] = number
+        self._told |= dict(zip(names, np.minimum(told[lasts] + searched[lasts], PROOF).tolist(), strict=True))
+        self._tails |= dict(zip(names, _tails(frames, numbers, order[lasts]), strict=True))
 
     def finish(self) -> Partials:
         """No more will come."""
         published, sessions, written, paired = self._sending.finish()
         consumed, cumulative, labels, read = self._consuming.finish()
         spoken, answered = self._speaking.finish(paired)
-        events = pa.concat_tables([EVENTS.empty_table(), *self._events])
+        lasts = [_mark(self._split, side, tail, "last") for side, tail in self._tails.items()]
+        events = pa.concat_tables([EVENTS.empty_table(), *self._events, pa.Table.from_pylist(lasts, EVENTS)])
         ledgers = pa.concat_tables([written, read])
         return Partials(published, consumed, cumulative, spoken, answered, sessions, ledgers, events, labels)
 
@@ -157,24 +159,21 @@ def _behind(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.concatenate((values[:1], values[:-1]))
 
 
-def _lasts(frames: Frames, order: Longs) -> Longs:
-    """The last frame of each connection and direction, and each behind which another than its next byte follows.
+class _Tail(NamedTuple):
+    """A frame at an end."""
 
-    ``order``: the rows by connection and direction.
-    """
-    sides = _sides(frames)
-    offset = frames.places.offset[order]
-    follows = ~edges(sides[order])[1:] & (offset[1:] == offset[:-1] + frames.size[order[:-1]])
-    return order[np.append(~follows, True)] if len(order) else order
+    number: int
+    packet: int
+    time_ns: int
+    offset: int
+    length: int
+    searched: bool
 
 
-def _firsts(values: Longs) -> Longs:
-    """Where each value (0 or more, not many) stands first; in order of the values."""
-    if not len(values):
-        return values
-    first = np.full(int(values.max()) + 1, -1, np.int64)
-    first[values[::-1]] = np.arange(len(values))[::-1]
-    return first[first >= 0]
+def _tails(frames: Frames, numbers: Longs, rows: Longs) -> list[_Tail]:
+    places = frames.places
+    columns = (numbers, places.packet, places.time_ns, places.offset, frames.size, places.sync == RESYNC)
+    return [_Tail(*values) for values in zip(*(column[rows].tolist() for column in columns), strict=True)]
 
 
 PROOF: Final = 16
@@ -207,21 +206,9 @@ def _row(split: int, number: int, time_ns: int, item: Note | StreamEnd) -> dict[
     }  # fmt: skip
 
 
-def _marks(split: int, frames: Frames, numbers: Longs, order: Longs) -> Iterator[tuple[int, dict[str, Any]]]:
-    """What the capture did to frames, and for each connection its first frame and what `_lasts` finds."""
-    places = frames.places
-    marks = [(row, f"frame:{one.kind}") for row, problems in places.trouble.items() for one in problems]
-    marks += [(row, "first") for row in _firsts(places.stream).tolist()]
-    marks += [(row, "last") for row in _lasts(frames, order).tolist()]
-    for row, kind in marks:
-        yield row, _mark(split, frames, row, int(numbers[row]), kind)
-
-
-def _mark(split: int, frames: Frames, row: int, number: int, kind: str) -> dict[str, Any]:
-    places = frames.places
-    searched = SEARCHED * int(places.sync[row] == RESYNC)
+def _mark(split: int, side: int, frame: _Tail, kind: str) -> dict[str, Any]:
     return {
-        "split": split, "number": number, "packet": int(places.packet[row]), "stream": int(places.stream[row]),
-        "from_client": int(places.from_client[row]), "kind": kind, "time_ns": int(places.time_ns[row]),
-        "offset": int(places.offset[row]), "length": int(frames.size[row]), "flags": searched, "text": "",
+        "split": split, "stream": side >> 1, "from_client": side & 1, "kind": kind, "since": -1, "text": "",
+        "number": frame.number, "packet": frame.packet, "time_ns": frame.time_ns, "offset": frame.offset,
+        "length": frame.length, "flags": SEARCHED * frame.searched,
     }  # fmt: skip

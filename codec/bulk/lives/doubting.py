@@ -9,16 +9,16 @@ Rules of this file
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pcli.codec.bulk.lives.combine import BEGINS, CAUTIOUS, PROOF, SEARCHED
 from pcli.codec.bulk.lives.known import Doubt, Known, Reader, Witness
 from pcli.codec.bulk.lives.marking import subscriptions_of
-from pcli.codec.capture.frames import Stream
 
 __all__ = ["doubts_of", "witnesses_of"]
 
@@ -32,10 +32,13 @@ _End = tuple[int, bool, int]
 """Number of a frame, whether it was found by search, the offset behind it."""
 
 
-def doubts_of(events: pa.Table, streams: Mapping[int, Stream]) -> dict[int, Doubt]:
-    """For each connection that carried frames."""
-    found: dict[int, Doubt] = {}
-    rows = [row for row in zip(*(events.column(name).to_pylist() for name in _COLUMNS), strict=True) if row[0] >= 0]
+def doubts_of(events: pa.Table) -> dict[int, Doubt]:
+    """For each connection of which there is something to say."""
+    kinds = events.column("kind")
+    said = events.filter(pc.is_in(kinds, pa.array([*_HOLES, "end", "weak"])))
+    mine = events.filter(pc.is_in(events.column("stream"), pc.unique(said.column("stream"))))
+    rows = [row for row in zip(*(mine.column(name).to_pylist() for name in _COLUMNS), strict=True) if row[0] >= 0]
+    found: dict[int, Doubt] = {stream: Doubt() for stream, *_ in rows}
     lasts: dict[int, list[tuple[int, int]]] = defaultdict(list)
     weak: dict[tuple[int, int], list[_Weak]] = defaultdict(list)
     ends: dict[tuple[int, int], list[_End]] = defaultdict(list)
@@ -43,28 +46,21 @@ def doubts_of(events: pa.Table, streams: Mapping[int, Stream]) -> dict[int, Doub
         if kind == "last":
             lasts[stream].append((number, side))
             ends[stream, side].append((number, bool(flags & SEARCHED), offset + length))
+            found[stream].last_number = max(found[stream].last_number, number)
         elif kind == "weak":
             weak[stream, side].append((number, flags, offset))
+        found[stream].ended |= kind == "end"
     for stream, kind, number, since, side, *_ in rows:
-        doubt = found.get(stream)
-        if doubt is None:
-            known = streams.get(stream)
-            doubt = found[stream] = Doubt(midstream=known is not None and known.midstream)
         if kind in _HOLES:
             begin = since if since >= 0 else _before(lasts[stream], number - kind.startswith("frame:"), side)
-            doubt.holes.append((begin, number))
-        elif kind == "last":
-            doubt.last_number = max(doubt.last_number, number)
-        elif kind == "first":
-            doubt.first_number = min(doubt.first_number or number, number)
-        doubt.ended |= kind == "end"
+            found[stream].holes.append((begin, number))
     for (stream, side), runs in weak.items():
         found[stream].weak += _runs(sorted(runs), sorted(ends[stream, side]))
     return found
 
 
 def _runs(frames: list[_Weak], ends: list[_End]) -> Iterator[tuple[int, int]]:
-    """The first and the last doubtful frame of each run; ``ends`` are those of windows, and before holes."""
+    """The first and the last doubtful frame of each run; ``ends`` are those of splits, and before holes."""
     begins = []
     for at, (number, flags, offset) in enumerate(frames):
         _, searched, end = max((one for one in ends if one[0] < number), default=(0, False, -1))
@@ -75,7 +71,7 @@ def _runs(frames: list[_Weak], ends: list[_End]) -> Iterator[tuple[int, int]]:
 
 
 def _before(lasts: list[tuple[int, int]], number: int, side: int) -> int:
-    """The last frame of a direction up to a number, as far as the ends of windows tell; 0: none."""
+    """The last frame of a direction up to a number, as far as the ends of runs tell; 0: none."""
     return max((one for one, its in lasts if one <= number and side in (-1, its)), default=0)
 
 

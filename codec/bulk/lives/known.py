@@ -76,9 +76,8 @@ class Back:
 class Doubt:
     """What is missing of one connection."""
 
-    midstream: bool = False
-    first_number: int = 0
     last_number: int = 0
+    """Its last frame."""
     ended: bool = False
     holes: list[tuple[int, int]] = field(default_factory=list)
     """Each between two frames: the last of its direction before it, and the last of all when it was told."""

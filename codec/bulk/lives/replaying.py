@@ -2,7 +2,7 @@
 
 Rules of this file
 1. Order is that of frame numbers; what is no frame stands behind the frame whose number it has, in its own order.
-2. Marks that `combine` made of frames (first, last, frame:…) are no notes, and stay out.
+2. Marks that `combine` made of frames (last, weak, frame:…) are no notes, and stay out.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _rows(spoken: pa.Table) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
 
 def _asides(events: pa.Table, streams: Mapping[int, Stream]) -> Iterator[tuple[int, Note | StreamEnd]]:
     marks = pc.or_(
-        pc.is_in(events.column("kind"), pa.array(["first", "last", "weak"])),
+        pc.is_in(events.column("kind"), pa.array(["last", "weak"])),
         pc.starts_with(events.column("kind"), "frame:"),
     )
     told = events.filter(pc.invert(marks))
