@@ -28,11 +28,11 @@ def run(request: Request, master: str, conf: Sequence[str], report: str, *, debu
     """Analyze with Spark and print what came out; the exit code."""
     from pcli.spark.analysis import analyze
     from pcli.spark.jobs.engine import SparkEngine
-    from pcli.spark.jobs.session import open_spark, parsed_conf
+    from pcli.spark.jobs.session import open_context, parsed_conf
 
     if report:
         check_report("--report", report)
-    with open_spark(master, parsed_conf(conf), debug=debug) as spark, shown_progress() as on_progress:
+    with open_context(master, parsed_conf(conf), debug=debug) as spark, shown_progress() as on_progress:
         summary = analyze(request, SparkEngine(spark, on_progress))
     show_summary(summary)
     if report:
