@@ -71,11 +71,15 @@ def request_of(*, only: Sequence[str], since: str, until: str, paths: Sequence[s
 
 def run(request: Request, report: str) -> Exit:
     """Analyze and print what came out; the exit code."""
+    import pyarrow as pa
+
     from pcli.spark.analysis import analyze
     from pcli.spark.engine import InProcess
 
     if report:
         check_report("--report", report)
+    # Arrow's own pool gives pages back and asks for them again: a twelfth of the CPU time.
+    pa.set_memory_pool(pa.system_memory_pool())
     with shown_progress() as on_progress:
         summary = analyze(request, InProcess(on_progress))
     show_summary(summary)

@@ -39,7 +39,6 @@ OPENING: Final = frozenset(_OF_PRODUCERS + _OF_CONSUMERS)
 """Commands behind which the first frame of a producer or consumer counts again."""
 
 
-
 class Speaking:
     """The frames of one split that go on as bytes, window by window."""
 
