@@ -27,6 +27,7 @@ def run(
     debug: bool,
 ) -> Exit:
     """Take files until it is stopped; the exit code: 3 when one of them could not be read to its end."""
+    from pcli.spark.hiding import hidden
     from pcli.spark.jobs.session import open_spark, parsed_conf
     from pcli.spark.jobs.stream import Stream
 
@@ -44,7 +45,7 @@ def run(
     with open_spark(master, parsed_conf(conf), debug=debug) as spark:
         stream = Stream(spark, request, checkpoint, most=most, on_batch=told)
         if not once:
-            say(f"watching {request.paths[0]}: Ctrl-C ends it")
+            say(f"watching {hidden(request.paths[0])}: Ctrl-C ends it")
         try:
             stream.run(every_s=every_s, once=once)
         except KeyboardInterrupt:
