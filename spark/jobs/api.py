@@ -10,6 +10,7 @@ Rules of this file
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -41,7 +42,8 @@ def analyze(captures: DataFrame, out: str, **options: Any) -> DataFrame:
     session = captures.sparkSession
     paths = sorted(plain_path(row["path"]) for row in captures.select("path").distinct().collect())
     ship_once(session)
-    summary = run_analysis(Request(tuple(paths), out, **options), SparkEngine(session))
+    with closing(SparkEngine(session)) as engine:
+        summary = run_analysis(Request(tuple(paths), out, **options), engine)
     rows = [(one.name, one.rows, one.bytes, one.files) for one in summary.tables]
     columns = [pa.array(column) for column in zip(*rows)]
     return session.createDataFrame(pa.table(columns, names=["table", "rows", "bytes", "files"]))

@@ -1,35 +1,37 @@
-"""The analysis' four words (`pcli.spark.engine`) said to Spark.
+"""The analysis' four words (`pcli.spark.engine`) said to Spark, in its oldest language: RDDs of bytes.
 
 Rules of this file
-1. Items go out as one broadcast, and task n takes item n of it: a DataFrame of numbers with a partition each. So no
-   data of ours is in a plan, and a task done again gets what it got before.
-2. Pieces cross the JVM as rows of bytes, a few large ones a task and bucket: a JVM that only moves bytes costs a third
-   of one that has the rows, and Spark's sort and spill hold whatever the memory doesn't.
-3. What pcli itself says of bad input is a result, not a failure of the task: Spark would try it three times more.
+1. An item goes with its task, a task an item; a large one as a broadcast. So a worker has the items of its own tasks
+   only, and a task done again gets what it got before.
+2. Nothing of Spark SQL is used: bytes that are moved need no plans, and a JVM that never loads it starts its first
+   task in half the CPU time (docs/spark.md). Who has a session may give that.
+3. Pieces cross the JVM as bytes too (`pcli.spark.jobs.pieces`): it shuffles them, and tasks put them in order.
+4. What pcli itself says of bad input is a result, not a failure of the task: Spark would try it three times more.
+5. What is broadcast is destroyed when nobody can ask for it any more: it lies in memory and files of all executors.
+6. Whoever gives up a stage (Ctrl-C) leaves no task behind that writes: its jobs are cancelled first.
 """
 
 from __future__ import annotations
 
-import itertools
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import pyarrow as pa
 
 from pcli.codec.errors import PcliError
-from pcli.spark.engine import OnProgress, Piece, Progress, Shared, packed, unpacked
-from pcli.spark.jobs.arrow import map_in_arrow
+from pcli.spark.engine import OnProgress, Piece, Progress, Shared
+from pcli.spark.jobs.cancelling import cancelled_if_left
 from pcli.spark.jobs.faults import plain_errors
-from pcli.spark.jobs.watching import Watch, watched
+from pcli.spark.jobs.pieces import in_buckets, sent
+from pcli.spark.jobs.watching import watched
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from pyspark import Broadcast
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark import RDD, Broadcast, SparkContext
+    from pyspark.sql import SparkSession
 
 __all__ = ["SparkEngine"]
 
@@ -37,28 +39,20 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 _V = TypeVar("_V")
 
-_PIECE: Final = 4 << 20
-"""Bytes of rows in a piece, before packing: what is larger is cut."""
+_LARGE: Final = 1 << 20
+"""Bytes of an item that goes as a broadcast: Spark's messages to executors are no place for more."""
 
-_BATCH: Final = 8 << 20
-"""Bytes of packed pieces that go to the JVM at a time."""
+_PARTITION: Final = 32 << 20
+"""Bytes of items for each partition of an exchange; what a task has to hold is less than this, mostly."""
 
-_PARTITIONS: Final = 200
-"""Partitions of an exchange at least, if there are as many buckets: more buckets than that share them."""
+_UNKNOWN: Final = 200
+"""Partitions of an exchange when nobody said how much it is."""
 
-_RESULTS: Final = pa.schema([("place", pa.int64()), ("fine", pa.bool_()), ("data", pa.binary())])
-_PIECES: Final = pa.schema(
-    [
-        ("bucket", pa.int32()),
-        ("rank", pa.int64()),
-        ("item", pa.int64()),
-        ("place", pa.int64()),
-        ("kind", pa.string()),
-        ("data", pa.binary()),
-    ]
-)
-_RESULTS_DDL: Final = "place long, fine boolean, data binary"
-_PIECES_DDL: Final = "bucket int, rank long, item long, place long, kind string, data binary"
+_Row = tuple[int, int, bytes]
+"""An item as it goes to its task: number, size, pickle (empty: it is a broadcast)."""
+
+_Result = tuple[int, bool, bytes]
+"""What a task gives: place among all, whether it went well, pickle of the value or of the PcliError."""
 
 
 class SparkEngine:
@@ -66,20 +60,21 @@ class SparkEngine:
 
     apart: Final = True
 
-    def __init__(self, session: SparkSession, on_progress: OnProgress | None = None) -> None:
+    def __init__(self, spark: SparkContext | SparkSession, on_progress: OnProgress | None = None) -> None:
         """``on_progress`` is told from another thread, a few times a second."""
-        self._session = session
+        self._context: SparkContext = getattr(spark, "sparkContext", None) or spark  # type: ignore[assignment]
         self._told = on_progress
+        self._let_go: deque[Broadcast[Any]] = deque()
 
     @property
     def parallel(self) -> int:
         """Cores that Spark has for tasks, as far as it knows by now."""
-        return int(self._session.sparkContext.defaultParallelism)
+        return int(self._context.defaultParallelism)
 
     def share(self, value: _V) -> Shared[_V]:
-        """The value as a broadcast: each worker process reads it once."""
-        shared: Shared[_V] = self._session.sparkContext.broadcast(value)
-        return shared
+        """The value as a broadcast: each worker process reads it once. It is gone when nobody here has it any more."""
+        self._sweep()
+        return _Shared(self._context.broadcast(value), self._let_go)
 
     def tell(self, progress: Progress) -> None:
         """As `Engine.tell`."""
@@ -92,9 +87,8 @@ class SparkEngine:
         """As `Engine.map`."""
         if not items:
             return []
-        with self._watch(what, len(items), sizes) as watch:
-            task = _Map(self._sent(items), function, watch.count if sizes else None, tuple(sizes or ()))
-            return self._collected(map_in_arrow(self._numbers(len(items)), task, _RESULTS_DDL))
+        with self._stage(what, items, len(items), sizes) as stage:
+            return _values(stage.rows.mapPartitions(_Map(function, stage.large, stage.count)))
 
     def exchange(
         self,
@@ -109,127 +103,149 @@ class SparkEngine:
         """As `Engine.exchange`."""
         if not items:
             return []
-        partitions = min(buckets, max(_PARTITIONS, 4 * self.parallel))
-        with self._watch(what, len(items) + partitions, sizes) as watch:
-            task = _Cut(self._sent(items), cut, watch.count if sizes else None, tuple(sizes or ()))
-            pieces = map_in_arrow(self._numbers(len(items)), task, _PIECES_DDL)
-            own = pieces.selectExpr("*", f"bucket % {partitions} AS part").repartitionById(partitions, "part")
-            ordered = own.drop("part").sortWithinPartitions("bucket", "rank", "item", "place")
-            return self._collected(map_in_arrow(ordered, _Join(join), _RESULTS_DDL))
+        partitions = min(buckets, max(4 * self.parallel, sum(sizes) // _PARTITION if sizes else _UNKNOWN))
+        with self._stage(what, items, len(items) + partitions, sizes) as stage:
+            pieces = stage.rows.mapPartitions(_Cut(cut, stage.large, stage.count, partitions))
+            return _values(self._shuffled(pieces, partitions).mapPartitions(_Join(join)))
 
-    def _watch(self, what: str, tasks: int, sizes: Sequence[int] | None) -> AbstractContextManager[Watch]:
-        return watched(self._session, what, tasks, sum(sizes or ()), self._told)
+    def close(self) -> None:
+        """Nothing more is asked for: what was shared is gone. Spark itself goes on."""
+        self._sweep()
 
-    def _sent(self, items: Sequence[Any]) -> Broadcast[list[bytes]]:
-        return self._session.sparkContext.broadcast([pickle.dumps(item) for item in items])
+    @contextmanager
+    def _stage(self, what: str, items: Sequence[Any], tasks: int, sizes: Sequence[int] | None) -> Iterator[_Stage]:
+        """What a stage begins with; at its end nothing of it is left."""
+        self._sweep()
+        rows, large = self._rows(items, sizes or [0] * len(items))
+        try:
+            with (
+                watched(self._context, what, tasks, sum(sizes or ()), self._told) as count,
+                plain_errors(),
+                cancelled_if_left(self._context),
+            ):
+                yield _Stage(self._context.parallelize(rows, len(rows)), large, count if sizes else None)
+        finally:
+            self._let_go.extend(large.values())
+        self._sweep()
 
-    def _numbers(self, count: int) -> DataFrame:
-        return self._session.range(0, count, 1, count)
+    def _rows(self, items: Sequence[Any], sizes: Sequence[int]) -> tuple[list[_Row], dict[int, Broadcast[bytes]]]:
+        rows: list[_Row] = []
+        large = {}
+        for number, (item, size) in enumerate(zip(items, sizes)):
+            data = pickle.dumps(item)
+            if len(data) > _LARGE:
+                large[number], data = self._context.broadcast(data), b""
+            rows.append((number, size, data))
+        return rows, large
 
-    def _collected(self, results: DataFrame) -> list[Any]:
-        with plain_errors():
-            rows = results.collect()
-        for row in rows:
-            if not row["fine"]:
-                raise pickle.loads(row["data"])  # noqa: S301  (our own tasks wrote it)
-        return [pickle.loads(row["data"]) for row in sorted(rows, key=lambda row: int(row["place"]))]  # noqa: S301
+    def _shuffled(self, pairs: RDD[bytes], partitions: int) -> RDD[bytes]:
+        """The second of each pair of partition and bytes, in that partition: `RDD.partitionBy`, but we make the pairs.
+
+        That one would hold up to a thousand of them at a time, whatever their size.
+        """
+        from pyspark import RDD
+        from pyspark.serializers import NoOpSerializer
+
+        java: Any = self._context._jvm
+        pairs._bypass_serializer = True  # type: ignore[attr-defined]
+        made = java.PairwiseRDD(pairs._jrdd.rdd()).asJavaPairRDD()
+        placed = made.partitionBy(java.PythonPartitioner(partitions, 0))
+        return RDD(java.PythonRDD.valueOfPair(placed), self._context, NoOpSerializer())
+
+    def _sweep(self) -> None:
+        """Destroy what was let go of. Not at once: that may be in the middle of a word with the JVM."""
+        while self._let_go:
+            with suppress(Exception):  # the JVM may have ended, or the file be gone: then there is nothing to destroy
+                self._let_go.popleft().destroy()
 
 
-def _result(place: int, function: Callable[..., Any], *given: Any) -> pa.RecordBatch:
-    """A row of _RESULTS: what the function gives, or the PcliError that it raises."""
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    rows: RDD[_Row]
+    large: Mapping[int, Broadcast[bytes]]
+    count: Callable[[int], None] | None
+
+
+class _Shared(Generic[_V]):
+    """A broadcast that says when nobody has it any more; in tasks it is the broadcast itself."""
+
+    def __init__(self, broadcast: Broadcast[_V], let_go: deque[Broadcast[Any]]) -> None:
+        self._broadcast = broadcast
+        self._let_go = let_go
+
+    @property
+    def value(self) -> _V:
+        return self._broadcast.value
+
+    def __reduce__(self) -> tuple[Callable[[Broadcast[_V]], Broadcast[_V]], tuple[Broadcast[_V]]]:
+        return _itself, (self._broadcast,)
+
+    def __del__(self) -> None:
+        self._let_go.append(self._broadcast)
+
+
+def _itself(broadcast: Broadcast[_V]) -> Broadcast[_V]:
+    return broadcast
+
+
+def _values(results: RDD[_Result]) -> list[Any]:
+    """The results of all tasks in order; the first PcliError among them is raised."""
+    rows = sorted(results.collect())
+    for _, fine, data in rows:
+        if not fine:
+            raise pickle.loads(data)  # noqa: S301  (our own tasks wrote it)
+    return [pickle.loads(data) for _, _, data in rows]  # noqa: S301
+
+
+# -- in tasks ----------------------------------------------------------------------------------------------------------
+
+
+def _result(place: int, function: Callable[..., Any], *given: Any) -> _Result:
     try:
         fine, value = True, function(*given)
     except PcliError as error:
         fine, value = False, error
-    return pa.RecordBatch.from_arrays([[place], [fine], [pickle.dumps(value)]], schema=_RESULTS)
+    return place, fine, pickle.dumps(value)
 
 
 @dataclass(slots=True)
 class _Task:
-    """What a task needs: its items are those whose numbers it is given."""
+    """What every task of a stage has."""
 
-    items: Broadcast[list[bytes]]
     function: Callable[[Any], Any]
+    large: Mapping[int, Broadcast[bytes]]
     count: Callable[[int], None] | None
-    sizes: tuple[int, ...]
 
-    __name__ = "pcli"
-
-    def given(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Any]]:
-        """Numbers and items."""
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield number, pickle.loads(self.items.value[number])  # noqa: S301  (our own driver wrote it)
-                if self.count is not None:
-                    self.count(self.sizes[number])
+    def given(self, rows: Iterable[_Row]) -> Iterator[tuple[int, Any]]:
+        """Numbers and items; an item is counted when its work is done."""
+        for number, size, data in rows:
+            yield number, pickle.loads(data or self.large[number].value)  # noqa: S301  (our own driver wrote it)
+            if self.count is not None:
+                self.count(size)
 
 
 class _Map(_Task):
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for number, item in self.given(batches):
+    def __call__(self, rows: Iterable[_Row]) -> Iterator[_Result]:
+        for number, item in self.given(rows):
             yield _result(number, self.function, item)
 
 
+@dataclass(slots=True)
 class _Cut(_Task):
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for number, item in self.given(batches):
-            yield from _batches(number, self.function(item))
+    parts: int
 
-
-def _batches(number: int, pieces: Iterator[Piece]) -> Iterator[pa.RecordBatch]:
-    """Rows of _PIECES, a few megabytes at a time; of a PcliError one row more, without a bucket of its own."""
-    rows: list[tuple[Any, ...]] = []
-    held = 0
-    places = itertools.count()
-    try:
-        for piece in pieces:
-            for rows_of in _sliced(piece.rows):
-                rows.append((piece.bucket, piece.rank, number, next(places), piece.kind, packed(rows_of)))
-                held += len(rows[-1][-1])
-                if held > _BATCH:
-                    yield _piece_rows(rows)
-                    rows, held = [], 0
-    except PcliError as error:
-        rows.append((0, -1, number, next(places), _ERROR, pickle.dumps(error)))
-    if rows:
-        yield _piece_rows(rows)
-
-
-_ERROR: Final = "\0error"
-"""Kind of the row that says what went wrong in `cut`."""
-
-
-def _piece_rows(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
-    columns = [pa.array(column, field.type) for column, field in zip(zip(*rows), _PIECES)]
-    return pa.RecordBatch.from_arrays(columns, schema=_PIECES)
-
-
-def _sliced(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    parts = max(1, -(-rows.nbytes // _PIECE))
-    step = max(1, -(-rows.num_rows // parts))
-    for start in range(0, rows.num_rows, step):
-        yield rows.slice(start, step)
+    def __call__(self, rows: Iterable[_Row]) -> Iterator[bytes]:
+        for number, item in self.given(rows):
+            yield from sent(number, self.function(item), self.parts)
 
 
 @dataclass(slots=True)
 class _Join:
     function: Callable[[int, Iterator[tuple[str, pa.RecordBatch]]], Any]
 
-    __name__ = "pcli"
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for bucket, pieces in itertools.groupby(_rows(batches), key=itemgetter(0)):
-            yield _result(bucket, self.function, bucket, _opened(pieces))
-
-
-def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, str, pa.Buffer]]:
-    for batch in batches:
-        for bucket, kind, data in zip(batch.column("bucket"), batch.column("kind"), batch.column("data")):
-            yield bucket.as_py(), kind.as_py(), data.as_buffer()
-
-
-def _opened(pieces: Iterator[tuple[int, str, pa.Buffer]]) -> Iterator[tuple[str, pa.RecordBatch]]:
-    for _, kind, data in pieces:
-        if kind == _ERROR:
-            raise pickle.loads(data.to_pybytes())  # noqa: S301  (our own task wrote it)
-        yield kind, unpacked(data)
+    def __call__(self, loads: Iterable[bytes]) -> Iterator[_Result]:
+        try:
+            for bucket, pieces in in_buckets(loads):
+                yield _result(bucket, self.function, bucket, pieces)
+        except PcliError as error:  # of who cut the pieces
+            yield -1, False, pickle.dumps(error)

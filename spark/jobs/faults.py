@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from pcli.codec.errors import LocalError
+from pcli.spark.hiding import hidden
 
 __all__ = ["one_line", "plain_errors"]
 
@@ -26,6 +27,8 @@ _KNOWN: Final = (
      "--master 'local[1]', or a larger spark.executor.memoryOverhead)"),
     (r"java\.lang\.OutOfMemoryError|GC overhead",
      "Java has too little memory: --conf spark.driver.memory=4g on one machine, spark.executor.memory on a cluster"),
+    (r"[Tt]otal size of serialized results of \d+ tasks \(([^)]*)\) is bigger than \S*maxResultSize \(([^)]*)\)",
+     "what the tasks give back ({0}) is more than the driver takes ({1}): --conf spark.driver.memory=8g makes it more"),
     (r"ExecutorLostFailure|Slave lost|worker lost|Remote RPC client disassociated",
      "executors were lost again and again; the cluster's logs say why"),
     (r"All masters are unresponsive|Connection refused|stopped SparkContext",
@@ -48,7 +51,7 @@ def plain_errors() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError, ConnectionError) as fault:
-        raise LocalError(f"Spark: {one_line(str(fault))}") from fault
+        raise LocalError(f"Spark: {hidden(one_line(str(fault)))}") from fault
 
 
 def one_line(words: str) -> str:

@@ -1,15 +1,11 @@
-"""A Spark session as pcli wants it: quiet, with this Python, without a network, no bigger than the machine.
+"""Spark as pcli starts it: quiet, with this Python, without a network, no bigger than the machine.
 
 Rules of this file
 1. A user's terminal belongs to pcli. What the JVM and the Python workers print goes to a file; its end is shown when
    Spark does not start, and all of it with ``debug``.
-2. What the user says with --conf wins over everything here; a conf that runs against how pcli works (another Python,
-   say) is the user's own affair.
-3. Payload never crosses the JVM, so the JVM stays small: what memory there is belongs to the Python workers.
-4. On one machine nothing is asked of the network: Spark binds to the loopback and looks up no host names.
-5. A session that somebody else made is taken as it is, and is never stopped here.
-6. Ctrl-C is ours: pyspark's handler asks the JVM, on the connection that waits for an answer, and prints a trace. A
-   session that ends cancels its jobs anyway.
+2. Spark SQL is loaded by who needs DataFrames (`open_spark`); the analysis is content with `open_context`.
+3. A session that somebody else made is taken as it is, and is never stopped here.
+4. Ctrl-C is ours: pyspark's handler asks the JVM, on the connection that waits for an answer, and prints a trace.
 """
 
 from __future__ import annotations
@@ -21,21 +17,25 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from pcli.codec.errors import LocalError
+from pcli.spark.hiding import hidden
 from pcli.spark.jobs.faults import one_line
 from pcli.spark.jobs.java import find_java, java_home
 from pcli.spark.jobs.machine import memory_mb
+from pcli.spark.jobs.settings import is_local, settings_for, stays_here
 from pcli.spark.jobs.shipping import ship, unship
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-__all__ = ["driver_memory_mb", "open_spark", "parsed_conf", "settings_for"]
+__all__ = ["open_context", "open_spark", "parsed_conf"]
 
 _QUIET: Final = """\
 rootLogger.level = {level}
@@ -46,9 +46,6 @@ appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
 """
-
-_TRIES: Final = 4
-"""Times that a task is tried, as on a cluster: a worker that was killed is no reason to give up the others."""
 
 _PATIENCE_S: Final = 5.0
 
@@ -67,66 +64,60 @@ def parsed_conf(words: Sequence[str]) -> dict[str, str]:
     return conf
 
 
-def driver_memory_mb(machine_mb: int) -> int:
-    """Megabytes for the driver's JVM, on one machine also that of all tasks: a quarter, from 1 to 4 GB."""
-    return max(1024, min(4096, machine_mb // 4))
+@contextmanager
+def open_spark(master: str, conf: Mapping[str, str] | None = None, *, debug: bool = False) -> Iterator[SparkSession]:
+    """A session, as `open_context` gives a context: for who needs DataFrames."""
+    with open_context(master, conf, debug=debug) as context:
+        from pyspark.sql import SparkSession
 
-
-def settings_for(master: str, machine_mb: int) -> dict[str, str]:
-    """Spark's settings for a master, those of the user not yet in them."""
-    settings = {
-        "spark.master": _retrying(master),
-        "spark.app.name": "pcli",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        # Our rows are large pieces: so many bytes at a time go to a Python worker, whatever the number of rows.
-        "spark.sql.execution.arrow.maxBytesPerBatch": "16m",
-        # Rows are few and known: what Spark would find out on its way costs more than it saves.
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.driver.memory": f"{driver_memory_mb(machine_mb)}m",
-    }
-    if _stays_here(master):
-        settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
-    return settings
-
-
-def _retrying(master: str) -> str:
-    """On one machine Spark gives up with the first task that fails, unless the master says how often it may."""
-    found = re.fullmatch(r"local(?:\[([^,\]]+)\])?", master)
-    return f"local[{found[1] or 1},{_TRIES}]" if found else master
+        session = SparkSession(context)
+        try:
+            yield session
+        finally:
+            _apart(session.stop)
 
 
 @contextmanager
-def open_spark(master: str, conf: Mapping[str, str] | None = None, *, debug: bool = False) -> Iterator[SparkSession]:
-    """A session on this master, stopped at the end; with the code that workers need, also where pcli isn't installed.
+def open_context(master: str, conf: Mapping[str, str] | None = None, *, debug: bool = False) -> Iterator[SparkContext]:
+    """Spark on this master, stopped at the end; with the code that workers need, also where pcli isn't installed.
 
     LocalError: there is no pyspark, no Java, or Spark does not start (bad master, bad conf), in one line.
     """
     try:
         import pyspark
-        from py4j.protocol import Py4JError
     except ImportError:
         raise LocalError("Spark is not installed: pip install 'pulsar-pcli[spark]'") from None
     _check_master(master)
-    settings = settings_for(master, memory_mb()) | dict(conf or {})
+    settings = settings_for(master, memory_mb(), conf or {})
     with (
         tempfile.TemporaryDirectory(prefix="pcli-spark-") as folder,
         _log(folder, debug=debug) as log,
         nullcontext() if debug else _silent(),
     ):
         settings = _with_java_options(settings, Path(folder), debug=debug)
-        session = _started(settings, log, _environment(master, Path(folder), Path(pyspark.__file__).parent))
-        gateway = session.sparkContext._gateway
+        context = _started(settings, log, _environment(master, Path(folder), Path(pyspark.__file__).parent))
+        gateway = context._gateway
         try:
-            if not str(session.sparkContext.master).startswith("local["):
-                ship(session, Path(folder))
-            yield session
+            if not is_local(str(context.master)):
+                ship(context, Path(folder))
+            yield context
         finally:
-            with suppress(Py4JError, OSError):  # the JVM may have ended before
-                session.stop()
-            _end(gateway)
+            try:
+                _apart(context.stop)
+            finally:
+                _end(gateway)
+
+
+def _apart(stop: Callable[[], None]) -> None:
+    """Call it in a thread of its own: on the connection of this one an answer may still be to come (Ctrl-C)."""
+
+    def quietly() -> None:
+        with suppress(Exception):  # the JVM may have ended before
+            stop()
+
+    thread = threading.Thread(target=quietly, daemon=True)
+    thread.start()
+    thread.join()
 
 
 def _log(folder: str, *, debug: bool) -> AbstractContextManager[IO[bytes] | None]:
@@ -136,7 +127,7 @@ def _log(folder: str, *, debug: bool) -> AbstractContextManager[IO[bytes] | None
 
 def _environment(master: str, folder: Path, spark_home: Path) -> dict[str, str]:
     """What Spark's scripts read; what the user has set stays, JAVA_HOME aside if it leads to no good Java."""
-    here = {"SPARK_LOCAL_IP": "127.0.0.1"} if _stays_here(master) else {}
+    here = {"SPARK_LOCAL_IP": "127.0.0.1"} if stays_here(master) else {}
     ours = {"SPARK_HOME": str(spark_home), "PYSPARK_PYTHON": sys.executable} | here
     kept = {key: os.environ.get(key) or value for key, value in ours.items()}
     return kept | {"JAVA_HOME": str(java_home(find_java(), folder))}
@@ -157,12 +148,11 @@ def _set(environment: Mapping[str, str]) -> Iterator[None]:
                 os.environ[key] = value
 
 
-def _started(settings: dict[str, str], log: IO[bytes] | None, environment: Mapping[str, str]) -> SparkSession:
+def _started(settings: dict[str, str], log: IO[bytes] | None, environment: Mapping[str, str]) -> SparkContext:
     from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
-    from pyspark.sql import SparkSession
 
     conf = SparkConf(loadDefaults=False)
     for key, value in settings.items():
@@ -171,10 +161,10 @@ def _started(settings: dict[str, str], log: IO[bytes] | None, environment: Mappi
     try:
         with _set(environment), _own_interrupt():
             gateway = launch_gateway(conf, {"stdout": log, "stderr": log} if log is not None else None)  # type: ignore[no-untyped-call]
-            return SparkSession(SparkContext(conf=conf, gateway=gateway))
+            return SparkContext(conf=conf, gateway=gateway)
     except (PySparkException, Py4JError, OSError) as fault:  # OSError: the JVM has ended, its connection with it
         _end(gateway)
-        raise LocalError(f"Spark does not start: {_reason(fault, log)}") from fault
+        raise LocalError(f"Spark does not start: {hidden(_reason(fault, log))}") from fault
 
 
 @contextmanager
@@ -226,10 +216,6 @@ def _check_master(master: str) -> None:
         raise LocalError(f"--master {master}: no Spark master answers there")
 
 
-def _stays_here(master: str) -> bool:
-    return master.startswith(("local[", "local-cluster[")) or master == "local" or "//127.0.0.1:" in master
-
-
 def _with_java_options(settings: dict[str, str], folder: Path, *, debug: bool) -> dict[str, str]:
     """With log4j told what to print, in the driver's JVM: those of executors write to files of their own.
 
@@ -239,7 +225,7 @@ def _with_java_options(settings: dict[str, str], folder: Path, *, debug: bool) -
     properties = folder / "log4j2.properties"
     properties.write_text(_QUIET.format(level="info" if debug else "error"))
     key = "spark.driver.extraJavaOptions"
-    quick = ["-XX:TieredStopAtLevel=1"] if _stays_here(settings["spark.master"]) else []
+    quick = ["-XX:TieredStopAtLevel=1"] if stays_here(settings["spark.master"]) else []
     options = [f"-Dlog4j2.configurationFile={properties.as_uri()}", *quick, settings.get(key, "")]
     return settings | {key: " ".join(options).strip()}
 

@@ -20,7 +20,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pcli.spark.jobs.settings import is_local
+
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 __all__ = ["code_zip", "ship", "ship_once", "unship"]
@@ -32,21 +35,21 @@ _SHIPPED: Final[set[str]] = set()
 _TIME: Final = (1980, 1, 1, 0, 0, 0)
 
 
-def ship(session: SparkSession, folder: Path) -> str:
-    """Give this session's workers our code; the name of the zip, which is made in ``folder`` and must stay there."""
+def ship(context: SparkContext, folder: Path) -> str:
+    """Give an application's workers our code; the name of the zip, which is made in ``folder`` and must stay there."""
     path = code_zip(folder)
-    session.sparkContext.addPyFile(str(path))
+    context.addPyFile(str(path))
     return path.name
 
 
 def ship_once(session: SparkSession) -> None:
     """The same for a session of somebody else's, unless its tasks run here, or it has the code by now."""
     context = session.sparkContext
-    if not str(context.master).startswith("local[") and context.applicationId not in _SHIPPED:
-        _SHIPPED.add(context.applicationId)
+    if not is_local(str(context.master)) and context.applicationId not in _SHIPPED:
         folder = Path(tempfile.mkdtemp(prefix="pcli-spark-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        ship(session, folder)
+        ship(context, folder)
+        _SHIPPED.add(context.applicationId)
 
 
 def unship() -> None:

@@ -11,7 +11,9 @@ Rules of this file
 2. A partition is a recording: what was captured of a cluster, all its parts in order (option ``cluster``, as
    --cluster). So every frame is right, and one recording is read by one task. Who wants large recordings read in
    parallel makes the table: ``pcli spark-analyze --only frames``.
-3. Spark wants batches of exactly the schema that it was told, and prunes no columns of such a source.
+3. A file that cannot be read, or not to its end, is an error, as with Spark's own sources; and as with these the option
+   ``ignoreCorruptFiles`` says that it shall cost its own rows only. A file among others that is no capture is none.
+4. Spark wants batches of exactly the schema that it was told, and prunes no columns of such a source.
 """
 
 from __future__ import annotations
@@ -45,7 +47,10 @@ _ROWS = 8192
 
 
 class PulsarCapture(DataSource):
-    """Captures of Pulsar traffic. Options: ``path`` (a file, folder, pattern or URI), ``cluster`` (as --cluster)."""
+    """Captures of Pulsar traffic.
+
+    Options: ``path`` (a file, folder, pattern or URI), ``cluster`` (as --cluster), ``ignoreCorruptFiles`` (false).
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -76,30 +81,41 @@ class _Frames(DataSourceReader):
     def __init__(self, options: Mapping[str, str]) -> None:
         self._path = options.get("path", "")
         self._cluster = options.get("cluster", "")
+        self._lenient = options.get("ignoreCorruptFiles", "false").strip().lower() == "true"
 
     def partitions(self) -> list[InputPartition]:
-        """A recording each."""
+        """A recording each. LocalError: there is none, or a file that cannot be read."""
         if not self._path:
             raise LocalError("pulsar_capture: name a path: .load('captures/')")
         found = plan([plain_path(self._path)], cluster=self._cluster, split=None)
+        bad = [entry for entry in found.entries if entry.head.status == "unreadable"]
+        if bad and not self._lenient:
+            raise _refused(bad[0].found.path, bad[0].head.error)
         return [_Part(recording) for recording in found.recordings]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The frames of a recording, in order."""
         assert isinstance(partition, _Part)
-        return _frames(partition.recording)
+        return _frames(partition.recording, lenient=self._lenient)
 
 
-def _frames(recording: Recording) -> Iterator[pa.RecordBatch]:
+def _refused(path: str, reason: str) -> LocalError:
+    return LocalError(f"{path}: {reason} (option ignoreCorruptFiles: true: what there is of it is read)")
+
+
+def _frames(recording: Recording, *, lenient: bool) -> Iterator[pa.RecordBatch]:
     request = Request((), "")
     reader, number = Reader(request.reading), 1
     for entry in recording.parts:
         reader.begin_file()
         whole = Split(entry.cluster, entry.found.path, entry.found.where, entry.part, entry.part, 0, -1)
-        for records in SplitWindows(request, whole):
+        windows = SplitWindows(request, whole)
+        for records in windows:
             batch = _rows(reader.take(records), number, entry.cluster)
             number += batch.num_rows
             yield from _cut(batch)
+        if windows.notes and not lenient:
+            raise _refused(entry.found.path, windows.notes[0].text)
     yield from _cut(_rows(reader.end(), number, recording.cluster))
 
 

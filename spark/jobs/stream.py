@@ -17,13 +17,14 @@ Rules of this file
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.errors import LocalError, PcliError
 from pcli.spark.analysis import analyze
+from pcli.spark.hiding import hidden
 from pcli.spark.jobs.engine import SparkEngine
 from pcli.spark.jobs.faults import plain_errors
 from pcli.spark.jobs.paths import plain_path, spark_path
@@ -97,7 +98,8 @@ class Stream:
             return
         try:
             paths = sorted(new | set(_still_there(self._request.out)))
-            summary = analyze(replace(self._request, paths=tuple(paths)), SparkEngine(self._session))
+            with closing(SparkEngine(self._session)) as engine:
+                summary = analyze(replace(self._request, paths=tuple(paths)), engine)
         except PcliError as error:
             self._error = error
             raise
@@ -128,10 +130,8 @@ def _still_there(out: str) -> Iterator[str]:
 def _check(request: Request, checkpoint: str) -> None:
     folder = request.paths[0]
     if "://" not in folder and not Path(folder).is_dir():
-        raise LocalError(f"{folder}: {'this is no folder' if Path(folder).exists() else 'no such folder'}")
+        raise LocalError(f"{hidden(folder)}: {'this is no folder' if Path(folder).exists() else 'no such folder'}")
     taken = open_store(plain_path(checkpoint)).list("commits")
     if taken and read_manifest(open_store(request.out)) is None:
-        raise LocalError(
-            f"{plain_path(checkpoint)}: its files were taken into tables that are not in {request.out}: "
-            "name these tables, or a new checkpoint"
-        )
+        text = f"{plain_path(checkpoint)}: its files were taken into tables that are not in {request.out}: "
+        raise LocalError(hidden(text) + "name these tables, or a new checkpoint")

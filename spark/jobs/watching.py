@@ -3,7 +3,7 @@
 Rules of this file
 1. Spark is asked a few times a second by a thread of its own; what it says is told as `Progress`.
 2. Tasks add the size of their item to an accumulator when they are done with it. A task done twice would count twice,
-   so no more is told than there is.
+   so no more is told than there is. There is none when nobody listens.
 """
 
 from __future__ import annotations
@@ -16,27 +16,21 @@ from typing import TYPE_CHECKING, Final
 from pcli.spark.engine import OnProgress, Progress
 
 if TYPE_CHECKING:
-    from pyspark import Accumulator
-    from pyspark.sql import SparkSession
+    from pyspark import Accumulator, SparkContext
 
-__all__ = ["Watch", "watched"]
+__all__ = ["watched"]
 
 _POLL_S: Final = 0.3
 
 
-class Watch:
+class _Watch:
     """A stage that is being watched."""
 
-    def __init__(self, session: SparkSession, what: str, tasks: int, size: int) -> None:
-        self._context = session.sparkContext
+    def __init__(self, context: SparkContext, what: str, tasks: int, size: int) -> None:
+        self._context = context
         self._what, self._tasks, self._size = what, tasks, size
-        self._bytes: Accumulator[int] = self._context.accumulator(0)
+        self.bytes: Accumulator[int] = context.accumulator(0)
         self._done = 0
-
-    @property
-    def count(self) -> Callable[[int], None]:
-        """What a task calls with the size of its item; it can be pickled."""
-        return self._bytes.add
 
     def now(self) -> Progress:
         """How far it is."""
@@ -50,7 +44,7 @@ class Watch:
                     done, active = done + info.numCompletedTasks, active + info.numActiveTasks
         # A job that has just ended is not among the active ones any more: no step back for that.
         self._done = max(self._done, min(done, self._tasks))
-        size = min(self._size, self._bytes.value)
+        size = min(self._size, self.bytes.value)
         return Progress(self._what, self._done, active, self._tasks, size, self._size)
 
     def end(self) -> Progress:
@@ -59,12 +53,17 @@ class Watch:
 
 
 @contextmanager
-def watched(session: SparkSession, what: str, tasks: int, size: int, tell: OnProgress | None) -> Iterator[Watch]:
-    """Watch what happens inside; ``tell`` hears of it now and then, and at its good end."""
-    watch = Watch(session, what, tasks, size)
+def watched(
+    context: SparkContext, what: str, tasks: int, size: int, tell: OnProgress | None
+) -> Iterator[Callable[[int], None] | None]:
+    """Watch what happens inside; ``tell`` hears of it now and then, and at its good end.
+
+    Gives what a task calls with the size of its item, which can be pickled; None: nobody wants to know.
+    """
     if tell is None:
-        yield watch
+        yield None
         return
+    watch = _Watch(context, what, tasks, size)
     stop = threading.Event()
 
     def look() -> None:
@@ -75,7 +74,7 @@ def watched(session: SparkSession, what: str, tasks: int, size: int, tell: OnPro
     tell(Progress(what, 0, 0, tasks, 0, size))
     thread.start()
     try:
-        yield watch
+        yield watch.bytes.add
     finally:
         stop.set()
         thread.join()

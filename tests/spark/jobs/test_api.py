@@ -15,6 +15,7 @@ from pcli.spark.stored import StoredTables
 from pcli.spark.tables import TABLES
 
 NAME = "flex/01-produce-consume.pcap"
+OTHER = "python/10-shared-redelivery.pcap"
 
 
 def plain(value):
@@ -75,6 +76,39 @@ def test_a_data_source_of_nothing(spark, tmp_path):
     frames = spark.read.format("pulsar_capture").load(str(tmp_path / "none"))
     with pytest.raises(Exception, match="no such file or folder"):
         frames.collect()
+
+
+@pytest.fixture
+def damaged(small_captures, tmp_path):
+    """A folder with a capture, one of another recording that ends within a packet, and a text."""
+    data = (small_captures / NAME).read_bytes()
+    other = (small_captures / OTHER).read_bytes()
+    folder = tmp_path / "damaged"
+    folder.mkdir()
+    (folder / "a.pcap").write_bytes(data)
+    (folder / "b.pcap").write_bytes(other[:-10])
+    (folder / "c.txt").write_text("no capture at all, that is for sure")
+    return folder
+
+
+def test_a_data_source_does_not_pass_over_damage(spark, damaged):
+    with pytest.raises(Exception, match=r"b\.pcap: .*ignoreCorruptFiles"):
+        spark.read.format("pulsar_capture").load(str(damaged)).count()
+    assert spark.read.format("pulsar_capture").load(str(damaged / "a.pcap")).count() > 0
+
+
+def test_a_data_source_reads_what_there_is_when_it_is_told_so(spark, damaged):
+    reader = spark.read.format("pulsar_capture").option("cluster", str(damaged / "{cluster}.*"))
+    frames = reader.option("ignoreCorruptFiles", True).load(str(damaged))
+    assert {row["cluster"] for row in frames.select("cluster").distinct().collect()} == {"a", "b"}
+
+
+def test_a_file_that_cannot_be_opened_is_told_with_the_plan(damaged):
+    (damaged / "d.pcap").write_bytes(b"\x1f\x8bno gzip at all, that is for sure")
+    with pytest.raises(LocalError, match=r"d\.pcap: .*ignoreCorruptFiles"):
+        PulsarCapture({"path": str(damaged)}).reader(None).partitions()
+    found = PulsarCapture({"path": str(damaged), "ignoreCorruptFiles": "true"}).reader(None).partitions()
+    assert [part.recording.cluster for part in found] == ["default"]
 
 
 def test_paths():

@@ -35,7 +35,7 @@ def dying(mark, item):
 
 master, mark = sys.argv[1:]
 told = {}
-sessions.ship = lambda session, folder: None
+sessions.ship = lambda context, folder: None
 CONF = {"spark.executor.memory": "512m", "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 with sessions.open_spark(master, CONF) as spark, tempfile.TemporaryDirectory() as folder:
     engine = SparkEngine(spark)
@@ -43,7 +43,7 @@ with sessions.open_spark(master, CONF) as spark, tempfile.TemporaryDirectory() a
         engine.map("where", where, [1])
     except PcliError as error:
         told["without"] = str(error)
-    shipping.ship(spark, Path(folder))
+    shipping.ship(spark.sparkContext, Path(folder))
     told["with"] = engine.map("where", where, list(range(8)))
     told["killed"] = engine.map("die", partial(dying, mark), list(range(12)))
 print(json.dumps(told))

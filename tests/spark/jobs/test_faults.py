@@ -10,7 +10,7 @@ from pyspark import cloudpickle
 
 from pcli.codec.errors import LocalError
 from pcli.spark.jobs.engine import SparkEngine
-from pcli.spark.jobs.faults import one_line
+from pcli.spark.jobs.faults import one_line, plain_errors
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,12 @@ from pcli.spark.jobs.faults import one_line
             "No space left on device\n\tat java.base",
             "no space left where Spark keeps its temporary files (spark.local.dir) or the tables are written",
         ),
+        (
+            "org.apache.spark.SparkException: Job aborted due to stage failure: Total size of serialized results of 17 "
+            "tasks (1030.2 MiB) is bigger than spark.driver.maxResultSize (1024.0 MiB)\n\tat x",
+            "what the tasks give back (1030.2 MiB) is more than the driver takes (1024.0 MiB): --conf "
+            "spark.driver.memory=8g makes it more",
+        ),
         ("Traceback\n  File x\nValueError: no such thing: 3\n", "ValueError: no such thing: 3"),
         (": java.lang.IllegalStateException: Cannot do\n\tat x.y.Z", "IllegalStateException: Cannot do"),
         ("", "it says nothing; --debug shows all it prints"),
@@ -34,6 +40,12 @@ from pcli.spark.jobs.faults import one_line
 )
 def test_lines(words, line):
     assert one_line(words) == line
+
+
+def test_secrets_of_uris_are_not_told():
+    with pytest.raises(LocalError, match=r"s3://\*\*\*@bucket") as told, plain_errors():
+        raise ConnectionError("ValueError: s3://key:secret@bucket/x")
+    assert "secret" not in str(told.value)
 
 
 def dying(mark, item):

@@ -9,7 +9,8 @@ import pytest
 
 from pcli.codec.errors import LocalError
 from pcli.spark.jobs.machine import cpus, memory_mb
-from pcli.spark.jobs.session import driver_memory_mb, open_spark, parsed_conf, settings_for
+from pcli.spark.jobs.session import open_spark, parsed_conf
+from pcli.spark.jobs.settings import driver_memory_mb, results_mb, settings_for
 
 
 def test_confs_are_keys_and_values():
@@ -40,7 +41,31 @@ def test_on_one_machine_a_task_is_tried_again_too(master, tried):
 
 def test_only_what_stays_here_binds_to_the_loopback():
     assert settings_for("local[*]", 8192)["spark.driver.host"] == "127.0.0.1"
-    assert "spark.driver.host" not in settings_for("yarn", 8192)
+    assert "spark.driver.host" in settings_for("spark://127.0.0.1:7077", 8192)
+    for master in ("yarn", "spark://host:7077", "k8s://https://127.0.0.1:6443", "k8s://https://host:443"):
+        assert "spark.driver.host" not in settings_for(master, 8192)
+
+
+@pytest.mark.parametrize(("memory", "results"), [("4096m", 3072), ("2g", 1536), ("1024", 768), ("1048576K", 768)])
+def test_results_may_take_three_quarters_of_the_drivers_memory(memory, results):
+    assert results_mb(memory) == results
+    told = settings_for("yarn", 8192, {"spark.driver.memory": memory})
+    assert told["spark.driver.maxResultSize"] == f"{results}m"
+
+
+def test_what_the_user_says_wins():
+    told = settings_for("local[1]", 8192, {"spark.driver.maxResultSize": "5g", "spark.ui.enabled": "true"})
+    assert (told["spark.driver.maxResultSize"], told["spark.ui.enabled"]) == ("5g", "true")
+
+
+def test_our_own_parent_of_workers_is_for_this_python_on_this_machine(monkeypatch):
+    key = "spark.python.daemon.module"
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    assert key in settings_for("local[2]", 8192)
+    assert key not in settings_for("local-cluster[2,1,512]", 8192)
+    assert key not in settings_for("spark://127.0.0.1:7077", 8192)
+    monkeypatch.setenv("PYSPARK_PYTHON", "/usr/bin/another")
+    assert key not in settings_for("local[2]", 8192)
 
 
 def test_memory_is_that_of_the_container(tmp_path):
@@ -53,14 +78,13 @@ def test_memory_is_that_of_the_container(tmp_path):
 
 
 def test_the_workers_are_this_python_and_the_terminal_is_quiet(spark, capfd):
-    def interpreter(batches):
-        for _ in batches:
-            yield pa.record_batch({"word": [sys.executable]})
+    def interpreter(_):
+        yield sys.executable, "pcli.spark.analysis" in sys.modules, pa.default_memory_pool().backend_name
 
-    from pcli.spark.jobs.arrow import map_in_arrow
-
-    (row,) = map_in_arrow(spark.range(1), interpreter, "word string").collect()
-    assert row["word"] == sys.executable
+    ((found, loaded, pool),) = spark.sparkContext.parallelize([0], 1).mapPartitions(interpreter).collect()
+    assert found == sys.executable
+    assert loaded, "the daemon has imported it"
+    assert pool == "system"
     assert "pandas" not in sys.modules
     assert capfd.readouterr() == ("", "")
 
@@ -68,12 +92,12 @@ def test_the_workers_are_this_python_and_the_terminal_is_quiet(spark, capfd):
 STARTS = """
 import json, sys
 from pcli.codec.errors import LocalError
-from pcli.spark.jobs.session import open_spark
+from pcli.spark.jobs.session import open_context
 told = []
 for master, conf in json.loads(sys.argv[1]):
     try:
-        with open_spark(master, conf) as spark:
-            told.append(spark.range(3).count())
+        with open_context(master, conf) as spark:
+            told.append(spark.parallelize(range(3)).count())
     except LocalError as error:
         told.append(str(error))
 print(json.dumps(told))

@@ -3,8 +3,11 @@
 import subprocess
 import sys
 import zipfile
+from types import SimpleNamespace
 
-from pcli.spark.jobs.shipping import code_zip, unship
+import pytest
+
+from pcli.spark.jobs.shipping import code_zip, ship_once, unship
 
 IMPORTS = """
 import sys
@@ -36,3 +39,25 @@ def test_it_is_taken_off_the_path_again(monkeypatch):
     monkeypatch.setattr(sys, "path", ["/tmp/x/pcli-code-00.zip", "/lib"])
     unship()
     assert sys.path == ["/lib"]
+
+
+def test_an_application_that_did_not_get_it_is_asked_again():
+    class Context:
+        master, applicationId = "yarn", "application_1"  # noqa: N815  (Spark's)
+
+        def __init__(self):
+            self.got = []
+
+        def addPyFile(self, path):  # noqa: N802
+            if not self.got:
+                self.got.append("failed")
+                raise OSError("no such host")
+            self.got.append(path)
+
+    context = Context()
+    session = SimpleNamespace(sparkContext=context)
+    with pytest.raises(OSError, match="no such host"):
+        ship_once(session)
+    ship_once(session)
+    ship_once(session)
+    assert len(context.got) == 2

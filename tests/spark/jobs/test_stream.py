@@ -5,12 +5,14 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from pcli.codec.errors import LocalError
 from pcli.spark.analysis import analyze
 from pcli.spark.engine import InProcess
+from pcli.spark.jobs import stream as streams
 from pcli.spark.jobs.stream import Stream
 from pcli.spark.request import Request
 from pcli.spark.stored import StoredTables
@@ -108,3 +110,12 @@ def test_what_is_wrong_with_a_batch_is_said(spark, places):
     (places[0] / "x.pcap").write_bytes(b"no capture at all, that is for sure")
     with pytest.raises(LocalError, match=r"x\.pcap"):
         take(spark, places)
+
+
+def test_secrets_of_uris_are_not_told(spark, monkeypatch):
+    monkeypatch.setattr(streams, "open_store", lambda _: SimpleNamespace(list=lambda _: ["0"]))
+    monkeypatch.setattr(streams, "read_manifest", lambda _: None)
+    folder = "s3://key:secret@bucket/{}".format
+    request = Request((folder("in"),), folder("out"), only=ONLY, incremental=True)
+    with pytest.raises(LocalError, match=r"^s3://\*\*\*@bucket/check: .* not in s3://\*\*\*@bucket/out: "):
+        Stream(spark, request, folder("check"))

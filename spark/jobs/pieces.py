@@ -1,0 +1,150 @@
+"""Pieces of an exchange on their way from the tasks that cut them to those that join them.
+
+Rules of this file
+1. Through the JVM go pairs of partition and bytes, a few megabytes at a time. It shuffles bytes: a JVM that has no rows
+   costs a third of one that has them.
+2. Spark brings them in any order. Who joins puts them in theirs: bucket, rank, item, place among those of the item.
+3. Neither side holds more than it needs: here what was cut goes on when it is some megabytes; there pieces stay packed
+   until they are asked for, and what is more than `_KEPT` lies in a file beside Spark's own.
+4. A bucket belongs to one partition, ``bucket % partitions``.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+from collections.abc import Iterable, Iterator
+from itertools import count, groupby
+from operator import attrgetter, itemgetter
+from pathlib import Path
+from typing import IO, Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from pcli.codec.errors import PcliError
+from pcli.spark.engine import Piece, packed, unpacked
+
+__all__ = ["in_buckets", "sent"]
+
+_PIECE: Final = 4 << 20
+"""Bytes of rows in a piece, before packing: what is larger is cut."""
+
+_LOAD: Final = 8 << 20
+"""Bytes of packed pieces that a task holds before they go. Spark's serializer takes no 64 MB at a time."""
+
+_KEPT: Final = 96 << 20
+"""Bytes of packed pieces that a joining task keeps in memory."""
+
+_Packed = tuple[int, int, int, int, str, bytes]
+"""Bucket, rank, item, place, kind, rows."""
+
+
+def sent(item: int, pieces: Iterator[Piece], partitions: int) -> Iterator[bytes]:
+    """The pieces of an item as the JVM takes pairs: the number of a partition, 8 bytes; a load for it; and so on.
+
+    Of a PcliError on the way a load tells, which is the last.
+    """
+    held: dict[int, Any] = {}
+    size, places = 0, count()
+    try:
+        for piece in pieces:
+            for rows in _sliced(piece.rows):
+                data = packed(rows)
+                one = (piece.bucket, piece.rank, item, next(places), piece.kind, data)
+                held.setdefault(piece.bucket % partitions, []).append(one)
+                size += len(data)
+                if size > _LOAD:
+                    yield from _pairs(held)
+                    held, size = {}, 0
+    except PcliError as error:
+        held = {0: (item, error)}
+    yield from _pairs(held)
+
+
+def _pairs(loads: dict[int, Any]) -> Iterator[bytes]:
+    for partition, load in loads.items():
+        yield partition.to_bytes(8, "big")
+        yield pickle.dumps(load)
+
+
+def _sliced(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    parts = max(1, -(-rows.nbytes // _PIECE))
+    step = max(1, -(-rows.num_rows // parts))
+    for start in range(0, rows.num_rows, step):
+        yield rows.slice(start, step)
+
+
+def in_buckets(loads: Iterable[bytes]) -> Iterator[tuple[int, Iterator[tuple[str, pa.RecordBatch]]]]:
+    """The buckets of a partition, each with the kinds and rows of its pieces, all in order.
+
+    Raises the PcliError of a cut, that of the first item if there are more.
+    """
+    with tempfile.TemporaryFile(prefix="pcli-", dir=_scratch()) as file:
+        shelf = _Shelf(file)
+        shelf.fill(loads)
+        for bucket, pieces in groupby(shelf.in_order(), key=attrgetter("bucket")):
+            yield bucket, map(shelf.opened, pieces)
+
+
+def _scratch() -> str | None:
+    """Where Spark keeps its files, on this machine: it says so to its workers (as in pyspark/shuffle.py)."""
+    folders = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
+    return next((folder for folder in folders if folder and Path(folder).is_dir()), None)
+
+
+class _Kept(NamedTuple):
+    """A piece of a joining task. What is compared comes first, and no two have all four."""
+
+    bucket: int
+    rank: int
+    item: int
+    place: int
+    kind: str
+    data: bytes
+    """Empty: in the file."""
+    start: int
+    size: int
+
+
+class _Shelf:
+    """Pieces as they come, in memory or in a file."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._pieces: list[_Kept] = []
+        self._held = 0
+
+    def fill(self, loads: Iterable[bytes]) -> None:
+        """Keep the pieces of all loads."""
+        errors = []
+        for load in loads:
+            told: list[_Packed] | tuple[int, PcliError] = pickle.loads(load)  # noqa: S301  (our own task wrote it)
+            if isinstance(told, tuple):
+                errors.append(told)
+            else:
+                self._add(told)
+        if errors:
+            raise min(errors, key=itemgetter(0))[1]
+
+    def _add(self, pieces: list[_Packed]) -> None:
+        for bucket, rank, item, place, kind, data in pieces:
+            kept, start = data, 0
+            if self._held > _KEPT:
+                start, kept = self._file.seek(0, os.SEEK_END), b""
+                self._file.write(data)
+            self._held += len(kept)
+            self._pieces.append(_Kept(bucket, rank, item, place, kind, kept, start, len(data)))
+
+    def in_order(self) -> Iterator[_Kept]:
+        """All pieces; each is let go of with the next."""
+        self._pieces.sort(reverse=True)
+        while self._pieces:
+            yield self._pieces.pop()
+
+    def opened(self, piece: _Kept) -> tuple[str, pa.RecordBatch]:
+        """Kind and rows."""
+        if piece.data:
+            return piece.kind, unpacked(piece.data)
+        self._file.seek(piece.start)
+        return piece.kind, unpacked(self._file.read(piece.size))
