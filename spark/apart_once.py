@@ -86,7 +86,7 @@ def put_right(staging: Staging, number: int, own: SplitParts, joined: Joined) ->
     tables = {
         name: [replace(part, shift=shift) for part in some] for name, some in own.tables.items() if name != _TURNS
     }
-    for name, table in _added(number, joined.extra, others):
+    for name, table in _added(joined.extra, others):
         tables[name] = [*tables.get(name, ()), *Keeper(staging).keep(name, [table])]
     return SplitParts(number, own.part, tables, counted=replace(own.counted, frames=joined.rows))
 
@@ -97,13 +97,13 @@ def _turns(staging: Staging, own: SplitParts) -> tuple[Longs, Longs]:
     return np.cumsum(turn), stream
 
 
-def _added(split: int, extra: Sequence[Extra], numbers: Longs) -> Iterator[tuple[str, pa.Table]]:
+def _added(extra: Sequence[Extra], numbers: Longs) -> Iterator[tuple[str, pa.Table]]:
     """The partials of what stitching adds, of which these are the numbers."""
     if not extra:
         return
     both = list(zip(numbers.tolist(), (one.item for one in extra), strict=True))
     frames = [(number, item) for number, item in both if isinstance(item, CapturedFrame)]
-    combiner = Combiner(split)
+    combiner = Combiner()
     places = places_of([item for _, item in frames])
     combiner.add(read_fields(places, checksums=False), numbers=np.array([number for number, _ in frames], np.int64))
     combiner.tell(Aside(number, 0, 0, item) for number, item in both if isinstance(item, StreamEnd))

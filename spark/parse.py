@@ -88,7 +88,7 @@ def _collectors(split: int, cluster: str, wanted: Wanted) -> list[_Collector]:
     if wanted.lives:
         from pcli.codec.bulk.lives.combine import Combiner
 
-        found.append(_Lives(Combiner(split)))
+        found.append(_Lives(Combiner()))
     if wanted.observing:
         found.append(_Heads())
     if wanted.permits:

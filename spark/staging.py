@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
+from itertools import pairwise
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -39,6 +40,9 @@ _ROW_GROUP: Final = 1 << 17
 
 _IN_LIST: Final = ".list.element"
 """What Parquet puts behind the name of a list, for its elements."""
+
+_RUN: Final = 256
+"""Rows of a run that is worth being moved as such."""
 
 _HOUR_NS: Final = 3_600_000_000_000
 
@@ -89,8 +93,13 @@ def write_bytes(staging: Staging, name: str, data: bytes) -> str:
 
 def _sorted(rows: pa.Table, order: tuple[str, ...]) -> pa.Table:
     places = pc.sort_indices(rows, [(name, "ascending") for name in order]).to_numpy()
-    rises = bool((places[1:] > places[:-1]).all())
-    return rows if rises else rows.take(pa.array(places))
+    behind = np.flatnonzero(places[1:] != places[:-1] + 1) + 1
+    if len(behind) * _RUN > len(places):
+        return rows.take(pa.array(places))
+    # Few rows are not where they belong: whole runs are moved, several times as fast as rows of lists.
+    edges = [0, *behind.tolist(), len(places)]
+    runs = [rows.slice(int(places[at]), until - at) for at, until in pairwise(edges) if until > at]
+    return rows if len(runs) < 2 else pa.concat_tables(runs).combine_chunks()
 
 
 def _pieces(table: Table, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:

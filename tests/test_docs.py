@@ -76,7 +76,7 @@ def test_every_option_of_dissect_is_in_the_docs(pcli_help):
 def test_options_in_the_docs_are_options(pcli_help, command, page):
     told = pcli_help(command)
     lines = re.findall(rf"pcli {command} (.*)", (ROOT / "docs" / f"{page}.md").read_text())
-    options = {word for line in lines for word in re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", line.partition("| ")[0])}
+    options = {word for line in lines for word in re.findall(r"(?<![\w=-])--?[a-zA-Z][\w-]*", line.partition("| ")[0])}
     assert options
     assert [option for option in options if not re.search(rf"(?<!\S){option}\b", told)] == []
 

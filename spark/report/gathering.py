@@ -10,7 +10,7 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -93,10 +93,8 @@ class MessageFigures:
     """By consumer: what came less what went, in each stretch; its running sum is what it held."""
     redelivered: Counter[int] = field(default_factory=Counter)
     """Entries that came more than once, by subscription's number."""
-    unacked: Counter[int] = field(default_factory=Counter)
-    """Messages that a subscription left unacknowledged, where nothing could hide an acknowledgement; by its number."""
-    doubtful: Counter[int] = field(default_factory=Counter)
-    """Those for which the capture does not show enough to say so."""
+    left: dict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+    """By evidence, a key of EVIDENCE: messages that a subscription left unacknowledged, by its number."""
     slowest: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
     """(duration in ns from SEND to the last ACK, or delivery, row), the slowest first."""
 
@@ -183,10 +181,10 @@ def _take_entries(
     _, first, pair = np.unique(pairs, return_index=True, return_inverse=True)
     times = np.bincount(pair, _field(flat, "count"))
     figures.redelivered.update(groups[first[times > 1]].tolist())
-    sure = pc.equal(batch["evidence"], "complete").to_numpy(zero_copy_only=False)
-    for index in first[left[first] > 0]:
-        counter = figures.unacked if sure[rows[index]] else figures.doubtful
-        counter[int(groups[index])] += int(left[index])
+    some = first[left[first] > 0]
+    evidence = batch["evidence"].take(pa.array(rows[some])).to_pylist()
+    for word, group, count in zip(evidence, groups[some].tolist(), left[some].tolist(), strict=True):
+        figures.left[word][group] += count
 
 
 def _take_slowest(figures: MessageFigures, batch: pa.RecordBatch, rows: Longs, ends: Longs) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -130,21 +131,26 @@ def held(figures: MessageFigures) -> Section:
 
 def _left(figures: MessageFigures) -> TableText:
     names = figures.subscriptions.names
-    weights = np.array(
-        [figures.unacked[key] + figures.doubtful[key] + figures.redelivered[key] for key in range(len(names))]
-    )
-    rows = [
-        (
-            named(*names[key]),
-            *(number(counts[key]) for counts in (figures.unacked, figures.doubtful, figures.redelivered)),
-        )
-        for key in _most(weights)
-    ]
+    none: Counter[int] = Counter()
+    columns = [sum((figures.left[word] for word in words), none) for words in _LEFT.values()] + [figures.redelivered]
+    weights = np.array([sum(column[key] for column in columns) for key in range(len(names))])
+    rows = [(named(*names[key]), *(number(column[key]) for column in columns)) for key in _most(weights)]
     caption = (
-        "By subscription: messages never acknowledged, those of which the capture does not show enough to say so, and "
-        "entries that came more than once"
+        "By subscription: messages never acknowledged; those that a consumer still held when the capture ended; those "
+        "of connections that began before it; those that packets which are missing might tell more of; and entries "
+        "that came more than once"
     )
-    return TableText(caption, ("subscription", "unacknowledged", "in doubt", "came again"), rows, frozenset({1, 2, 3}))
+    head = ("subscription", *_LEFT, "came again")
+    return TableText(caption, head, rows, frozenset(range(1, len(head))))
+
+
+_LEFT: Final = {
+    "unacknowledged": ("complete",),
+    "open at the end": ("capture_end",),
+    "begun before": ("capture_start",),
+    "in doubt": ("gap_affected", "weak_sync"),
+}
+"""What is left unacknowledged, by words of EVIDENCE."""
 
 
 def slowest(figures: MessageFigures) -> Section:

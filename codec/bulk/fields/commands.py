@@ -50,12 +50,12 @@ class Commands:
         frames = self._frames
         starts = frames.places.start + 8
         size = frames.command_end - starts
-        alike = plain & (size <= WIDEST) & _TELLABLE[np.where(plain, frames.type, 0)]
+        alike = plain & (size <= WIDEST) & _TELLABLE.take(frames.type, mode="clip")
         some = np.flatnonzero(alike)
-        keys = (frames.type[some] << 8 | size[some]).astype(np.uint16)
+        keys = (frames.type << 8 | size).astype(np.uint16).take(some)
         left = [np.flatnonzero(~alike)]
         for key, rows in by_key(some, keys):
-            left.append(read_alike(frames.places.data, rows, starts[rows], key & 255, _SHAPES, self._put))
+            left.append(read_alike(frames.places.data, rows, starts.take(rows), key & 255, _SHAPES, self._put))
         rest = np.concatenate(left)
         many = plain[rest] & (frames.type[rest] == _ACK) & (size[rest] >= MANY)
         rest = np.concatenate((rest[~many], read_many_acks(frames, rest[many], self._ids)))

@@ -16,7 +16,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from pcli.codec.bulk.columns import Bools, Bytes, Longs
+from pcli.codec.bulk.columns import Bytes, Longs
 from pcli.codec.bulk.fields.matrix import Matrix, gather
 from pcli.codec.bulk.fields.shapes import OddError, Shape
 
@@ -73,9 +73,9 @@ def by_key(rows: Longs, keys: npt.NDArray[np.uint16]) -> Iterator[tuple[int, Lon
     if not len(rows):
         return
     order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
+    ordered = keys.take(order)
     edges = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
-    for group, first in zip(np.split(rows[order], edges), [0, *edges.tolist()], strict=True):
+    for group, first in zip(np.split(rows.take(order), edges), [0, *edges.tolist()], strict=True):
         yield int(ordered[first]), group
 
 
@@ -102,7 +102,7 @@ def read_alike(
             found = book.find(matrix[middle, :size].tobytes())
         except OddError:
             odd.append(int(rows[middle]))
-            others = np.arange(len(rows)) != middle
+            others = np.delete(np.arange(len(rows)), middle)
             rows, matrix = rows[others], _some(matrix, others)
             if len(rows) < book.few:
                 break
@@ -113,16 +113,17 @@ def read_alike(
             put(found, rows, matrix)
             rows = rows[:0]
             break
-        put(found, rows[fits], _some(matrix, fits))
-        rows, matrix = rows[~fits], _some(matrix, ~fits)
+        some, others = np.flatnonzero(fits), np.flatnonzero(~fits)
+        put(found, rows.take(some), _some(matrix, some))
+        rows, matrix = rows.take(others), _some(matrix, others)
         if len(rows) < book.few or count * book.share < len(rows):
             break
-    return np.concatenate((np.array(odd, np.int64), rows))
+    return np.concatenate((np.array(odd, np.int64), rows)) if odd else rows
 
 
-def _some(matrix: Matrix, which: Bools) -> Matrix:
+def _some(matrix: Matrix, which: Longs) -> Matrix:
     """Some rows; whole rows are moved faster than bytes."""
     width = matrix.shape[1]
     whole: npt.NDArray[Any] = matrix.view(f"V{width}").ravel()
-    taken: Matrix = whole[which].view(np.uint8).reshape(-1, width)
+    taken: Matrix = whole.take(which).view(np.uint8).reshape(-1, width)
     return taken

@@ -64,6 +64,8 @@ class GrowingIds:
         """All of them, in order of the frames."""
         pieces = zip(*self._pieces, strict=True) if self._pieces else [[np.zeros(0, np.int64)]] * _COLUMNS
         columns = [np.concatenate(list(one)) for one in pieces]
-        order = np.argsort(columns[0], kind="stable")
-        row, ledger, entry, partition, batch, start, end = (column[order] for column in columns)
+        # Short numbers are sorted by their digits, which is faster.
+        rows = columns[0]
+        order = np.argsort(rows.astype(np.uint16) if len(rows) and rows.max() < 1 << 16 else rows, kind="stable")
+        row, ledger, entry, partition, batch, start, end = (column.take(order) for column in columns)
         return AckIds(row, ledger, entry, partition, batch, start, end, self.words.joined())

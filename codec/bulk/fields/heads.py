@@ -8,7 +8,7 @@ import numpy as np
 
 from pcli.codec.bulk.columns import Bools
 from pcli.codec.bulk.fields.blank import Blank
-from pcli.codec.bulk.fields.matrix import gather, pull_u32
+from pcli.codec.bulk.fields.matrix import gather, pull_column, pull_u16
 from pcli.codec.wire.frame import pull_type
 from pcli.codec.wire.message_id import signed
 
@@ -16,6 +16,10 @@ __all__ = ["read_heads"]
 
 _LENGTHS: Final = 8
 _TYPED: Final = 10
+_FIRST: Final = 0x0800
+"""The first two bytes of a command whose type has one byte, but for the type."""
+_HALF: Final = np.uint64(32)
+_LOW: Final = np.uint64(0xFFFFFFFF)
 
 
 def read_heads(frames: Blank) -> Bools:
@@ -23,13 +27,15 @@ def read_heads(frames: Blank) -> Bools:
     places = frames.places
     data, start, kept = places.data, places.start, places.kept
     head = gather(data, start, _TYPED)
-    frames.size = pull_u32(head, 0) + 4
-    command = pull_u32(head, 4) + _LENGTHS
+    lengths = pull_column(head, 0, ">u8").astype(np.uint64)
+    frames.size = (lengths >> _HALF).view(np.int64) + 4
+    command = (lengths & _LOW).view(np.int64) + _LENGTHS
     # What the capture has of it, as wire.frame has it.
     end = np.minimum(frames.size, kept)
     frames.command_end = start + np.minimum(command, end)
-    quick = (head[:, 8] == 8) & (head[:, 9] < 128) & (command >= _TYPED) & (kept >= _TYPED)
-    frames.type = np.where(quick, head[:, 9], np.int64(-1))
+    begin = pull_u16(head, 8)
+    quick = (begin & ~0x7F == _FIRST) & (command >= _TYPED) & (kept >= _TYPED)
+    frames.type = begin & 0x7F
     for row in np.flatnonzero(~quick).tolist():
         first = int(start[row])
         frame = data[first : first + int(kept[row])].tobytes()

@@ -14,7 +14,7 @@ from pcli.codec.bulk.fields.metadata_shapes import MetadataShape, shape_of_metad
 from pcli.codec.bulk.fields.rows import RowReader
 from pcli.codec.bulk.fields.scanning import Plan, scan
 from pcli.codec.bulk.fields.told import OF_METADATA
-from pcli.codec.bulk.texts import pieces_of
+from pcli.codec.bulk.pieces import pieces_of
 from pcli.codec.observe.tracking.dead_letters import MARK
 from pcli.codec.observe.tracking.metadata import FIELD
 
@@ -46,8 +46,8 @@ class Metadata:
         whole = frames.payload_size >= 0
         alike = np.flatnonzero(whole & (size <= WIDEST))
         left = [np.flatnonzero(whole & (size > WIDEST))]
-        for key, rows in by_key(alike, size[alike].astype(np.uint16)):
-            starts = frames.metadata_start[rows]
+        for key, rows in by_key(alike, size.astype(np.uint16).take(alike)):
+            starts = frames.metadata_start.take(rows)
             left.append(read_alike(frames.places.data, rows, starts, key, _SHAPES, self._put))
         rest = self._scan(np.sort(np.concatenate(left)))
         cut = np.flatnonzero(~whole & (frames.metadata_start >= 0))
@@ -58,7 +58,7 @@ class Metadata:
         frames = self._frames
         for name, spot in found.numbers.items():
             frames.column(name)[rows] = pull_varint(matrix, *spot)
-        base = frames.metadata_start[rows]
+        base = frames.metadata_start.take(rows)
         for name, (start, end) in found.texts.items():
             frames.column(f"{name}_start")[rows] = base + start
             frames.column(f"{name}_end")[rows] = base + end

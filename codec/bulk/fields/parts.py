@@ -37,10 +37,10 @@ def read_parts(frames: Blank) -> Checked:
     places = frames.places
     data = places.data
     rows = np.flatnonzero(((frames.type == SEND) | (frames.type == MESSAGE)) & (places.kept >= 8))
-    begin, kept, size = places.start[rows], places.kept[rows], frames.size[rows]
+    begin, kept, size = places.start.take(rows), places.kept.take(rows), frames.size.take(rows)
     end = begin + np.minimum(size, kept)
     whole = size <= kept
-    at = frames.command_end[rows]
+    at = frames.command_end.take(rows)
     head = gather(data, at, _HEADERS)
     magic = pull_u16(head, 0)
     stop = at + (_HEADERS + pull_u32(head, _BLOCK))

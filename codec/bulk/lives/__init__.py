@@ -1,7 +1,7 @@
 """Lives of messages from frames as columns: the tables `messages` and `exchanges`, for one process and for Spark.
 
 The way of the data, stage by stage; between two stages stand tables of partials.py and nothing else
-1. `Combiner` (or `combine`) for each split: frames to `Partials`; what pairs inside the split is paired.
+1. `Combiner` for each split: frames to `Partials`; what pairs inside the split is paired.
    combine.py; sending.py, consuming.py, speaking.py
 2. `globalize` for each split: the numbers of connections and frames become the recording's. renumber.py
 3. In one place, with the small tables of all splits (`joined`): `know`, what ids mean and what is missing; `recall` on
@@ -16,7 +16,7 @@ Everything is a pure function of its arguments. Judge: the lives of pcli.codec.o
 
 from pcli.codec.bulk.lives.asking import exchanges_of_acks, exchanges_of_requests
 from pcli.codec.bulk.lives.chunking import join_chunks
-from pcli.codec.bulk.lives.combine import Combiner, Events, combine
+from pcli.codec.bulk.lives.combine import Combiner, Events
 from pcli.codec.bulk.lives.known import Known
 from pcli.codec.bulk.lives.learning import know
 from pcli.codec.bulk.lives.merging import Merged, merge
@@ -50,7 +50,6 @@ __all__ = [
     "Merged",
     "Partials",
     "Shift",
-    "combine",
     "exchanges_of_acks",
     "exchanges_of_requests",
     "globalize",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -10,13 +12,16 @@ import pyarrow as pa
 from pcli.codec.bulk.columns import Bools, Longs
 from pcli.codec.bulk.schema import LONG
 
-__all__ = ["array_of", "longs_of", "picked", "struct_of", "texts_at"]
+__all__ = ["array_of", "longs_of", "picked", "struct_of", "table_by_and_by", "texts_at"]
+
+_AT_ONCE: Final = 8192
+"""Rows that are dicts at the same time: a thousand take some megabytes."""
 
 
 def picked(values: Longs, places: Longs) -> Longs:
     """The values at some places; -1 where the place is -1."""
     if not len(places) or int(places.min()) >= 0:
-        return values[places]
+        return values.take(places)
     found: Longs = np.append(values, -1)[places]
     return found
 
@@ -42,3 +47,11 @@ def texts_at(texts: list[str], places: Longs, *, empty_is_null: bool = False) ->
     """The text at each place; null where that is -1."""
     values = pa.array([one or None if empty_is_null else one for one in texts] + [None], pa.string())
     return values.take(pa.array(places, mask=places < 0))
+
+
+def table_by_and_by(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> pa.Table:
+    """Rows as a table; no more than a few of them are asked for before they are columns."""
+    rows, tables = iter(rows), [schema.empty_table()]
+    while some := list(islice(rows, _AT_ONCE)):
+        tables.append(pa.Table.from_pylist(some, schema))
+    return pa.concat_tables(tables).combine_chunks()

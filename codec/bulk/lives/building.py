@@ -82,12 +82,14 @@ class _Building:
             place = rank[place]
         self._place, self._wide = place, (usual.acked < 0) & (usual.mark < 0)
         # A second delivery is a line of its own when it was to another consumer.
-        other = np.flatnonzero((usual.again >= 0) & ~_same(consumers, usual.delivered, usual.again))
+        other = np.flatnonzero(usual.again >= 0)
+        other = other[~_same(consumers, usual.delivered[other], usual.again[other])]
         pair = np.concatenate([np.arange(len(place)), other])
         rows = np.concatenate([usual.delivered, usual.again[other]])
         # Lines in order of messages, and of time in each.
-        order = _order(place[pair], consumers.delivered[rows])
-        self._pair, self._rows, self._message = pair[order], rows[order], place[pair][order]
+        order = _order(place.take(pair), consumers.delivered.take(rows))
+        self._pair, self._rows = pair.take(order), rows.take(order)
+        self._message = place.take(self._pair)
         self._second = order >= len(place)
         self._twice = (usual.again >= 0)[self._pair]
         alone = np.zeros(len(place), np.bool_)
@@ -99,7 +101,7 @@ class _Building:
         self._all_sent = bool(self._sent.all())
         first = np.where(self._counts > 0, self._offsets[:-1], -1)
         self._first = picked(self._rows, first)
-        self._session = consumers.session[self._rows]
+        self._session = consumers.session.take(self._rows)
         self._publisher = picked(usual.producers.publisher, usual.published)
 
     def table(self, cluster: str) -> pa.Table:
@@ -190,12 +192,13 @@ class _Building:
 
     def _weighed(self, topic: Longs, names: list[str]) -> Weighed:
         usual, consumers = self._usual, self._usual.consumers
-        acked = np.append(consumers.acked, -1)[usual.acked]
+        acked = np.append(consumers.acked, -1).take(usual.acked)
         settled = np.where(self._wide, FAR, np.where(usual.mark >= 0, usual.marked, acked))
         rows = usual.delivered
         return Weighed(
             topic, names, self._of_sent("sent_number"), self._of_sent("stream"), self._counts == 0, self._place,
-            consumers.sub[rows], longs(consumers.table, "stream")[rows], consumers.delivered[rows], settled,
+            consumers.sub.take(rows), longs(consumers.table, "stream").take(rows), consumers.delivered.take(rows),
+            settled,
         )  # fmt: skip
 
     # -- structs
@@ -272,27 +275,28 @@ class _Building:
         usual, known = self._usual, self._known
         table, rows, pair = usual.consumers.table, self._rows, self._pair
         sessions = known.sessions
-        open_, mark = self._wide[pair], usual.mark[pair]
-        acked = np.where(mark >= 0, mark, np.where(open_, -1, longs(table, "acked_ns")[usual.acked[pair]]))
+        open_, mark = self._wide.take(pair), usual.mark.take(pair)
+        acked = np.where(mark >= 0, mark, np.where(open_, -1, longs(table, "acked_ns").take(usual.acked.take(pair))))
         # What was acknowledged behind a second delivery is so of that one.
         left = open_ | (self._twice & ~self._shared & ~self._second)
-        brought = messages[self._message]
+        brought = messages.take(self._message)
         redelivery = longs(table, "redelivery")
-        latest = np.where(self._shared, np.maximum(redelivery[rows], redelivery[usual.again[pair]]), redelivery[rows])
+        latest, shared = redelivery.take(rows), np.flatnonzero(self._shared)
+        latest[shared] = np.maximum(latest[shared], redelivery[usual.again[pair[shared]]])
         nacked = self._twice & ~self._second
         columns: dict[str, Any] = {
-            "connection": longs(table, "stream")[rows],
-            "consumer_id": longs(table, "consumer_id")[rows],
+            "connection": longs(table, "stream").take(rows),
+            "consumer_id": longs(table, "consumer_id").take(rows),
             "subscription": texts_at([one.subscription for one in sessions], self._session),
             "consumer": texts_at([one.name for one in sessions], self._session),
             "subscription_type": texts_at([one.type for one in sessions], self._session),
-            "delivered_ns": longs(table, "delivered_ns")[rows],
+            "delivered_ns": longs(table, "delivered_ns").take(rows),
             "count": np.where(self._shared, 2, 1).astype(np.int32),
             "redelivery_count": np.maximum(latest, 0).astype(np.int32),
             "messages": brought,
             "acked_ns": pa.array(acked, mask=left),
             "ack_type": _ACKS.take(pa.array(np.where(mark >= 0, 1, 0), mask=left)),
-            "nacked_ns": pa.array(longs(table, "nacked_ns")[rows], mask=~nacked),
+            "nacked_ns": pa.array(longs(table, "nacked_ns").take(rows), mask=~nacked),
             "unacked": np.where(open_, brought, 0),
             "again": texts_at(["nack"], np.where(self._shared | self._second, 0, -1)),
         }

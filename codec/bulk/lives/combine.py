@@ -24,7 +24,7 @@ from pcli.codec.bulk.lives.speaking import Speaking
 from pcli.codec.bulk.observing.asides import Aside
 from pcli.codec.capture.frames import Note, StreamEnd
 
-__all__ = ["BEGINS", "CAUTIOUS", "PROOF", "SEARCHED", "Combiner", "Events", "combine"]
+__all__ = ["BEGINS", "CAUTIOUS", "PROOF", "SEARCHED", "Combiner", "Events"]
 
 Events = Sequence[tuple[int, Note | StreamEnd]]
 """Notes and ends, each with the row of the window's frames before which it stands."""
@@ -33,10 +33,8 @@ Events = Sequence[tuple[int, Note | StreamEnd]]
 class Combiner:
     """One split."""
 
-    def __init__(self, split: int) -> None:
-        """``split`` names it in every row."""
-        self._split = split
-        self._sending, self._consuming, self._speaking = Sending(split), Consuming(split), Speaking(split)
+    def __init__(self) -> None:
+        self._sending, self._consuming, self._speaking = Sending(), Consuming(), Speaking()
         self._events: list[pa.Table] = []
         self._number = 0
         self._time_ns = -1
@@ -58,7 +56,7 @@ class Combiner:
 
     def tell(self, asides: Iterable[Aside]) -> None:
         """Take in notes and ends of which is known behind which frame of the recording they stand."""
-        rows = [_row(self._split, one.after, one.last_ns, one.item) | {"since": -1} for one in asides]
+        rows = [_row(one.after, one.last_ns, one.item) | {"since": -1} for one in asides]
         if rows:
             self._events.append(pa.Table.from_pylist(rows, EVENTS))
 
@@ -67,14 +65,14 @@ class Combiner:
         for before, item in events:
             number = int(numbers[before - 1]) if before else self._number
             time_ns = int(frames.places.time_ns[before - 1]) if before else self._time_ns
-            row = _row(self._split, number, time_ns, item)
+            row = _row(number, time_ns, item)
             rows.append(row | {"since": self._since(frames, numbers, before, row["stream"], row["from_client"])})
         for at, problems in frames.places.trouble.items():
             for kind in (f"frame:{one.kind}" for one in problems):
                 side = int(_sides(frames)[at])
                 since = self._since(frames, numbers, at, side >> 1, side & 1) if kind in _HOLES else -1
                 tail = _tails(frames, numbers, np.array([at]))[0]
-                rows.append(_mark(self._split, side, tail, kind) | {"since": since})
+                rows.append(_mark(side, tail, kind) | {"since": since})
         if len(frames):
             rows += self._runs(frames, numbers)
         if rows:
@@ -110,10 +108,10 @@ class Combiner:
         follows = before == offset
         for side, tail, goes_on in zip(names, tails, follows[at].tolist(), strict=True):
             if tail is not None and not goes_on:
-                yield _mark(self._split, side, tail, "last")
+                yield _mark(side, tail, "last")
         places = np.flatnonzero(~follows & ~first)
         for place, tail in zip(places.tolist(), _tails(frames, numbers, order[places - 1]), strict=True):
-            yield _mark(self._split, int(sides[place]), tail, "last")
+            yield _mark(int(sides[place]), tail, "last")
         begins = searched & ~(follows & was)
         # How many of its run were told before each one: counted from where the run begins, or from what was told.
         count = np.cumsum(searched) - searched
@@ -125,7 +123,7 @@ class Combiner:
         for place, tail in zip(places.tolist(), _tails(frames, numbers, order[places]), strict=True):
             side = int(sides[place])
             begin = CAUTIOUS if first[place] and side not in self._tails else BEGINS
-            yield _mark(self._split, side, tail, "weak") | {"flags": begin if begins[place] else 0}
+            yield _mark(side, tail, "weak") | {"flags": begin if begins[place] else 0}
         lasts = np.append(at[1:], len(order)) - 1
         self._told |= dict(zip(names, np.minimum(told[lasts] + searched[lasts], PROOF).tolist(), strict=True))
         self._tails |= dict(zip(names, _tails(frames, numbers, order[lasts]), strict=True))
@@ -135,18 +133,10 @@ class Combiner:
         published, sessions, written, paired = self._sending.finish()
         consumed, cumulative, labels, read = self._consuming.finish()
         spoken, answered = self._speaking.finish(paired)
-        lasts = [_mark(self._split, side, tail, "last") for side, tail in self._tails.items()]
+        lasts = [_mark(side, tail, "last") for side, tail in self._tails.items()]
         events = pa.concat_tables([EVENTS.empty_table(), *self._events, pa.Table.from_pylist(lasts, EVENTS)])
         ledgers = pa.concat_tables([written, read])
         return Partials(published, consumed, cumulative, spoken, answered, sessions, ledgers, events, labels)
-
-
-def combine(batches: Iterable[tuple[Frames, Events]], split: int) -> Partials:
-    """The partials of a split, given window by window with the notes and ends in it."""
-    combiner = Combiner(split)
-    for frames, events in batches:
-        combiner.add(frames, events)
-    return combiner.finish()
 
 
 def _sides(frames: Frames) -> Longs:
@@ -189,9 +179,9 @@ SEARCHED: Final = 4
 _HOLES: Final = ("frame:gap", "frame:overlap")
 
 
-def _row(split: int, number: int, time_ns: int, item: Note | StreamEnd) -> dict[str, Any]:
+def _row(number: int, time_ns: int, item: Note | StreamEnd) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "split": split, "number": number, "packet": item.packet,
+        "number": number, "packet": item.packet,
         "stream": -1 if item.stream is None else item.stream.number,
         "from_client": -1 if item.from_client is None else int(item.from_client),
     }  # fmt: skip
@@ -206,9 +196,9 @@ def _row(split: int, number: int, time_ns: int, item: Note | StreamEnd) -> dict[
     }  # fmt: skip
 
 
-def _mark(split: int, side: int, frame: _Tail, kind: str) -> dict[str, Any]:
+def _mark(side: int, frame: _Tail, kind: str) -> dict[str, Any]:
     return {
-        "split": split, "stream": side >> 1, "from_client": side & 1, "kind": kind, "since": -1, "text": "",
+        "stream": side >> 1, "from_client": side & 1, "kind": kind, "since": -1, "text": "",
         "number": frame.number, "packet": frame.packet, "time_ns": frame.time_ns, "offset": frame.offset,
         "length": frame.length, "flags": SEARCHED * frame.searched,
     }  # fmt: skip

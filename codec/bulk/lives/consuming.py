@@ -23,13 +23,15 @@ import pyarrow.compute as pc
 
 from pcli.codec.bulk.columns import Frames, Longs
 from pcli.codec.bulk.lives.partials import CONSUMED, CUMULATIVE, LABELS
-from pcli.codec.bulk.lives.picking import edges, joint, ledgers_of, order_of, place_of, slices, table_of, take
+from pcli.codec.bulk.lives.picking import edges, joint, ledgers_of, order_of, picked, place_of, table_of, take
 from pcli.codec.bulk.observing.heads import to_heads
+from pcli.codec.bulk.pieces import pieces_of
 from pcli.codec.bulk.texts import names_of
 from pcli.codec.observe.plans import command_plan
 from pcli.codec.observe.values import Values
 from pcli.codec.observe.walk import walk
 from pcli.codec.wire.commands import BY_NAME
+from pcli.codec.wire.message_id import signed
 
 __all__ = ["REDELIVER", "Consuming", "ids_of", "pack_ack", "unpack_ack"]
 
@@ -76,8 +78,7 @@ def unpack_ack(data: bytes) -> tuple[tuple[int, int] | None, list[int]]:
 class Consuming:
     """The deliveries and acknowledgements of one split, window by window."""
 
-    def __init__(self, split: int) -> None:
-        self._split = split
+    def __init__(self) -> None:
         self._delivered: list[pa.Table] = []
         self._acked: list[pa.Table] = []
         self._nacked: list[pa.Table] = []
@@ -98,29 +99,29 @@ class Consuming:
 
     def _deliveries(self, frames: Frames, numbers: Longs, rows: Longs) -> pa.Table:
         places = frames.places
-        columns: dict[str, Any] = {name: getattr(frames, mine)[rows] for name, mine in _COLUMNS.items()}
+        columns: dict[str, Any] = {name: picked(getattr(frames, mine), rows) for name, mine in _COLUMNS.items()}
+        ledger, entry = picked(frames.ledger, rows), picked(frames.entry, rows)
         columns |= {
-            "split": self._split,
-            "stream": places.stream[rows],
-            "consumer_id": frames.owner[rows],
-            "ledger": frames.ledger[rows],
-            "entry": frames.entry[rows],
-            "place": place_of(frames.ledger[rows], frames.entry[rows], frames.metadata_sequence[rows]),
-            "delivered_number": numbers[rows],
-            "delivered_ns": places.time_ns[rows],
+            "stream": places.stream.take(rows),
+            "consumer_id": picked(frames.owner, rows),
+            "ledger": ledger,
+            "entry": entry,
+            "place": place_of(ledger, entry, columns["sequence"]),
+            "delivered_number": numbers.take(rows),
+            "delivered_ns": places.time_ns.take(rows),
             **dict.fromkeys(("acked_number", "acked_ns", "nacked_number", "nacked_ns"), -1),
             "ack": None,
             "name": self._names(frames, rows),
-            "key": slices(places.data, frames.key_start[rows], frames.key_end[rows]),
+            "key": pieces_of(places.data, picked(frames.key_start, rows), picked(frames.key_end, rows)),
             "head": _heads(frames, numbers, rows),
         }
         return table_of(CONSUMED, columns)
 
     def _names(self, frames: Frames, rows: Longs) -> Longs:
         """Names of producers as ids of LABELS."""
-        coded = names_of(frames.places.data, frames.name_start[rows], frames.name_end[rows])
+        coded = names_of(frames.places.data, picked(frames.name_start, rows), picked(frames.name_end, rows))
         ids = [self._label(one) for one in coded.dictionary.to_pylist()]
-        found: Longs = np.array([*ids, 0], np.int64)[pc.fill_null(coded.indices, len(ids)).to_numpy()]
+        found: Longs = np.array([*ids, 0], np.int64).take(pc.fill_null(coded.indices, len(ids)).to_numpy())
         return found
 
     def _label(self, text: str) -> int:
@@ -133,35 +134,33 @@ class Consuming:
     def _add_acks(self, frames: Frames, numbers: Longs) -> None:
         ids = frames.acks
         rows = ids.row
-        whole = frames.type[rows] == _ACK
-        cumulative = frames.ack_type[rows] == 1
-        alone = np.bincount(rows, minlength=len(frames))[rows] == 1
-        table = pa.table(
-            {
-                "stream": frames.places.stream[rows],
-                "consumer_id": frames.owner[rows],
-                "ledger": ids.ledger,
-                "entry": ids.entry,
-                "number": numbers[rows],
-                "time_ns": frames.places.time_ns[rows],
-                "ack": _unusual(frames),
-            }
-        )
+        whole = frames.type.take(rows) == _ACK
+        cumulative = picked(frames.ack_type, rows) == 1
+        alone = np.bincount(rows, minlength=len(frames)).take(rows) == 1
+        unusual = _unusual(frames)
         for kept, group in ((whole & ~cumulative, self._acked), (whole & cumulative & alone, self._cumulative)):
-            if kept.all():
-                group.append(table)
-            elif kept.any():
-                group.append(table.filter(pa.array(kept)))
+            some = np.flatnonzero(kept)
+            if len(some):
+                mine = rows.take(some)
+                columns = {
+                    "stream": frames.places.stream.take(mine),
+                    "consumer_id": frames.owner.take(mine),
+                    "ledger": ids.ledger.take(some),
+                    "entry": ids.entry.take(some),
+                    "number": numbers.take(mine),
+                    "time_ns": frames.places.time_ns.take(mine),
+                    "ack": unusual.take(pa.array(some)),
+                }
+                group.append(pa.table(columns))
 
     def finish(self) -> tuple[pa.Table, pa.Table, pa.Table, pa.Table]:
         """CONSUMED, CUMULATIVE, LABELS, LEDGERS."""
         cumulative = [
-            table_of(CUMULATIVE, {"split": self._split, **{name: one.column(name) for name in one.column_names}})
-            for one in self._cumulative
+            table_of(CUMULATIVE, {name: one.column(name) for name in one.column_names}) for one in self._cumulative
         ]
         labels = pa.table({"id": list(self._labels.values()), "text": list(self._labels)}, schema=LABELS)
         delivered = pa.concat_tables([CONSUMED.empty_table(), *self._delivered])
-        ledgers = ledgers_of(delivered, "consumer_id", "delivered_number", self._split)
+        ledgers = ledgers_of(delivered, "consumer_id", "delivered_number")
         return self._joined(delivered), pa.concat_tables([CUMULATIVE.empty_table(), *cumulative]), labels, ledgers
 
     def _joined(self, delivered: pa.Table) -> pa.Table:
@@ -181,7 +180,7 @@ class Consuming:
         said = said.filter(pa.array(left))
         columns: dict[str, Any] = dict.fromkeys(CONSUMED.names, -1) | {"key": None, "head": None, "ack": None}
         columns |= {name: said.column(name).to_numpy() for name in _ID}
-        columns |= {"split": self._split, "name": 0, "key_kind": 0}
+        columns |= {"name": 0, "key_kind": 0}
         columns[f"{word}_number"], columns[f"{word}_ns"] = said.column("number"), said.column("time_ns")
         if word == "acked":
             columns["ack"] = said.column("ack")
@@ -195,8 +194,8 @@ def _owners(delivered: pa.Table, acked: pa.Table, nacked: pa.Table) -> Longs:
     key = joint(np.concatenate([one.column(name).to_numpy() for one in tables]) for name in _ID)
     number = np.concatenate([_number(delivered, "delivered_number"), _number(acked), _number(nacked)])
     order = order_of(number)
-    order = order[order_of(key[order])]
-    key = key[order]
+    order = order.take(order_of(key.take(order)))
+    key = key.take(order)
     index = np.arange(len(order))
     last = np.maximum.accumulate(np.where(order < len(delivered), index, -1))
     known = last >= np.maximum.accumulate(np.where(edges(key), index, 0))
@@ -204,8 +203,8 @@ def _owners(delivered: pa.Table, acked: pa.Table, nacked: pa.Table) -> Longs:
     borders = (len(delivered), len(delivered) + len(acked), len(order))
     for low, high in pairwise(borders):
         at = np.flatnonzero(known & (order >= low) & (order < high))
-        at = at[edges(last[at])]
-        found[order[at] - len(delivered)] = order[last[at]]
+        at = at.compress(edges(last.take(at)))
+        found[order.take(at) - len(delivered)] = order.take(last.take(at))
     return found
 
 
@@ -220,7 +219,7 @@ def _attach(delivered: pa.Table, said: pa.Table, owner: Longs, word: str) -> pa.
     rows = owner[at]
     for name, source in ((f"{word}_number", "number"), (f"{word}_ns", "time_ns")):
         values = np.full(len(delivered), -1, np.int64)
-        values[rows] = _number(said, source)[at]
+        values[rows] = _number(said, source).take(at)
         delivered = delivered.set_column(CONSUMED.get_field_index(name), CONSUMED.field(name), pa.array(values))
     if word == "acked" and said.column("ack").null_count < len(said):
         places = np.full(len(delivered), -1, np.int64)
@@ -232,9 +231,11 @@ def _attach(delivered: pa.Table, said: pa.Table, owner: Longs, word: str) -> pa.
 
 def _heads(frames: Frames, numbers: Longs, rows: Longs) -> Any:
     """The heads of unusual MESSAGEs, null for all others; None: all are usual."""
-    odd = ~frames.told[rows] | ~frames.metadata_told[rows] | (frames.set_start[rows] >= 0)
-    odd |= (frames.chunk[rows] >= 0) | (frames.marker[rows] >= 0)
-    odd |= (frames.metadata_most[rows] != -1) | (frames.metadata_least[rows] != -1)
+    odd = ~(frames.told.take(rows) & frames.metadata_told.take(rows))
+    for column in (frames.set_start, frames.chunk, frames.marker):
+        odd |= picked(column, rows) >= 0
+    for column in (frames.metadata_most, frames.metadata_least):
+        odd |= picked(column, rows) != -1
     places = np.flatnonzero(odd)
     if not len(places):
         return None
@@ -247,7 +248,7 @@ def _heads(frames: Frames, numbers: Longs, rows: Longs) -> Any:
 def _unusual(frames: Frames) -> pa.Array:
     """What is unusual of each id of the ACKs."""
     ids = frames.acks
-    most, least = frames.txn_most[ids.row], frames.txn_least[ids.row]
+    most, least = picked(frames.txn_most, ids.row), picked(frames.txn_least, ids.row)
     at = np.flatnonzero((most != -1) | (least != -1) | (ids.set_start >= 0))
     if not len(at):
         return pa.nulls(len(ids.row), pa.binary())
@@ -265,7 +266,8 @@ def ids_of(data: bytes) -> tuple[tuple[int, int], ...]:
     values: Values = {}
     walk(data, 8, 8 + int.from_bytes(data[4:8]), command_plan(REDELIVER), values)
     ids = values.get("pulsar.redeliverUnacknowledgedMessages.message_ids", ())
-    return tuple((one["ledgerId"], one["entryId"]) for one in ids if "ledgerId" in one and "entryId" in one)
+    whole = (one for one in ids if "ledgerId" in one and "entryId" in one)
+    return tuple((signed(one["ledgerId"]), signed(one["entryId"])) for one in whole)
 
 
 def _nacks(frames: Frames, numbers: Longs, rows: Longs) -> list[pa.Table]:
@@ -276,7 +278,7 @@ def _nacks(frames: Frames, numbers: Longs, rows: Longs) -> list[pa.Table]:
         found += [(row, *at) for at in ids_of(frames.head(row))]
     if not found:
         return []
-    at = np.array(found, np.uint64).astype(np.int64)
+    at = np.array(found, np.int64)
     row = at[:, 0]
     columns = (places.stream[row], frames.owner[row], at[:, 1], at[:, 2], numbers[row], places.time_ns[row])
     names = ("stream", "consumer_id", "ledger", "entry", "number", "time_ns")

@@ -170,14 +170,17 @@ def reached(marks: Marks, at: tuple[int, int], delivered: list[int]) -> list[Eve
     low = int(np.searchsorted(marks.ledger, at[0]))
     high = int(np.searchsorted(marks.ledger, at[0], side="right"))
     begin = low + int(np.searchsorted(marks.entry[low:high], at[1]))
-    number, usual = marks.number[begin:], marks.usual[begin:]
-    rows = set() if marks.plain else set(np.flatnonzero(~usual).tolist())
+    number = marks.number[begin:]
+    odd = [row - begin for row in marks.odd if row >= begin]
+    rows = set(odd)
     first = int(marks.earliest[begin]) - begin if len(number) else -1
     for since in delivered if first >= 0 else ():
         if number[first] > since:
             rows.add(first)
             continue
-        behind = np.flatnonzero(usual & (number > since))
+        later = number > since
+        later[odd] = False
+        behind = np.flatnonzero(later)
         if len(behind):
             rows.add(int(behind[np.argmin(number[behind])]))
     return [_mark(marks, begin + row, at) for row in rows]
@@ -185,7 +188,7 @@ def reached(marks: Marks, at: tuple[int, int], delivered: list[int]) -> list[Eve
 
 def _mark(marks: Marks, row: int, at: tuple[int, int]) -> Event:
     event = Event(int(marks.number[row]), REACHED, int(marks.time_ns[row]))
-    data = marks.ack[row]
+    data = marks.odd.get(row)
     if data is not None:
         event.txn, words = unpack_ack(data)
         to = (int(marks.ledger[row]), int(marks.entry[row]))

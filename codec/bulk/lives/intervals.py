@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from pcli.codec.bulk.columns import Longs
-from pcli.codec.bulk.lives.picking import joint
+from pcli.codec.bulk.lives.picking import dense, joint
 
 __all__ = ["Intervals"]
+
+_FULL: Final = 1 << 62
+"""Keys stay below: of hostile ids there is room for fewer frames, so they are counted."""
 
 
 @dataclass(slots=True)
@@ -29,6 +33,8 @@ class Intervals:
         owner = joint((np.concatenate([self.stream, stream]), np.concatenate([self.id, id])))
         when = np.concatenate([self.number, number])
         room = int(when.max()) + 2
+        if int(owner.max()) >= _FULL // room:
+            owner, _ = dense(owner)
         key = owner * room + when + 1
         order = np.argsort(key[:known], kind="stable")
         at = np.searchsorted(key[:known][order], key[known:], side="right") - 1

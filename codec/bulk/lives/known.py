@@ -116,13 +116,15 @@ class Marks:
     entry: Longs
     number: Longs
     time_ns: Longs
-    usual: Bools
-    """Neither of a transaction nor with an ack set."""
     earliest: Longs
     """Of this row and all behind it, the row of the usual one with the lowest frame number; -1: none."""
-    ack: list[bytes | None]
-    plain: bool
-    """Whether all are usual."""
+    odd: dict[int, bytes]
+    """By row what is unusual of it, see `consuming.pack_ack`: a transaction, an ack set. Most have nothing."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether all are usual."""
+        return not self.odd
 
 
 @dataclass(slots=True)
@@ -148,7 +150,7 @@ class Known:
     asked: frozenset[str] = frozenset()
     """Topics that have a subscription at the end."""
     marks: dict[int, Marks] = field(default_factory=dict)
-    """By number of the subscription; of consumers without a name by `stranger`."""
+    """By number of the subscription; of consumers without a name by that of `marking.subscriptions_of`."""
     txns: dict[tuple[int, int], list[TxnEnd]] = field(default_factory=dict)
     failed: frozenset[int] = frozenset()
     """ACK frames that were answered with an error."""
@@ -168,4 +170,3 @@ class Known:
     suspects: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
     """Rows of ``published`` that may be resends, or have been sent again: stream, producer_id, least and highest
     sequence id (as signed numbers), least and highest publish_time."""
-    last_ns: int = -1

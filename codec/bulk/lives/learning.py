@@ -53,7 +53,6 @@ def know(small: Partials, streams: Sequence[Stream]) -> Known:
         learner.see(role, item)
     known = learner.finish()
     known.doubts = doubts_of(small.events)
-    known.last_ns = max(small.events.column("time_ns").to_pylist(), default=-1)
     known.labels = dict(
         zip(small.labels.column("id").to_pylist(), small.labels.column("text").to_pylist(), strict=True)
     )

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from pcli.codec.bulk.columns import Longs
 from pcli.codec.bulk.lives.known import Known, Marks
+from pcli.codec.bulk.lives.picking import joint
 
 __all__ = ["marks_of", "reaching", "subscriptions_of"]
 
@@ -60,18 +61,11 @@ def marks_of(cumulative: pa.Table, known: Known) -> dict[int, Marks]:
     found = {}
     edges = np.flatnonzero(np.diff(subs[rows])) + 1
     for part in np.split(rows, edges) if len(rows) else ():
-        ack = acks.take(pa.array(part)).to_pylist()
-        usual = np.array([one is None for one in ack])
-        found[int(subs[part[0]])] = Marks(
-            ledger[part],
-            entry[part],
-            number[part],
-            time_ns[part],
-            usual,
-            _earliest(number[part], usual),
-            ack,
-            bool(usual.all()),
-        )
+        own = acks.take(pa.array(part))
+        usual = own.is_null().to_numpy(zero_copy_only=False)
+        odd = {row: own[row].as_py() for row in np.flatnonzero(~usual).tolist()}
+        earliest = _earliest(number[part], usual)
+        found[int(subs[part[0]])] = Marks(ledger[part], entry[part], number[part], time_ns[part], earliest, odd)
     return found
 
 
@@ -86,12 +80,8 @@ def _earliest(number: Longs, usual: np.typing.NDArray[np.bool_]) -> Longs:
 
 def reaching(marks: Marks, ledger: Longs, entry: Longs) -> Longs:
     """For each position the row of the first usual ACK in time that reaches it; -1: none does."""
-    ledgers, code = np.unique(marks.ledger, return_inverse=True)
-    shift = 1 << 40
-    at = np.searchsorted(ledgers, ledger)
-    same = np.append(ledgers, -1)[at] == ledger
-    # An entry of a ledger without ACKs is reached by all those of the next one.
-    wanted = at * shift + np.where(same, entry + 2, 0)
-    row = np.searchsorted(code * shift + marks.entry + 2, wanted)
+    columns = ((marks.ledger, ledger), (marks.entry, entry))
+    key = joint(np.concatenate(pair) for pair in columns)
+    row = np.searchsorted(key[: len(marks.number)], key[len(marks.number) :])
     found: Longs = np.append(marks.earliest, -1)[row]
     return found

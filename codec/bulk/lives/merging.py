@@ -11,6 +11,7 @@ Rules of this file
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -34,6 +35,8 @@ __all__ = ["Merged", "between", "merge"]
 _PARTS: Final = ("group", "delivered", "acked", "mark", "marked", "again")
 
 
+_AT_ONCE: Final = 8192
+"""Messages without an id that are objects at the same time: a capture of one direction has nothing else."""
 _FEW: Final = 32
 """Rows that are put between the others one by one."""
 _FAR: Final = np.iinfo(np.int64).max
@@ -62,11 +65,14 @@ def merge(published: pa.Table, consumed: pa.Table, settled: pa.Table, known: Kno
     producers, consumers = producers.lasting(), consumers.lasting()
     idless = pc.less(settled.column("ledger"), 0)
     gone = settled.filter(pc.and_(idless, pc.or_(settled.column("persistent"), pc.invert(settled.column("stored")))))
-    stories += [story_of(Parts(settled=one), known, cluster) for one in gone.to_pylist()]
+    batches = gone.to_batches(_AT_ONCE)
+    lost = ([story_of(Parts(settled=one), known, cluster) for one in some.to_pylist()] for some in batches)
     groups = _Groups(producers, consumers, settled.filter(pc.invert(idless)))
     usual = groups.usual(known)
-    stories += [story_of(one, known, cluster) for one in groups.unusual()]
-    rest = pa.Table.from_pylist(weigh(stories, known), MESSAGES)
+    unusual = [story_of(one, known, cluster) for one in groups.unusual()]
+    rest = pa.concat_tables(
+        pa.Table.from_pylist(weigh(some, known), MESSAGES) for some in chain([stories], lost, [unusual])
+    )
     return Merged(between(build(usual, known, cluster), rest), groups.chunks())
 
 
@@ -103,7 +109,7 @@ class _Groups:
         key = joint((np.concatenate([one[0] for one in sides]), np.concatenate([one[1] for one in sides])))
         order = order_of(key)
         group = np.empty(len(key), np.int64)
-        group[order] = np.cumsum(edges(key[order])) - 1
+        group[order] = np.cumsum(edges(key.take(order))) - 1
         self._of_producers, self._of_consumers, self._of_settled = np.split(group, sizes)
         self.count = int(group.max()) + 1 if len(group) else 0
         self.published = self._first(self._of_producers)
@@ -125,16 +131,17 @@ class _Groups:
     def usual(self, known: Known) -> Usual:
         """The usual messages; what is not is noted in ``odd``."""
         usual = self._deliveries(known)
-        at = ~self.odd[usual.group]
+        at = np.flatnonzero(~self.odd[usual.group])
         usual = Usual(*(getattr(usual, name)[at] for name in _PARTS))
         there = np.zeros(self.count, np.bool_)
         there[usual.group] = True
         there |= self.published >= 0
         usual.groups = np.flatnonzero(there & ~self.odd & ~self._chunk)
         usual.published = self.published[usual.groups]
-        at = ~self._chunk[usual.group]
-        for name in _PARTS:
-            setattr(usual, name, getattr(usual, name)[at])
+        if self._chunk.any():
+            at = np.flatnonzero(~self._chunk[usual.group])
+            for name in _PARTS:
+                setattr(usual, name, getattr(usual, name)[at])
         usual.producers, usual.consumers = self._producers, self._consumers
         return usual
 
@@ -144,22 +151,22 @@ class _Groups:
         subs, code = ranked(consumers.sub)
         key = self._of_consumers * max(1, len(subs)) + code
         order = order_of(key)
-        begins = np.flatnonzero(edges(key[order])) if len(key) else order
+        begins = np.flatnonzero(edges(key.take(order))) if len(key) else order
         if not len(begins):
             none = np.zeros(0, np.int64)
             return Usual(none, none, none, none, none, none)
-        there, said, asked = (one[order] >= 0 for one in (consumers.delivered, consumers.acked, consumers.nacked))
-        deliveries, acks, nacks = (np.add.reduceat(one.astype(np.int64), begins) for one in (there, said, asked))
-        delivered = np.maximum.reduceat(np.where(there, order, -1), begins)
-        acked = np.maximum.reduceat(np.where(said, order, -1), begins)
-        group, sub = self._of_consumers[order[begins]], code[order[begins]]
+        pairs = _Pairs(order, begins)
+        deliveries, delivered = pairs.told(consumers.delivered)
+        acks, acked = pairs.told(consumers.acked)
+        nacks, _ = pairs.told(consumers.nacked)
+        group, sub = self._of_consumers.take(pairs.first), code.take(pairs.first)
         early = (acked >= 0) & (delivered >= 0) & (consumers.acked[acked] < consumers.delivered[delivered])
         failed = (acked >= 0) & np.isin(consumers.acked[acked], list(known.failed)) if known.failed else early
         again = np.full(len(begins), -1, np.int64)
         some = np.flatnonzero((deliveries == 2) & (nacks == 1) & (acks <= 1) & ~failed)
         if len(some):
             places = ranges(begins[some], np.append(begins, len(order))[some + 1])
-            places = places[there[places]]
+            places = places[consumers.delivered[order[places]] >= 0]
             both = order[places].reshape(-1, 2)
             both = np.take_along_axis(both, np.argsort(consumers.delivered[both], axis=1), axis=1)
             good = self._redelivered(both, acked[some], known)
@@ -167,8 +174,8 @@ class _Groups:
         twice = again >= 0
         odd = (deliveries > 1) | (nacks > 0) | ((acks > 1) & (deliveries > 0)) | early | failed
         self.odd[group[odd & ~twice]] = True
-        kept = (deliveries == 1) | twice
-        none = np.full(int(kept.sum()), -1, np.int64)
+        kept = np.flatnonzero((deliveries == 1) | twice)
+        none = np.full(len(kept), -1, np.int64)
         usual = Usual(group[kept], delivered[kept], acked[kept], none, none.copy(), again[kept])
         self._reach(usual, subs, sub[kept], known)
         return usual
@@ -198,7 +205,7 @@ class _Groups:
                 continue
             rows = np.flatnonzero(code == place)
             group, delivered = usual.group[rows], usual.delivered[rows]
-            if not marks.plain or not known.failed.isdisjoint(marks.number.tolist()):
+            if not marks.plain or (known.failed and np.isin(marks.number, list(known.failed)).any()):
                 self.odd[group] = True
                 continue
             mark = reaching(marks, consumers.ledger[delivered], consumers.entry[delivered])
@@ -236,6 +243,29 @@ class _Groups:
         """All rows of CONSUMED about entries that are chunks."""
         rows = np.flatnonzero(self._chunk[self._of_consumers])
         return self._consumers.table.take(pa.array(rows))
+
+
+class _Pairs:
+    """Rows by message and subscription: ``order`` sorts them, and ``begins`` is where each pair begins in it."""
+
+    def __init__(self, order: Longs, begins: Longs) -> None:
+        self.first = order.take(begins)
+        counts = np.diff(begins, append=len(order))
+        # Most have one row, and need no sums.
+        self._many = np.flatnonzero(counts > 1)
+        counts = counts[self._many]
+        self._rows = order.take(ranges(begins[self._many], begins[self._many] + counts))
+        self._begins = np.cumsum(counts) - counts
+
+    def told(self, numbers: Longs) -> tuple[Longs, Longs]:
+        """How many rows of each pair have a number, and the last of these; -1: none has."""
+        there = numbers.take(self.first) >= 0
+        count, last = there.astype(np.int64), np.where(there, self.first, -1)
+        if len(self._many):
+            there = numbers.take(self._rows) >= 0
+            count[self._many] = np.add.reduceat(there.astype(np.int64), self._begins)
+            last[self._many] = np.maximum.reduceat(np.where(there, self._rows, -1), self._begins)
+        return count, last
 
 
 def _picked(groups: Longs, odd: Bools, table: pa.Table) -> list[tuple[int, dict[str, object]]]:

@@ -2,7 +2,7 @@
 
 Rules of this file
 1. -1 stands for "not there" in numbers; bytes and text are null where there is nothing.
-2. ``stream`` and ``number`` (of frames) are the split's own in what `combine` gives, and the recording's behind
+2. ``stream`` and ``number`` (of frames) are the split's own in what `Combiner` gives, and the recording's behind
    `renumber.globalize`. The rest never changes.
 3. A row of ``consumed`` is a delivery with the first acknowledgement and the first request for redelivery behind it in
    the same split; what finds no such delivery is a row without one. So nothing is lost, and the usual message has one
@@ -25,11 +25,9 @@ __all__ = [
     "SPOKEN", "Partials",
 ]  # fmt: skip
 
-_SPLIT: Final = column("split", LONG, "the split")
 _STREAM: Final = column("stream", LONG, "the connection")
 
 PUBLISHED: Final = pa.schema([
-    _SPLIT,
     _STREAM,
     column("producer_id", LONG, "producer_id"),
     column("ledger", LONG, "of the receipt"),
@@ -53,7 +51,6 @@ PUBLISHED: Final = pa.schema([
 """SENDs with their receipts, where one of each with that sequence id is in the split, in this order."""
 
 CONSUMED: Final = pa.schema([
-    _SPLIT,
     _STREAM,
     column("consumer_id", LONG, "consumer_id"),
     column("ledger", LONG, "ledger"),
@@ -64,8 +61,8 @@ CONSUMED: Final = pa.schema([
     column("redelivery", LONG, "redelivery_count"),
     column("acked_number", LONG, "frame of the first individual ACK behind it"),
     column("acked_ns", LONG, "its time"),
-    column("ack", BYTES, "what is unusual of that ACK: 16 bytes of transaction id (or none: zeros), a byte that says "
-           "whether there is one, words of the ack set"),
+    column("ack", BYTES, "what is unusual of that ACK, see consuming.pack_ack: the transaction's two halves (both -1: "
+           "none), then the words of the ack set; null: nothing is"),
     column("nacked_number", LONG, "frame of the first REDELIVER_UNACKNOWLEDGED_MESSAGES that names it behind it"),
     column("nacked_ns", LONG, "its time"),
     column("partition", LONG, "of the id"),
@@ -83,7 +80,6 @@ CONSUMED: Final = pa.schema([
 """Deliveries, and what came of them."""
 
 CUMULATIVE: Final = pa.schema([
-    _SPLIT,
     _STREAM,
     column("consumer_id", LONG, "consumer_id"),
     column("ledger", LONG, "ledger"),
@@ -105,14 +101,12 @@ an id since the last command about it; SEND, SEND_RECEIPT, SEND_ERROR without a 
 ACK_RESPONSE without a partner."""
 
 SPOKEN: Final = pa.schema([
-    _SPLIT,
     column("role", LONG, "bits: 1 shifted by the numbers of ROLES"),
     *HEADS,
 ])  # fmt: skip
 """Frames that are few, as rows of observing.heads: the names of everything come from them, and what is unusual."""
 
 ANSWERED: Final = pa.schema([
-    _SPLIT,
     _STREAM,
     column("consumer_id", LONG, "consumer_id of the ACK"),
     column("request_id", LONG, "request_id"),
@@ -124,11 +118,9 @@ ANSWERED: Final = pa.schema([
 """ACKs that ask for an answer, with the answer: one without an error."""
 
 SESSIONS: Final = pa.schema([
-    _SPLIT,
     _STREAM,
     column("producer_id", LONG, "producer_id"),
     column("first_number", LONG, "frame of its first SEND in the window"),
-    column("last_number", LONG, "frame of its last one"),
     column("least_sequence", LONG, "the least sequence id of those"),
     column("most_sequence", LONG, "the highest"),
     column("least_publish_ms", LONG, "the least publish_time"),
@@ -137,7 +129,6 @@ SESSIONS: Final = pa.schema([
 """What a producer sent in each window, so that a resend in another session or split is known by it."""
 
 LEDGERS: Final = pa.schema([
-    _SPLIT,
     _STREAM,
     column("owner_id", LONG, "producer_id or consumer_id"),
     column("produces", LONG, "1: of a producer, 0: of a consumer"),
@@ -147,17 +138,16 @@ LEDGERS: Final = pa.schema([
 """Which ledgers were written or read by whom: a ledger belongs to one topic."""
 
 EVENTS: Final = pa.schema([
-    _SPLIT,
     _STREAM,
     column("number", LONG, "the last frame before it, in the split or recording; 0: none"),
     column("since", LONG, "of a hole the last frame of its connection and direction before it; -1: none in the split"),
     column("packet", LONG, "the packet that told it"),
-    column("kind", TEXT, "end, or a kind of note, or the kind of a frame's problem"),
-    column("time_ns", LONG, "of an end; of a note that of the last frame before it"),
+    column("kind", TEXT, "end; a kind of note; frame: and a kind of problem; last, weak: marks of combine.py"),
+    column("time_ns", LONG, "of an end, or of the frame; of a note that of the last frame before it"),
     column("from_client", LONG, "1, 0; -1: both"),
-    column("offset", LONG, "of a note"),
-    column("length", LONG, "of a note"),
-    column("flags", LONG, "of an end: 1 reset, 2 refused, 4 silent"),
+    column("offset", LONG, "of a note, or of the frame"),
+    column("length", LONG, "of a note, or of the frame"),
+    column("flags", LONG, "of an end: 1 reset, 2 refused, 4 silent; of a mark see combine.py"),
     column("text", TEXT, "of a note"),
 ])  # fmt: skip
 """Ends of connections, and what a capture lacks of them."""

@@ -29,7 +29,7 @@ __all__ = ["Shift", "globalize", "globalize_table", "joined"]
 _NUMBERS: Final = frozenset(
     {
         "sent_number", "receipt_number", "delivered_number", "acked_number", "nacked_number", "number", "since",
-        "asked_number", "answered_number", "first_number", "last_number",
+        "asked_number", "answered_number", "first_number",
     }
 )  # fmt: skip
 

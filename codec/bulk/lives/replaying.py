@@ -2,7 +2,7 @@
 
 Rules of this file
 1. Order is that of frame numbers; what is no frame stands behind the frame whose number it has, in its own order.
-2. Marks that `combine` made of frames (last, weak, frame:…) are no notes, and stay out.
+2. Marks that `Combiner` made of frames (last, weak, frame:…) are no notes, and stay out.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from pcli.codec.bulk.columns import Bools, Frames, Longs
 from pcli.codec.bulk.lives.partials import PUBLISHED, SESSIONS
-from pcli.codec.bulk.lives.picking import edges, joint, ledgers_of, order_of, place_of, slices, table_of
+from pcli.codec.bulk.lives.picking import edges, joint, ledgers_of, order_of, picked, place_of, table_of
+from pcli.codec.bulk.pieces import pieces_of
 from pcli.codec.wire.commands import BY_NAME
 
 __all__ = ["Sending"]
@@ -45,8 +46,7 @@ _COLUMNS: Final = {
 class Sending:
     """The SENDs and receipts of one split, window by window."""
 
-    def __init__(self, split: int) -> None:
-        self._split = split
+    def __init__(self) -> None:
         self._pairs: list[pa.Table] = []
         self._left: list[pa.Table] = []
         self._sessions: list[pa.Table] = []
@@ -57,11 +57,11 @@ class Sending:
         rows = np.flatnonzero((types == _SEND) | (types == _RECEIPT) | (types == _ERROR))
         if not len(rows):
             return rows
-        sends = rows[frames.type[rows] == _SEND]
+        sends = np.flatnonzero(types == _SEND)
         if len(sends):
-            self._sessions.append(_sessions(self._split, frames, numbers, sends))
+            self._sessions.append(_sessions(frames, numbers, sends))
         kinds = _kinds(frames, rows)
-        key = joint((frames.places.stream[rows], frames.owner[rows], frames.sequence[rows]))
+        key = joint(picked(column, rows) for column in (frames.places.stream, frames.owner, frames.sequence))
         sent, received, left = _pairs(key, kinds)
         if len(sent):
             self._pairs.append(self._table(frames, numbers, rows[sent], rows[received]))
@@ -72,20 +72,20 @@ class Sending:
     def _table(self, frames: Frames, numbers: Longs, sent: Longs, received: Longs) -> pa.Table:
         """Rows of SENDs and their receipts, which may be the same frames where a half is not there."""
         places = frames.places
-        columns: dict[str, Any] = {name: getattr(frames, mine)[sent] for name, mine in _COLUMNS.items()}
+        columns: dict[str, Any] = {name: picked(getattr(frames, mine), sent) for name, mine in _COLUMNS.items()}
+        ledger, entry = picked(frames.ledger, received), picked(frames.entry, received)
         columns |= {
-            "split": self._split,
-            "stream": places.stream[sent],
-            "producer_id": frames.owner[sent],
-            "sequence": frames.sequence[sent],
-            "ledger": frames.ledger[received],
-            "entry": frames.entry[received],
-            "place": place_of(frames.ledger[received], frames.entry[received], frames.sequence[sent]),
-            "sent_number": numbers[sent],
-            "sent_ns": places.time_ns[sent],
-            "receipt_number": numbers[received],
-            "receipt_ns": places.time_ns[received],
-            "key": slices(places.data, frames.key_start[sent], frames.key_end[sent]),
+            "stream": places.stream.take(sent),
+            "producer_id": picked(frames.owner, sent),
+            "sequence": picked(frames.sequence, sent),
+            "ledger": ledger,
+            "entry": entry,
+            "place": place_of(ledger, entry, picked(frames.sequence, sent)),
+            "sent_number": numbers.take(sent),
+            "sent_ns": places.time_ns.take(sent),
+            "receipt_number": numbers.take(received),
+            "receipt_ns": places.time_ns.take(received),
+            "key": pieces_of(places.data, picked(frames.key_start, sent), picked(frames.key_end, sent)),
         }
         return table_of(PUBLISHED, columns)
 
@@ -108,31 +108,33 @@ class Sending:
         return (
             published,
             pa.concat_tables([SESSIONS.empty_table(), *self._sessions]),
-            ledgers_of(published, "producer_id", "sent_number", self._split),
+            ledgers_of(published, "producer_id", "sent_number"),
             found,
         )
 
 
 def _kinds(frames: Frames, rows: Longs) -> Longs:
-    types = frames.type[rows]
-    told = frames.told[rows] & (frames.owner[rows] >= 0)
+    types = frames.type.take(rows)
+    told = frames.told.take(rows) & (picked(frames.owner, rows) >= 0)
     asks = (
-        (types == _SEND)
-        & frames.metadata_told[rows]
-        & (frames.chunk[rows] < 0)
-        & (frames.txn_most[rows] == -1)
-        & (frames.txn_least[rows] == -1)
+        told
+        & (types == _SEND)
+        & frames.metadata_told.take(rows)
+        & (picked(frames.chunk, rows) < 0)
+        & (picked(frames.txn_most, rows) == -1)
+        & (picked(frames.txn_least, rows) == -1)
     )
-    answers = (types == _RECEIPT) & (frames.ledger[rows] >= 0)
-    kinds = np.where(asks, _ASKS, np.where(answers, _ANSWERS, _SPOILS))
-    kinds[~told] = _SPOILS
+    answers = told & (types == _RECEIPT) & (picked(frames.ledger, rows) >= 0)
+    kinds = np.full(len(rows), _SPOILS)
+    kinds[asks] = _ASKS
+    kinds[answers] = _ANSWERS
     return kinds
 
 
 def _pairs(key: Longs, kinds: Longs) -> tuple[Longs, Longs, Longs]:
     """SENDs, their receipts, and what is left, as places; rows stand in order of their frames."""
     order = order_of(key)
-    sorted_key, sorted_kinds = key[order], kinds[order]
+    sorted_key, sorted_kinds = key.take(order), kinds.take(order)
     begins = np.append(edges(sorted_key), True)
     first: Bools = begins[:-1] & ~begins[1:] & (sorted_kinds == _ASKS)
     first[:-1] &= begins[2:] & (sorted_kinds[1:] == _ANSWERS)
@@ -151,20 +153,18 @@ def _joined(left: pa.Table, sent: Longs, received: Longs) -> pa.Table:
     return asks.drop_columns(["kind"]).cast(PUBLISHED)
 
 
-def _sessions(split: int, frames: Frames, numbers: Longs, rows: Longs) -> pa.Table:
+def _sessions(frames: Frames, numbers: Longs, rows: Longs) -> pa.Table:
     """SESSIONS of a window: of all its SENDs."""
-    stream, owner = frames.places.stream[rows], frames.owner[rows]
+    stream, owner = frames.places.stream.take(rows), picked(frames.owner, rows)
     key = joint((stream, owner))
     order = order_of(key)
-    begins = np.flatnonzero(edges(key[order]))
-    rows = rows[order]
-    numbers, sequence, publish = numbers[rows], frames.sequence[rows], frames.publish_ms[rows]
+    begins = np.flatnonzero(edges(key.take(order)))
+    rows = rows.take(order)
+    numbers, sequence, publish = (picked(one, rows) for one in (numbers, frames.sequence, frames.publish_ms))
     columns = {
-        "split": split,
-        "stream": stream[order][begins],
-        "producer_id": owner[order][begins],
+        "stream": stream[order[begins]],
+        "producer_id": owner[order[begins]],
         "first_number": numbers[begins],
-        "last_number": np.maximum.reduceat(numbers, begins),
         "least_sequence": np.minimum.reduceat(sequence, begins),
         "most_sequence": np.maximum.reduceat(sequence, begins),
         "least_publish_ms": np.minimum.reduceat(publish, begins),

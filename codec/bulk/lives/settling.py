@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from pcli.codec.bulk.columns import CRC_NONE, START, short
+from pcli.codec.bulk.lives.arrays import table_by_and_by
 from pcli.codec.bulk.lives.known import Known
 from pcli.codec.bulk.lives.partials import ROLES, SPOKEN, Partials
 from pcli.codec.bulk.lives.picking import place_of
@@ -101,8 +102,8 @@ def settle(small: Partials, back: pa.Table, known: Known, streams: Sequence[Stre
         elif isinstance(item, Note):
             tracker.note(item)
     tracker.finish()
-    rows = [_row(life, publishers.owners, stored=stored) for life, stored in publishers.found.values()]
-    table = pa.Table.from_pylist(rows, SETTLED)
+    rows = (_row(life, publishers.owners, stored=stored) for life, stored in publishers.found.values())
+    table = table_by_and_by(rows, SETTLED)
     ids = (table.column(name).to_numpy() for name in ("ledger", "entry", "sequence"))
     return table.set_column(0, SETTLED.field("place"), pa.array(place_of(*ids)))
 
@@ -145,7 +146,7 @@ class _Publishers:
 def _row(life: Life, owners: dict[int, int], *, stored: bool) -> dict[str, Any]:
     last = life.resent[-1][1] if life.resent else life.sent_frame
     return {
-        "place": 0, "ledger": life.ledger, "entry": life.entry, "stream": life.stream,
+        "place": 0, "stream": life.stream, **_place(life.ledger, life.entry),
         "producer_id": owners.get(last, -1),
         "topic": "" if life.topic is None else life.topic.name, "partition": life.partition,
         "name": life.producer_name, "sequence": signed(life.sequence_id), "highest": signed(life.highest_sequence_id),
@@ -161,7 +162,7 @@ def _row(life: Life, owners: dict[int, int], *, stored: bool) -> dict[str, Any]:
 
 
 def _place(ledger: int, entry: int) -> dict[str, int]:
-    return {"ledger": ledger, "entry": entry}
+    return {"ledger": signed(ledger), "entry": signed(entry)}
 
 
 # -- rows of PUBLISHED as frames again
@@ -184,7 +185,8 @@ def _frames(row: dict[str, Any], known: Known) -> Iterator[dict[str, Any]]:
     name = known.publishers[known.publisher[place]].name if place >= 0 else ""
     data = push_frame(send, push_entry(_metadata(row, name), b"", checksum=False))
     yield _head(row, "sent", "SEND", data, max(0, row["size"]), from_client=True)
-    data = push_send_receipt(row["producer_id"], _unsigned(row["sequence"]), row["ledger"], row["entry"], 0)
+    sequence, ledger, entry = (_unsigned(row[name]) for name in ("sequence", "ledger", "entry"))
+    data = push_send_receipt(row["producer_id"], sequence, ledger, entry, 0)
     yield _head(row, "receipt", "SEND_RECEIPT", data, 0, from_client=False)
 
 
@@ -211,7 +213,7 @@ def _unsigned(value: int) -> int:
 def _head(row: dict[str, Any], what: str, name: str, data: bytes, behind: int, *, from_client: bool) -> dict[str, Any]:
     size = len(data) + behind
     return {
-        "split": row["split"], "role": 1 << ROLES["loose"], "kind": FRAME, "place": row[f"{what}_number"], "order": 0,
+        "role": 1 << ROLES["loose"], "kind": FRAME, "place": row[f"{what}_number"], "order": 0,
         "stream": row["stream"], "time_ns": row[f"{what}_ns"], "from_client": from_client, "type": BY_NAME[name].number,
         "sync": START, "crc": CRC_NONE, "kept": size, "size": size, "data": data, "trouble": None,
     }  # fmt: skip

@@ -42,8 +42,7 @@ OPENING: Final = frozenset(_OF_PRODUCERS + _OF_CONSUMERS)
 class Speaking:
     """The frames of one split that go on as bytes, window by window."""
 
-    def __init__(self, split: int) -> None:
-        self._split = split
+    def __init__(self) -> None:
         self._spoken: list[pa.Table] = []
         self._answered: list[pa.Table] = []
         self._opened: set[tuple[bool, int, int]] = set()
@@ -61,7 +60,7 @@ class Speaking:
             # Of a payload only its size counts, which the prefix tells whatever the capture has cut away.
             picked.places.kept = np.where(picked.payload_size >= 0, picked.size, picked.places.kept)
             heads = to_heads(picked, numbers[rows])
-            first = [pa.array(np.full(len(rows), self._split, np.int64)), pa.array(role[rows])]
+            first = [pa.array(role[rows])]
             self._spoken.append(pa.Table.from_arrays([*first, *heads.columns], schema=SPOKEN))
 
     def _asking(self, frames: Frames, numbers: Longs) -> Longs:
@@ -70,7 +69,7 @@ class Speaking:
         rows = np.flatnonzero(((types == _ACK) & (frames.request != -1)) | (types == _ACK_RESPONSE))
         if not len(rows):
             return rows
-        stream, request = frames.places.stream[rows], frames.request[rows]
+        stream, request = frames.places.stream.take(rows), frames.request.take(rows)
         key = joint((stream, request))
         order = order_of(key)
         begins = np.append(edges(key[order]), True)
@@ -88,7 +87,6 @@ class Speaking:
     def _answer(self, frames: Frames, numbers: Longs, asked: Longs, answered: Longs) -> None:
         places = frames.places
         columns = {
-            "split": self._split,
             "stream": places.stream[asked],
             "consumer_id": frames.owner[asked],
             "request_id": frames.request[asked],
@@ -107,10 +105,10 @@ class Speaking:
         if not len(both):
             return []
         produces = _among(types[both], [_SEND, *_OF_PRODUCERS])
-        key = joint((produces.astype(np.int64), frames.places.stream[both], frames.owner[both]))
+        key = joint((produces.astype(np.int64), frames.places.stream.take(both), frames.owner.take(both)))
         places = order_of(both) if len(ends) else np.arange(len(both))
-        order = places[order_of(key[places])]
-        begins, ending = edges(key[order]), order >= len(rows)
+        order = places.take(order_of(key.take(places)))
+        begins, ending = edges(key.take(order)), order >= len(rows)
         # The first of a group, whatever ends a group in the middle of it, and the first behind that.
         marks = np.flatnonzero(begins | ending | np.append(False, ending[:-1]))
         found = []
@@ -130,7 +128,7 @@ class Speaking:
         if len(paired):
             role = spoken.column("role").to_numpy().copy()
             role[np.isin(spoken.column("place").to_numpy(), paired)] &= ~(1 << ROLES["loose"])
-            spoken = spoken.set_column(1, SPOKEN.field("role"), pa.array(role)).filter(pa.array(role != 0))
+            spoken = spoken.set_column(0, SPOKEN.field("role"), pa.array(role)).filter(pa.array(role != 0))
         return spoken, pa.concat_tables([ANSWERED.empty_table(), *self._answered])
 
 
@@ -146,6 +144,6 @@ def _among(types: Longs, wanted: list[int]) -> Bools:
     """Which types are among a few."""
     table = np.zeros(max(wanted) + 2, np.bool_)
     table[wanted] = True
-    # What is below 0, no type or one of 64 bits, finds the last, as all that is above: no.
-    found: Bools = table[np.clip(types, -1, max(wanted) + 1)]
+    # What is below 0, no type or one of 64 bits, finds the first, which no command has, and all that is above the last.
+    found: Bools = table.take(types, mode="clip")
     return found

@@ -35,8 +35,8 @@ def suspects_of(small: Partials, known: Known) -> list[Suspect]:
     """Ranges of rows of ``published``."""
     found = set(_loose(small.spoken))
     by_name: dict[str, list[tuple[str, _Row]]] = defaultdict(list)
-    for row in _sessions(small.sessions):
-        at = int(known.producers.find(*(np.array([value]) for value in (row[1], row[2], row[0])))[0])
+    owners = (small.sessions.column(name).to_numpy() for name in ("stream", "producer_id", "first_number"))
+    for row, at in zip(_sessions(small.sessions), known.producers.find(*owners).tolist(), strict=True):
         one = known.publishers[known.publisher[at]] if at >= 0 else None
         by_name[one.name if one is not None and one.name else f"{row[1]}#{row[2]}"].append(
             (one.topic if one else "", row)

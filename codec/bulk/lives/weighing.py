@@ -20,6 +20,7 @@ import numpy as np
 from pcli.codec.bulk.columns import Bools, Longs
 from pcli.codec.bulk.lives.history import Sub
 from pcli.codec.bulk.lives.known import Known, Witness
+from pcli.codec.bulk.lives.picking import edges, joint, order_of
 from pcli.codec.bulk.lives.tables import EVIDENCE
 
 __all__ = ["EVIDENCE_WORDS", "FAR", "Story", "Weighed", "weigh", "weigh_all"]
@@ -66,10 +67,10 @@ def weigh_all(weighed: Weighed, known: Known) -> Longs:
             told = (weighed.delivered >= since) & (weighed.delivered <= until)
             told |= (weighed.settled >= since) & (weighed.settled <= until)
             marks[_WEAK, weighed.message[told & (weighed.stream == stream)]] = True
-    order = np.argsort(weighed.topic, kind="stable")
-    by_sub = np.argsort(weighed.sub, kind="stable")
-    subs = weighed.sub[by_sub]
-    begins = np.flatnonzero(np.append(True, np.diff(weighed.topic[order]) != 0)) if size else order
+    order = order_of(joint([weighed.topic]))
+    by_sub = order_of(joint([weighed.sub]))
+    subs = weighed.sub.take(by_sub)
+    begins = np.flatnonzero(edges(weighed.topic.take(order)))
     for low, high in zip(begins.tolist(), [*begins[1:].tolist(), size], strict=True):
         rows = order[low:high]
         place = int(weighed.topic[rows[0]])

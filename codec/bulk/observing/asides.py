@@ -18,9 +18,9 @@ from typing import Any
 import pyarrow as pa
 
 from pcli.codec.bulk.observing.heads import END, HEADS, NOTE, STREAM
-from pcli.codec.capture.frames import CapturedFrame, Note, Stream, StreamEnd
+from pcli.codec.capture.frames import Note, Stream, StreamEnd
 
-__all__ = ["Aside", "aside_rows", "asides_of", "read_aside", "read_stream", "stream_rows"]
+__all__ = ["Aside", "aside_rows", "read_aside", "read_stream", "stream_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +34,6 @@ class Aside:
     order: int
     """Above that of every earlier one of the recording; at least 1."""
     item: Note | StreamEnd
-
-
-def asides_of(recording: Iterable[CapturedFrame | Note | StreamEnd]) -> list[Aside]:
-    """The notes and ends of a recording, as read_capture gives it."""
-    found: list[Aside] = []
-    after = last_ns = 0
-    for item in recording:
-        if isinstance(item, CapturedFrame):
-            after, last_ns = item.number, item.time_ns
-        else:
-            found.append(Aside(after, last_ns, len(found) + 1, item))
-    return found
 
 
 def aside_rows(asides: Iterable[Aside]) -> pa.RecordBatch:

@@ -17,7 +17,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from pcli.codec.bulk.columns import Bytes, Frames, Longs
+from pcli.codec.bulk.columns import Frames, Longs
+from pcli.codec.bulk.pieces import pieces_of
 from pcli.codec.bulk.schema import BOOL, BYTES, INT, LONG, column
 from pcli.codec.observe.tracking.dead_letters import MARK
 from pcli.codec.wire.frame import SEND
@@ -61,7 +62,7 @@ _SCANNED: Final = 10
 def to_heads(frames: Frames, numbers: Longs) -> pa.RecordBatch:
     """The rows of a window's frames; ``numbers`` are their places."""
     places, size = frames.places, len(frames)
-    data = _slices(places.data, places.start, _ends(frames))
+    data = pieces_of(places.data, places.start, _ends(frames))
     columns: dict[str, Any] = {
         "kind": np.full(size, FRAME, np.int8),
         "place": numbers,
@@ -96,28 +97,6 @@ def _ends(frames: Frames) -> Longs:
     letters = dead_letters(frames)
     ends[letters] = whole[letters]
     return ends
-
-
-def _slices(data: Bytes, starts: Longs, ends: Longs) -> pa.Array:
-    """data[starts[i]:ends[i]] for each i, which do not overlap: every other value of one long array of bytes."""
-    size = len(starts)
-    if not size:
-        return pa.array([], BYTES)
-    order = None if _rises(starts) else np.argsort(starts, kind="stable")
-    edges = np.empty(2 * size, np.int32)
-    edges[0::2] = starts if order is None else starts[order]
-    edges[1::2] = ends if order is None else ends[order]
-    buffers = [None, pa.py_buffer(edges), pa.py_buffer(np.ascontiguousarray(data))]
-    both = pa.BinaryArray.from_buffers(BYTES, 2 * size - 1, buffers)
-    wanted = np.arange(0, 2 * size, 2)
-    if order is not None:
-        wanted = np.empty(size, np.int64)
-        wanted[order] = np.arange(0, 2 * size, 2)
-    return both.take(pa.array(wanted))
-
-
-def _rises(values: Longs) -> bool:
-    return bool((values[1:] >= values[:-1]).all())
 
 
 def _troubles(frames: Frames) -> pa.Array:

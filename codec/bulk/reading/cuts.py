@@ -64,7 +64,9 @@ def cut(pool: bytearray, joined: Joined) -> Cut:
     some = np.flatnonzero(counts)
     ends[np.cumsum(counts)[some] - 1] = np.array(opened, np.int64)[some]
     size = ends - begins
-    last = np.searchsorted(joined.ends, ends)
+    # Of the segments, which are fewer, it is looked up how many frames end up to there.
+    upto = np.searchsorted(ends, joined.ends, "right")
+    last = np.repeat(np.arange(len(upto)), np.diff(upto, prepend=0))
     return Cut(begins, size, owner, counts, opened, last, _checked(joined, owner, size))
 
 
@@ -97,7 +99,7 @@ def _unusual(pool: bytearray, joined: Joined, frames: Cut) -> list[tuple[int, in
     if not len(frames.start):
         return []
     limits = np.array([one.way.limit for one in joined.stretches], np.int64)
-    strange = unusual(pool, frames.start, frames.size, limits[frames.owner])
+    strange = unusual(pool, frames.start, frames.size, limits.take(frames.owner))
     if frames.checked.any():
         _doubt(pool, joined, frames, strange)
     bad = np.flatnonzero(strange)

@@ -89,17 +89,17 @@ class Found:
         singles = len(self._single)
         *single, time_ns = [np.array(column, np.int64) for column in zip(*self._single)] or [_NONE] * 7
         turns = np.array(self._turns, np.int64)
-        columns = [np.concatenate([one, *more]) for one, *more in zip(single, *self._together)]
+        columns = [_joined(column) for column in zip(single, *self._together)]
         order = _order(np.concatenate([turns, columns[2][singles:]]))
-        start, kept, packet, first, offset, way = (column[order] for column in columns)
+        start, kept, packet, first, offset, way = (column.take(order) for column in columns)
         alone = np.flatnonzero(order < singles) if singles else _NONE
         turn, times = packet.copy(), _NONE
         if singles < len(order):
-            times = self._times[np.clip(packet - self._base, 0, len(self._times) - 1)]
+            times = self._times.take(packet - self._base, mode="clip")
         if singles:
             times = times if len(times) else time_ns.copy()
             turn[alone], times[alone] = turns, time_ns
-        stream, client, sync = [np.array(column)[way] for column in zip(*self._ways)] or [_NONE] * 3
+        stream, client, sync = [np.array(column).take(way) for column in zip(*self._ways)] or [_NONE] * 3
         data = np.frombuffer(self.pool, np.uint8)
         trouble = {int(alone[index]): problems for index, problems in self._trouble.items()}
         places = Places(
@@ -126,6 +126,11 @@ class Found:
         """The notes with their rows; ``together``: the turns of the frames that did not come one by one."""
         before = np.searchsorted(together, [note[0] for note in self._notes]).tolist() if self._notes else []
         return [(single + rows, item) for rows, (_, single, item) in zip(before, self._notes)]
+
+
+def _joined(pieces: Sequence[Longs]) -> Longs:
+    some = [piece for piece in pieces if len(piece)]
+    return some[0] if len(some) == 1 else np.concatenate(pieces)
 
 
 def _order(turn: Longs) -> Longs:

@@ -20,6 +20,7 @@ from pcli.codec.bulk.columns import Bools, Longs
 __all__ = ["missing", "unusual", "unusual_open", "walk"]
 
 _CONNECTED: Final = 0x0803
+_FIRST_TYPE: Final = 0x0800
 _LAST_TYPE: Final = 0x087F
 """The first two bytes of a command: field 1, and a type of one byte."""
 
@@ -52,9 +53,10 @@ def unusual(pool: bytearray, start: Longs, size: Longs, limit: Longs) -> Bools:
     heads = np.ndarray((len(pool) - 9,), "V10", pool, 0, (1,))[np.minimum(start, len(pool) - _HEAD.itemsize)].view(
         _HEAD
     )
-    command, first = heads["command"].astype(np.int64), heads["first"]
+    command, first = heads["command"].astype(np.int64), heads["first"].astype(np.uint16)
     wrong: Bools = (size < command + 8) | (size > limit) | (command < 2)
-    wrong |= (first < 0x0800) | (first > _LAST_TYPE) | (first == _CONNECTED)
+    # What is below the first type is far above the last one then.
+    wrong |= (first - np.uint16(_FIRST_TYPE) > _LAST_TYPE - _FIRST_TYPE) | (first == _CONNECTED)
     return wrong
 
 

@@ -3,7 +3,8 @@
 Rules of this file
 1. In front of a stretch's data stands what waited of its direction (``Direction.run``): so frames that go over packets,
    and over windows, need no care.
-2. Bytes are copied once, from the window into the pool.
+2. Bytes are copied once, from the window into the pool. What does not end the open frame goes to what waits, and not
+   through the pool: else each window would copy the open frames of all directions.
 """
 
 from __future__ import annotations
@@ -73,11 +74,28 @@ class Joiner:
         self._at: list[int] = segments.at[order].tolist()
         self._stop: list[int] = segments.stop[order].tolist()
 
+    def waits(self, one: Stretch) -> bool:
+        """Whether its bytes do not end the open frame of its direction, of which the lengths are there."""
+        if one.checked or not one.way.need:
+            return False
+        positions = self._traffic.data[slice(*self._bounds([one])[0])]
+        return int(self._traffic.size[positions].sum()) < one.way.need
+
+    def add(self, one: Stretch) -> tuple[Longs, Longs]:
+        """Put the bytes to those that wait; the index in the window of each packet, and where its bytes begin there."""
+        first, last = self._bounds([one])[0]
+        positions = self._traffic.data[first:last]
+        size = self._traffic.size[positions]
+        begins: Longs = len(one.way.run) + np.cumsum(size) - size
+        one.way.run += b"".join(self._slices(first, last))
+        return self._traffic.order[positions], begins
+
     def join(self, stretches: list[Stretch]) -> Joined:
         """Put the bytes into the pool; each stretch has some."""
         base = len(self._found.pool)
-        bounds = np.searchsorted(self._traffic.data, [(one.side.at, one.end) for one in stretches])
-        self._found.add(self._parts(stretches, bounds.tolist()))
+        pairs = self._bounds(stretches)
+        self._found.add(self._parts(stretches, pairs))
+        bounds = np.array(pairs, np.int64)
         positions = self._traffic.data[ranges(bounds[:, 0], bounds[:, 1])]
         size = self._traffic.size[positions]
         counts: Longs = bounds[:, 1] - bounds[:, 0]
@@ -90,11 +108,21 @@ class Joiner:
         packets = self._traffic.order[positions]
         return Joined(stretches, counts, packets, owner, ends - size, ends, start, waited, end, offset)
 
-    def _parts(self, stretches: list[Stretch], bounds: list[list[int]]) -> list[memoryview | bytearray]:
+    def _bounds(self, stretches: list[Stretch]) -> list[list[int]]:
+        """Of each stretch the first of `Traffic.data`, and the one behind the last."""
+        found: list[list[int]] = np.searchsorted(
+            self._traffic.data, [(one.side.at, one.end) for one in stretches]
+        ).tolist()
+        return found
+
+    def _slices(self, first: int, last: int) -> list[memoryview]:
         view = self._view
+        return [view[at:stop] for at, stop in zip(self._at[first:last], self._stop[first:last])]
+
+    def _parts(self, stretches: list[Stretch], bounds: list[list[int]]) -> list[memoryview | bytearray]:
         parts: list[memoryview | bytearray] = []
         for one, (first, last) in zip(stretches, bounds):
             if one.way.run:
                 parts.append(one.way.run)
-            parts += [view[at:stop] for at, stop in zip(self._at[first:last], self._stop[first:last])]
+            parts += self._slices(first, last)
         return parts

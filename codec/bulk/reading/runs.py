@@ -52,7 +52,14 @@ class Runs:
         """Take what is ordinary all through; of the other lanes, which are left alone, the packet to be looked at."""
         filled = [one for one in stretches if self._traffic.has_data(one.side, one.end)]
         filled = [one for one in filled if one.way.next != IGNORE]
-        wrong = self._take_data(filled) if filled else {}
+        waiting: list[Stretch] = []
+        ending: list[Stretch] = []
+        for one in filled:
+            (waiting if self._joiner.waits(one) else ending).append(one)
+        wrong = self._take_data(ending) if ending else {}
+        for one in waiting:
+            if one.lane not in wrong:
+                self._add(one)
         for one in stretches:
             if one.lane not in wrong:
                 self._acknowledge(one)
@@ -80,28 +87,39 @@ class Runs:
             self._leave(joined, index, frames.opened[index], first[index], first[index + 1])
         return wrong
 
+    def _add(self, one: Stretch) -> None:
+        """Take data that do not end the open frame, as `codec.capture.fast` does."""
+        way, before = one.way, len(one.way.run)
+        packets, begins = self._joiner.add(one)
+        times = self._records.time_ns[packets].tolist()
+        way.marks += zip(begins.tolist(), (packets + self._base).tolist(), times)
+        self._past.take([way], packets, np.zeros(len(packets), np.int64), begins - before + way.offset)
+        way.offset += len(way.run) - before
+        way.need -= len(way.run) - before
+        way.next = way.base + way.offset & _MASK
+
     # -- frames ----------------------------------------------------------------------------------------------------
 
     def _deliver(self, joined: Joined, frames: Cut, good: Bools) -> None:
         base, owner = self._base, frames.owner
         first = _first_segments(joined, frames)
-        first_packet = joined.packets[first] + base
+        first_packet = joined.packets.take(first) + base
         for index, head in zip(*(column.tolist() for column in frames.heads)):
             way = joined.stretches[index].way
             if way.run:
                 # It began in a packet that the direction remembers.
                 first_packet[head] = way.marks[0][1]
         self._note_short(joined, frames, first, good)
-        packet = joined.packets[frames.last] + base
-        columns = [frames.start, frames.size, packet, first_packet, frames.start + joined.offset[owner], owner]
+        packet = joined.packets.take(frames.last) + base
+        columns = [frames.start, frames.size, packet, first_packet, frames.start + joined.offset.take(owner), owner]
         if not good.all():
-            rows = good[owner]
-            columns = [column[rows] for column in columns]
+            rows = np.flatnonzero(good[owner])
+            columns = [column.take(rows) for column in columns]
         self._found.put([one.way for one in joined.stretches], columns)
 
     def _note_short(self, joined: Joined, frames: Cut, first: Longs, good: Bools) -> None:
         """Packets behind the first few bytes of a frame, up to that with its lengths, take the slow path."""
-        short = np.flatnonzero(joined.ends[first] - frames.start < _LENGTHS)
+        short = np.flatnonzero(joined.ends.take(first) - frames.start < _LENGTHS)
         owner = frames.owner[short]
         short = short[good[owner] & (frames.start[short] >= (joined.start + joined.waited)[owner])]
         whole = np.searchsorted(joined.ends, frames.start[short] + _LENGTHS)
@@ -173,7 +191,7 @@ class Runs:
 def _first_segments(joined: Joined, frames: Cut) -> Longs:
     """The segment in which each frame begins; of one that had waited the first segment of its stretch."""
     last = frames.last
-    ended = joined.ends[last] == frames.start + frames.size
+    ended = joined.ends.take(last) == frames.start + frames.size
     first = np.empty_like(last)
     # The one in which the frame before ended, or the next if it ended with it.
     first[1:] = last[:-1] + ended[:-1]

@@ -140,7 +140,8 @@ def _typed(data: bytes, start: Longs, end: Longs, at: int, header: int) -> tuple
     place = start + header
     kind = _u16(data, start + at, place <= end)
     for _ in range(2):
-        tagged = np.flatnonzero(np.isin(kind, _VLAN))
+        tagged = np.flatnonzero(kind != IPV4)
+        tagged = tagged[np.isin(kind[tagged], _VLAN)]
         if not len(tagged):
             break
         tags = place[tagged]
@@ -190,9 +191,10 @@ def _take_v4(records: Records, segments: Segments, mine: Longs, places: Longs) -
     lean &= (skip > 0) & (place - records.start[mine] == skip)
     # A length of 0: the network card would have cut the packet; then the bytes on the wire count.
     stop = place + np.where(length > 0, length, records.wire[mine] - (place - records.start[mine]))
-    keep = np.flatnonzero(plain)
-    words = [head["addresses"][keep], head["ports"][keep].astype(np.uint64)]
-    return _put(records, segments, mine[keep], place[keep] + 20, stop[keep], lean[keep], head[keep], words, (-8, 4))
+    if not plain.all():
+        mine, place, stop, lean, head = mine[plain], place[plain], stop[plain], lean[plain], head[plain]
+    words = [head["addresses"], head["ports"].astype(np.uint64)]
+    return _put(records, segments, mine, place + 20, stop, lean, head, words, (-8, 4))
 
 
 def _take_v6(records: Records, segments: Segments, mine: Longs, places: Longs) -> bool:
@@ -223,19 +225,21 @@ def _put(
     if not len(mine):
         return True
     number, first = _numbers(words)
-    if any((word != word[first][number]).any() for word in words):
+    if any((word != word[first].take(number)).any() for word in words):
         return False
-    segments.way[mine] = number + len(segments.keys)
+    # Nearly always all packets are of this kind.
+    put: Any = mine if len(mine) < len(segments.way) else slice(None)
+    segments.way[put] = number + len(segments.keys)
     data = records.data
     segments.keys += [data[at + key[0] : at + key[1]] for at in tcp[first].tolist()]
     at = tcp + (head["size"] >> 4 << 2)
-    segments.seq[mine], segments.ack[mine], segments.at[mine], segments.stop[mine] = head["seq"], head["ack"], at, stop
-    ordinary = (head["flags"] & 0x17 == 0x10) & (at <= stop) & (stop <= records.end[mine])
+    segments.seq[put], segments.ack[put], segments.at[put], segments.stop[put] = head["seq"], head["ack"], at, stop
+    ordinary = (head["flags"] & 0x17 == 0x10) & (at <= stop) & (stop <= records.end[put])
     if any(face.left_out is face for face in records.interfaces):
         marked = np.array([face.left_out is face for face in records.interfaces])
         ordinary &= ~marked[records.face[mine]]
-    segments.ordinary[mine] = ordinary
-    segments.lean[mine] = lean
+    segments.ordinary[put] = ordinary
+    segments.lean[put] = lean
     return True
 
 

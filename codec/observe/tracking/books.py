@@ -9,6 +9,7 @@ Rules of this file
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -165,6 +166,17 @@ class SubscriptionBook:
         return (
             at in topic.aborted or at in topic.markers or (at > self.blind and at not in topic.lives and not self.picky)
         )
+
+    def ahead(self, before: Position) -> Iterable[Position]:
+        """The positions behind where it stands, up to one, that excluded.
+
+        None where they are more than are remembered: a peer may write any entry. What becomes of them is not known.
+        """
+        start = self.read if self.mark is None or self.read > self.mark else self.mark
+        if self.topic.count(start, before) > MAX_ACKED:
+            self.record.doubts.add("evicted")
+            return ()
+        return self.topic.between(start, before)
 
     def note_done(self, at: Position, frame: int) -> None:
         """A frame has acknowledged the entry there."""

@@ -162,11 +162,13 @@ def _pass(book: SubscriptionBook, at: Position) -> None:
     elif at <= book.read:
         return
     read = book.read if book.read > book.mark else book.mark
-    book.read = at
     topic = book.topic
-    if at[0] in topic.ledgers and (at[0] != read[0] or at[1] != read[1] + 1):
+    gap = at[0] in topic.ledgers and (at[0] != read[0] or at[1] != read[1] + 1)
+    ahead = book.ahead(at) if gap else ()
+    book.read = at
+    if ahead:
         everything = (not book.individual or (book.rewound and book.in_order)) and not book.picky
-        for place in topic.between(read, at):
+        for place in ahead:
             life = topic.lives.get(place)
             if life is not None and book.individual and place > book.redo and _may_wait(life):
                 continue

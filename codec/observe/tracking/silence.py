@@ -36,6 +36,8 @@ ROUNDS: Final = 40
 """Entries that others get before it is no chance: twice dispatcherMaxRoundRobinBatchSize."""
 
 _MAX_STEPS: Final = 20_000
+_END: Final = (1 << 64, 0)
+"""Behind all positions."""
 
 
 def heard(book: SubscriptionBook, record: ConsumerRecord, life: Life, now_ns: int, frame: int) -> None:
@@ -170,12 +172,9 @@ def caught_up(book: SubscriptionBook) -> None:
     topic = book.topic
     if book.mark is None or topic.last <= book.read:
         return
-    barrier = topic.barrier
-    at = topic.following(max(book.read, book.mark))
-    while at is not None and (barrier is None or at < barrier):
+    for at in book.ahead(topic.barrier or _END):
         if book.skips(at):
             book.ack(at)
-        at = topic.following(at)
 
 
 def _settle_down(book: SubscriptionBook, members: list[Member], now_ns: int) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcli.codec.bulk.texts import names_of, pieces_of, texts_of
+from pcli.codec.bulk.texts import names_of, texts_of
 
 DATA = "abc, déf \N{EURO SIGN}".encode() + b"\xff\xfe" + bytes(range(64, 100))
 PLACES = st.lists(st.one_of(st.just((-1, -1)), st.tuples(st.integers(0, len(DATA)), st.integers(0, 12))), max_size=20)
@@ -24,21 +23,9 @@ def run(function, places):
 
 
 @given(PLACES)
-def test_pieces(places):
-    assert run(pieces_of, places).to_pylist() == wanted(places)
-
-
-@given(PLACES)
 def test_texts_and_names(places):
     texts = [None if one is None else one.decode(errors="replace") for one in wanted(places)]
     assert run(texts_of, places).to_pylist() == texts
     names = run(names_of, places)
     assert names.to_pylist() == texts
     assert len(names.dictionary) == len(set(texts) - {None})
-
-
-@pytest.mark.parametrize("places", [[(0, 3), (3, 2), (20, 4)], [(20, 4), (-1, -1), (0, 3)], [(0, 5), (2, 5)], []])
-def test_in_order_in_disorder_and_over_each_other(places):
-    found = run(pieces_of, places)
-    assert found.to_pylist() == wanted(places)
-    found.validate(full=True)

@@ -6,7 +6,9 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from pcli.codec.bulk.lives import EVIDENCE
 from pcli.spark.report.gathering import COLUMNS, Span, gather
 from pcli.spark.stored import StoredTables
 
@@ -85,6 +87,29 @@ def test_what_consumers_hold_ends_at_what_is_not_acknowledged_and_went_to_nobody
     assert {name: int(held[key][-1]) for key, name in enumerate(found.consumers.names)} == {
         name: left[name] for name in found.consumers.names
     }
+
+
+def test_what_is_left_by_what_speaks_for_it(stored: StoredTables) -> None:
+    """As if every word of evidence were there, and something left of two entries in three."""
+    whole = stored.read("messages", COLUMNS)
+    rows = whole.to_pylist()
+    for place, row in enumerate(rows):
+        row["evidence"] = list(EVIDENCE)[place % len(EVIDENCE)]
+        for one in row["deliveries"]:
+            one["unacked"] = place % 3
+    table = pa.Table.from_pylist(rows, whole.schema)
+    found = gather(table.to_batches(max_chunksize=7), span_of(stored))
+    wanted: dict[str, Counter[str]] = {}
+    for row in rows:
+        left = {one["subscription"]: one["unacked"] for one in row["deliveries"]}
+        for name, count in left.items():
+            if count and not row["marker"]:
+                wanted.setdefault(row["evidence"], Counter())[name or ""] += count
+    assert len(wanted) == len(EVIDENCE)
+    names = [name[-1] for name in found.subscriptions.names]
+    assert {
+        word: Counter({names[key]: count for key, count in counts.items()}) for word, counts in found.left.items()
+    } == wanted
 
 
 def test_the_slowest_come_first(stored: StoredTables) -> None:

@@ -29,7 +29,7 @@ from pcli.codec.bulk.lives import (
     recall,
     settle,
 )
-from pcli.codec.bulk.observing.asides import asides_of
+from pcli.codec.bulk.observing.asides import Aside
 from pcli.codec.capture import CapturedFrame, ReadOptions, read_capture
 from pcli.codec.capture.frames import Stream
 
@@ -70,8 +70,10 @@ class Bulk:
         edges.sort()
         parts = [self._split(at, low, high, dice) for at, (low, high) in enumerate(pairwise(edges))]
         if told_apart:
-            combiner = Combiner(len(parts))
-            combiner.tell(asides_of(recording.items))
+            combiner = Combiner()
+            times = [0, *(one.time_ns for one in recording.frames)]
+            asides = enumerate(recording.asides, 1)
+            combiner.tell(Aside(after, times[after], order, item) for order, (after, item) in asides)
             parts.append(combiner.finish())
         self.small = joined(parts)
         self.known = know(self.small, recording.streams)
@@ -96,7 +98,7 @@ class Bulk:
         if dice is not None:
             dice.shuffle(streams)
         own = {number: at for at, number in enumerate(streams)}
-        combiner = Combiner(split)
+        combiner = Combiner()
         edges = sorted([low, high] + ([dice.randrange(low, high + 1)] if dice is not None else []))
         for begin, end in pairwise(edges):
             frames = read_fields(places_of(recording.frames[begin:end]))

@@ -12,7 +12,10 @@ from pcli.codec.bulk.lives.known import Known, Session
 from pcli.codec.bulk.lives.marking import marks_of, reaching, subscriptions_of
 from pcli.codec.bulk.lives.partials import CUMULATIVE
 
-PLACES = st.tuples(st.integers(0, 3), st.integers(-1, 6))
+LONGEST = (1 << 63) - 1
+FAR = st.sampled_from([1 << 40, (1 << 40) + 1, 1 << 62, LONGEST - 1, LONGEST])
+PLACES = st.tuples(st.integers(0, 3) | FAR, st.integers(-1, 6) | FAR)
+"""A hostile peer may write any ids."""
 
 
 def known(kind="Exclusive"):
@@ -30,7 +33,7 @@ def known_of_nobody():
 
 def cumulative(places):
     rows = [
-        {"split": 0, "stream": 1, "consumer_id": 1, "ledger": ledger, "entry": entry, "number": 10 + at,
+        {"stream": 1, "consumer_id": 1, "ledger": ledger, "entry": entry, "number": 10 + at,
          "time_ns": 100 + at, "ack": None}
         for at, (ledger, entry) in enumerate(places)
     ]  # fmt: skip
@@ -67,3 +70,12 @@ def test_consumers_without_a_name_have_numbers_that_no_other_has():
         assert (found < -1).all()
         assert (at == -1).all()
         assert len(set(found.tolist())) == len(pairs)
+
+
+def test_ids_of_many_bits_hide_nobody():
+    """Connection, id and frame are one key: 64 bits have no room for an id of 38 and a frame of 26."""
+    columns = ((0, 0, 1), (0, 1 << 38, 0), (1, 5, 7))
+    owners = Intervals(*(np.array(column, np.int64) for column in columns))
+    for late in (100, (1 << 26) - 2, (1 << 40) - 2):
+        assert owners.find(owners.stream, owners.id, np.full(3, late)).tolist() == [0, 1, 2], late
+    assert owners.find(owners.stream, owners.id, owners.number - 1).tolist() == [-1, -1, -1]

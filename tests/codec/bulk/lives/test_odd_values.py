@@ -148,3 +148,61 @@ def test_negative_numbers_end_nothing(rows, way, fields):
     """int32 fields of the metadata travel as ten bytes when they are negative; nothing forbids it."""
     made, _ = rows(*WAYS[way](**fields))
     assert [row["state"] for row in made]
+
+
+SUBSCRIBED = [
+    (True, push_frame(pb.CommandSubscribe(topic=TOPIC, subscription="s", subType=0, consumer_id=3, request_id=2))),
+    (False, push_frame(pb.CommandSuccess(request_id=2))),
+]
+
+
+def id_of(ledger, entry_id):
+    return pb.MessageIdData(ledgerId=ledger % (1 << 64), entryId=entry_id % (1 << 64))
+
+
+def of_ids(places):
+    """What a consumer gets and says when messages have these ids: it acknowledges the first two of three."""
+    sides = PRODUCER + SUBSCRIBED
+    for sequence, place in enumerate(places):
+        sides.append(send(sequence))
+        sides.append((False, push_send_receipt(1, sequence, *(one % (1 << 64) for one in place), 0)))
+    sides += [(False, push_frame(pb.CommandMessage(consumer_id=3, message_id=id_of(*one)), entry())) for one in places]
+    again = pb.CommandRedeliverUnacknowledgedMessages(consumer_id=3, message_ids=[id_of(*places[2])])
+    ack = pb.CommandAck(consumer_id=3, ack_type=1, message_id=[id_of(*places[1])])
+    return [*sides, (True, push_frame(ack)), (True, push_frame(again))]
+
+
+HIGH = [5, 1 << 40, (1 << 40) + 1, 1 << 62, LONGEST - 2]
+
+
+@pytest.mark.parametrize("ledger", [*HIGH, LONGEST])
+@pytest.mark.parametrize("first", [0, *HIGH])
+def test_ids_of_any_height_are_ids(rows, ledger, first):
+    places = [(ledger, first + at) for at in range(3)]
+    found, lives = rows(*of_ids(places))
+    states = {(one.ledger, one.entry): one.state for one in lives}
+    assert {(row["ledger"], row["entry"]): row["state"] for row in found} == states
+    assert states == dict(zip(places, ("acked", "acked", "unacked"), strict=True))
+
+
+@pytest.mark.parametrize("ledger", [3, LONGEST, -(1 << 63), -2, -1])
+@pytest.mark.parametrize("entry_id", [3, LONGEST, -(1 << 63), -2, -1])
+def test_ids_that_are_negative_end_nothing(rows, ledger, entry_id):
+    """No broker gives such: a MESSAGE with one is nobody's, and others stay as they are."""
+    odd = of_ids([(ledger, entry_id)] * 3)
+    late = message(7)
+    found, _ = rows(*odd, late)
+    assert [row["state"] for row in found if (row["ledger"], row["entry"]) == (5, 7)] == ["unacked"]
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2, 3])
+@pytest.mark.parametrize("ledger", [5, 7])
+def test_a_jump_to_a_far_entry_is_not_walked(rows, kind, ledger):
+    """What lies between two deliveries is looked at one by one; not when that would never end."""
+    subscribe = pb.CommandSubscribe(topic=TOPIC, subscription="s", subType=kind, consumer_id=3, request_id=2)
+    sides = [*PRODUCER, (True, push_frame(subscribe)), SUBSCRIBED[1], message(0)]
+    far = pb.CommandMessage(consumer_id=3, message_id=id_of(ledger, 1 << 40))
+    sides += [(False, push_frame(far, entry())), send(), (False, push_send_receipt(1, 1, ledger, 1 << 50, 0))]
+    found, lives = rows(*sides, (True, push_frame(pb.CommandFlow(consumer_id=3, messagePermits=100))), message(1))
+    assert sorted(row["state"] for row in found) == sorted(one.state for one in lives)
+    assert len(found) == 4

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcli.codec.bulk.lives.picking import dense, edges, joint, order_of, place_of, ranked, slices
+from pcli.codec.bulk.lives.picking import dense, edges, joint, order_of, place_of, ranked
 
 LONGS = st.one_of(st.integers(0, 5), st.integers(-(1 << 63), (1 << 63) - 1))
 ROWS = st.lists(st.tuples(LONGS, LONGS, LONGS), max_size=30)
@@ -44,13 +44,6 @@ def test_dense_numbers_and_edges(values):
     assert count == len(names)
     some = np.sort(np.array(values, np.int64))
     assert int(edges(some).sum()) == count
-
-
-def test_slices():
-    data = np.frombuffer(b"hello world", np.uint8)
-    starts, ends = np.array([6, -1, 0, 3, 0]), np.array([11, -1, 5, 3, 11])
-    assert slices(data, starts, ends).to_pylist() == [b"world", None, b"hello", b"", b"hello world"]
-    assert slices(data, starts[1:2], ends[1:2]).to_pylist() == [None]
 
 
 def test_rows_of_a_message_share_their_place():

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from pcli.codec.bulk.fields import places_of, read_fields
-from pcli.codec.bulk.observing.asides import aside_rows, asides_of, stream_rows
+from pcli.codec.bulk.observing.asides import Aside, aside_rows, stream_rows
 from pcli.codec.bulk.observing.findings import findings_of
 from pcli.codec.bulk.observing.groups import groups_of
 from pcli.codec.bulk.observing.heads import to_heads
@@ -41,6 +41,18 @@ def _load(path: Path) -> Items:
     if path.suffix == ".gz":
         data = gzip.decompress(data)
     return list(read_capture([(path.name, io.BytesIO(data))], ReadOptions(ends=True)))
+
+
+def asides_of(items: Items) -> list[Aside]:
+    """The notes and ends of a recording."""
+    found: list[Aside] = []
+    after = last_ns = 0
+    for item in items:
+        if isinstance(item, CapturedFrame):
+            after, last_ns = item.number, item.time_ns
+        else:
+            found.append(Aside(after, last_ns, len(found) + 1, item))
+    return found
 
 
 class Rows:

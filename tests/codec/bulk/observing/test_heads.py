@@ -39,6 +39,20 @@ def test_bytes_in_any_order(recordings, rows_of_items):
         assert ties_of(moved, rows.numbers).equals(rows.ties), name
 
 
+def test_bytes_behind_the_places_of_32_bits(recordings, rows_of_items):
+    """The pool of a window may be that long; pages of zeros cost no memory."""
+    _, items = next(recordings())
+    rows = rows_of_items(items)
+    frames, places = rows.frames, rows.frames.places
+    data = np.zeros((1 << 31) + len(places.data), np.uint8)
+    data[1 << 31 :] = places.data
+    columns = {name: np.where((one := getattr(frames, name)) >= 0, one + (1 << 31), -1) for name in BYTES}
+    moved = replace(frames, places=replace(places, data=data, start=places.start + (1 << 31)), **columns)
+    assert len(frames)
+    assert to_heads(moved, rows.numbers).equals(to_heads(frames, rows.numbers))
+    assert ties_of(moved, rows.numbers).equals(rows.ties)
+
+
 def test_no_frames(recordings, rows_of_items):
     _, items = next(recordings())
     rows = rows_of_items(list(items[:0]))
