@@ -67,7 +67,7 @@ def read_apart(recording: Recording, request: Request, wanted: Wanted, engine: E
     splits, scanned = _scan_all(recording, partial(_scan, request, wanted, staging), engine)
     stitched, again = _stitch(request, engine, splits, [one.edges for one in scanned])
     items = [
-        _Item(number, split, joined, one.own if stands(joined) else None)
+        _Item(number, split, joined, one.own if one.own is not None and stands(joined) else None)
         for number, (split, joined, one) in enumerate(zip(splits, stitched.splits, scanned))
     ]
     sizes = [size if item.own is None else 0 for size, item in zip(_sizes(recording, splits), items)]
@@ -195,6 +195,8 @@ def _scan(request: Request, wanted: Wanted, staging: Staging, item: tuple[Split,
     with no_garbage():
         for records in windows:
             places = reader.take(records)
+            if reader.noted:
+                own = None  # it will be read again
             if own is not None:
                 own.add(places, records)
     for note in windows.notes:

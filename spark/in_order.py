@@ -9,6 +9,7 @@ Rules of this file
 from __future__ import annotations
 
 import gc
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from pcli.codec.bulk.columns import Places
+from pcli.codec.bulk.columns import Longs, Places
 from pcli.codec.bulk.fields import read_fields
 from pcli.codec.bulk.reading import Reader, State
 from pcli.codec.bulk.reading.records import Records
@@ -30,6 +31,9 @@ from pcli.spark.sources import reason_of
 from pcli.spark.splits import Split, SplitReader, open_split
 
 __all__ = ["Checkpoint", "ReadInOrder", "between", "counted_of", "no_garbage", "read_in_order"]
+
+_TIMED: Final = 4_000_000
+"""Packets before the present window whose times are known: 32 MB of them."""
 
 _NONE: Final = np.zeros(0, np.int64)
 _NOTHING: Final = Records(b"", _NONE, _NONE, _NONE, _NONE, _NONE, [])
@@ -121,6 +125,9 @@ class _InOrder:
         if carried is not None:
             self._reader.streams = carried.streams
         self._parser = self._next(counters.parts)
+        self._times: deque[tuple[int, Longs]] = deque()
+        """Of windows: the number of their first packet, and when their packets were captured."""
+        self._timed = 0
 
     def read(self, on_bytes: Callable[[int, int], None], on_part: Callable[[Checkpoint], None] | None) -> ReadInOrder:
         """All that was not read before."""
@@ -173,18 +180,30 @@ class _InOrder:
         """The frames and notes of a window."""
         frames = read_fields(places, checksums=self._wanted.checksums)
         counters, notes = self._out.counters, self._reader.notes
+        self._remember(records)
         numbers = np.arange(counters.frames + 1, counters.frames + 1 + len(frames), dtype=np.int64)
         self._parser.add(frames, numbers, notes)
         times = places.time_ns
         for row, item in notes:
             last_ns = int(times[row - 1]) if row else counters.last_ns
-            packet = item.packet - counters.packets - 1
-            packet_ns = int(records.time_ns[packet]) if 0 <= packet < len(records) else None
-            self._parser.parts.told.append(Told(counters.frames + row, last_ns, packet_ns, item))
+            self._parser.parts.told.append(Told(counters.frames + row, last_ns, self._time_of(item.packet), item))
         if len(frames):
             counters.first_ns = counters.first_ns or int(times[0])
             counters.last_ns = int(times[-1])
         counters.frames += len(frames)
+
+    def _remember(self, records: Records) -> None:
+        self._times.append((self._out.counters.packets + 1, records.time_ns))
+        self._timed += len(records)
+        while self._timed - len(self._times[0][1]) > _TIMED:
+            self._timed -= len(self._times.popleft()[1])
+
+    def _time_of(self, packet: int) -> int | None:
+        """When a packet was captured, one of long ago, perhaps: what a note is about may have been held for a while."""
+        for first, times in reversed(self._times):
+            if 0 <= packet - first < len(times):
+                return int(times[packet - first])
+        return None
 
     def _tell(self, note: Note) -> None:
         """What is wrong with a file, behind its last packet."""

@@ -48,6 +48,7 @@ class SplitParser:
     def __init__(self, split: int, part: int, cluster: str, wanted: Wanted, keeper: Keeper) -> None:
         """``split`` and ``part``: its places in the recording, and that of its file."""
         self._keeper = keeper
+        self._observing = wanted.observing
         self._collectors = list(_collectors(split, cluster, wanted))
         self._held: dict[str, list[pa.Table]] = {}
         self._sizes: dict[str, int] = {}
@@ -58,8 +59,9 @@ class SplitParser:
         for collector in self._collectors:
             self._hold(collector.add(frames, numbers, events))
         self.parts.counted.frames += len(frames)
-        streams, counts = np.unique(frames.places.stream, return_counts=True)
-        self.parts.frames.update(dict(zip(streams.tolist(), counts.tolist(), strict=True)))
+        if self._observing:
+            streams, counts = np.unique(frames.places.stream, return_counts=True)
+            self.parts.frames.update(dict(zip(streams.tolist(), counts.tolist(), strict=True)))
 
     def finish(self) -> SplitParts:
         """All that it gives."""

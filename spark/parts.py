@@ -89,7 +89,7 @@ class SplitParts:
     told: list[Told] = field(default_factory=list)
     counted: Counted = field(default_factory=Counted)
     frames: Counter[int] = field(default_factory=Counter)
-    """Frames by connection."""
+    """Frames by connection, where observing is wanted."""
 
 
 class Keeper:

@@ -12,7 +12,7 @@ from pcli.spark.tables import Table, chosen_tables
 __all__ = ["PARTITION_ROWS", "SPLIT_BYTES", "Request", "Wanted"]
 
 SPLIT_BYTES: Final = 128 << 20
-"""Bytes of a split: what one task reads. Below 64 MB the seams begin to cost (docs/decisions)."""
+"""Bytes of a split: what one task reads. Below 64 MB the seams begin to cost."""
 
 PARTITION_ROWS: Final = 20_000_000
 """Rows of a table that are a few files of a good size, 1 GB of messages."""

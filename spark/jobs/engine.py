@@ -74,7 +74,8 @@ class SparkEngine:
     def share(self, value: _V) -> Shared[_V]:
         """The value as a broadcast: each worker process reads it once. It is gone when nobody here has it any more."""
         self._sweep()
-        return _Shared(self._context.broadcast(value), self._let_go)
+        with plain_errors():
+            return _Shared(self._context.broadcast(value), self._let_go)
 
     def tell(self, progress: Progress) -> None:
         """As `Engine.tell`."""
@@ -116,11 +117,12 @@ class SparkEngine:
     def _stage(self, what: str, items: Sequence[Any], tasks: int, sizes: Sequence[int] | None) -> Iterator[_Stage]:
         """What a stage begins with; at its end nothing of it is left."""
         self._sweep()
-        rows, large = self._rows(items, sizes or [0] * len(items))
+        with plain_errors():
+            rows, large = self._rows(items, sizes or [0] * len(items))
         try:
             with (
-                watched(self._context, what, tasks, sum(sizes or ()), self._told) as count,
                 plain_errors(),
+                watched(self._context, what, tasks, sum(sizes or ()), self._told) as count,
                 cancelled_if_left(self._context),
             ):
                 yield _Stage(self._context.parallelize(rows, len(rows)), large, count if sizes else None)

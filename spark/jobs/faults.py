@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pickle import PicklingError
 from typing import Final
 
 from pcli.codec.errors import LocalError
 from pcli.spark.hiding import hidden
 
-__all__ = ["one_line", "plain_errors"]
+__all__ = ["one_line", "plain_errors", "words_of"]
 
 _KNOWN: Final = (
     (r"Invalid (?:maximum|initial) heap size: -Xm[xs](\S+)", "Java takes no {0} for memory: write 512m or 4g"),
@@ -50,8 +51,21 @@ def plain_errors() -> Iterator[None]:
 
     try:
         yield
-    except (PySparkException, Py4JError, ConnectionError) as fault:
-        raise LocalError(f"Spark: {hidden(one_line(str(fault)))}") from fault
+    except (PySparkException, Py4JError, PicklingError, ConnectionError) as fault:
+        if isinstance(fault.__context__, KeyboardInterrupt):
+            # pyspark asks the JVM for something on its way out, on the connection that still waits for an answer.
+            raise fault.__context__ from None
+        raise LocalError(f"Spark: {hidden(one_line(words_of(fault)))}") from fault
+
+
+def words_of(fault: BaseException) -> str:
+    """What an exception says. The words of Java's are asked of the JVM, which may have ended: then none."""
+    from py4j.protocol import Py4JError
+
+    try:
+        return str(fault)
+    except (OSError, Py4JError):
+        return ""
 
 
 def one_line(words: str) -> str:

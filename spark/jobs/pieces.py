@@ -31,7 +31,7 @@ _PIECE: Final = 4 << 20
 """Bytes of rows in a piece, before packing: what is larger is cut."""
 
 _LOAD: Final = 8 << 20
-"""Bytes of packed pieces that a task holds before they go. Spark's serializer takes no 64 MB at a time."""
+"""Bytes of packed pieces that a task holds before they go."""
 
 _KEPT: Final = 96 << 20
 """Bytes of packed pieces that a joining task keeps in memory."""

@@ -25,7 +25,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from pcli.codec.errors import LocalError
 from pcli.spark.hiding import hidden
-from pcli.spark.jobs.faults import one_line
+from pcli.spark.jobs.faults import one_line, words_of
 from pcli.spark.jobs.java import find_java, java_home
 from pcli.spark.jobs.machine import memory_mb
 from pcli.spark.jobs.settings import is_local, settings_for, stays_here
@@ -232,10 +232,7 @@ def _with_java_options(settings: dict[str, str], folder: Path, *, debug: bool) -
 
 def _reason(fault: BaseException, log: IO[bytes] | None) -> str:
     """One line out of an exception and of what the JVM printed."""
-    try:
-        words = str(fault)
-    except OSError:  # a Java exception's words are asked for, of a JVM that has ended
-        words = ""
+    words = words_of(fault)
     if not words or isinstance(fault, OSError) or "JAVA_GATEWAY_EXITED" in words:
         words = _tail(log)
     told = "\n".join(line for line in words.splitlines() if not re.match(r"\s*at |\s*WARNING|Setting|To adjust", line))

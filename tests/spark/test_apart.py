@@ -96,3 +96,16 @@ def test_a_file_that_is_cut_off(small_captures, tmp_path):
     assert "'status': 'partly'" in wanted["captures"][0]
     for size in (3000, 20_000):
         assert tables(tmp_path / f"apart-{size}", [path], Apart(), split_bytes=size) == wanted
+
+
+@pytest.mark.parametrize("engine", [InProcess, Apart])
+def test_a_note_has_the_time_of_its_packet_wherever_that_was_read(small_captures, parts_of, tmp_path, engine):
+    """What a note is about may have waited for bytes that came with a later file."""
+    path = small_captures / "python" / "37-packets-lost.pcap"
+    times = {}
+    for name, paths in (("whole", [path]), ("cut", parts_of("python/37-packets-lost.pcap", 40))):
+        analyze(Request(tuple(map(str, paths)), str(tmp_path / name), only=("gaps",)), engine())
+        rows = StoredTables(str(tmp_path / name)).read("gaps").to_pylist()
+        times[name] = sorted((row["packet"], row["time_ns"]) for row in rows)
+    assert times["cut"] == times["whole"]
+    assert all(time_ns for _, time_ns in times["whole"])

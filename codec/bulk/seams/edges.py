@@ -273,6 +273,8 @@ class EdgeReader:
         """Births whose rows are known."""
         self._told: list[Told] = []
         self._notes: list[Note] = []
+        self.noted = False
+        """Whether anything is noted of a connection so far: bytes that are missing, mostly."""
 
     def take(self, records: Records) -> Places:
         """The frames that became known with these packets; those of connections that are held will come later."""
@@ -281,6 +283,7 @@ class EdgeReader:
         turns = self._reader.note_turns
         for turn, (row, item) in zip(turns, self._reader.notes, strict=True):
             self._told.append((turn, before + row, item, self._output.ready(item)))
+            self.noted = self.noted or isinstance(item, Note)
         while self._placed < len(self._tcp.births):
             birth = self._tcp.births[self._placed]
             low, high = np.searchsorted(places.turn, (birth.packet, birth.packet + 1)).tolist()
