@@ -93,7 +93,7 @@ class _Pairing:
             "cluster": self._cluster, "connection": request.stream, "client": _address(stream.client),
             "server": _address(stream.server), "request": name_of(request.type),
             "answer": None if facts is None else name_of(facts.frame.type), "from_client": from_client,
-            "request_id": _number(request), "owner_id": owner if peer is None else peer.id,
+            "request_id": _number(request), "owner_id": _owner(owner if peer is None else peer.id),
             "topic": _full(topic) or None,
             "subscription": _first(request.subscription) or getattr(peer, "subscription", "") or None,
             "asked_ns": request.time_ns, "answered_ns": None if facts is None else facts.frame.time_ns,
@@ -107,6 +107,10 @@ def _number(request: Request) -> int | None:
     if COMMANDS[request.type].paired_by == "order":
         return None
     return signed(request.id)
+
+
+def _owner(number: int | None) -> int | None:
+    return None if number is None else signed(number)
 
 
 def _first(words: str | list[str]) -> str:

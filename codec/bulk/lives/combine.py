@@ -67,11 +67,12 @@ class Combiner:
             time_ns = int(frames.places.time_ns[before - 1]) if before else self._time_ns
             row = _row(number, time_ns, item)
             rows.append(row | {"since": self._since(frames, numbers, before, row["stream"], row["from_client"])})
-        for at, problems in frames.places.trouble.items():
+        trouble = frames.places.trouble
+        places = np.array(list(trouble), np.int64)
+        ends = zip(_sides(frames)[places].tolist(), _tails(frames, numbers, places), strict=True)
+        for (at, problems), (side, tail) in zip(trouble.items(), ends, strict=True):
             for kind in (f"frame:{one.kind}" for one in problems):
-                side = int(_sides(frames)[at])
                 since = self._since(frames, numbers, at, side >> 1, side & 1) if kind in _HOLES else -1
-                tail = _tails(frames, numbers, np.array([at]))[0]
                 rows.append(_mark(side, tail, kind) | {"since": since})
         if len(frames):
             rows += self._runs(frames, numbers)

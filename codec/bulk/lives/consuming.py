@@ -100,6 +100,8 @@ class Consuming:
     def _deliveries(self, frames: Frames, numbers: Longs, rows: Longs) -> pa.Table:
         places = frames.places
         columns: dict[str, Any] = {name: picked(getattr(frames, mine), rows) for name, mine in _COLUMNS.items()}
+        # What is said of messages has room for 31 bits.
+        columns["redelivery"] = np.minimum(columns["redelivery"], 0x7FFFFFFF)
         ledger, entry = picked(frames.ledger, rows), picked(frames.entry, rows)
         columns |= {
             "stream": places.stream.take(rows),

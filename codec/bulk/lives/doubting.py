@@ -8,6 +8,7 @@ Rules of this file
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
@@ -63,7 +64,8 @@ def _runs(frames: list[_Weak], ends: list[_End]) -> Iterator[tuple[int, int]]:
     """The first and the last doubtful frame of each run; ``ends`` are those of splits, and before holes."""
     begins = []
     for at, (number, flags, offset) in enumerate(frames):
-        _, searched, end = max((one for one in ends if one[0] < number), default=(0, False, -1))
+        before = bisect_left(ends, (number,)) if flags & CAUTIOUS else 0
+        _, searched, end = ends[before - 1] if before else (0, False, -1)
         if flags & BEGINS or (flags & CAUTIOUS and not (searched and end == offset)):
             begins.append(at)
     for at, following in zip(begins, [*begins[1:], len(frames)], strict=True):

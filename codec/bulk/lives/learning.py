@@ -4,8 +4,9 @@ Rules of this file
 1. Names are those of the object path: the very Observer and Tracker see the commands, and the first frames of those
    whose commands are not in the capture. After each frame it is noted whose the ids are now.
 2. What else is needed to judge messages (ends of transactions, cursors set back, doubts) is noted on the way.
-3. Every split gives the first frame of each id that it meets. Only that of the first split is seen, as if there were no
-   others: the Tracker would take all messages between two such frames for passed over, and count them one by one.
+3. Every split gives the first frame of each id that it meets. Of an id whose opening is known only that of the first
+   split is seen, as if there were no others: the Tracker would take all messages between two such frames for passed
+   over, and count them one by one.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from pcli.codec.observe.tracking.sender import Sender
 from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.frame import SEND
+from pcli.codec.wire.message_id import signed
 from pcli.codec.wire.topic_name import split_partition
 
 __all__ = ["know"]
@@ -149,7 +151,7 @@ class _Learner:
         if before is None or before[0] != publisher:
             self._producers[key] = publisher, len(self._publishers)
             self._publishers.append(publisher)
-            self._rows[0].append((*key, number, len(self._publishers) - 1))
+            self._rows[0].append((key[0], signed(peer.id), number, len(self._publishers) - 1))
 
     def _note_consumer(self, facts: Facts, peer: Consumer) -> None:
         member = peer.record
@@ -179,7 +181,7 @@ class _Learner:
                 self._sessions.append(session)
             index = len(self._sessions) - 1 if before is None or before[0] != session else before[1]
             self._consumers[key] = session, index, member.ready
-            self._rows[1].append((*key, number, index, member.ready))
+            self._rows[1].append((key[0], signed(peer.id), number, index, member.ready))
 
     # -- what else happens
 
@@ -196,7 +198,7 @@ class _Learner:
     def _back(self, facts: Facts, why: str, *, everyone: bool = False, but: bool = False) -> None:
         sub, peer = self._sub_of(facts), facts.peer
         if sub >= 0 and isinstance(peer, Consumer):
-            owner = (-1, -1) if everyone else (facts.frame.stream.number, peer.id)
+            owner = (-1, -1) if everyone else (facts.frame.stream.number, signed(peer.id))
             self._backs.setdefault(sub, []).append(Back(facts.frame.number, why, *owner, but))
 
     def _success(self, facts: Facts) -> None:

@@ -205,7 +205,7 @@ class _Groups:
                 continue
             rows = np.flatnonzero(code == place)
             group, delivered = usual.group[rows], usual.delivered[rows]
-            if not marks.plain or (known.failed and np.isin(marks.number, list(known.failed)).any()):
+            if not marks.plain or (known.failed and not known.failed.isdisjoint(marks.number.tolist())):
                 self.odd[group] = True
                 continue
             mark = reaching(marks, consumers.ledger[delivered], consumers.entry[delivered])

@@ -147,7 +147,7 @@ def _row(life: Life, owners: dict[int, int], *, stored: bool) -> dict[str, Any]:
     last = life.resent[-1][1] if life.resent else life.sent_frame
     return {
         "place": 0, "stream": life.stream, **_place(life.ledger, life.entry),
-        "producer_id": owners.get(last, -1),
+        "producer_id": signed(owners.get(last, -1)),
         "topic": "" if life.topic is None else life.topic.name, "partition": life.partition,
         "name": life.producer_name, "sequence": signed(life.sequence_id), "highest": signed(life.highest_sequence_id),
         "sent_number": life.sent_frame, "sent_ns": life.sent_ns, "receipt_number": life.receipt_frame or -1,
@@ -173,11 +173,14 @@ def _spoken(back: pa.Table, known: Known) -> pa.Table:
     return pa.Table.from_pylist(rows, SPOKEN)
 
 
+_ANSWERED: Final = ("producer_id", "sequence", "ledger", "entry")
+
+
 def _frames(row: dict[str, Any], known: Known) -> Iterator[dict[str, Any]]:
     """A SEND without its payload, and its receipt."""
-    send = pb.CommandSend(producer_id=row["producer_id"], sequence_id=_unsigned(row["sequence"]))
+    send = pb.CommandSend(producer_id=_unsigned(row["producer_id"]), sequence_id=_unsigned(row["sequence"]))
     if row["messages"] != -1:
-        send.num_messages = row["messages"]
+        send.num_messages = short(row["messages"])
     if row["highest"] != -1:
         send.highest_sequence_id = _unsigned(row["highest"])
     at = (np.array([row[name]]) for name in ("stream", "producer_id", "sent_number"))
@@ -185,8 +188,8 @@ def _frames(row: dict[str, Any], known: Known) -> Iterator[dict[str, Any]]:
     name = known.publishers[known.publisher[place]].name if place >= 0 else ""
     data = push_frame(send, push_entry(_metadata(row, name), b"", checksum=False))
     yield _head(row, "sent", "SEND", data, max(0, row["size"]), from_client=True)
-    sequence, ledger, entry = (_unsigned(row[name]) for name in ("sequence", "ledger", "entry"))
-    data = push_send_receipt(row["producer_id"], sequence, ledger, entry, 0)
+    producer, sequence, ledger, entry = (_unsigned(row[name]) for name in _ANSWERED)
+    data = push_send_receipt(producer, sequence, ledger, entry, 0)
     yield _head(row, "receipt", "SEND_RECEIPT", data, 0, from_client=False)
 
 
@@ -194,11 +197,12 @@ def _metadata(row: dict[str, Any], name: str) -> pb.MessageMetadata:
     metadata = pb.MessageMetadata(
         producer_name=name, sequence_id=_unsigned(row["sequence"]), publish_time=max(0, row["publish_ms"])
     )
-    for field, value in (("num_messages_in_batch", row["batch"]), ("deliver_at_time", row["deliver_at_ms"])):
-        if value != -1:
-            setattr(metadata, field, value)
+    if row["batch"] != -1:
+        metadata.num_messages_in_batch = short(row["batch"])
+    if row["deliver_at_ms"] != -1:
+        metadata.deliver_at_time = row["deliver_at_ms"]
     if row["marker"] != -1:
-        metadata.marker_type = row["marker"]
+        metadata.marker_type = short(row["marker"])
     if row["key_kind"] == 2:
         metadata.ordering_key = row["key"]
     elif row["key_kind"]:

@@ -39,6 +39,10 @@ OPENING: Final = frozenset(_OF_PRODUCERS + _OF_CONSUMERS)
 """Commands behind which the first frame of a producer or consumer counts again."""
 
 
+_MOST: Final = 0x7FFFFFFF
+"""What a column of 32 bits has room for."""
+
+
 class Speaking:
     """The frames of one split that go on as bytes, window by window."""
 
@@ -57,9 +61,10 @@ class Speaking:
         rows = np.flatnonzero(role)
         if len(rows):
             picked = take(frames, rows)
-            # Of a payload only its size counts, which the prefix tells whatever the capture has cut away.
-            picked.places.kept = np.where(picked.payload_size >= 0, picked.size, picked.places.kept)
             heads = to_heads(picked, numbers[rows])
+            # Of a payload only its size counts, which the prefix tells whatever the capture has cut away.
+            kept = np.where(picked.payload_size >= 0, np.minimum(picked.size, _MOST), picked.places.kept)
+            heads = heads.set_column(heads.schema.get_field_index("kept"), heads.schema.field("kept"), _ints(kept))
             first = [pa.array(role[rows])]
             self._spoken.append(pa.Table.from_arrays([*first, *heads.columns], schema=SPOKEN))
 
@@ -130,6 +135,10 @@ class Speaking:
             role[np.isin(spoken.column("place").to_numpy(), paired)] &= ~(1 << ROLES["loose"])
             spoken = spoken.set_column(0, SPOKEN.field("role"), pa.array(role)).filter(pa.array(role != 0))
         return spoken, pa.concat_tables([ANSWERED.empty_table(), *self._answered])
+
+
+def _ints(values: Longs) -> pa.Array:
+    return pa.array(values.astype(np.int32))
 
 
 def _control(frames: Frames) -> Longs:

@@ -29,6 +29,8 @@ INDIVIDUAL: Final = frozenset({"Shared", "Key_Shared"})
 MAX_ACKED: Final = 200_000
 """Positions acknowledged behind the mark that are remembered of a subscription."""
 
+_FAR: Final = 1 << 22
+"""Entries that are looked at one by one when they are passed over."""
 
 MAX_DONE: Final = 2_000
 """Acknowledged entries of a subscription whose ACKs are remembered, to know them when they come again."""
@@ -170,10 +172,10 @@ class SubscriptionBook:
     def ahead(self, before: Position) -> Iterable[Position]:
         """The positions behind where it stands, up to one, that excluded.
 
-        None where they are more than are remembered: a peer may write any entry. What becomes of them is not known.
+        None where they are too many to be looked at: a peer may name any entry. What becomes of them is not known.
         """
         start = self.read if self.mark is None or self.read > self.mark else self.mark
-        if self.topic.count(start, before) > MAX_ACKED:
+        if self.topic.count(start, before) > _FAR:
             self.record.doubts.add("evicted")
             return ()
         return self.topic.between(start, before)

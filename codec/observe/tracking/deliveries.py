@@ -164,6 +164,10 @@ def _pass(book: SubscriptionBook, at: Position) -> None:
     read = book.read if book.read > book.mark else book.mark
     topic = book.topic
     gap = at[0] in topic.ledgers and (at[0] != read[0] or at[1] != read[1] + 1)
+    if gap and not book.individual and not book.picky and book.mark >= book.read:
+        # Nobody holds anything, and all of it is passed over.
+        book.move((at[0], at[1] - 1))
+        gap = False
     ahead = book.ahead(at) if gap else ()
     book.read = at
     if ahead:

@@ -77,7 +77,7 @@ class TopicBook:
         total = 0
         for ledger, last in self.ledgers.items():
             if after[0] <= ledger <= to[0]:
-                low = after[1] if ledger == after[0] else -1
+                low = max(after[1], -1) if ledger == after[0] else -1
                 high = min(last, to[1]) if ledger == to[0] else last
                 total += max(0, high - low)
         return total
@@ -89,7 +89,7 @@ class TopicBook:
 
     def following(self, at: Position) -> Position | None:
         """The next position; None at the end."""
-        ledger, entry = at
+        ledger, entry = at[0], max(at[1], -1)
         if entry < self.ledgers.get(ledger, -1):
             return (ledger, entry + 1)
         later = [one for one in self.ledgers if one > ledger]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from pcli.codec.capture.frames import START, CapturedFrame, Stream
@@ -206,3 +208,62 @@ def test_a_jump_to_a_far_entry_is_not_walked(rows, kind, ledger):
     found, lives = rows(*sides, (True, push_frame(pb.CommandFlow(consumer_id=3, messagePermits=100))), message(1))
     assert sorted(row["state"] for row in found) == sorted(one.state for one in lives)
     assert len(found) == 4
+
+
+def test_an_entry_below_zero_is_followed_by_the_next_ledger(rows):
+    """Not by all entries up to 0."""
+    odd, late = (pb.CommandMessage(consumer_id=3, message_id=id_of(*at)) for at in ((0, 1 << 63), (1, 1)))
+    receipt = (False, push_send_receipt(1, 1, 1, 2, 0))
+    found, _ = rows(
+        *PRODUCER, *SUBSCRIBED, send(), receipt, *((False, push_frame(one, entry())) for one in (odd, late))
+    )
+    assert [row["state"] for row in found if (row["ledger"], row["entry"]) == (1, 1)] == ["unacked"]
+
+
+@pytest.mark.parametrize("count", [1, (1 << 31) - 1, 1 << 31, (1 << 32) - 1])
+@pytest.mark.parametrize("times", [1, 2])
+def test_redeliveries_are_counted_as_far_as_there_is_room(rows, count, times):
+    one = pb.CommandMessage(consumer_id=3, message_id=id_of(5, 0), redelivery_count=count)
+    found, _ = rows(*PRODUCER, *SUBSCRIBED, *[(False, push_frame(one, entry()))] * times)
+    assert found[0]["deliveries"][0]["redelivery_count"] == min(count, (1 << 31) - 1)
+
+
+@pytest.mark.parametrize("number", [1, LONGEST, 1 << 63, (1 << 64) - 1])
+def test_producers_and_consumers_have_any_id(rows, number):
+    """Told are its 64 bits as a signed number; -1 is none."""
+    opened = pb.CommandProducer(topic=TOPIC, producer_id=number, request_id=1, producer_name="my producer")
+    sides = [*PRODUCER[:2], (True, push_frame(opened)), PRODUCER[3]]
+    command = pb.CommandSend(producer_id=number, sequence_id=1, num_messages=1)
+    sent = (True, push_frame(command, entry()))
+    subscribe = pb.CommandSubscribe(topic=TOPIC, subscription="s", subType=0, consumer_id=number, request_id=2)
+    delivered = pb.CommandMessage(consumer_id=number, message_id=id_of(5, 0))
+    sides += [sent, (False, push_send_receipt(number, 1, 5, 0, 0)), sent]
+    sides += [(True, push_frame(subscribe)), SUBSCRIBED[1], (False, push_frame(delivered, entry()))]
+    found, _ = rows(*sides)
+    (row,) = [one for one in found if one["ledger"] == 5]
+    assert row["producer"]["producer_id"] == (signed(number) if signed(number) != -1 else None)
+    assert number > LONGEST or [one["consumer_id"] for one in row["deliveries"]] == [number]
+
+
+@pytest.mark.parametrize("field", [b"\x58", b"\xa0\x01"])
+def test_numbers_of_32_bits_are_read_as_such_when_a_message_comes_again(bulk, recorded, field):
+    """num_messages_in_batch and marker_type, of 2^40: SENDs that come again are made frames anew."""
+    metadata = pb.MessageMetadata(producer_name="my producer", sequence_id=1, publish_time=5).SerializeToString()
+    metadata += field + push_varint(1 << 40)
+    again = push_frame(pb.CommandSend(producer_id=1, sequence_id=1, num_messages=1))[4:]
+    again += len(metadata).to_bytes(4, "big") + metadata + b"hello"
+    sent = (True, len(again).to_bytes(4, "big") + again)
+    recording = recorded(taken([*PRODUCER, sent, RECEIPT, sent, sent]))
+    counts = {len(bulk(recording, random.Random(seed)).messages()) for seed in range(20)}
+    assert counts == {len(bulk(recording).messages())}
+
+
+@pytest.mark.parametrize("cut", [0, 1, 490])
+def test_a_dead_letter_that_is_cut_is_a_message(rows, cut):
+    """Its head is all that there is of it."""
+    metadata = pb.MessageMetadata(producer_name="my producer", sequence_id=1, publish_time=5)
+    metadata.properties.add(key="REAL_TOPIC", value=TOPIC)
+    command = pb.CommandSend(producer_id=1, sequence_id=1, num_messages=1)
+    data = push_frame(command, push_entry(metadata, bytes(500), checksum=True))
+    found, _ = rows(*PRODUCER, (True, data[: len(data) - cut]))
+    assert [(row["producer"]["sequence_id"], row["producer"]["size"]) for row in found] == [(1, 500)]
