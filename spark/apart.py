@@ -94,7 +94,7 @@ def _parse(request: Request, wanted: Wanted, staging: Staging, item: _Item) -> P
     if item.own is not None:
         return Parsed(put_right(staging, item.number, item.own, item.joined))
     with no_garbage():
-        return parse_split(request, wanted, staging, (item.number, item.split, item.joined))
+        return parse_split(request, wanted, staging, item.number, item.split, item.joined)
 
 
 def _unread(recording: Recording, splits: Sequence[Split]) -> Iterator[Entry]:

@@ -34,9 +34,10 @@ class Parsed:
     last_ns: int = 0
 
 
-def parse_split(request: Request, wanted: Wanted, staging: Staging, item: tuple[int, Split, Joined]) -> Parsed:
+def parse_split(
+    request: Request, wanted: Wanted, staging: Staging, number: int, split: Split, joined: Joined
+) -> Parsed:
     """Read the split of this number again, now that it is known what stands of it."""
-    number, split, joined = item
     return _Parse(request, wanted, staging, number, split, joined).run()
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from pcli.codec.bulk.columns import Longs, Places
 from pcli.codec.bulk.fields import places_of
-from pcli.codec.bulk.seams.results import AFTER, Extra, Joined
+from pcli.codec.bulk.seams.results import Extra, Joined, spots
 from pcli.codec.capture.frames import CapturedFrame, Note, StreamEnd
 
 __all__ = ["Aside", "Joining"]
@@ -62,7 +62,7 @@ class Joining:
         own = self._renaming.places(places if stands.all() else _picked(places, np.flatnonzero(stands)))
         if extra:
             before = np.concatenate((np.zeros(1, np.int64), np.cumsum(stands)))
-            at: Longs = before[_positions(extra, places.turn + self._renaming.packets, self._rows)].astype(np.int64)
+            at: Longs = before[spots(extra, places.turn + self._renaming.packets, self._rows)].astype(np.int64)
         self._rows += len(places)
         if not extra:
             return own, []
@@ -73,15 +73,6 @@ class Joining:
             if not isinstance(one.item, CapturedFrame)
         ]
         return (_merged(own, extra, framed, at[framed]) if framed.any() else own), asides
-
-
-def _positions(extra: Sequence[Extra], turn: Longs, first: int) -> Longs:
-    """Before which row each one stands; ``first`` is the number of the first row."""
-    turns = np.array([one.turn for one in extra], np.int64)
-    places = np.array([one.place for one in extra], np.int64)
-    left, right = np.searchsorted(turn, turns, "left"), np.searchsorted(turn, turns, "right")
-    found: Longs = np.where(places >= AFTER, right, np.clip(places - first, left, right))
-    return found
 
 
 def _merged(own: Places, extra: Sequence[Extra], framed: Any, at: Longs) -> Places:

@@ -3,7 +3,7 @@
 The way of the data, stage by stage; between two stages stand tables of partials.py and nothing else
 1. `Combiner` for each split: frames to `Partials`; what pairs inside the split is paired.
    combine.py; sending.py, consuming.py, speaking.py
-2. `globalize` for each split: the numbers of connections and frames become the recording's. renumber.py
+2. `globalize_table` for each table: the numbers of connections and frames become the recording's. renumber.py
 3. In one place, with the small tables of all splits (`joined`): `know`, what ids mean and what is missing; `recall` on
    every table ``published``, and `settle`, what is not a plain pair of SEND and receipt.
    learning.py, known.py, marking.py, doubting.py, suspecting.py; settling.py
@@ -21,7 +21,7 @@ from pcli.codec.bulk.lives.known import Known
 from pcli.codec.bulk.lives.learning import know
 from pcli.codec.bulk.lives.merging import Merged, merge
 from pcli.codec.bulk.lives.partials import PARTIALS, Partials
-from pcli.codec.bulk.lives.renumber import Shift, globalize, globalize_table, joined
+from pcli.codec.bulk.lives.renumber import Shift, globalize_table, joined
 from pcli.codec.bulk.lives.settling import SETTLED, settle
 from pcli.codec.bulk.lives.suspecting import recall
 from pcli.codec.bulk.lives.tables import (
@@ -52,7 +52,6 @@ __all__ = [
     "Shift",
     "exchanges_of_acks",
     "exchanges_of_requests",
-    "globalize",
     "globalize_table",
     "join_chunks",
     "joined",

@@ -3,7 +3,7 @@
 Rules of this file
 1. A split is a chain of windows in order. Rows of frames that join two splits (seams) are a split of their own.
 2. Nothing here needs a name: which topic an id means is found out later, by the number of the frame.
-3. ``numbers`` are counted from 1 in the split; `renumber.globalize` makes them the recording's.
+3. ``numbers`` are counted from 1 in the split; `renumber.globalize_table` makes them the recording's.
 """
 
 from __future__ import annotations

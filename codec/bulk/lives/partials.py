@@ -3,7 +3,7 @@
 Rules of this file
 1. -1 stands for "not there" in numbers; bytes and text are null where there is nothing.
 2. ``stream`` and ``number`` (of frames) are the split's own in what `Combiner` gives, and the recording's behind
-   `renumber.globalize`. The rest never changes.
+   `renumber.globalize_table`. The rest never changes.
 3. A row of ``consumed`` is a delivery with the first acknowledgement and the first request for redelivery behind it in
    the same split; what finds no such delivery is a row without one. So nothing is lost, and the usual message has one
    row for each consumer.

@@ -24,7 +24,7 @@ from pcli.codec.bulk.columns import RESYNC, Longs
 from pcli.codec.bulk.lives.combine import SEARCHED
 from pcli.codec.bulk.lives.partials import PARTIALS, Partials
 
-__all__ = ["Shift", "globalize", "globalize_table", "joined"]
+__all__ = ["Shift", "globalize_table", "joined"]
 
 _NUMBERS: Final = frozenset(
     {
@@ -127,11 +127,6 @@ def _set(table: pa.Table, name: str, values: npt.NDArray[Any]) -> pa.Table:
 
 _MORE: Final = {"events": _events, "spoken": _spoken}
 """What else of a table is the split's own."""
-
-
-def globalize(partials: Partials, shift: Shift) -> Partials:
-    """All tables of one split."""
-    return Partials(**{name: globalize_table(name, getattr(partials, name), shift) for name in PARTIALS})
 
 
 def joined(parts: Iterable[Partials]) -> Partials:

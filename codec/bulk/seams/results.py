@@ -17,6 +17,7 @@ Rules of this file
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -26,7 +27,7 @@ from pcli.codec.bulk.columns import ANCHORED, RESYNC, Bools, Longs, Places
 from pcli.codec.bulk.seams.patient import AT_ONCE, Ready
 from pcli.codec.capture.frames import CapturedFrame, Note, Stream, StreamEnd
 
-__all__ = ["AFTER", "DROPPED", "OWN", "Extra", "Joined", "Renaming", "Stitched"]
+__all__ = ["AFTER", "DROPPED", "OWN", "Extra", "Joined", "Renaming", "Stitched", "spots"]
 
 AFTER: Final = 1 << 40
 """`Extra.place` of what the packet itself gives: behind everything that alarms gave at that packet."""
@@ -54,6 +55,17 @@ class Extra:
     """and within the rank."""
     ready: Ready = AT_ONCE
     """Of an end, and until all is joined: when it could have been told earlier."""
+
+
+def spots(extra: Sequence[Extra], turn: Longs, first: int) -> Longs:
+    """Before which of some rows each one stands.
+
+    ``turn`` are those of the rows in the recording's packets, ``first`` is the place of the first row in its split.
+    """
+    turns = np.array([one.turn for one in extra], np.int64)
+    places = np.array([one.place for one in extra], np.int64)
+    found: Longs = np.clip(places - first, np.searchsorted(turn, turns, "left"), np.searchsorted(turn, turns, "right"))
+    return found
 
 
 @dataclass(slots=True)
@@ -140,9 +152,7 @@ class Joined:
         stands = self.renaming.stands(stream) if len(stream) else np.zeros(0, np.bool_)
         before = np.concatenate((np.zeros(1, np.int64), np.cumsum(stands)))
         framed = np.array([isinstance(extra.item, CapturedFrame) for extra in self.extra], np.bool_)
-        turns = np.array([extra.turn for extra in self.extra], np.int64) - self.renaming.packets
-        place = np.array([min(extra.place, AFTER) for extra in self.extra], np.int64)
-        at = np.clip(place, np.searchsorted(turn, turns, "left"), np.searchsorted(turn, turns, "right"))
+        at = spots(self.extra, turn + self.renaming.packets, 0)
         come = np.searchsorted(at[framed], np.arange(len(turn)), "right")
         own = np.where(stands, self.first_number + before[:-1] + come, -1)
         return own, self.first_number + before[at] + np.cumsum(framed) - 1

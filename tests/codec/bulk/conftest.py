@@ -8,7 +8,9 @@ import struct
 from collections.abc import Callable
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from hypothesis import strategies as st
 
 from pcli.codec.bulk.reading import Reader, read_places
 from pcli.codec.bulk.reading.records import Records
@@ -22,6 +24,31 @@ from pcli.codec.capture.walk import Walker
 from pcli.codec.proto import pb
 from pcli.codec.wire import push_frame
 from pcli.codec.wire.hot import push_ack, push_message, push_send, push_send_receipt
+
+
+class Sliced:
+    """Bytes, and places in them: start and size, -1 for none."""
+
+    data = "abc, déf \N{EURO SIGN}".encode() + b"\xff\xfe" + bytes(range(64, 100))
+    places = st.lists(
+        st.one_of(st.just((-1, -1)), st.tuples(st.integers(0, len(data)), st.integers(0, 12))), max_size=20
+    )
+
+    def wanted(self, places) -> list[bytes | None]:
+        """What stands at the places, by slices."""
+        return [None if start < 0 else self.data[start : start + size] for start, size in places]
+
+    def run(self, function, places):
+        """What a function of bytes, starts and ends says."""
+        starts = np.array([start for start, _ in places], np.int64)
+        ends = np.array([min(start + size, len(self.data)) for start, size in places], np.int64)
+        return function(np.frombuffer(self.data, np.uint8), starts, ends)
+
+
+@pytest.fixture(scope="session")
+def sliced() -> Sliced:
+    return Sliced()
+
 
 OPTIONS = ReadOptions(ends=True)
 FIN, SYN, ACK = 1, 2, 16

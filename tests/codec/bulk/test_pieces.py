@@ -9,29 +9,17 @@ from hypothesis import strategies as st
 
 from pcli.codec.bulk.pieces import pieces_of
 
-DATA = "abc, déf \N{EURO SIGN}".encode() + b"\xff\xfe" + bytes(range(64, 100))
-PLACES = st.lists(st.one_of(st.just((-1, -1)), st.tuples(st.integers(0, len(DATA)), st.integers(0, 12))), max_size=20)
 
-
-def wanted(places) -> list[bytes | None]:
-    return [None if start < 0 else DATA[start : start + size] for start, size in places]
-
-
-def run(function, places):
-    starts = np.array([start for start, _ in places], np.int64)
-    ends = np.array([min(start + size, len(DATA)) for start, size in places], np.int64)
-    return function(np.frombuffer(DATA, np.uint8), starts, ends)
-
-
-@given(PLACES)
-def test_pieces(places):
-    assert run(pieces_of, places).to_pylist() == wanted(places)
+@given(st.data())
+def test_pieces(sliced, data):
+    places = data.draw(sliced.places)
+    assert sliced.run(pieces_of, places).to_pylist() == sliced.wanted(places)
 
 
 @pytest.mark.parametrize("places", [[(0, 3), (3, 2), (20, 4)], [(20, 4), (-1, -1), (0, 3)], [(0, 5), (2, 5)], []])
-def test_in_order_in_disorder_and_over_each_other(places):
-    found = run(pieces_of, places)
-    assert found.to_pylist() == wanted(places)
+def test_in_order_in_disorder_and_over_each_other(sliced, places):
+    found = sliced.run(pieces_of, places)
+    assert found.to_pylist() == sliced.wanted(places)
     found.validate(full=True)
 
 

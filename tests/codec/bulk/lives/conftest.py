@@ -17,11 +17,13 @@ import pytest
 
 from pcli.codec.bulk.fields import places_of, read_fields
 from pcli.codec.bulk.lives import (
+    PARTIALS,
     Combiner,
+    Partials,
     Shift,
     exchanges_of_acks,
     exchanges_of_requests,
-    globalize,
+    globalize_table,
     join_chunks,
     joined,
     know,
@@ -112,7 +114,8 @@ class Bulk:
                 asides = []
             combiner.add(frames, asides)
         numbers = np.arange(low, high, dtype=np.int64) + 1
-        return globalize(combiner.finish(), Shift.of(np.array(streams, np.int64), numbers))
+        own, shift = combiner.finish(), Shift.of(np.array(streams, np.int64), numbers)
+        return Partials(**{name: globalize_table(name, getattr(own, name), shift) for name in PARTIALS})
 
     def messages(self) -> list[dict[str, Any]]:
         chunks = pa.concat_tables([one.chunks for one in self.merged])
