@@ -1,9 +1,10 @@
-"""A stage that is left before its end: no task of it goes on writing into a folder that is about to be removed.
+"""What is left before its end: no task of it goes on writing into a folder that is about to be removed.
 
 Rules of this file
 1. Jobs have a tag of ours: in a session of somebody else's only these are cancelled.
 2. Who was interrupted (Ctrl-C) was waiting for an answer of the JVM, which is still to come on this thread's
-   connection: so the JVM is asked by another thread, which has its own.
+   connection; and another one that this thread opens may be closed before it answers. So the JVM is asked by another
+   thread, which has its own.
 3. A task that is cancelled goes on until Spark kills its Python worker, some seconds later: it looks every two, and
    waits for spark.python.task.killTimeout then. The scheduler knows when it is over. That is waited for, not for ever.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +23,7 @@ from pcli.codec.errors import PcliError
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-__all__ = ["cancelled_if_left"]
+__all__ = ["cancelled_if_left", "stop_apart"]
 
 _PATIENCE_S: Final = 6.0
 _POLL_S: Final = 0.1
@@ -44,6 +45,18 @@ def cancelled_if_left(context: SparkContext) -> Iterator[None]:
         thread.join(_PATIENCE_S)
         raise
     context.removeJobTag(tag)
+
+
+def stop_apart(stop: Callable[[], None]) -> None:
+    """Call it in a thread of its own, and wait for its end: what it can't stop ends with the JVM."""
+
+    def quietly() -> None:
+        with suppress(Exception):  # the JVM may have ended before
+            stop()
+
+    thread = threading.Thread(target=quietly, daemon=True)
+    thread.start()
+    thread.join()
 
 
 def _cancel(context: SparkContext, tag: str) -> None:

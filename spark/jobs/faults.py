@@ -52,10 +52,19 @@ def plain_errors() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError, PicklingError, ConnectionError) as fault:
-        if isinstance(fault.__context__, KeyboardInterrupt):
+        interrupt = _interrupt_behind(fault)
+        if interrupt is not None:
             # pyspark asks the JVM for something on its way out, on the connection that still waits for an answer.
-            raise fault.__context__ from None
+            raise interrupt from None
         raise LocalError(f"Spark: {hidden(one_line(words_of(fault)))}") from fault
+
+
+def _interrupt_behind(fault: BaseException) -> KeyboardInterrupt | None:
+    """The Ctrl-C that it was raised while, maybe by way of others: py4j makes errors of its own out of a socket's."""
+    behind = fault.__context__
+    while behind is not None and not isinstance(behind, KeyboardInterrupt):
+        behind = behind.__context__
+    return behind
 
 
 def words_of(fault: BaseException) -> str:

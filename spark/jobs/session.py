@@ -17,14 +17,14 @@ import signal
 import socket
 import sys
 import tempfile
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from pcli.codec.errors import LocalError
 from pcli.spark.hiding import hidden
+from pcli.spark.jobs.cancelling import stop_apart
 from pcli.spark.jobs.faults import one_line, words_of
 from pcli.spark.jobs.java import find_java, java_home
 from pcli.spark.jobs.machine import memory_mb
@@ -74,7 +74,7 @@ def open_spark(master: str, conf: Mapping[str, str] | None = None, *, debug: boo
         try:
             yield session
         finally:
-            _apart(session.stop)
+            stop_apart(session.stop)
 
 
 @contextmanager
@@ -103,21 +103,9 @@ def open_context(master: str, conf: Mapping[str, str] | None = None, *, debug: b
             yield context
         finally:
             try:
-                _apart(context.stop)
+                stop_apart(context.stop)
             finally:
                 _end(gateway)
-
-
-def _apart(stop: Callable[[], None]) -> None:
-    """Call it in a thread of its own: on the connection of this one an answer may still be to come (Ctrl-C)."""
-
-    def quietly() -> None:
-        with suppress(Exception):  # the JVM may have ended before
-            stop()
-
-    thread = threading.Thread(target=quietly, daemon=True)
-    thread.start()
-    thread.join()
 
 
 def _log(folder: str, *, debug: bool) -> AbstractContextManager[IO[bytes] | None]:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pcli.codec.errors import LocalError, PcliError
 from pcli.spark.analysis import analyze
 from pcli.spark.hiding import hidden
+from pcli.spark.jobs.cancelling import stop_apart
 from pcli.spark.jobs.engine import SparkEngine
 from pcli.spark.jobs.faults import plain_errors
 from pcli.spark.jobs.paths import plain_path, spark_path
@@ -89,7 +90,7 @@ class Stream:
     def stop(self) -> None:
         """End it. What the batch at hand has not brought to its end is done again next time."""
         if self._query is not None:
-            self._query.stop()
+            stop_apart(self._query.stop)
 
     def _batch(self, files: DataFrame, number: int) -> None:
         """What Spark calls for each batch, in a thread of its own."""

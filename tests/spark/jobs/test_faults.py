@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 from pyspark import cloudpickle
 
 from pcli.codec.errors import LocalError
@@ -46,6 +47,16 @@ def test_secrets_of_uris_are_not_told():
     with pytest.raises(LocalError, match=r"s3://\*\*\*@bucket") as told, plain_errors():
         raise ConnectionError("ValueError: s3://key:secret@bucket/x")
     assert "secret" not in str(told.value)
+
+
+def test_ctrl_c_stays_itself_whatever_py4j_makes_of_it():
+    """The signal, then the socket that was closed on the way out, then what py4j says of that."""
+    closed = OSError("Bad file descriptor")
+    closed.__context__ = KeyboardInterrupt()
+    told = Py4JNetworkError("Answer from Java side is empty")
+    told.__context__ = closed
+    with pytest.raises(KeyboardInterrupt), plain_errors():
+        raise told
 
 
 def dying(mark, item):
