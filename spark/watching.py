@@ -3,7 +3,9 @@
 Rules of this file
 1. What ties connections together (a topic, a transaction, a proxy) makes them a group; a group is observed whole, in
    the order of the recording, and nothing that it is told depends on what else is in it.
-2. What a group gives is small, and comes back to the driver; it writes each table in one file a recording.
+2. A group that would keep one task busy while others have nothing to do is divided: first its connections are observed,
+   then its topics (`watching_topics`). That is a third more work, so small ones are not.
+3. What a group gives is small, and comes back to the driver; it writes each table in one file a recording.
 """
 
 from __future__ import annotations
@@ -12,15 +14,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import count, pairwise
+from itertools import count
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pcli.codec.bulk.columns import Longs
+from pcli.codec.bulk.columns import Bools, Longs
 from pcli.codec.bulk.observing.asides import Aside, aside_rows, stream_rows
-from pcli.codec.bulk.observing.groups import groups_of
-from pcli.codec.bulk.observing.observe import conclude, observe
+from pcli.codec.bulk.observing.dividing import Division, divide
+from pcli.codec.bulk.observing.groups import groups_of, packed
+from pcli.codec.bulk.observing.observe import conclude, observe, observe_links
 from pcli.codec.bulk.observing.recording import Recording, recording_of
 from pcli.codec.bulk.observing.tables import INNER
 from pcli.codec.bulk.observing.tables import TABLES as OBSERVED
@@ -29,11 +33,18 @@ from pcli.spark.parts import SplitParts
 from pcli.spark.reading import ReadRecording, part_number, tables_of
 from pcli.spark.staging import Made, Staging, write_rows
 from pcli.spark.tables import TABLES
+from pcli.spark.watching_pieces import pieces
+from pcli.spark.watching_topics import watch_topics
 
 __all__ = ["watch"]
 
-_PIECE: int = 1 << 16
-"""Rows of a piece."""
+_LARGE: int = 3_000_000
+"""Frames from which on a group is divided: some two minutes of one task."""
+
+_PART: int = 1_000_000
+"""Frames of a part of a group's topics."""
+
+_Tables = dict[str, pa.RecordBatch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +55,8 @@ class _Facts:
     recording: Recording
     buckets: Longs
     """By connection: the bucket of its group."""
+    divided: Bools
+    """By connection: whether its topics are observed apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +83,15 @@ def _observed(engine: Engine, staging: Staging, reading: ReadRecording) -> dict[
     frames: Counter[int] = Counter()
     for split in reading.splits:
         frames.update(split.frames)
-    asides = _asides(reading.splits)
+    asides, cluster = _asides(reading.splits), reading.recording.cluster
     recording = recording_of(
         (one for some in asides for one in some), reading.streams, frames, reading.first_ns, reading.last_ns
     )
-    buckets, size = _buckets(staging, reading, frames)
-    facts = engine.share(_Facts(reading.recording.cluster, recording, buckets))
+    groups, division = _groups(engine, staging, reading, frames)
+    buckets, size = _buckets(groups)
+    divided = np.zeros(len(buckets), np.bool_)
+    divided[list(division.links)] = True
+    facts = engine.share(_Facts(cluster, recording, buckets, divided))
     items = [_Item(None, 0, _table(stream_rows(reading.streams.values())))]
     items += [
         _Item(split, rank, _table(aside_rows(some)))
@@ -83,7 +99,10 @@ def _observed(engine: Engine, staging: Staging, reading: ReadRecording) -> dict[
     ]
     sizes = [1, *(sum(part.bytes for part in split.tables.get("heads", ())) for split in reading.splits)]
     given = engine.exchange("observe", partial(_cut, staging, facts), items, size, partial(_join, facts), sizes=sizes)
-    return _joined(given, recording, reading.recording.cluster)
+    if division.links:
+        events = [one.pop("link_events") for one in given if "link_events" in one]
+        given += watch_topics(engine, staging, reading, recording, division, events)
+    return _joined(given, recording, cluster)
 
 
 def _asides(splits: Iterable[SplitParts]) -> list[list[Aside]]:
@@ -92,21 +111,34 @@ def _asides(splits: Iterable[SplitParts]) -> list[list[Aside]]:
     return [[Aside(one.after, one.last_ns, next(order), one.item) for one in split.told] for split in splits]
 
 
-def _buckets(staging: Staging, reading: ReadRecording, frames: Mapping[int, int]) -> tuple[Longs, int]:
+def _groups(
+    engine: Engine, staging: Staging, reading: ReadRecording, frames: Mapping[int, int]
+) -> tuple[dict[int, int], Division]:
+    """The group of each connection; of those in groups that are divided the part, and what is told of their topics."""
+    ties = [
+        batch for split in reading.splits for table in tables_of(staging, split, "ties") for batch in table.to_batches()
+    ]
+    groups = groups_of(ties, reading.streams, frames)
+    sizes: Counter[int] = Counter()
+    for stream, group in groups.items():
+        sizes[group] += frames.get(stream, 0)
+    large = {group for group, size in sizes.items() if size > _LARGE} if engine.parallel > 1 else set()
+    streams = {number: stream for number, stream in reading.streams.items() if groups[number] in large}
+    if not streams:
+        return groups, Division()
+    table = pa.Table.from_batches(ties)
+    ours = table.filter(pc.is_in(table["stream"], pa.array(list(streams), pa.int64())))
+    division = divide(ours.to_batches(), streams, frames, _PART)
+    if division.heaviest > sum(sizes[group] for group in large) / 2:
+        return groups, Division()
+    return groups | packed(division.links, frames), division
+
+
+def _buckets(groups: Mapping[int, int]) -> tuple[Longs, int]:
     """The bucket of each connection, and how many there are."""
-    found = groups_of(
-        (
-            batch
-            for split in reading.splits
-            for table in tables_of(staging, split, "ties")
-            for batch in table.to_batches()
-        ),
-        reading.streams,
-        frames,
-    )
-    names = {group: bucket for bucket, group in enumerate(sorted(set(found.values())))}
-    buckets = np.zeros(max(reading.streams, default=-1) + 1, np.int64)
-    for stream, group in found.items():
+    names = {group: bucket for bucket, group in enumerate(sorted(set(groups.values())))}
+    buckets = np.zeros(max(groups, default=-1) + 1, np.int64)
+    for stream, group in groups.items():
         buckets[stream] = names[group]
     return buckets, len(names)
 
@@ -118,18 +150,17 @@ def _cut(staging: Staging, facts: Shared[_Facts], item: _Item) -> Iterator[Piece
     buckets = facts.value.buckets[rows["stream"].to_numpy()]
     order = np.lexsort((rows["order"].to_numpy(), rows["place"].to_numpy(), buckets))
     buckets, rows = buckets[order], rows.take(pa.array(order))
-    edges = [0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), len(buckets)]
-    for start, end in pairwise(edges):
-        for batch in rows.slice(start, end - start).combine_chunks().to_batches(_PIECE):
-            yield Piece(int(buckets[start]), item.rank, "heads", batch)
+    yield from pieces(rows, buckets, item.rank)
 
 
-def _join(facts: Shared[_Facts], bucket: int, rows: Iterator[tuple[str, pa.RecordBatch]]) -> dict[str, pa.RecordBatch]:
+def _join(facts: Shared[_Facts], bucket: int, rows: Iterator[tuple[str, pa.RecordBatch]]) -> _Tables:
     """What observing gives of one group."""
-    return observe((batch for _, batch in rows), facts.value.recording, cluster=facts.value.cluster)
+    known = facts.value
+    look = observe_links if known.divided[np.flatnonzero(known.buckets == bucket)[0]] else observe
+    return look((batch for _, batch in rows), known.recording, cluster=known.cluster)
 
 
-def _joined(given: Sequence[dict[str, pa.RecordBatch]], recording: Recording, cluster: str) -> dict[str, pa.Table]:
+def _joined(given: Sequence[_Tables], recording: Recording, cluster: str) -> dict[str, pa.Table]:
     """The tables of a recording from those of its groups."""
     found = {name: [one[name] for one in given] for name in (*OBSERVED, *INNER)}
     events, parts = found.pop("host_events"), found.pop("capture_parts")

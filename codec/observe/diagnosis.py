@@ -42,18 +42,19 @@ class Diagnosis:
         on_asked: Callable[[str, Any, list[Finding]], None] | None = None,
         hosts: Hosts | None = None,
         servers: Iterable[tuple[str, int]] = (),
+        tracker: Callable[..., Tracker] = Tracker,
     ) -> None:
         """``only``: names of rules; empty: all of them.
 
         ``on_asked`` is given every record that is done with: its group, the record, and what was found. ``hosts`` and
-        ``servers`` as for a Tracker.
+        ``servers`` as for a Tracker; ``tracker`` makes it.
         """
         self._rules: dict[str, list[Rule]] = {group: [] for group in GROUPS}
         for rule in RULES.values():
             if not only or rule.name in only:
                 self._rules[rule.group].append(rule)
         self._asked = sum(map(len, self._rules.values()))
-        self._tracker = Tracker(on_done=self._done, hosts=hosts, servers=servers)
+        self._tracker = tracker(on_done=self._done, hosts=hosts, servers=servers)
         self._on_asked = on_asked
         self._found: dict[tuple[Any, ...], Finding] = {}
         self._told: set[tuple[Any, ...]] = set()

@@ -2,6 +2,7 @@
 
 - heads.py, asides.py: frames, notes, ends and connections as rows that can be shuffled; headframe.py makes them again
 - ties.py, groups.py: which connections must be observed together
+- dividing.py, routing.py, played.py: a large group as parts, its connections apart from its topics; sets.py
 - recording.py: what all groups share; hosting.py: what happens to hosts, whose connections are in many groups
 - observe.py: one group (`observe`), and the findings of all (`conclude`); standing.py: figures at the end
 - tables.py: the tables; cells.py, consumers.py, producers.py, connections.py, topics.py, findings.py: their columns

@@ -23,9 +23,21 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from pcli.codec.bulk.observing.sets import Sets
 from pcli.codec.capture.frames import Stream
 
-__all__ = ["PACKED_FRAMES", "groups_of"]
+__all__ = [
+    "PACKED_FRAMES",
+    "Owner",
+    "by_proxy",
+    "groups_of",
+    "owner_of",
+    "packed",
+    "rows_by_tie",
+    "same_ports",
+    "strange",
+    "tied_by_strangers",
+]
 
 PACKED_FRAMES: Final = 100_000
 """Small groups are put together until they have so many frames."""
@@ -35,8 +47,14 @@ _MOST_FRONTS: Final = 256
 
 _NEVER: Final = 1 << 62
 
-_Row = dict[str, Any]
-_Edge = tuple[int, Hashable]
+Row = dict[str, Any]
+"""A row of TIES."""
+TieRows = dict[str, list[Row]]
+"""Rows of TIES, by what they are."""
+Owner = tuple[int, str, int]
+"""A producer or a consumer: connection, side, id."""
+Thing = tuple[str, Hashable]
+"""What ties, and what it is called."""
 
 
 def groups_of(
@@ -47,84 +65,66 @@ def groups_of(
     ``ties``: rows of TIES of the whole recording, in any order; ``streams``: all connections; ``frames``: how many
     frames each has: groups with few are put together.
     """
-    rows: dict[str, list[_Row]] = {}
-    for row in (row for batch in ties for row in batch.to_pylist()):
-        rows.setdefault(row["tie"], []).append(row)
-    sets = _Sets()
+    rows = rows_by_tie(ties)
+    sets = Sets()
     for stream, other in (
-        *((one.number, (one.client, one.server)) for one in streams.values()),
+        *same_ports(streams),
         *((row["stream"], (tie, row["text"])) for tie in ("topic", "transaction") for row in rows.get(tie, ())),
-        *_by_ledger(rows),
-        *_by_name(rows),
-        *_by_proxy(rows, streams),
+        *((row["stream"], other) for row, other in tied_by_strangers(rows)),
+        *by_proxy(rows, streams),
     ):
         sets.join(stream, other)
-    found = {stream: sets.least(stream) for stream in streams}
-    return found if frames is None else _packed(found, frames)
+    least: dict[Hashable, int] = {}
+    for stream in sorted(streams):
+        least.setdefault(sets.top(stream), stream)
+    found = {stream: least[sets.top(stream)] for stream in streams}
+    return found if frames is None else packed(found, frames)
 
 
-class _Sets:
-    """Sets of connections and of what ties them, joined again and again."""
-
-    def __init__(self) -> None:
-        self._above: dict[Hashable, Hashable] = {}
-        self._least: dict[Hashable, int] = {}
-
-    def join(self, stream: int, other: Hashable) -> None:
-        one, two = self._top(stream), self._top(other)
-        if one != two:
-            self._above[two] = one
-            least = self._least.pop(two, stream)
-            self._least[one] = min(self._least.get(one, stream), least)
-
-    def least(self, stream: int) -> int:
-        """The least connection of its set."""
-        return self._least.get(self._top(stream), stream)
-
-    def _top(self, item: Hashable) -> Hashable:
-        path = []
-        while (above := self._above.get(item, item)) != item:
-            path.append(item)
-            item = above
-        for one in path:
-            self._above[one] = item
-        return item
+def rows_by_tie(ties: Iterable[pa.RecordBatch]) -> TieRows:
+    """Rows of TIES, by what they are."""
+    rows: TieRows = {}
+    for row in (row for batch in ties for row in batch.to_pylist()):
+        rows.setdefault(row["tie"], []).append(row)
+    return rows
 
 
-def _first(rows: Iterable[_Row]) -> dict[tuple[int, int], int]:
-    """When each owner on each connection was named first."""
-    found: dict[tuple[int, int], int] = {}
-    for row in rows:
-        key = (row["stream"], row["owner"])
-        found[key] = min(row["place"], found.get(key, _NEVER))
-    return found
+def owner_of(row: Row) -> Owner:
+    """Whom a row of TIES speaks of."""
+    return row["stream"], row["side"], row["owner"]
 
 
-def _by_ledger(rows: Mapping[str, list[_Row]]) -> Iterator[_Edge]:
-    subscribed = _first(rows.get("SUBSCRIBE", ()))
-    seen = rows.get("ledger", [])
-    wanted = {
-        row["ledger"]
-        for row in seen
-        if row["owner"] >= 0 and row["place"] < subscribed.get((row["stream"], row["owner"]), _NEVER)
-    }
-    return ((row["stream"], ("ledger", row["ledger"])) for row in seen if row["ledger"] in wanted)
+def same_ports(streams: Mapping[int, Stream]) -> Iterator[tuple[int, Thing]]:
+    """Connections with their addresses and ports."""
+    return ((one.number, ("ports", (one.client, one.server))) for one in streams.values())
 
 
-def _by_name(rows: Mapping[str, list[_Row]]) -> Iterator[_Edge]:
-    asked, closed = rows.get("PRODUCER", []), rows.get("CLOSE_PRODUCER", ())
-    opened, ended = _first(asked), {(row["stream"], row["owner"]) for row in closed}
-    nameless = []
-    for row in rows.get("sender", ()):
-        key = (row["stream"], row["owner"])
-        if key in ended or row["place"] < opened.get(key, _NEVER):
-            nameless.append(row)
-    names = {row["text"] for row in nameless}
-    yield from ((row["stream"], ("name", row["text"])) for row in nameless)
-    yield from ((row["stream"], ("name", row["text"])) for row in asked if row["text"] in names)
+def strange(rows: TieRows) -> Iterator[Row]:
+    """Ledgers of consumers before they subscribe, and names of producers before they are opened."""
+    for opening, speaking, side in (("SUBSCRIBE", "ledger", "consumer"), ("PRODUCER", "sender", "producer")):
+        opened: dict[Owner, int] = {}
+        for row in rows.get(opening, ()):
+            opened[owner_of(row)] = min(row["place"], opened.get(owner_of(row), _NEVER))
+        for row in rows.get(speaking, ()):
+            if row["side"] == side and row["place"] < opened.get(owner_of(row), _NEVER):
+                yield row
 
 
-def _by_proxy(rows: Mapping[str, list[_Row]], streams: Mapping[int, Stream]) -> Iterator[_Edge]:
+def tied_by_strangers(rows: TieRows) -> Iterator[tuple[Row, Thing]]:
+    """Rows with ledgers and with names of producers that tie, each with what it is tied to.
+
+    A producer that was closed may have sent after that, which is as if it had not been opened.
+    """
+    closed = {owner_of(row) for row in rows.get("CLOSE_PRODUCER", ())}
+    found = [*strange(rows), *(row for row in rows.get("sender", ()) if owner_of(row) in closed)]
+    ledgers = {row["ledger"] for row in found if row["tie"] == "ledger"}
+    names = {row["text"] for row in found if row["tie"] == "sender"}
+    yield from ((row, ("ledger", row["ledger"])) for row in rows.get("ledger", ()) if row["ledger"] in ledgers)
+    yield from ((row, ("name", row["text"])) for row in found if row["tie"] == "sender")
+    yield from ((row, ("name", row["text"])) for row in rows.get("PRODUCER", ()) if row["text"] in names)
+
+
+def by_proxy(rows: TieRows, streams: Mapping[int, Stream]) -> Iterator[tuple[int, int]]:
     """The second legs, each with what may be its first."""
     connected: dict[int, list[int]] = {}
     for row in rows.get("CONNECTED", ()):
@@ -145,7 +145,7 @@ def _leads(front: Stream, url: str, back: Stream) -> bool:
     return front.server[0] == back.client[0] or url.rpartition("/")[2] == f"{back.server[0]}:{back.server[1]}"
 
 
-def _packed(found: Mapping[int, int], frames: Mapping[int, int]) -> dict[int, int]:
+def packed(found: Mapping[int, int], frames: Mapping[int, int]) -> dict[int, int]:
     """Put small groups together, neighbours first."""
     sizes: dict[int, int] = {}
     for stream, group in found.items():

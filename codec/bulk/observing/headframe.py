@@ -19,7 +19,8 @@ import pyarrow as pa
 from pcli.codec.bulk.columns import CRC_GOOD
 from pcli.codec.bulk.fields.captured import SYNC
 from pcli.codec.bulk.observing.asides import Aside, read_aside, read_stream
-from pcli.codec.bulk.observing.heads import FRAME, STREAM
+from pcli.codec.bulk.observing.heads import FRAME, HEARD, STREAM
+from pcli.codec.bulk.observing.played import Heard
 from pcli.codec.capture.frames import CapturedFrame, Stream
 from pcli.codec.wire.frame import Parts, pull_type, split
 from pcli.codec.wire.problems import Problem
@@ -93,7 +94,7 @@ class HeadFrame(CapturedFrame):
 _COLUMNS: Final = ("place", "time_ns", "from_client", "type", "sync", "crc", "kept", "size", "data", "trouble")
 
 
-def from_heads(batches: Iterable[pa.RecordBatch]) -> Iterator[HeadFrame | Aside]:
+def from_heads(batches: Iterable[pa.RecordBatch]) -> Iterator[HeadFrame | Heard | Aside]:
     """The frames, notes and ends in batches of HEADS, in their order. KeyError: the row of a connection is missing."""
     streams: dict[int, Stream] = {}
     for batch in batches:
@@ -104,5 +105,7 @@ def from_heads(batches: Iterable[pa.RecordBatch]) -> Iterator[HeadFrame | Aside]
                 yield HeadFrame(row, streams[number])
             elif kind == STREAM:
                 streams[number] = read_stream(number, row[8])
+            elif kind == HEARD:
+                yield Heard(number, row[0], row[1])
             else:
                 yield read_aside(kind, streams[number], row[0], row[1], order, row[8])

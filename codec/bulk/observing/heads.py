@@ -23,17 +23,20 @@ from pcli.codec.bulk.schema import BOOL, BYTES, INT, LONG, column
 from pcli.codec.observe.tracking.dead_letters import MARK
 from pcli.codec.wire.frame import SEND
 
-__all__ = ["END", "FRAME", "HEADS", "NOTE", "STREAM", "dead_letters", "to_heads"]
+__all__ = ["END", "FRAME", "HEADS", "HEARD", "NOTE", "STREAM", "dead_letters", "to_heads"]
 
 STREAM: Final = 0
 FRAME: Final = 1
 NOTE: Final = 2
 END: Final = 3
+HEARD: Final = 4
 """Kinds of rows."""
 
 HEADS: Final = pa.schema(
     [
-        column("kind", pa.int8(), "0 a connection, 1 a frame, 2 a note, 3 an end of a connection"),
+        column(
+            "kind", pa.int8(), "0 a connection, 1 a frame, 2 a note, 3 an end of a connection, 4 a frame without data"
+        ),
         column(
             "place", LONG, "frame: its number; note, end: that of the last frame before it, 0: none; connection: -1"
         ),
@@ -42,6 +45,7 @@ HEADS: Final = pa.schema(
         column("time_ns", LONG, "of the frame; of notes and ends that of the last frame before them, 0: none"),
         column("from_client", BOOL, "who sent the frame"),
         column("type", INT, "number of the command type, -1: none, or one of more than 31 bits"),
+        column("owner", LONG, "producer_id or consumer_id of a command that has one; -1: none"),
         column("sync", pa.int8(), "how the frame's place is known: START, ANCHORED or RESYNC of columns.py"),
         column("crc", pa.int8(), "CRC_NONE, CRC_GOOD or CRC_BAD of columns.py"),
         column("kept", INT, "bytes of the frame in the capture"),
@@ -71,6 +75,7 @@ def to_heads(frames: Frames, numbers: Longs) -> pa.RecordBatch:
         "time_ns": places.time_ns,
         "from_client": pa.array(places.from_client),
         "type": np.where(frames.type == frames.type & _HIGHEST, frames.type, -1).astype(np.int32),
+        "owner": frames.owner,
         "sync": places.sync.astype(np.int8),
         "crc": frames.crc.astype(np.int8),
         "kept": places.kept.astype(np.int32),

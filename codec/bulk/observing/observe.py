@@ -11,8 +11,9 @@ Rules of this file
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +22,11 @@ from pcli.codec.bulk.observing.asides import Aside
 from pcli.codec.bulk.observing.cells import rows_of
 from pcli.codec.bulk.observing.connections import CONNECTION_CELLS, OneConnection
 from pcli.codec.bulk.observing.consumers import CONSUMER_CELLS, OneConsumer
+from pcli.codec.bulk.observing.dividing import Division
 from pcli.codec.bulk.observing.findings import FINDING_CELLS, Found, merge_findings
 from pcli.codec.bulk.observing.headframe import HeadFrame, from_heads
 from pcli.codec.bulk.observing.hosting import HostLog, play
+from pcli.codec.bulk.observing.played import LAST, Heard, LinkTracker, TopicTracker
 from pcli.codec.bulk.observing.producers import PRODUCER_CELLS, OneProducer
 from pcli.codec.bulk.observing.recording import Recording, capture_part, whole
 from pcli.codec.bulk.observing.standing import standing_of
@@ -32,8 +35,11 @@ from pcli.codec.capture.frames import Note
 from pcli.codec.observe.diagnosis import Diagnosis
 from pcli.codec.observe.observer import Observer
 from pcli.codec.observe.rules import RULES, Finding, Moment
+from pcli.codec.observe.tracking.tracker import Tracker
 
-__all__ = ["conclude", "observe"]
+__all__ = ["conclude", "observe", "observe_links", "observe_topics"]
+
+_T = TypeVar("_T", bound=Tracker)
 
 _ELSEWHERE: Final = ("host", "capture")
 """Groups of rules whose records no group of connections has whole."""
@@ -47,24 +53,78 @@ def observe(
     ``batches``: rows of HEADS, of all connections of the group, sorted by place and order. ``only``: names of rules;
     empty: all.
     """
-    group = _Group(recording, only)
-    for item in from_heads(group.weigh(batches)):
-        group.take(item)
+    group = _Group(recording, only, Tracker)
+    group.take_all(batches)
     return group.tables(cluster)
 
 
-class _Group:
+def observe_links(
+    batches: Iterable[pa.RecordBatch], recording: Recording, *, cluster: str = "", only: Collection[str] = ()
+) -> dict[str, pa.RecordBatch]:
+    """The same of a part of connections (dividing.py): what is to be said of topics is not in it; with LINK_EVENTS."""
+    group = _Group(recording, only, LinkTracker)
+    group.take_all(batches)
+    tables = group.tables(cluster)
+    return tables | {"link_events": group.tracker.rows()}
+
+
+def observe_topics(
+    batches: Iterable[pa.RecordBatch],
+    recording: Recording,
+    division: Division,
+    part: int,
+    events: Iterable[dict[str, Any]],
+    *,
+    cluster: str = "",
+    only: Collection[str] = (),
+) -> dict[str, pa.RecordBatch]:
+    """The same of a part of topics: what is to be said of connections is not in it.
+
+    ``events``: rows of LINK_EVENTS, in order.
+    """
+    group = _Group(recording, only, partial(TopicTracker, events), partial(division.is_of, part))
+    group.take_all(batches)
+    group.tracker.play(LAST - 1)
+    return group.tables(cluster)
+
+
+def _all(_: Any) -> bool:
+    return True
+
+
+class _Group(Generic[_T]):
     """What is known of a group so far."""
 
-    def __init__(self, recording: Recording, only: Collection[str]) -> None:
-        self._recording = recording
+    def __init__(
+        self,
+        recording: Recording,
+        only: Collection[str],
+        tracker: Callable[..., _T],
+        is_own: Callable[[Any], bool] = _all,
+    ) -> None:
+        self._recording, self._is_own, self._tracker_of = recording, is_own, tracker
         self._log = HostLog()
         self._records: dict[str, list[Any]] = {}
         self._found: dict[tuple[Any, ...], Found] = {}
         self._bytes: Counter[tuple[int, bool]] = Counter()
         rules = [rule.name for rule in RULES.values() if rule.group not in _ELSEWHERE and rule.name in (only or RULES)]
-        self._diagnosis = Diagnosis(rules or ["none"], on_asked=self._asked, hosts=self._log, servers=recording.servers)
-        self._observe = Observer().see
+        self._diagnosis = Diagnosis(
+            rules or ["none"],
+            on_asked=self._asked,
+            hosts=self._log,
+            servers=recording.servers,
+            tracker=self._made,
+        )
+        self._see = Observer().see
+
+    def _made(self, **options: Any) -> _T:
+        self.tracker = self._tracker_of(**options)
+        return self.tracker
+
+    def take_all(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """All its rows."""
+        for item in from_heads(self.weigh(batches)):
+            self.take(item)
 
     def weigh(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The batches as they are, their bytes counted."""
@@ -78,14 +138,17 @@ class _Group:
                 self._bytes[way >> 1, bool(way & 1)] += total
             yield batch
 
-    def take(self, item: HeadFrame | Aside) -> None:
-        """A frame, a note or an end."""
+    def take(self, item: HeadFrame | Heard | Aside) -> None:
+        """A frame, a note or an end, or that the broker was heard."""
         log, diagnosis = self._log, self._diagnosis
         if isinstance(item, HeadFrame):
             log.place, log.order = item.number, 0
             if item.capture_problems:
                 diagnosis.capture.cut = item.number > self._recording.cut_after
-            diagnosis.see(self._observe(item))
+            diagnosis.see(self._see(item))
+            return
+        if isinstance(item, Heard):
+            self.tracker.heard(item.stream, item.time_ns, item.number)
             return
         log.place, log.order = item.after, item.order
         capture = diagnosis.capture
@@ -96,6 +159,8 @@ class _Group:
             diagnosis.ended(item.item)
 
     def _asked(self, group: str, record: Any, found: list[Finding]) -> None:
+        if not self._is_own(record):
+            return
         self._records.setdefault(group, []).append(record)
         last_frame = record.last_frame if group == "connection" else 0
         self._found |= {one.identity: Found(one, last_frame) for one in found}
@@ -107,7 +172,7 @@ class _Group:
         now, lives, records = known.last_ns, self._diagnosis.lives, self._records
         standing = standing_of(lives, now)
         self._diagnosis.finish()
-        topics, subscriptions = topics_of(lives, standing)
+        topics, subscriptions = topics_of(lives, standing, self._is_own)
         consumers = [OneConsumer(one, standing.consumer(one), now) for one in records.get("consumer", ())]
         links = [self._weighed(one) for one in records.get("connection", ())]
         producers = [OneProducer(one, now) for one in records.get("producer", ())]
@@ -116,7 +181,7 @@ class _Group:
             "consumers": rows_of(CONSUMER_CELLS, consumers, cluster),
             "producers": rows_of(PRODUCER_CELLS, producers, cluster),
             "connections": rows_of(CONNECTION_CELLS, links, cluster),
-            "keys": rows_of(KEY_CELLS, list(keys_of(lives)), cluster),
+            "keys": rows_of(KEY_CELLS, list(keys_of(lives, self._is_own)), cluster),
             "subscriptions": rows_of(SUBSCRIPTION_CELLS, subscriptions, cluster),
             "topics": rows_of(TOPIC_CELLS, topics, cluster),
             "host_events": self._log.rows(),

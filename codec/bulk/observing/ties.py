@@ -35,6 +35,7 @@ TIES: Final = pa.schema(
         column(
             "tie", TEXT, "topic, transaction, ledger, sender, PRODUCER, SUBSCRIBE, CLOSE_PRODUCER, CONNECT, CONNECTED"
         ),
+        column("side", TEXT, "whose id is in owner: producer or consumer; empty: nobody's"),
         column("owner", LONG, "producer_id or consumer_id; -1: none"),
         column("ledger", LONG, "ledger of messages or receipts; -1: none"),
         column("text", TEXT, "topic, transaction, producer's name, proxy_to_broker_url"),
@@ -61,8 +62,8 @@ def merge_ties(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(arrays.values()), schema=TIES)
 
 
-def _row(place: int, stream: int, tie: str, owner: int = -1, text: str = "") -> dict[str, Any]:
-    return {"place": place, "stream": stream, "tie": tie, "owner": owner, "ledger": -1, "text": text}
+def _row(place: int, stream: int, tie: str, side: str = "", owner: int = -1, text: str = "") -> dict[str, Any]:
+    return {"place": place, "stream": stream, "tie": tie, "side": side, "owner": owner, "ledger": -1, "text": text}
 
 
 # -- commands of which there are few
@@ -115,23 +116,30 @@ _TEXTS: Final = {
 }
 """The commands that are ties by themselves, and what text goes with them."""
 
+_SIDES: Final = {
+    BY_NAME["PRODUCER"].number: "producer",
+    BY_NAME["CLOSE_PRODUCER"].number: "producer",
+    BY_NAME["SUBSCRIBE"].number: "consumer",
+}
+"""The commands that speak of a producer or a consumer."""
+
 _CONTROL: Final = np.array(sorted({*_TOPICS, *_TXNS, *_TEXTS}), np.int64)
 
 
 def _control(frames: Frames, numbers: Longs) -> Iterator[dict[str, Any]]:
     for row in np.flatnonzero(np.isin(frames.type, _CONTROL)).tolist():
         type_, place, stream = int(frames.type[row]), int(numbers[row]), int(frames.places.stream[row])
-        values = _facts(frames.head(row)).command
+        values, whose = _facts(frames.head(row)).command, (_SIDES.get(type_, ""), int(frames.owner[row]))
         for name in _TOPICS.get(type_, ()):
             found = values.get(name, [])
             for topic in [found] if isinstance(found, str) else found:
-                yield _row(place, stream, "topic", text=full_name(topic))
+                yield _row(place, stream, "topic", *whose, full_name(topic))
         if type_ in _TXNS:
             most, least = (values.get(name, 0) for name in _TXNS[type_])
             yield _row(place, stream, "transaction", text=_txn(most, least))
         if type_ in _TEXTS:
             text = values.get(_TEXTS[type_], "")
-            yield _row(place, stream, COMMANDS[type_].name, int(frames.owner[row]), text)
+            yield _row(place, stream, COMMANDS[type_].name, *whose, text)
 
 
 def _facts(data: bytes) -> Facts:
@@ -149,7 +157,8 @@ def _dead(frames: Frames, numbers: Longs) -> Iterator[dict[str, Any]]:
         start = int(places.start[row])
         facts = _facts(places.data[start : start + int(places.kept[row])].tobytes())
         for topic, _, _ in origins(facts):
-            yield _row(int(numbers[row]), int(places.stream[row]), "topic", text=full_name(topic))
+            whose = ("producer", int(frames.owner[row]))
+            yield _row(int(numbers[row]), int(places.stream[row]), "topic", *whose, full_name(topic))
 
 
 # -- frames of which there are many
@@ -164,28 +173,35 @@ def _distinct(rows: Bools, numbers: Longs, **columns: Longs) -> pa.Table:
 
 
 def _ledgers(frames: Frames, numbers: Longs) -> pa.RecordBatch:
-    """From which ledger consumers get, and producers store."""
+    """From which ledger consumers get, and in which producers store."""
     receipts = frames.type == _RECEIPT
     rows = (receipts | (frames.type == MESSAGE)) & (frames.ledger >= 0)
-    owners = np.where(receipts, -1, frames.owner)
-    found = _distinct(rows, numbers, stream=frames.places.stream, owner=owners, ledger=frames.ledger)
+    found = _distinct(rows, numbers, **_whose(frames, receipts), ledger=frames.ledger)
     return _batch(found, "ledger", {"text": pa.array([""] * found.num_rows, TEXT)})
 
 
 def _transactions(frames: Frames, numbers: Longs) -> pa.RecordBatch:
     """In which transactions messages are sent and acknowledged."""
-    rows = ((frames.type == SEND) | (frames.type == _ACK)) & ((frames.txn_most != -1) | (frames.txn_least != -1))
-    found = _distinct(rows, numbers, stream=frames.places.stream, most=frames.txn_most, least=frames.txn_least)
+    sends = frames.type == SEND
+    rows = (sends | (frames.type == _ACK)) & ((frames.txn_most != -1) | (frames.txn_least != -1))
+    found = _distinct(rows, numbers, **_whose(frames, sends), most=frames.txn_most, least=frames.txn_least)
     texts = [
         _txn(most, least) for most, least in zip(found["most"].to_pylist(), found["least"].to_pylist(), strict=True)
     ]
     blank = pa.array([-1] * found.num_rows, LONG)
-    return _batch(found, "transaction", {"owner": blank, "ledger": blank, "text": pa.array(texts, TEXT)})
+    return _batch(found, "transaction", {"ledger": blank, "text": pa.array(texts, TEXT)})
+
+
+def _whose(frames: Frames, produced: Bools) -> dict[str, Longs]:
+    """Of whom frames speak; ``produced``: of a producer."""
+    return {"stream": frames.places.stream, "produced": produced.astype(np.int64), "owner": frames.owner}
 
 
 def _batch(found: pa.Table, tie: str, more: dict[str, pa.Array]) -> pa.RecordBatch:
     columns = {name: found[name].combine_chunks() for name in found.column_names} | more
     columns["tie"] = pa.array([tie] * found.num_rows, TEXT)
+    sides = np.where(found["produced"].to_numpy() != 0, "producer", "consumer")
+    columns["side"] = pa.array(sides.tolist(), TEXT)
     return pa.RecordBatch.from_arrays([columns[name] for name in TIES.names], schema=TIES)
 
 
@@ -198,4 +214,5 @@ def _senders(frames: Frames, numbers: Longs) -> Iterator[dict[str, Any]]:
     chosen = np.concatenate([found["place"].to_numpy(), -last["place"].to_numpy()])
     names = texts_of(frames.places.data, frames.name_start[chosen], frames.name_end[chosen]).to_pylist()
     for row, name in zip(chosen.tolist(), names, strict=True):
-        yield _row(int(numbers[row]), int(frames.places.stream[row]), "sender", int(frames.owner[row]), name)
+        stream, owner = int(frames.places.stream[row]), int(frames.owner[row])
+        yield _row(int(numbers[row]), stream, "sender", "producer", owner, name)

@@ -5,7 +5,7 @@ A figure of `topics stats` that cannot be known is null, and the column unknown 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -37,14 +37,19 @@ class OneSubscription:
     now_ns: int
 
 
-def topics_of(lives: Lives, standing: Standing) -> tuple[list[OneTopic], list[OneSubscription]]:
-    """All topics that have names, and their subscriptions but those whose SUBSCRIBE was not seen."""
+def topics_of(
+    lives: Lives, standing: Standing, is_own: Callable[[Any], bool]
+) -> tuple[list[OneTopic], list[OneSubscription]]:
+    """All topics that have names, and their subscriptions but those whose SUBSCRIBE was not seen.
+
+    ``is_own`` is asked of records.
+    """
     topics: list[OneTopic] = []
     subscriptions: list[OneSubscription] = []
     now = standing.now_ns
     for book in lives.shelf.topics.values():
         found = standing.topics.get(book.record.name)
-        if found is not None:
+        if found is not None and is_own(book.record):
             topics.append(OneTopic(book.record, found))
             nameless = {name for name, one in book.subscriptions.items() if one.stranger}
             known = ((name, one) for name, one in book.record.subscriptions.items() if name not in nameless)
@@ -52,11 +57,11 @@ def topics_of(lives: Lives, standing: Standing) -> tuple[list[OneTopic], list[On
     return topics, subscriptions
 
 
-def keys_of(lives: Lives) -> Iterator[dict[str, Any]]:
+def keys_of(lives: Lives, is_own: Callable[[Any], bool]) -> Iterator[dict[str, Any]]:
     """Every key of Key_Shared subscriptions that is remembered: as Keys.rows, with its topic and subscription."""
     for topic in lives.shelf.topics.values():
         for book in topic.subscriptions.values():
-            if book.keys is not None:
+            if book.keys is not None and is_own(book.record):
                 records: dict[str, KeyRecord] = book.keys.records
                 system = topic.record.system or is_system_subscription(book.record.name)
                 for row in book.keys.rows():

@@ -66,12 +66,16 @@ class Publishing:
         """Take in a frame."""
         frame = facts.frame
         if not frame.from_client:
-            wire = self._roster.wires.get(frame.stream.number)
-            if wire is not None:
-                wire.heard_ns, wire.heard_frame = frame.time_ns, frame.number
+            self.heard(frame.stream.number, frame.time_ns, frame.number)
         step = self._steps.get(frame.type)
         if step is not None:
             step(facts)
+
+    def heard(self, stream: int, time_ns: int, frame: int) -> None:
+        """The broker has sent a frame on a connection, whatever it was."""
+        wire = self._roster.wires.get(stream)
+        if wire is not None:
+            wire.heard_ns, wire.heard_frame = time_ns, frame
 
     def doubt(self, stream: int, doubts: set[str]) -> None:
         """The capture does not show all of a connection, for these reasons (doubts.py)."""

@@ -66,6 +66,10 @@ class Tracker:
             self.links.fresh_doubts.add(stream)
             self._doubt()
 
+    def heard(self, stream: int, time_ns: int, frame: int) -> None:
+        """The broker has sent a frame, of which only this is known."""
+        self.publishing.heard(stream, time_ns, frame)
+
     def ended(self, end: StreamEnd) -> None:
         """A TCP connection has ended."""
         self.links.ended(end)

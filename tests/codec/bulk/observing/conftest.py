@@ -18,11 +18,14 @@ import pytest
 
 from pcli.codec.bulk.fields import places_of, read_fields
 from pcli.codec.bulk.observing.asides import Aside, aside_rows, stream_rows
+from pcli.codec.bulk.observing.dividing import Division, divide
 from pcli.codec.bulk.observing.findings import findings_of
 from pcli.codec.bulk.observing.groups import groups_of
 from pcli.codec.bulk.observing.heads import to_heads
-from pcli.codec.bulk.observing.observe import conclude, observe
+from pcli.codec.bulk.observing.observe import conclude, observe, observe_links, observe_topics
+from pcli.codec.bulk.observing.played import sorted_events
 from pcli.codec.bulk.observing.recording import recording_of
+from pcli.codec.bulk.observing.routing import topic_rows
 from pcli.codec.bulk.observing.ties import ties_of
 from pcli.codec.capture import CapturedFrame, Note, ReadOptions, Stream, StreamEnd, read_capture
 from pcli.codec.observe.diagnosis import Diagnosis
@@ -93,10 +96,36 @@ class Rows:
             chosen = self.heads.filter(pa.compute.equal(number, group))
             ordered = chosen.sort_by([("place", "ascending"), ("order", "ascending")])
             halves = [ordered.slice(0, ordered.num_rows // 2), ordered.slice(ordered.num_rows // 2)]
-            for name, table in observe(halves, self.recording, cluster="c").items():
-                found.setdefault(name, []).append(table)
+            self._add(found, observe(halves, self.recording, cluster="c"))
+        return found, self._concluded(found)
+
+    def divided(self, size: int = 1) -> tuple[Division, dict[str, list[pa.RecordBatch]], pa.RecordBatch]:
+        """The same, all of it as one group that is divided; ``size``: frames of a part."""
+        division = divide([self.ties], self.streams, self.counts, size)
+        heads = pa.Table.from_batches([self.heads]).sort_by([("place", "ascending"), ("order", "ascending")])
+        links = np.array([division.links[one] for one in heads["stream"].to_pylist()], np.int64)
+        found: dict[str, list[pa.RecordBatch]] = {}
+        for link in sorted(set(division.links.values())):
+            self._add(found, observe_links(_rows(heads, links == link), self.recording, cluster="c"))
+        events = sorted_events(found.pop("link_events", []))
+        rows, parts = topic_rows(heads, division)
+        for part in range(division.size):
+            chosen = _rows(rows, parts == part)
+            known = [one for one in events.to_pylist() if part in division.told[one["stream"]]]
+            self._add(found, observe_topics(chosen, self.recording, division, part, known, cluster="c"))
+        return division, found, self._concluded(found)
+
+    def _add(self, found: dict[str, list[pa.RecordBatch]], tables: dict[str, pa.RecordBatch]) -> None:
+        for name, table in tables.items():
+            found.setdefault(name, []).append(table)
+
+    def _concluded(self, found: dict[str, list[pa.RecordBatch]]) -> pa.RecordBatch:
         inputs = [found.get(name, []) for name in ("findings", "host_events", "capture_parts")]
-        return found, conclude(*inputs, self.recording, cluster="c")
+        return conclude(*inputs, self.recording, cluster="c")
+
+
+def _rows(table: pa.Table, chosen: Any) -> list[pa.RecordBatch]:
+    return table.filter(pa.array(chosen)).combine_chunks().to_batches()
 
 
 def told(finding: Finding) -> tuple[Any, ...]:

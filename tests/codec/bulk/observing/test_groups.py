@@ -18,7 +18,10 @@ def stream(number, client="10.0.0.1", server="10.0.0.2", port=6650):
 
 
 def tie(place, stream, tie, owner=-1, ledger=-1, text=""):
-    return {"place": place, "stream": stream, "tie": tie, "owner": owner, "ledger": ledger, "text": text}
+    sides = {"PRODUCER": "producer", "CLOSE_PRODUCER": "producer", "sender": "producer"}
+    side = sides.get(tie, "consumer" if owner >= 0 else "producer")
+    told = {"place": place, "stream": stream, "tie": tie, "side": side}
+    return {**told, "owner": owner, "ledger": ledger, "text": text}
 
 
 def grouped(*ties, streams=None, frames=None):
