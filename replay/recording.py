@@ -14,11 +14,13 @@ import re
 import selectors
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pcli.codec.errors import CaptureError
 from pcli.replay.scapy_live import record_with_scapy
@@ -69,9 +71,13 @@ def record(
     until = time.monotonic() + duration if duration else None
     # Ctrl-C is how a recording ends; the program gets it too.
     fine = {0}
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, bufsize=0) as process:  # noqa: S603
+    with (
+        _interrupts_later() as let_go,
+        subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, bufsize=0) as process,  # noqa: S603
+    ):
         assert process.stderr is not None
         try:
+            let_go()
             ended = _watch(process, program, said, until)
         except KeyboardInterrupt:
             ended = False
@@ -84,6 +90,32 @@ def record(
     if program == "tcpdump" and said.packets and Path(path).is_file():
         _check_all_written(path, said)
     return Recorded(program, said.packets or 0, said.dropped)
+
+
+@contextmanager
+def _interrupts_later() -> Iterator[Callable[[], None]]:
+    """Signals that end us in Python (Ctrl-C) wait until what this gives is called, or for the end of the block.
+
+    One that comes while a program is being started would leave it running, with nobody who knows it.
+    """
+    before: dict[int, Callable[[int, Any], object]] = {}
+    came: list[int] = []
+
+    def let_go() -> None:
+        while before:
+            signal.signal(*before.popitem())
+        while came:
+            signal.raise_signal(came.pop())
+
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            handler = signal.getsignal(number)
+            if callable(handler) and threading.current_thread() is threading.main_thread():
+                before[number] = handler
+                signal.signal(number, lambda number, _: came.append(number))
+        yield let_go
+    finally:
+        let_go()
 
 
 class _Said:

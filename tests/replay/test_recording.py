@@ -1,8 +1,11 @@
 """Live recordings on loopback, by the real programs; nothing to test where none is installed or allowed."""
 
 import contextlib
+import os
 import shutil
+import signal
 import socket
+import subprocess
 import sys
 import threading
 
@@ -150,6 +153,33 @@ def test_only_the_end_that_we_asked_for_is_a_good_one(tmp_path, monkeypatch):
         record("lo", str(tmp_path / "x.pcap"))
     program_that(tmp_path, monkeypatch, "dumpcap", "sys.stderr.write('Capturing on x\\n')\nsignal.pause()")
     assert record("lo", str(tmp_path / "x.pcap"), duration=0.5).packets == 0
+
+
+@pytest.fixture
+def interruptible():
+    """Ctrl-C as at a terminal; whoever started the tests may have told them to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_while_the_program_is_started_leaves_none_behind(tmp_path, monkeypatch):
+    """It is there already, and we are not told yet."""
+    start = subprocess.Popen._execute_child
+    started = []
+
+    def interrupted(process, *words):
+        start(process, *words)
+        started.append(process.pid)
+        signal.raise_signal(signal.SIGINT)
+
+    program_that(tmp_path, monkeypatch, "dumpcap", "sys.stderr.write('Capturing on x\\n')\nsignal.pause()")
+    monkeypatch.setattr(subprocess.Popen, "_execute_child", interrupted)
+    assert record("lo", str(tmp_path / "x.pcap")).packets == 0
+    with pytest.raises(ProcessLookupError):
+        os.kill(started[0], 0)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 SCAPY = [
