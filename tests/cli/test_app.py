@@ -2,9 +2,9 @@
 
 import re
 import signal
+import struct
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -29,7 +29,7 @@ def test_every_command_has_help(pcli, command):
 
 
 def test_help_imports_nothing_heavy():
-    script = "import sys; import pcli.cli.app; print([m for m in sys.modules if m in %r])"
+    script = "import sys; import pcli.cli.commands; print([m for m in sys.modules if m in %r])"
     heavy = ("google.protobuf", "rich.console", "scapy", "pyspark", "numpy", "pcli.codec.proto", "cramjam")
     done = subprocess.run([sys.executable, "-c", script % (heavy,)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -53,13 +53,37 @@ def test_a_reader_that_goes_away_is_no_error(small_captures):
     assert len(done.stdout.splitlines()) == 1
 
 
+HEADS = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 18, 1) + struct.pack("<IIII", 1, 0, 1 << 18, 1 << 18)
+"""The head of a pcap file, and of a packet of 256 KB."""
+
+
 def test_ctrl_c_ends_quietly():
     command = [sys.executable, "-m", "pcli.cli", "dissect", "-r", "-"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    time.sleep(1.0)
+    # More than a pipe holds: what is not taken is waited for, so it is being read when this is done.
+    process.stdin.write(HEADS + bytes(200_000))
+    process.stdin.flush()
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out, err) == (130, b"", b"")
+
+
+@pytest.mark.parametrize("module", ["typer", "pcli.cli.top"])
+def test_ctrl_c_is_quiet_while_the_commands_are_imported(module):
+    """The signal comes when this module is looked for."""
+    script = f"""
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+class Interrupting:
+    def find_spec(name, path=None, target=None):
+        if name == {module!r}:
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Interrupting)
+from pcli.cli.app import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_a_closed_stdout_is_one_line(small_captures):
