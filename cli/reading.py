@@ -41,6 +41,8 @@ class Reading:
     """Whether requests shall know their answers (-2)."""
     count: int = 0
     """Stop after this frame number; 0: never."""
+    silent: bool = False
+    """Whether a live interface is listened to without a word; else it is said when that begins."""
     rewindable: bool = False
     """Whether the inputs will be read more than once; stdin is then kept in a temporary file."""
     first_ns: int = 0
@@ -114,6 +116,7 @@ class Reading:
     def inputs(self) -> list[Input]:
         """The opened inputs, at their beginnings."""
         from pcli.codec.errors import LocalError
+        from pcli.replay.begun import Begun
         from pcli.replay.sources import Input, open_inputs, open_interface
         from pcli.replay.spool import Spool
 
@@ -128,10 +131,15 @@ class Reading:
             if self.files or self.both_passes:
                 raise LocalError("-i reads from a live interface: it goes neither with -r nor with -2")
             live = self._stack.enter_context(open_interface(self.interface))
+            if not self.silent:
+                live = cast(BinaryIO, Begun(live, self._listening))
             if self.rewindable:
                 live = cast(BinaryIO, self._stack.enter_context(Spool(live)))
             self._inputs = [Input(self.interface, live, None)]
         return self._inputs
+
+    def _listening(self) -> None:
+        say(f"listening to {self.interface}: Ctrl-C ends it")
 
     def named_files(self) -> Iterator[tuple[str, BinaryIO]]:
         """The inputs, at their beginnings, as the readers of captures take them."""

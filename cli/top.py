@@ -44,7 +44,7 @@ def top(
     from pcli.cli.top_run import choose, parse_speed, run
 
     files = named_files(read, more)
-    reading = Reading(files=files, interface=interface, decode_as=decode_as_ports(decode_as))
+    reading = Reading(files=files, interface=interface, decode_as=decode_as_ports(decode_as), silent=True)
     proof = security(token, tls_trust, tls_cert, tls_key)
     asked = BrokerSource(broker, namespace or ["public/default"], proof) if broker else None
     source = choose(reading, asked, parse_speed(speed), once=once)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -98,3 +100,29 @@ def running():
         for file in (one.process.stdout, one.process.stderr, one.line):
             if file is not None:
                 file.close()
+
+
+@pytest.fixture
+def listening():
+    """Start ``pcli`` with these words on real packets of loopback; the process, once it listens, for a minute at most.
+
+    Where nobody may capture, or nothing is there to do it, there is nothing to test.
+    """
+    if not (shutil.which("tcpdump") or shutil.which("dumpcap")):
+        pytest.skip("neither tcpdump nor dumpcap is installed")
+    with ExitStack() as stack:
+
+        def start(command, *words):
+            command = [sys.executable, "-m", "pcli.cli", command, "-i", "lo", *words]
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            stack.enter_context(process)
+            timer = threading.Timer(60, process.kill)
+            timer.start()
+            for after in (timer.cancel, process.kill):
+                stack.callback(after)
+            told = process.stderr.readline()
+            if told != "pcli: listening to lo: Ctrl-C ends it\n":
+                pytest.skip(f"no live capture here: {told}{process.communicate()[1]}")
+            return process
+
+        yield start
