@@ -4,7 +4,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -192,17 +191,29 @@ def test_a_disk_that_is_full_leaves_the_old_tables(pcli, folder, tmp_path):
     assert {path.relative_to(out): path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
+WAITING = """
+import sys
+from pcli.cli.app import main
+from pcli.spark.run import Run
+
+def wait(*_, **__):
+    print("made", flush=True)
+    sys.stdin.read()
+
+Run.commit = wait
+main()
+"""
+"""An analysis that waits before its commit."""
+
+
 def test_killed_in_the_middle_the_old_tables_are_there(folder, tmp_path, pcli_here):
     """kill -9 of a whole process; tests/spark/test_run.py has every point of the commit."""
     out = tmp_path / "out"
     assert pcli_here("analyze", folder / "one.pcap", "-o", out, "--only", "connections").code == 0
     before = pq.read_table(out / "connections")
-    words = [sys.executable, "-m", "pcli.cli", "analyze", str(folder), "-o", str(out), "--only", "connections"]
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
-        for _ in range(2000):
-            if (out / "_work").exists() or process.poll() is not None:
-                break
-            time.sleep(0.005)
+    words = [sys.executable, "-c", WAITING, "analyze", str(folder), "-o", str(out), "--only", "connections"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"made\n"
         process.send_signal(signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL
     assert pq.read_table(out / "connections").equals(before)

@@ -4,7 +4,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -74,20 +73,35 @@ def test_batches_give_the_tables_of_one_run(spark, parts_of, places, tmp_path):
     assert StoredTables(str(places[1])).manifest.generation == generation
 
 
+WAITING = """
+import sys
+from pcli.cli.app import main
+from pcli.spark.run import Run
+
+def wait(*_, **__):
+    print("made", flush=True)
+    sys.stdin.read()
+
+Run.commit = wait
+main()
+"""
+"""A command whose runs wait before their commit."""
+
+
 def test_a_driver_that_is_killed_costs_nothing(spark, parts_of, places, tmp_path):
     parts = parts_of("flex/01-produce-consume.pcap", 2)
     for part in parts:
         move_in(part, places)
     incoming, out, checkpoint = places
     words = [incoming, "-o", out, "--checkpoint", checkpoint, "--master", "local[1]", "--only", ",".join(ONLY)]
-    command = [sys.executable, "-m", "pcli.cli", "spark-stream", *map(str, words)]
-    driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    for _ in range(1200):
-        if list(out.glob("_work/*/parts/*")) or driver.poll() is not None:
-            break
-        time.sleep(0.05)
+    command = [sys.executable, "-c", WAITING, "spark-stream", *map(str, words)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    driver = subprocess.Popen(command, **pipes)
+    told = [driver.stdout.readline() for _ in range(2)]
+    assert told[-1] == b"made\n", told
     driver.kill()
     told, _ = driver.communicate()
+    assert list(out.glob("_work/*/parts/*"))
     assert driver.returncode == -signal.SIGKILL, told
     assert not (out / "_manifest.json").exists()
     assert take(spark, places) == [(0, 2)]
