@@ -96,8 +96,9 @@ def test_time_goes_on_where_it_matters(name, captures, script):
     ],
 )
 def test_they_fail_when_the_broker_misbehaves(on, options, words, texts):
-    text = texts[SIMPLE].replace("broker.http_url)", "broker.http_url, timeout=0.3)")
-    run(text)
+    run(texts[SIMPLE])
+    text = texts[SIMPLE].replace("broker.http_url)", "broker.http_url, timeout=2)")
+    assert text != texts[SIMPLE]
     with pytest.raises(AssertionError, match=re.escape(words)):
         run(text, faults=[Fault(on, **options)])
 
