@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
 import venv
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,7 +59,6 @@ def cluster(tmp_path_factory, bare_python) -> Iterator[Cluster]:
         "PYSPARK_PYTHON": str(bare_python),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
-    url = f"spark://127.0.0.1:{free_port()}"
     log = folder / "log"
     with log.open("wb") as output:
 
@@ -69,12 +67,13 @@ def cluster(tmp_path_factory, bare_python) -> Iterator[Cluster]:
             command = [str(SPARK / "bin" / "spark-class"), name, "--host", "127.0.0.1", "--webui-port", "0", *words]
             return subprocess.Popen(command, env=environment, stdout=output, stderr=output)
 
-        running = [start("Master", "--port", url.rpartition(":")[2])]
-        for name in ("one", "two"):
-            work = ["--work-dir", str(folder / name), "--cores", "1", "--memory", "1g"]
-            running.append(start("Worker", *work, url))
+        running = [start("Master", "--port", "0")]
         try:
-            wait_for(lambda: len(re.findall("Registering worker", log.read_text())) == 2, log)
+            (url,) = told(log, r"Starting Spark master at (spark://127\.0\.0\.1:\d+)", 1)
+            for name in ("one", "two"):
+                work = ["--work-dir", str(folder / name), "--cores", "1", "--memory", "1g"]
+                running.append(start("Worker", *work, url))
+            told(log, r"Registering worker (\S+) with 1 cores", 2)
             yield Cluster(url, environment)
         finally:
             for process in reversed(running):
@@ -82,15 +81,11 @@ def cluster(tmp_path_factory, bare_python) -> Iterator[Cluster]:
                 process.wait()
 
 
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
-
-
-def wait_for(ready: Callable[[], bool], log: Path) -> None:
-    for _ in range(600):
-        if ready():
-            return
+def told(log: Path, pattern: str, count: int) -> set[str]:
+    """What the pattern's group is in the log, once it has been so many things; a JVM takes its time to start."""
+    for _ in range(1800):
+        found = set(re.findall(pattern, log.read_text()))
+        if len(found) == count:
+            return found
         time.sleep(0.1)
     pytest.fail(log.read_text())

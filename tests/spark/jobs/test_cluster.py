@@ -36,7 +36,14 @@ def dying(mark, item):
 master, mark = sys.argv[1:]
 told = {}
 sessions.ship = lambda context, folder: None
-CONF = {"spark.executor.memory": "512m", "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+CONF = {
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    # The first task waits until both executors are there: the quicker one would do all of them.
+    "spark.cores.max": "2",
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "170s",
+}
 with sessions.open_spark(master, CONF) as spark, tempfile.TemporaryDirectory() as folder:
     engine = SparkEngine(spark)
     try:
