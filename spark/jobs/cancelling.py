@@ -48,7 +48,11 @@ def cancelled_if_left(context: SparkContext) -> Iterator[None]:
 
 
 def stop_apart(stop: Callable[[], None]) -> None:
-    """Call it in a thread of its own, and wait for its end: what it can't stop ends with the JVM."""
+    """Call it in a thread of its own, and wait for its end: what it can't stop ends with the JVM.
+
+    A Ctrl-C that comes meanwhile is raised when it is done: left half-way, the JVM ends under those who talk to it, who
+    print that. The second one leaves.
+    """
 
     def quietly() -> None:
         with suppress(Exception):  # the JVM may have ended before
@@ -56,7 +60,11 @@ def stop_apart(stop: Callable[[], None]) -> None:
 
     thread = threading.Thread(target=quietly, daemon=True)
     thread.start()
-    thread.join()
+    try:
+        thread.join()
+    except KeyboardInterrupt:
+        thread.join()
+        raise
 
 
 def _cancel(context: SparkContext, tag: str) -> None:
