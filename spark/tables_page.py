@@ -7,7 +7,12 @@ from typing import Final
 
 import pyarrow as pa
 
+from pcli.codec.bulk.lives import EVIDENCE
 from pcli.codec.bulk.schema import what_of
+from pcli.codec.observe.tracking.doubts import DOUBTS
+from pcli.codec.observe.tracking.life import STATES
+from pcli.codec.observe.tracking.links import ENDS
+from pcli.codec.observe.tracking.topics import AGAIN
 from pcli.spark.tables import ON_REQUEST, TABLES, Table
 
 __all__ = ["tables_page"]
@@ -35,9 +40,26 @@ FROM 'out/messages/*.parquet' WHERE evidence = 'complete' GROUP BY topic ORDER B
 """
 
 
+_WORDS: Final[dict[str, dict[str, str]]] = {
+    "`state` of messages": STATES,
+    "`evidence` of messages; of several the first in this order, `complete` when none is true": EVIDENCE,
+    "`again` of a delivery, `redelivered` of subscriptions": AGAIN,
+    "`end` and `ends` of connections, consumers and producers": ENDS,
+    "`doubts`": DOUBTS,
+}
+"""Columns whose values are words, and what each says."""
+
+
 def tables_page() -> str:
     """The page, as Markdown."""
-    return "\n".join([_HEAD, *(line for table in TABLES.values() for line in _section(table))])
+    lines = [line for table in TABLES.values() for line in _section(table)]
+    return "\n".join([_HEAD, *lines, "## Words\n", *(line for one in _WORDS.items() for line in _words(*one))])
+
+
+def _words(columns: str, words: dict[str, str]) -> Iterator[str]:
+    yield f"Of {columns}:\n\n| word | |\n|---|---|"
+    yield from (f"| `{word}` | {text} |" for word, text in words.items())
+    yield ""
 
 
 def _section(table: Table) -> Iterator[str]:

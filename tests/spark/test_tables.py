@@ -1,12 +1,20 @@
 """The tables' schemas: what every reader of Parquet can read, and documented."""
 
+import re
+
 import pyarrow as pa
 import pytest
 
+from pcli.codec.bulk.lives import EVIDENCE
 from pcli.codec.bulk.schema import what_of
 from pcli.codec.errors import LocalError
+from pcli.codec.observe.tracking.doubts import DOUBTS
+from pcli.codec.observe.tracking.life import STATES
+from pcli.codec.observe.tracking.links import ENDS
+from pcli.codec.observe.tracking.topics import AGAIN
 from pcli.spark.request import Request, Wanted
 from pcli.spark.tables import ON_REQUEST, TABLES, chosen_tables
+from pcli.spark.tables_page import tables_page
 
 ISSUE = {
     "messages", "exchanges", "connections", "consumers", "producers", "permits", "keys", "findings", "gaps", "captures",
@@ -79,3 +87,15 @@ def test_a_name_that_is_no_table_is_an_error_with_the_nearest():
 )
 def test_only_what_is_needed_is_done(only, wanted):
     assert Wanted.of(Request(("x",), "out", only=(only,)).tables) == wanted
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
+def test_no_column_sends_its_reader_into_the_code(table):
+    for name, field in fields(table.schema):
+        assert not re.search(r"\b(?:pcli|tracking)\.|\bkey of [A-Z]", what_of(field)), (name, what_of(field))
+
+
+@pytest.mark.parametrize("words", [STATES, EVIDENCE, AGAIN, ENDS, DOUBTS])
+def test_the_page_says_what_the_words_in_columns_mean(words):
+    rows = tables_page().splitlines()
+    assert [word for word, text in words.items() if f"| `{word}` | {text} |" not in rows] == []

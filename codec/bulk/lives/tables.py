@@ -64,7 +64,7 @@ _DELIVERY: Final = record(
     column("ack_type", TEXT, "of that ACK: individual, cumulative, batch (its last part), transaction"),
     column("nacked_ns", LONG, "when the consumer first asked for it again, naming it"),
     column("unacked", LONG, "messages that the whole subscription has not acknowledged at last"),
-    column("again", TEXT, "why the last of several came, as far as frames tell"),
+    column("again", TEXT, "why the last of several came, as far as frames tell, a word: docs/tables.md lists them"),
 )
 
 _CHUNK: Final = record(
@@ -90,8 +90,8 @@ MESSAGES: Final = pa.schema([
     column("txn", record(column("most", LONG, "txnid_most_bits"), column("least", LONG, "txnid_least_bits")),
            "the transaction that published it"),
     never_null("marker", BOOL, "whether it is no message but a broker's marker"),
-    never_null("state", TEXT, "what became of it: a key of pcli.codec.observe.tracking.life.STATES"),
-    never_null("evidence", TEXT, "what the state is worth: a key of EVIDENCE"),
+    never_null("state", TEXT, "what became of it, a word: docs/tables.md lists them"),
+    never_null("evidence", TEXT, "what the state is worth, a word: docs/tables.md lists them"),
 ])  # fmt: skip
 """One row for each entry. A row without an id is told from others by the producer's fields and `first_ns`."""
 

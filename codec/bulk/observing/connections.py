@@ -58,7 +58,7 @@ CONNECTION_CELLS: Final[tuple[Cell, ...]] = (
          lambda one: above(one.record.leg_of)),
     cell("connected_ns", LONG, "its CONNECTED", lambda one: above(one.record.connected_ns)),
     cell("ended_ns", LONG, "when it ended; null: it lasts", lambda one: above(one.record.ended_ns)),
-    cell("end", TEXT, "how it ended: a word of tracking.links.ENDS", _known("end")),
+    cell("end", TEXT, "how it ended, a word: docs/tables.md lists them", _known("end")),
     cell("challenges", LONG, "AUTH_CHALLENGEs while it was open", lambda one: one.record.challenges.count),
     cell("wrong_crc_client", LONG, "SENDs with a wrong checksum", lambda one: _wrong(one.record, from_client=True)),
     cell("wrong_crc_broker", LONG, "MESSAGEs with a wrong checksum", lambda one: _wrong(one.record, from_client=False)),
@@ -68,7 +68,7 @@ CONNECTION_CELLS: Final[tuple[Cell, ...]] = (
     cell("answers_out_of_order", LONG, "answers that overtook that to their PRODUCER or SUBSCRIBE",
          lambda one: one.record.out_of_order.count),
     cell("first_bytes", TEXT, "what stood there instead of the protocol", _known("first_bytes")),
-    cell("doubts", many(TEXT), "why evidence may be incomplete: words of tracking.doubts",
+    cell("doubts", many(TEXT), "why evidence may be incomplete, in words: docs/tables.md lists them",
          lambda one: sorted(one.record.doubts)),
 )  # fmt: skip
 """All columns but the cluster."""

@@ -82,7 +82,7 @@ CONSUMER_CELLS: Final[tuple[Cell, ...]] = (
     cell("began_ns", LONG, "when its last session began", lambda one: one.session("began_ns")),
     cell("ready_ns", LONG, "when that SUBSCRIBE was answered with success", lambda one: one.session("ready_ns")),
     cell("ended_ns", LONG, "when its last session ended; null: it lasts", lambda one: one.session("ended_ns")),
-    cell("end", TEXT, "how it ended: a word of tracking.links.ENDS", lambda one: one.session("end")),
+    cell("end", TEXT, "how it ended, a word: docs/tables.md lists them", lambda one: one.session("end")),
     cell("attached", BOOL, "whether it is attached at the end of the capture", lambda one: bool(one.figures)),
     cell("sessions", LONG, "how many sessions it had", lambda one: one.record.sessions),
     cell("ends", COUNTS, "how its sessions ended", lambda one: counts(one.record.ends)),
@@ -153,7 +153,7 @@ CONSUMER_CELLS: Final[tuple[Cell, ...]] = (
     cell("blocked_ns", LONG, "for how long in all", lambda one: lasted(one.record.blocked, one.now_ns)),
     cell("silent", LONG, "how often it got nothing although it could", lambda one: one.record.silent.count),
     cell("silent_ns", LONG, "for how long in all", lambda one: lasted(one.record.silent, one.now_ns)),
-    cell("doubts", many(TEXT), "why evidence may be incomplete: words of tracking.doubts",
+    cell("doubts", many(TEXT), "why evidence may be incomplete, in words: docs/tables.md lists them",
          lambda one: sorted(one.record.doubts)),
 )  # fmt: skip
 """All columns but the cluster."""

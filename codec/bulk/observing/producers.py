@@ -36,7 +36,7 @@ PRODUCER_CELLS: Final[tuple[Cell, ...]] = (
     cell("began_ns", LONG, "when its last session began", lambda one: one.session("began_ns")),
     cell("ready_ns", LONG, "when that PRODUCER was answered with success", lambda one: one.session("ready_ns")),
     cell("ended_ns", LONG, "when its last session ended; null: it lasts", lambda one: one.session("ended_ns")),
-    cell("end", TEXT, "how it ended: a word of tracking.links.ENDS", lambda one: one.session("end")),
+    cell("end", TEXT, "how it ended, a word: docs/tables.md lists them", lambda one: one.session("end")),
     cell("attached", BOOL, "whether it is attached at the end of the capture", lambda one: (
         one.record.session is not None and not one.record.session.end and one.record.session.ready_ns >= 0
     )),
@@ -77,7 +77,7 @@ PRODUCER_CELLS: Final[tuple[Cell, ...]] = (
          lambda one: one.record.clock_skew_ms[0]),
     cell("clock_skew_most_ms", LONG, "greatest time of SEND less publish_time",
          lambda one: one.record.clock_skew_ms[1]),
-    cell("doubts", many(TEXT), "why evidence may be incomplete: words of tracking.doubts",
+    cell("doubts", many(TEXT), "why evidence may be incomplete, in words: docs/tables.md lists them",
          lambda one: sorted(one.record.doubts)),
 )  # fmt: skip
 """All columns but the cluster."""

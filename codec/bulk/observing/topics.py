@@ -92,7 +92,7 @@ TOPIC_CELLS: Final[tuple[Cell, ...]] = (
     cell("last_entry", LONG, "entry of its highest id seen", lambda one: above(one.record.last_id[1])),
     cell("deduplicates", BOOL, "whether the broker was seen to drop duplicates", lambda one: one.record.deduplicates),
     cell("unloads", LONG, "how often the broker closed its peers unasked", lambda one: one.record.unloads.count),
-    cell("doubts", many(TEXT), "why evidence may be incomplete: words of tracking.doubts",
+    cell("doubts", many(TEXT), "why evidence may be incomplete, in words: docs/tables.md lists them",
          lambda one: sorted(one.record.doubts)),
 )  # fmt: skip
 """All columns of `topics` but the cluster."""
@@ -120,7 +120,7 @@ SUBSCRIPTION_CELLS: Final[tuple[Cell, ...]] = (
          lambda one: reasons(one.figures.get("unknown", {}), _SUBSCRIPTION)),
     cell("delivered", LONG, "messages, batches in full, over all consumers", lambda one: one.record.delivered),
     cell("entries_out", LONG, "entries of these", lambda one: one.record.entries_out),
-    cell("redelivered", COUNTS, "entries delivered again, by why: words of tracking.topics.AGAIN",
+    cell("redelivered", COUNTS, "entries delivered again, by why, in words: docs/tables.md lists them",
          lambda one: counts(one.record.again)),
     cell("redelivered_per_second", LONG, "the most in one second", lambda one: one.record.redelivered_per_second),
     cell("redelivered_peak_ns", LONG, "when that second began", lambda one: known(one.record.redelivered_peak_ns)),
@@ -131,7 +131,7 @@ SUBSCRIPTION_CELLS: Final[tuple[Cell, ...]] = (
          lambda one: one.record.hash_waits.count),
     cell("hash_waits_ns", LONG, "for how long in all", lambda one: lasted(one.record.hash_waits, one.now_ns)),
     cell("order_broken", LONG, "deliveries that broke the order of a key", lambda one: one.record.order_broken.count),
-    cell("doubts", many(TEXT), "why evidence may be incomplete: words of tracking.doubts",
+    cell("doubts", many(TEXT), "why evidence may be incomplete, in words: docs/tables.md lists them",
          lambda one: sorted(one.record.doubts)),
 )  # fmt: skip
 """All columns of `subscriptions` but the cluster."""
@@ -150,7 +150,7 @@ KEY_CELLS: Final[tuple[Cell, ...]] = (
     cell("order_broken", BOOL, "whether any of these two", lambda one: bool(one["open_at_two"] or one["backwards"])),
     cell("broken_frames", many(LONG), "frames that show it", lambda one: _broken(one["record"])),
     cell("held", LONG, "entries of it that are with consumers at the end", lambda one: one["held"]),
-    cell("doubts", many(TEXT), "why evidence may be incomplete: words of tracking.doubts",
+    cell("doubts", many(TEXT), "why evidence may be incomplete, in words: docs/tables.md lists them",
          lambda one: sorted(one["subscription"].doubts)),
 )  # fmt: skip
 """All columns of `keys` but the cluster."""
