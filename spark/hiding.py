@@ -10,10 +10,11 @@ Rules of this file
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Final
 
-__all__ = ["hidden"]
+__all__ = ["hidden", "shown"]
 
 _STARS: Final = "***"
 
@@ -28,3 +29,8 @@ def hidden(text: str) -> str:
     if "://" not in text:
         return text
     return _ASKED.sub(rf"\1{_STARS}", _USER.sub(f"{_STARS}@", text))
+
+
+def shown(name: str) -> str:
+    """A name as it is; of one that is not UTF-8, all that Arrow can say, the odd bytes are written out in hex."""
+    return os.fsencode(name).decode(errors="backslashreplace")

@@ -20,7 +20,7 @@ from pcli.codec.capture.rotated import Part, order_parts
 from pcli.codec.errors import CaptureError, LocalError
 from pcli.spark.cuts import cuts
 from pcli.spark.heads import Head, read_head
-from pcli.spark.hiding import hidden
+from pcli.spark.hiding import hidden, shown
 from pcli.spark.request import SPLIT_BYTES
 from pcli.spark.sources import Found, Place, find, open_file, place_of, reason_of
 from pcli.spark.splits import Split
@@ -161,6 +161,8 @@ def _overlap(first: int | None, last: int | None, since: int | None, until: int 
 
 def _labels(cluster: str, found: Sequence[Found]) -> list[str]:
     """The label of each file; LocalError when one has none."""
+    if shown(cluster) != cluster:
+        raise LocalError(f"--cluster {shown(cluster)}: it is not UTF-8")
     pattern = _pattern(cluster)
     if pattern is None:
         return [cluster or CLUSTER] * len(found)

@@ -6,7 +6,7 @@ Rules of this file
 2. What is found below a URI is a URI too: its names are quoted there (``a%20b``), and read back by `pyarrow.fs`.
 3. A folder is all files below it but hidden ones. A pattern (``*``, ``?``, ``[…]``, ``**``) works for URIs too.
 4. What is not there, or may not be looked at, is a `Found` with an error. Only when paths name nothing at all, it is a
-   LocalError.
+   LocalError. A name that is not UTF-8 can Arrow neither say nor open: that is such an error too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 from urllib.parse import quote
@@ -22,7 +22,7 @@ from urllib.parse import quote
 from pyarrow import fs
 
 from pcli.codec.errors import LocalError
-from pcli.spark.hiding import hidden
+from pcli.spark.hiding import hidden, shown
 
 __all__ = ["Found", "Place", "find", "open_file", "place_of", "reason_of"]
 
@@ -31,6 +31,8 @@ Place = Callable[[str], tuple[Any, str]]
 
 _MAGIC: Final = re.compile(r"[*?\[]")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+_NOT_TEXT: Final = "its name is not UTF-8: give it another one"
 
 _PLAIN: Final = "/!$&'()*+,;=:@~"
 """What stands for itself in the path of a URI, beside letters and digits (RFC 3986, 3.3)."""
@@ -100,7 +102,9 @@ def _named(path: str, place: Place) -> Iterator[Found]:
         elif info.type == fs.FileType.NotFound:
             yield Found(hidden(path), where, error="no such file or folder")
         else:
-            yield _found(path, inner, inner, info)
+            yield _found(path, inner, inner, inner, info)
+    except UnicodeEncodeError:
+        yield Found(shown(path), shown(where), error=_NOT_TEXT)
     except OSError as error:
         yield Found(hidden(path), where, error=reason_of(error))
 
@@ -108,8 +112,14 @@ def _named(path: str, place: Place) -> Iterator[Found]:
 def _below(path: str, files: Any, inner: str, base: str, pattern: re.Pattern[str]) -> Iterator[Found]:
     """The files below a folder that fit."""
     for child in files.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive=True)):
-        if child.type != fs.FileType.Directory and pattern.fullmatch(child.path):
-            yield _found(path, inner, base, child)
+        if child.type == fs.FileType.Directory:
+            continue
+        try:
+            name, error = str(child.path), ""
+        except UnicodeDecodeError as fault:
+            name, error = fault.object.decode(errors="backslashreplace"), _NOT_TEXT
+        if pattern.fullmatch(name):
+            yield replace(_found(path, inner, base, name, child), error=error)
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -127,9 +137,9 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(out, re.DOTALL)
 
 
-def _found(path: str, inner: str, base: str, info: Any) -> Found:
-    """A file at or below ``base``, by the name that was given, which the file system calls ``inner``."""
-    size, changed, child = int(info.size or 0), int(info.mtime_ns or 0), str(info.path)
+def _found(path: str, inner: str, base: str, child: str, info: Any) -> Found:
+    """A file ``child`` at or below ``base``, by the name that was given, which the file system calls ``inner``."""
+    size, changed = int(info.size or 0), int(info.mtime_ns or 0)
     if _SCHEME.match(path) and child == inner:
         return Found(hidden(path), path, size, changed)
     if _SCHEME.match(path):

@@ -19,7 +19,7 @@ from typing import Any, Final
 from pyarrow import fs
 
 from pcli.codec.errors import LocalError
-from pcli.spark.hiding import hidden
+from pcli.spark.hiding import hidden, shown
 
 __all__ = ["Store", "open_store", "refused"]
 
@@ -121,6 +121,8 @@ class Store:
 
 def open_store(place: str) -> Store:
     """The store at a local path or a URI; LocalError when no file system is known for it. Nothing is made yet."""
+    if shown(place) != place:
+        raise LocalError(f"{shown(place)}: this name is not UTF-8: name another folder")
     if "://" not in place:
         return Store(fs.LocalFileSystem(), str(Path(place).absolute()))
     try:

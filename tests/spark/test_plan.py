@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -189,3 +190,23 @@ def test_what_a_uri_asks_for_goes_with_each_file() -> None:
         file.write(capture(1))
     found = find(["mock:///bucket?region=x"], lambda path: (files, path[8:].partition("?")[0]))
     assert [one.where for one in found] == ["mock:///bucket/a%20b?region=x"]
+
+
+@pytest.mark.parametrize("named", ["folder", "pattern", "file"])
+def test_a_name_that_is_not_utf_8_costs_its_own_file_only(tmp_path: Path, named: str) -> None:
+    (tmp_path / "a.pcapng").write_bytes(capture(1))
+    odd = tmp_path / os.fsdecode(b"caf\xe9.pcapng")
+    odd.write_bytes(capture(2))
+    paths = {"folder": [tmp_path], "pattern": [tmp_path / "*.pcapng"], "file": [tmp_path / "a.pcapng", odd]}
+    found = plan([str(path) for path in paths[named]])
+    told = {Path(entry.found.path).name: (entry.head.status, entry.head.error) for entry in found.entries}
+    assert told == {
+        "a.pcapng": ("read", ""),
+        "caf\\xe9.pcapng": ("unreadable", "its name is not UTF-8: give it another one"),
+    }
+
+
+def test_a_label_that_is_not_utf_8_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "a.pcapng").write_bytes(capture(1))
+    with pytest.raises(LocalError, match=r"^--cluster west\\xff: it is not UTF-8$"):
+        plan([str(tmp_path)], cluster=os.fsdecode(b"west\xff"))

@@ -1,5 +1,7 @@
 """A folder on any file system: what is refused is one line with the path."""
 
+import os
+
 import pytest
 from pyarrow import fs
 
@@ -74,3 +76,8 @@ def test_what_is_refused_is_told_in_one_line(tmp_path):
 def test_a_place_that_makes_no_sense(place):
     with pytest.raises(LocalError, match=place):
         open_store(place)
+
+
+def test_a_folder_whose_name_is_not_utf_8_is_told_in_one_line(tmp_path):
+    with pytest.raises(LocalError, match=r"/caf\\xe9: this name is not UTF-8: name another folder$"):
+        open_store(str(tmp_path / os.fsdecode(b"caf\xe9")))
