@@ -93,7 +93,7 @@ def permits(read: Callable[[pc.Expression], pa.Table], consumers: pa.Table, span
         )
         for letter, row in zip(LETTERS, worst)
     ]  # fmt: skip
-    head = ("", "consumer", "without permits", "lowest", "availablePermits", "unackedMessages", "msgOutCounter")
+    head = ("", "consumer", "without permits", "lowest below 0", "availablePermits", "unackedMessages", "msgOutCounter")
     caption = "Consumers that were longest without permits; a dash: the capture does not tell"
     more = f"Of {len(rows):,} consumers." if len(rows) > len(worst) else ""
     section.tables.append(TableText(caption, head, cells, frozenset(range(2, 7)), more))

@@ -142,7 +142,7 @@ CONSUMER_CELLS: Final[tuple[Cell, ...]] = (
     cell("delivered", LONG, "messages that took permits", lambda one: one.permits.delivered),
     cell("balance", LONG, "flowed less delivered", _sure(lambda one: one.permits.balance)),
     cell("parked", LONG, "permits that the broker seems to hold back", _sure(_parked)),
-    cell("lowest", LONG, "lowest balance", _sure(lambda one: one.permits.lowest)),
+    cell("lowest", LONG, "lowest balance below 0; 0: it was never below", _sure(lambda one: one.permits.lowest)),
     cell("exhausted", LONG, "how often it had no permits", _sure(lambda one: one.permits.exhausted.count)),
     cell("exhausted_ns", LONG, "for how long in all", _sure(lambda one: lasted(one.permits.exhausted, one.now_ns))),
     cell("overshoot", LONG, "batches sent with fewer permits left", lambda one: one.permits.overshoot.count),
