@@ -60,6 +60,8 @@ class Checkpoint:
     counters: Counters
     reader: State
     streams: dict[int, Stream]
+    times: deque[tuple[int, Longs]]
+    """When packets were captured of which something may still be told: see `_InOrder`."""
 
 
 @dataclass(slots=True)
@@ -125,9 +127,9 @@ class _InOrder:
         if carried is not None:
             self._reader.streams = carried.streams
         self._parser = self._next(counters.parts)
-        self._times: deque[tuple[int, Longs]] = deque()
+        self._times: deque[tuple[int, Longs]] = deque() if carried is None else carried.times
         """Of windows: the number of their first packet, and when their packets were captured."""
-        self._timed = 0
+        self._timed = sum(len(times) for _, times in self._times)
 
     def read(self, on_bytes: Callable[[int, int], None], on_part: Callable[[Checkpoint], None] | None) -> ReadInOrder:
         """All that was not read before."""
@@ -148,7 +150,7 @@ class _InOrder:
             out.splits.append(self._parser.finish())
             out.counters.parts += 1
             if on_part is not None:
-                on_part(Checkpoint(out.counters, self._reader.state(), self._reader.streams))
+                on_part(Checkpoint(out.counters, self._reader.state(), self._reader.streams, self._times))
         self._parser = self._next(max(0, out.counters.parts - 1))
         self._add(self._reader.end(), _NOTHING)
         out.ending = self._parser.finish()

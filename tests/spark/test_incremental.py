@@ -103,6 +103,20 @@ def test_nothing_new_changes_nothing(tmp_path, parts, captures, opened):
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")} == before
 
 
+def test_notes_have_the_times_of_packets_that_earlier_runs_have_read(tmp_path, captures, small_captures):
+    """What is missing shows at the end of the recording; and a run that finds nothing new changes nothing of it."""
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    for part in cut(small_captures / "python" / "37-packets-lost.pcap", folder, 5):
+        shutil.copy2(part, captures)
+        run(captures, tmp_path / "out", incremental=True)
+        run(captures, tmp_path / "whole")
+        equal(tmp_path / "out", tmp_path / "whole")
+    kinds = StoredTables(str(tmp_path / "out")).read("gaps")["kind"].to_pylist()
+    assert {"gap", "resync"} <= set(kinds)
+    assert not run(captures, tmp_path / "out", incremental=True).changed
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_in_any_order(tmp_path, parts, captures, seed):
     order = random.Random(seed).sample(parts, len(parts))
