@@ -158,7 +158,8 @@ def _take_deliveries(figures: MessageFigures, batch: pa.RecordBatch) -> None:
     figures.held.add(owners[there], came[there], messages[there])
     figures.ack.add(groups[both], (acked - came)[both])
     timely = np.flatnonzero(there & (sent >= 0))
-    timely = timely[np.unique(pairs[timely], return_index=True)[1]]  # deliveries are in order of time
+    timely = timely[np.argsort(came[timely], kind="stable")]  # behind a hole the first frame is not the earliest
+    timely = timely[np.unique(pairs[timely], return_index=True)[1]]
     figures.dispatch.add(groups[timely], (came - sent)[timely])
     _take_entries(figures, batch, flat, groups, rows, pairs)
     _take_slowest(figures, batch, rows, np.maximum(came, acked))

@@ -86,7 +86,7 @@ class _Building:
         other = other[~_same(consumers, usual.delivered[other], usual.again[other])]
         pair = np.concatenate([np.arange(len(place)), other])
         rows = np.concatenate([usual.delivered, usual.again[other]])
-        # Lines in order of messages, and of time in each.
+        # Lines in order of messages, and of frames in each.
         order = _order(place.take(pair), consumers.delivered.take(rows))
         self._pair, self._rows = pair.take(order), rows.take(order)
         self._message = place.take(self._pair)
@@ -111,8 +111,8 @@ class _Building:
         messages = np.maximum(messages, 1)
         topic, names = self._topics()
         state = self._states(topic, names)
-        sent, delivered = self._either("sent_ns", "delivered_ns"), self._of_first("delivered_ns")
-        receipt = self._of_sent("receipt_ns")
+        sent, receipt = self._of_sent("sent_ns"), self._of_sent("receipt_ns")
+        delivered = self._delivered_at()
         first = np.where(self._sent, np.minimum(sent, receipt), delivered)
         first = np.where(self._sent & (delivered >= 0), np.minimum(first, delivered), first)
         evidence = weigh_all(self._weighed(topic, names), known)
@@ -145,6 +145,14 @@ class _Building:
     def _of_first(self, name: str) -> Longs:
         """Of the first delivery."""
         return picked(longs(self._usual.consumers.table, name), self._first)
+
+    def _delivered_at(self) -> Longs:
+        """The earliest delivery. Behind a hole frames become known later than others of a later time."""
+        found, there = np.full(len(self._counts), -1, np.int64), self._counts > 0
+        if there.any():
+            times = longs(self._usual.consumers.table, "delivered_ns").take(self._rows)
+            found[there] = np.minimum.reduceat(times, self._offsets[:-1][there])
+        return found
 
     def _either(self, sent: str, delivered: str = "") -> Longs:
         if self._all_sent:

@@ -104,6 +104,11 @@ def told_by_row(row):
     }  # fmt: skip
 
 
+def times_of(row):
+    times = [row["producer"]["sent_ns"], row["producer"]["receipt_ns"]]
+    return [one for one in (*times, *(delivery["delivered_ns"] for delivery in row["deliveries"])) if one is not None]
+
+
 def name_of(delivery):
     """As the tracker names the subscription of a consumer whose SUBSCRIBE was not seen."""
     return delivery["subscription"] or f"{delivery['connection']}#{delivery['consumer_id']}"
@@ -140,6 +145,7 @@ def test_messages_are_the_lives_of_the_tracker(whole):
             if name in WITHOUT_SIZE:
                 want["size"] = got["size"]
             assert got == want, (name, key)
+            assert row["first_ns"] == min(times_of(row)), (name, key)
         states.update(row["state"] for row in rows)
         evidence.update(row["evidence"] for row in rows)
     # Every state was there; and every word of evidence, but one that no capture of the corpus needs.
