@@ -220,8 +220,10 @@ def _with_java_options(settings: dict[str, str], folder: Path, *, debug: bool) -
 
 def _reason(fault: BaseException, log: IO[bytes] | None) -> str:
     """One line out of an exception and of what the JVM printed."""
+    from py4j.protocol import Py4JNetworkError
+
     words = words_of(fault)
-    if not words or isinstance(fault, OSError) or "JAVA_GATEWAY_EXITED" in words:
+    if not words or isinstance(fault, OSError | Py4JNetworkError) or "JAVA_GATEWAY_EXITED" in words:
         words = _tail(log)
     told = "\n".join(line for line in words.splitlines() if not re.match(r"\s*at |\s*WARNING|Setting|To adjust", line))
     return one_line(told)

@@ -67,7 +67,7 @@ def settings_for(master: str, machine_mb: int, conf: Mapping[str, str] | None = 
 
 def _retrying(master: str) -> str:
     """On one machine Spark gives up with the first task that fails, unless the master says how often it may."""
-    found = re.fullmatch(r"local(?:\[([^,\]]+)\])?", master)
+    found = re.fullmatch(r"local(?:\[(\*|\d+)\])?", master)
     return f"local[{found[1] or 1},{_TRIES}]" if found else master
 
 

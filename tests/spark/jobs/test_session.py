@@ -32,6 +32,7 @@ def test_java_gets_a_part_of_the_memory(machine, driver):
         ("local[*]", "local[*,4]"),
         ("local[2]", "local[2,4]"),
         ("local[2,1]", "local[2,1]"),
+        ("local[x]", "local[x]"),
         ("spark://host:7077", "spark://host:7077"),
     ],
 )
@@ -110,6 +111,7 @@ def test_what_keeps_spark_from_starting_is_one_line():
         ("nonsense", {}),
         ("spark://127.0.0.1:1", {}),
         ("local[1]", {"spark.driver.memory": "much"}),
+        ("local[1]", {"spark.local.dir": "/dev/null/x"}),
         ("local[1]", {}),
     ]
     command = [sys.executable, "-c", STARTS, json.dumps(tries)]
@@ -118,6 +120,8 @@ def test_what_keeps_spark_from_starting_is_one_line():
         "Spark does not start: SparkException: Master must either be yarn or start with spark, k8s, or local",
         "--master spark://127.0.0.1:1: no Spark master answers there",
         "Spark does not start: Java takes no much for memory: write 512m or 4g",
+        "Spark does not start: no folder can be made for Spark's temporary files: --conf spark.local.dir "
+        "(or SPARK_LOCAL_DIRS) names where",
         3,
     ]
     assert done.stderr == ""
