@@ -102,7 +102,7 @@ def _named(path: str, place: Place) -> Iterator[Found]:
         elif info.type == fs.FileType.NotFound:
             yield Found(hidden(path), where, error="no such file or folder")
         else:
-            yield _found(path, inner, inner, inner, info)
+            yield replace(_found(path, inner, inner, inner, info), error=_no_file(info))
     except UnicodeEncodeError:
         yield Found(shown(path), shown(where), error=_NOT_TEXT)
     except OSError as error:
@@ -115,11 +115,16 @@ def _below(path: str, files: Any, inner: str, base: str, pattern: re.Pattern[str
         if child.type == fs.FileType.Directory:
             continue
         try:
-            name, error = str(child.path), ""
+            name, error = str(child.path), _no_file(child)
         except UnicodeDecodeError as fault:
             name, error = fault.object.decode(errors="backslashreplace"), _NOT_TEXT
         if pattern.fullmatch(name):
             yield replace(_found(path, inner, base, name, child), error=error)
+
+
+def _no_file(info: Any) -> str:
+    """Why it can't be read anywhere in it: to open a pipe would wait for who writes into it."""
+    return "" if info.type == fs.FileType.File else "it is a pipe, a socket or a device, and no file"
 
 
 def _pattern(text: str) -> re.Pattern[str]:

@@ -101,6 +101,15 @@ def test_what_is_not_there_stops_nothing_else(folder: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("named", [".", "west/*.pcap"])
+def test_a_pipe_is_not_waited_for(folder: Path, named: str) -> None:
+    os.mkfifo(folder / "west" / "pipe.pcap")
+    found = plan([str(folder / named), str(folder / "east")])
+    told = {Path(entry.found.path).name: (entry.head.status, entry.head.error) for entry in found.entries}
+    assert told["pipe.pcap"] == ("unreadable", "it is a pipe, a socket or a device, and no file")
+    assert told["x1.pcapng"] == ("read", "")
+
+
 @pytest.mark.parametrize("name", ["nothing/*.pcap", "void", "west/README"])
 def test_nothing_to_read_is_an_error(folder: Path, name: str) -> None:
     (folder / "void").mkdir()
