@@ -33,13 +33,15 @@ __all__ = ["analyze", "read_messages", "read_table"]
 def analyze(captures: DataFrame, out: str, **options: Any) -> DataFrame:
     """Make the tables of these captures in the folder ``out``; a DataFrame of what was made: table, rows, bytes, files.
 
-    ``options`` are the fields of `pcli.spark.request.Request`: ``only=("messages",)``, ``frames=True``,
+    ``options`` are the fields of `pcli.spark.request.Request`: ``only=("messages",)`` (or a text), ``frames=True``,
     ``cluster="captures/{cluster}/*"``, ``incremental=True``, ``strict=True``, … PcliError says what is wrong.
 
     >>> captures = spark.read.format("binaryFile").load("captures/").select("path")
     >>> analyze(captures, "out/", only=("messages", "findings")).show()
     """
     session = captures.sparkSession
+    if isinstance(options.get("only"), str):
+        options["only"] = (options["only"],)
     paths = sorted(plain_path(row["path"]) for row in captures.select("path").distinct().collect())
     ship_once(session)
     with closing(SparkEngine(session)) as engine:

@@ -20,7 +20,8 @@ __all__ = ["one_line", "plain_errors", "words_of"]
 _KNOWN: Final = (
     (r"Invalid (?:maximum|initial) heap size: -Xm[xs](\S+)", "Java takes no {0} for memory: write 512m or 4g"),
     (r"No module named '(numpy|pyarrow|google_crc32c|cramjam|google(?:\.protobuf)?|re2)'",
-     "the Python of the workers lacks {0}: install pulsar-pcli[spark] there, or ship an environment (docs/spark.md)"),
+     "the Python of the workers lacks {0}: install pulsar-pcli[spark] there, or name another one by PYSPARK_PYTHON "
+     "(docs/spark.md)"),
     (r"Failed to create any local dir",
      "no folder can be made for Spark's temporary files: --conf spark.local.dir (or SPARK_LOCAL_DIRS) names where"),
     (r"No space left on device|Disk quota exceeded",

@@ -18,6 +18,7 @@ Rules of this file
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -49,7 +50,8 @@ _ROWS = 8192
 class PulsarCapture(DataSource):
     """Captures of Pulsar traffic.
 
-    Options: ``path`` (a file, folder, pattern or URI), ``cluster`` (as --cluster), ``ignoreCorruptFiles`` (false).
+    Options: ``path`` (a file, folder, pattern or URI; a list of them for ``load``), ``cluster`` (as --cluster),
+    ``ignoreCorruptFiles`` (false).
     """
 
     @classmethod
@@ -79,15 +81,16 @@ class _Part(InputPartition):
 
 class _Frames(DataSourceReader):
     def __init__(self, options: Mapping[str, str]) -> None:
-        self._path = options.get("path", "")
+        paths = options.get("paths", "")  # what Spark makes of load() with a list
+        self._paths = json.loads(paths) if paths else [one for one in (options.get("path", ""),) if one]
         self._cluster = options.get("cluster", "")
         self._lenient = options.get("ignoreCorruptFiles", "false").strip().lower() == "true"
 
     def partitions(self) -> list[InputPartition]:
         """A recording each. LocalError: there is none, or a file that cannot be read."""
-        if not self._path:
+        if not self._paths:
             raise LocalError("pulsar_capture: name a path: .load('captures/')")
-        found = plan([plain_path(self._path)], cluster=self._cluster, split=None)
+        found = plan([plain_path(path) for path in self._paths], cluster=self._cluster, split=None)
         bad = [entry for entry in found.entries if entry.head.status == "unreadable"]
         if bad and not self._lenient:
             raise _refused(bad[0].found.path, bad[0].head.error)

@@ -47,7 +47,7 @@ def test_messages_as_a_data_frame(captures, wanted, tmp_path):
 
 
 def test_what_was_made(captures, tmp_path):
-    made = pcli.spark.analyze(captures, str(tmp_path / "out"), only=("connections",))
+    made = pcli.spark.analyze(captures, str(tmp_path / "out"), only="connections")
     assert {row["table"]: row["rows"] for row in made.collect()} == {"captures": 1, "gaps": 0, "connections": 7}
 
 
@@ -70,6 +70,12 @@ def test_frames_as_a_data_source(spark, small_captures, wanted):
     frames = spark.read.format("pulsar_capture").load(str(small_captures / NAME))
     assert frames.columns == TABLES["frames"].schema.names
     assert rows(frames) == sorted(wanted.read("frames").to_pylist(), key=repr)
+
+
+def test_a_data_source_of_several_paths(spark, small_captures):
+    paths = [str(small_captures / name) for name in (NAME, OTHER)]
+    read = spark.read.format("pulsar_capture")
+    assert read.load(paths).count() == sum(read.load(path).count() for path in paths) > 0
 
 
 def test_a_data_source_of_nothing(spark, tmp_path):

@@ -20,8 +20,8 @@ from pcli.spark.jobs.faults import one_line, plain_errors
         (
             "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n  File x\n"
             "ModuleNotFoundError: No module named 'numpy'",
-            "the Python of the workers lacks numpy: install pulsar-pcli[spark] there, or ship an environment "
-            "(docs/spark.md)",
+            "the Python of the workers lacks numpy: install pulsar-pcli[spark] there, or name another one by "
+            "PYSPARK_PYTHON (docs/spark.md)",
         ),
         (
             "org.apache.spark.SparkException: Job aborted due to stage failure: java.io.IOException: "
