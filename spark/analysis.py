@@ -41,15 +41,18 @@ from pcli.spark.watching import watch
 __all__ = ["analyze"]
 
 
-def analyze(request: Request, engine: Engine) -> Summary:
+def analyze(request: Request, engine: Engine, *, may_be_none: bool = False) -> Summary:
     """Make the tables that are asked for; gives what came out.
+
+    ``may_be_none``: files among which there is no capture that can be read are told in the table `captures`, as they
+    are among others, and are no error.
 
     Raises LocalError when OUT is somebody else's or cannot be written, or the request makes no sense; CaptureError when
     there is nothing to read, or not all of it can be read and the request is strict. OUT is then as it was.
     """
     tables = request.tables
     store = open_store(request.out)
-    found = planned(request, store, apart=engine.apart and not request.incremental)
+    found = planned(request, store, apart=engine.apart and not request.incremental, may_be_none=may_be_none)
     run = begin(store)
     try:
         kept = _kept(request, engine, run)

@@ -73,13 +73,15 @@ def plan(
     split: int | None = SPLIT_BYTES,
     since_ns: int | None = None,
     until_ns: int | None = None,
+    may_be_none: bool = False,
     place: Place = place_of,
 ) -> Plan:
     """Find what the paths name and decide how to read it.
 
     ``cluster`` is a label, or tells where in a path it stands: ``captures/{cluster}/*.pcap``, or a regular expression
     with a group of that name. ``split``: bytes of a split; None: each file is one. Splits that are surely outside of
-    ``since_ns`` and ``until_ns`` are left out. LocalError when nothing is there, or the pattern does not fit.
+    ``since_ns`` and ``until_ns`` are left out. LocalError when nothing is there, no capture that can be read (but with
+    ``may_be_none``), or the pattern does not fit.
     """
     found = find(paths, place)
     labels = _labels(hidden(cluster), found)
@@ -92,7 +94,7 @@ def plan(
         numbered = tuple(replace(one, index=index) for index, one in enumerate(kept))
         if parts:
             recordings.append(Recording(name, tuple(parts), numbered))
-    if not recordings:
+    if not recordings and not may_be_none:
         more = f", and {len(entries) - 1} more files are none either" if len(entries) > 1 else ""
         raise LocalError(f"no capture to read: {entries[0].found.path}: {entries[0].head.error}{more}")
     places = {part.found.where: part for recording in recordings for part in recording.parts}

@@ -17,10 +17,10 @@ from pcli.spark.store import Store
 __all__ = ["planned", "strictly"]
 
 
-def planned(request: Request, store: Store, *, apart: bool) -> Plan:
+def planned(request: Request, store: Store, *, apart: bool, may_be_none: bool = False) -> Plan:
     """The plan, without what lies in OUT; ``apart``: files are cut into splits.
 
-    CaptureError when nothing can be read, or not all although the request is strict.
+    CaptureError when nothing can be read, but with ``may_be_none``, or not all although the request is strict.
     """
     found = plan(
         request.paths,
@@ -28,10 +28,11 @@ def planned(request: Request, store: Store, *, apart: bool) -> Plan:
         split=request.split_bytes if apart else None,
         since_ns=request.since_ns,
         until_ns=request.until_ns,
+        may_be_none=may_be_none,
     )
     entries = [entry for entry in found.entries if not _lies_in(store, entry.found)]
     bad = [entry for entry in entries if entry.head.status != "read"]
-    if not found.recordings:
+    if not found.recordings and not may_be_none:
         raise CaptureError(_nothing(request, bad))
     given = {hidden(path) for path in request.paths}
     named = [entry for entry in bad if entry.head.status == "unreadable" or entry.found.path in given]

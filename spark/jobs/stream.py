@@ -12,6 +12,8 @@ Rules of this file
    that were taken so far, not of the new ones alone.
 5. The files of a batch are those that were finished when it was planned. A file that is seen while it is being written
    is never looked at again: move files in (docs/spark.md).
+6. Spark gives a batch again and again until it is done. So what comes is no reason to give it up: a batch without any
+   capture is told in the table `captures`, and the next one has its turn.
 """
 
 from __future__ import annotations
@@ -100,7 +102,7 @@ class Stream:
         try:
             paths = sorted(new | set(_still_there(self._request.out)))
             with closing(SparkEngine(self._session)) as engine:
-                summary = analyze(replace(self._request, paths=tuple(paths)), engine)
+                summary = analyze(replace(self._request, paths=tuple(paths)), engine, may_be_none=True)
         except PcliError as error:
             self._error = error
             raise

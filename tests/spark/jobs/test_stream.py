@@ -120,10 +120,34 @@ def test_a_folder_that_is_none(spark, places):
         take(spark, [places[0] / "none", *places[1:]])
 
 
-def test_what_is_wrong_with_a_batch_is_said(spark, places):
-    (places[0] / "x.pcap").write_bytes(b"no capture at all, that is for sure")
-    with pytest.raises(LocalError, match=r"x\.pcap"):
+def test_what_is_wrong_with_a_batch_is_said(spark, parts_of, places):
+    move_in(parts_of("flex/01-produce-consume.pcap", 2)[0], places)
+    places[1].mkdir()
+    (places[1] / "notes.txt").touch()
+    with pytest.raises(LocalError, match="there are other files in it"):
         take(spark, places)
+
+
+def test_a_batch_without_a_capture_does_not_stop_those_behind(spark, parts_of, places, tmp_path):
+    """Neither the first one, nor one that comes when all captures that were read have been rotated away."""
+    (places[0] / "README").write_text("no capture at all, that is for sure")
+    assert take(spark, places) == [(0, 1)]
+    assert [sorted(rows(places[1]))[0], rows(places[1])["messages"]] == ["captures", []]
+    part, other = parts_of("flex/01-produce-consume.pcap", 2)
+    wanted = whole([part, other], tmp_path / "whole")["messages"]
+    move_in(part, places)
+    move_in(other, places)
+    assert take(spark, places) == [(1, 2)]
+    for path in places[0].iterdir():
+        path.unlink()
+    (places[0] / "other.pcap").write_text("nor is this one a capture")
+    assert take(spark, places) == [(2, 1)]
+    assert rows(places[1])["messages"] == wanted
+    told = StoredTables(str(places[1])).read("captures").to_pylist()
+    names = ((row["path"].rpartition("/")[2], row["status"]) for row in told)
+    assert sorted(names) == [
+        ("other.pcap", "not a capture"), (part.name, "read"), (other.name, "read"),
+    ]  # fmt: skip
 
 
 def test_secrets_of_uris_are_not_told(spark, monkeypatch):
