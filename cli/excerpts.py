@@ -20,8 +20,8 @@ __all__ = ["written"]
 def written(facts: Iterator[Facts], reading: Reading, path: str, *, secrets: bool) -> Generator[Facts, None, None]:
     """The same facts; when they end, by themselves or by Ctrl-C, the packets of their frames are in the file.
 
-    The file appears when it is whole. Credentials in it are stars, unless ``secrets``. The command ends at once when
-    the file can't be written, or is one of the inputs.
+    The file appears when it is whole; when Ctrl-C came before the first of them, there is none. Credentials in it are
+    stars, unless ``secrets``. The command ends at once when the file can't be written, or is one of the inputs.
     """
     from pcli.codec.observe.excerpt import Chosen
     from pcli.replay.lazy_file import reason_of
@@ -33,17 +33,19 @@ def written(facts: Iterator[Facts], reading: Reading, path: str, *, secrets: boo
     # A device or a pipe is written as it is, a file beside its place and then moved there.
     regular = not Path(path).exists() or Path(path).is_file()
     part = Path(f"{path}.part") if regular else Path(path)
-    chosen = Chosen()
+    chosen, shown = Chosen(), False
     try:
         with part.open("wb") as file:
             try:
                 for one in facts:
                     chosen.add(one)
+                    shown = True
                     yield one
             except (KeyboardInterrupt, GeneratorExit):
-                _copy(reading, chosen, file, path, secrets=secrets)
-                if regular:
-                    part.replace(path)
+                if shown:  # else a live interface may not be open yet: it would be opened now, and read for ever
+                    _copy(reading, chosen, file, path, secrets=secrets)
+                    if regular:
+                        part.replace(path)
                 raise
             _copy(reading, chosen, file, path, secrets=secrets)
         if regular:

@@ -1,7 +1,9 @@
 """`dissect -w`: a smaller capture in which the same frames are found, and that other tools read."""
 
+import io
 import shutil
 import subprocess
+from contextlib import contextmanager
 
 import pytest
 
@@ -117,3 +119,31 @@ def test_when_nobody_reads_on_what_was_shown_is_written(pcli, small_captures, tm
     command = f"{sys.executable} -m pcli.cli dissect -r {small_captures / SHARED} -V -w {out} | head -n 3"
     subprocess.run(command, shell=True, check=True, capture_output=True)
     assert pcli("dissect", "-r", out).lines
+
+
+@pytest.mark.parametrize("began", [False, True])
+def test_ctrl_c_before_there_is_a_packet(tmp_path, monkeypatch, began):
+    """While the capture program is started, or has said nothing yet: it is not started again, and there is no file."""
+    from pcli.cli.excerpts import written
+    from pcli.cli.reading import Reading
+    from pcli.replay import sources
+
+    class Silent(io.RawIOBase):
+        def read(self, size=-1):
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def open_interface(name):
+        opened.append(name)
+        if not began:
+            raise KeyboardInterrupt
+        yield Silent()
+
+    opened, out = [], tmp_path / "out.pcapng"
+    monkeypatch.setattr(sources, "open_interface", open_interface)
+    reading = Reading(interface="lo", rewindable=True)
+    with pytest.raises(KeyboardInterrupt):
+        list(written(reading.facts(), reading, str(out), secrets=False))
+    assert opened == ["lo"]
+    assert list(tmp_path.iterdir()) == []
+    reading.finish()
