@@ -50,20 +50,24 @@ def cancelled_if_left(context: SparkContext) -> Iterator[None]:
 def stop_apart(stop: Callable[[], None]) -> None:
     """Call it in a thread of its own, and wait for its end: what it can't stop ends with the JVM.
 
-    A Ctrl-C that comes meanwhile is raised when it is done: left half-way, the JVM ends under those who talk to it, who
-    print that. The second one leaves.
+    A Ctrl-C that comes meanwhile is raised when it is done, or takes too long: left half-way, the JVM ends under those
+    who talk to it, who print that. The second one leaves.
     """
+    done = threading.Event()  # a join that was interrupted takes its thread for ended (Python 3.11)
 
     def quietly() -> None:
-        with suppress(Exception):  # the JVM may have ended before
-            stop()
+        try:
+            with suppress(Exception):  # the JVM may have ended before
+                stop()
+        finally:
+            done.set()
 
     thread = threading.Thread(target=quietly, daemon=True)
-    thread.start()
     try:
-        thread.join()
+        thread.start()
+        done.wait()
     except KeyboardInterrupt:
-        thread.join()
+        done.wait(_PATIENCE_S)
         raise
 
 

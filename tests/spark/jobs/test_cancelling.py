@@ -1,5 +1,7 @@
 """What is left before its end (what it is to Spark: test_engine.py)."""
 
+import os
+import signal
 import threading
 
 import pytest
@@ -7,25 +9,32 @@ import pytest
 from pcli.spark.jobs.cancelling import stop_apart
 
 
-def test_ctrl_c_comes_when_what_is_being_stopped_has_stopped(monkeypatch):
-    """It comes while we wait, before the stop goes on."""
-    stopped, waits = [], threading.Event()
-    join = threading.Thread.join
+@pytest.fixture
+def interrupted():
+    """Set by Ctrl-C; whoever started the tests may have told them to ignore it."""
+    came = threading.Event()
 
-    def joined(thread, timeout=None):
-        if waits.is_set():
-            return join(thread, timeout)
-        waits.set()
+    def interrupt(*_):
+        came.set()
         raise KeyboardInterrupt
 
-    def stop():
-        waits.wait()
-        stopped.append(True)
+    before = signal.signal(signal.SIGINT, interrupt)
+    yield came
+    signal.signal(signal.SIGINT, before)
 
-    monkeypatch.setattr(threading.Thread, "join", joined)
+
+def test_ctrl_c_comes_when_what_is_being_stopped_has_stopped(interrupted):
+    left, waited = threading.Event(), []
+
+    def stop():
+        os.kill(os.getpid(), signal.SIGINT)
+        interrupted.wait()
+        waited.append(not left.wait(0.5))
+
     with pytest.raises(KeyboardInterrupt):
         stop_apart(stop)
-    assert stopped
+    left.set()
+    assert waited == [True]
 
 
 def test_what_cannot_be_stopped_is_no_error():
