@@ -15,6 +15,7 @@ from pcli.spark.report.charts import LETTERS, Series, lines
 from pcli.spark.report.gathering import Span
 from pcli.spark.report.parts import Chart, FindingText, Section, TableText
 from pcli.spark.report.wording import duration, moment, named, number, said, short_topic, size
+from pcli.spark.summary import troubles_of
 
 __all__ = ["captures", "findings", "gaps", "permits"]
 
@@ -112,20 +113,24 @@ def _curve(
     return [max(0.0, time) for time in times], mine["lowest"].to_pylist()
 
 
-def gaps(table: pa.Table) -> Section:
+def gaps(table: pa.Table, captures: pa.Table) -> Section:
     """What the captures do not have: what no finding can be sure about."""
     section = Section("Gaps and certainty", "gaps")
-    if not table.num_rows:
+    unread = len(troubles_of(captures))
+    if unread:
+        files = "1 file" if unread == 1 else f"{number(unread)} files"
+        section.texts.append(f"{files} could not be read, or not to the end: see Captures.")
+    if not table.num_rows and not unread:
         section.texts.append(
             "Nothing is missing in the captures: every byte of every connection was seen, from where it begins in them."
         )
+    if not table.num_rows:
         return section
     lost = pc.sum(table.filter(pc.equal(table["kind"], "gap"))["bytes"]).as_py() or 0
     holes = table["kind"].to_pylist().count("gap")
     told = [f"{number(holes)} gap{'s' if holes != 1 else ''} with {size(lost)} that are missing"] if holes else []
-    told += [f"{number(table.num_rows - holes)} other places of which something is to be said"][
-        : table.num_rows - holes
-    ]
+    others = table.num_rows - holes
+    told += [f"{number(others)} other place{'s' if others != 1 else ''} of which something is to be said"][:others]
     section.texts.append(f"{' and '.join(told)}. What a gap could explain is said as less certain.")
     worst = table.sort_by([("bytes", "descending")]).slice(0, MOST_GAPS).to_pylist()
     rows = [

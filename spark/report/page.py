@@ -2,7 +2,8 @@
 
 Rules of this file
 1. Everything from the wire goes through the template's escaping; only charts, which hold none of it, go in as they are.
-2. Tables that a run did not make leave their sections out.
+2. Tables that a run did not make leave their sections out. So does everything when no packet was read: nothing is known
+   then, and "nothing was found wrong" would say too much.
 """
 
 from __future__ import annotations
@@ -36,12 +37,14 @@ def page_of(tables: StoredTables, title: str = "Pulsar traffic") -> str:
     """The page for these tables, in memory bounded by names, findings and gaps."""
     captures = tables.read("captures")
     span = _span(captures)
-    figures = gather(tables.batches("messages", COLUMNS), span) if "messages" in tables.names else None
-    sections = list(_sections(tables, captures, span, figures))
+    packets = pc.sum(captures["packets"]).as_py() or 0
+    figures = gather(tables.batches("messages", COLUMNS), span) if packets and "messages" in tables.names else None
+    sections = list(_sections(tables, captures, span, figures)) if packets else [others.captures(captures)]
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     environment.filters["marked"] = _marked
     template = environment.from_string(files("pcli.spark.report").joinpath("page.html").read_text("utf-8"))
-    subtitle = f"{moment(span.first_ns)} to {moment(span.last_ns)}, {duration(span.last_ns - span.first_ns)}"
+    times = f"{moment(span.first_ns)} to {moment(span.last_ns)}, {duration(span.last_ns - span.first_ns)}"
+    subtitle = times if packets else "no packet was read"
     return template.render(title=title, subtitle=subtitle, sections=sections, cards=_cards(captures, figures))
 
 
@@ -61,7 +64,7 @@ def _sections(
         yield others.permits(
             lambda where: tables.read("permits", where=where), tables.read("consumers", _CONSUMER), span
         )
-    yield others.gaps(tables.read("gaps"))
+    yield others.gaps(tables.read("gaps"), captures)
     yield others.captures(captures)
 
 

@@ -12,8 +12,12 @@ import matplotlib.image
 import pyarrow as pa
 import pytest
 
+from pcli.codec.capture import PcapngWriter
+from pcli.spark.analysis import analyze
+from pcli.spark.engine import InProcess
 from pcli.spark.report import page_of
 from pcli.spark.report.other_sections import findings, gaps
+from pcli.spark.request import Request
 from pcli.spark.stored import StoredTables
 from pcli.spark.tables import TABLES
 
@@ -83,7 +87,23 @@ def test_names_of_the_wire_are_escaped(stored: StoredTables, monkeypatch: pytest
 
 def test_nothing_wrong_and_nothing_missing_are_said() -> None:
     assert findings(TABLES["findings"].schema.empty_table()).texts == ["Nothing was found wrong."]
-    assert "Nothing is missing" in gaps(TABLES["gaps"].schema.empty_table()).texts[0]
+    none, captures = TABLES["gaps"].schema.empty_table(), TABLES["captures"].schema
+    read = {"cluster": "c", "path": "a.pcap", "status": "read"}
+    assert "Nothing is missing" in gaps(none, pa.Table.from_pylist([read], captures)).texts[0]
+    unread = {"cluster": "c", "path": "b.pcap", "status": "unreadable", "error": "permission denied"}
+    said = gaps(none, pa.Table.from_pylist([read, unread], captures)).texts
+    assert said == ["1 file could not be read, or not to the end: see Captures."]
+
+
+def test_of_no_packets_nothing_is_said(tmp_path: Path) -> None:
+    with (tmp_path / "empty.pcapng").open("wb") as file:
+        PcapngWriter(file)
+    analyze(Request((str(tmp_path / "empty.pcapng"),), str(tmp_path / "out")), InProcess())
+    text = page_of(StoredTables(str(tmp_path / "out")))
+    assert "no packet was read" in text
+    assert "empty.pcapng" in text
+    for wrong in ("1970", "Nothing was found wrong", "Nothing is missing"):
+        assert wrong not in text
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
