@@ -43,7 +43,8 @@ FROM 'out/messages/*.parquet' WHERE evidence = 'complete' GROUP BY topic ORDER B
 _WORDS: Final[dict[str, dict[str, str]]] = {
     "`state` of messages": STATES,
     "`evidence` of messages; of several the first in this order, `complete` when none is true": EVIDENCE,
-    "`again` of a delivery, `redelivered` of subscriptions": AGAIN,
+    "`again` of a delivery, `redelivered` of subscriptions (which follows the whole consumer: what it calls "
+    "`ack_timeout` or `reopened` may be `nack` or `left` there)": AGAIN,
     "`end` and `ends` of connections, consumers and producers": ENDS,
     "`doubts`": DOUBTS,
 }

@@ -45,6 +45,8 @@ class Handed:
     ack_type: str = ""
     nacked_ns: int = -1
     nacked_number: int = -1
+    aborted_number: int = -1
+    """The end of a transaction that had acknowledged it, and was rolled back."""
     held: bool = True
     partition: int = -1
     place: tuple[int, int] = (-1, -1)
@@ -159,6 +161,8 @@ def _end(sub: Sub, one: Event) -> None:
             _ack(sub, one, (bits, time_ns, kind), effective=not again)
             if again and handed.acked_ns < 0:
                 handed.acked_ns, handed.ack_type = time_ns, kind
+        elif handed is not None and handed.aborted_number < 0:
+            handed.aborted_number = one.number
     sub.promises = kept
 
 

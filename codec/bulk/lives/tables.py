@@ -64,7 +64,9 @@ _DELIVERY: Final = record(
     column("ack_type", TEXT, "of that ACK: individual, cumulative, batch (its last part), transaction"),
     column("nacked_ns", LONG, "when the consumer first asked for it again, naming it"),
     column("unacked", LONG, "messages that the whole subscription has not acknowledged at last"),
-    column("again", TEXT, "why the last of several came, as far as frames tell, a word: docs/tables.md lists them"),
+    column(
+        "again", TEXT, "why the last of several came, a word: docs/tables.md lists them; null: its frames do not tell"
+    ),
 )
 
 _CHUNK: Final = record(

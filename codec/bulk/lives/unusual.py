@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from pcli.codec.bulk.lives.consuming import unpack_ack
 from pcli.codec.bulk.lives.history import ACKED, DELIVERED, NACKED, RESET, Event, Handed, Sub, ends, play, reached
@@ -230,18 +230,30 @@ def _delivery(handed: list[Handed], number: int, sub: Sub, known: Known) -> Row:
 
 
 def _why(last: Handed, number: int, sub: Sub, known: Known) -> str | None:
-    """Why it came again, as far as frames tell: a key of AGAIN."""
+    """Why it came again, as far as frames tell: a key of AGAIN; None: they do not.
+
+    What set the whole subscription back says so; else what first took it back from its consumer.
+    """
     before = sub.handed[: sub.handed.index(last)]
     if not before:
         return None
     past = before[-1]
-    if 0 <= past.nacked_number < last.number:
-        return "nack"
-    backs = [one for one in known.backs.get(number, ()) if past.number < one.number < last.number and _of(one, past)]
-    if backs:
-        return backs[-1].why
+    backs = [one for one in known.backs.get(number, ()) if past.number < one.number < last.number]
+    resets = [one.why for one in backs if one.why in _RESETS]
+    if resets:
+        return resets[-1]
+    causes = [(one.number, one.why) for one in backs if _of(one, past)]
+    causes += [(past.nacked_number, "nack" if sub.individual else "rewind"), (past.aborted_number, "aborted")]
     doubt = known.doubts.get(past.stream)
-    return "lost" if doubt is not None and doubt.ended and doubt.last_number < last.number else "twice"
+    if doubt is not None and doubt.ended:
+        causes.append((doubt.last_number, "lost"))
+    causes = [one for one in causes if past.number <= one[0] < last.number]
+    # On Exclusive and Failover a REDELIVER that names one message asks for all: another one's may be the cause.
+    return min(causes)[1] if causes else "twice" if sub.individual else None
+
+
+_RESETS: Final = frozenset({"seek", "unload"})
+"""What sets the cursor of a whole subscription back."""
 
 
 def _of(back: Back, handed: Handed) -> bool:

@@ -17,6 +17,10 @@ from pcli.codec.capture.frames import START, CapturedFrame, Stream
 from pcli.codec.observe.tracking.life import STATES
 from pcli.codec.observe.tracking.tracker import Tracker, take_in
 
+COARSER = {("nack", "ack_timeout"), ("left", "reopened"), (None, "rewind"), ("seek", "left"), ("seek", None)}
+"""What ``again`` says of one entry, and what the tracker does, who follows the whole consumer: less, and nothing that
+blames somebody else."""
+
 WITHOUT_SIZE = ("java/cut-packets", "python/30-snaplen-96")
 """Captures whose packets are cut: a life has the bytes of the payload that are there, a row those that were sent."""
 
@@ -104,6 +108,18 @@ def told_by_row(row):
     }  # fmt: skip
 
 
+def whys_of(row, lives):
+    """Why the last delivery to each consumer came again: in the row, and as the tracker has it."""
+    found = {}
+    for life in lives:
+        for subscription, deliveries in life.deliveries.items():
+            found |= {(subscription, one.stream, one.consumer.name): one.why or None for one in deliveries}
+    for one in row["deliveries"]:
+        key = name_of(one), one["connection"], one["consumer"]
+        if key in found:  # those with a name
+            yield one["again"], found[key]
+
+
 def times_of(row):
     times = [row["producer"]["sent_ns"], row["producer"]["receipt_ns"]]
     return [one for one in (*times, *(delivery["delivered_ns"] for delivery in row["deliveries"])) if one is not None]
@@ -132,7 +148,7 @@ def deliveries_of_row(row):
 
 
 def test_messages_are_the_lives_of_the_tracker(whole):
-    states, evidence = Counter(), Counter()
+    states, evidence, again = Counter(), Counter(), Counter()
     for name in whole:
         recording, bulk = whole.made(name)
         rows = bulk.messages()
@@ -146,8 +162,12 @@ def test_messages_are_the_lives_of_the_tracker(whole):
                 want["size"] = got["size"]
             assert got == want, (name, key)
             assert row["first_ns"] == min(times_of(row)), (name, key)
+            if not row["chunk"]:
+                again.update(whys_of(row, lives[key]))
         states.update(row["state"] for row in rows)
         evidence.update(row["evidence"] for row in rows)
+    assert {pair for pair in again if pair[0] != pair[1]} <= COARSER
+    assert {"nack", "rewind", "left", "lost", "unload", "seek"} <= {said for said, _ in again}
     # Every state was there; and every word of evidence, but one that no capture of the corpus needs.
     assert states.keys() == STATES.keys()
     assert evidence.keys() | {"capture_start"} == EVIDENCE.keys()
