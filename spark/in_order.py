@@ -45,6 +45,8 @@ class Counters:
 
     parts: int = 0
     """Files."""
+    fed: int = 0
+    """The last of them that had packets, from 0: what the end gives is told of that one."""
     packets: int = 0
     frames: int = 0
     first_ns: int = 0
@@ -151,7 +153,7 @@ class _InOrder:
             out.counters.parts += 1
             if on_part is not None:
                 on_part(Checkpoint(out.counters, self._reader.state(), self._reader.streams, self._times))
-        self._parser = self._next(max(0, out.counters.parts - 1))
+        self._parser = self._next(out.counters.fed)
         self._add(self._reader.end(), _NOTHING)
         out.ending = self._parser.finish()
         out.streams = self._reader.streams
@@ -174,6 +176,8 @@ class _InOrder:
 
     def _take(self, records: Records) -> None:
         kept = between(records, self._request.since_ns, self._request.until_ns)
+        if len(kept):
+            self._out.counters.fed = self._parser.parts.part
         self._parser.parts.counted.add(counted_of(kept))
         self._add(self._reader.take(kept), kept)
         self._out.counters.packets += len(kept)

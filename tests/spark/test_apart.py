@@ -109,3 +109,14 @@ def test_a_note_has_the_time_of_its_packet_wherever_that_was_read(small_captures
         times[name] = sorted((row["packet"], row["time_ns"]) for row in rows)
     assert times["cut"] == times["whole"]
     assert all(time_ns for _, time_ns in times["whole"])
+
+
+def test_what_the_end_gives_is_told_of_the_last_file_that_had_packets(parts_of, tmp_path):
+    """A rotation goes on when nothing is said, and --until may leave out all of a file."""
+    parts = parts_of("python/37-packets-lost.pcap", 3)
+    analyze(Request((str(parts[0]),), str(tmp_path / "first"), only=("gaps",)), InProcess())
+    until = StoredTables(str(tmp_path / "first")).read("captures").to_pylist()[0]["last_ns"] + 1
+    wanted = tables(tmp_path / "one", parts, InProcess(), until_ns=until)
+    assert tables(tmp_path / "apart", parts, Apart(), until_ns=until) == wanted
+    rows = StoredTables(str(tmp_path / "one")).read("captures").to_pylist()
+    assert [bool(row["frames"]) for row in rows] == [bool(row["packets"]) for row in rows] == [True, False, False]
