@@ -227,6 +227,8 @@ def test_it_says_what_is_wrong_as_it_arises(start):
     first = pb.CommandSubscribe(topic=topic, subscription="work", subType=0, consumer_id=1, request_id=2)
     second = pb.CommandSubscribe(topic=topic, subscription="work", subType=1, consumer_id=2, request_id=3)
     proxy.ask(first)
+    # Who asks for nothing for a second is a finding, too.
+    proxy.line.sendall(push_frame(pb.CommandFlow(consumer_id=1, messagePermits=10)))
     assert proxy.ask(second).type == pb.BaseCommand.ERROR
     told = proxy.process.stderr.readline()
     assert told.startswith("pcli: error: subscribe-refused: ")
