@@ -23,7 +23,7 @@ from pcli.codec.errors import PcliError
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-__all__ = ["cancelled_if_left", "stop_apart"]
+__all__ = ["call_apart", "cancelled_if_left", "stop_apart"]
 
 _PATIENCE_S: Final = 6.0
 _POLL_S: Final = 0.1
@@ -48,17 +48,25 @@ def cancelled_if_left(context: SparkContext) -> Iterator[None]:
 
 
 def stop_apart(stop: Callable[[], None]) -> None:
-    """Call it in a thread of its own, and wait for its end: what it can't stop ends with the JVM.
+    """Call it as `call_apart` does: what it can't stop ends with the JVM."""
+    with suppress(Exception):  # the JVM may have ended before
+        call_apart(stop)
 
-    A Ctrl-C that comes meanwhile is raised when it is done, or takes too long: left half-way, the JVM ends under those
-    who talk to it, who print that. The second one leaves.
+
+def call_apart(work: Callable[[], None]) -> None:
+    """Call it in a thread of its own, wait for its end, and raise what it raises.
+
+    A Ctrl-C that comes meanwhile is raised when it is done, or takes too long: left half-way, a JVM ends under those
+    who talk to it, who print that, or begins and is known to nobody. The second one leaves.
     """
     done = threading.Event()  # a join that was interrupted takes its thread for ended (Python 3.11)
+    faults: list[Exception] = []
 
     def quietly() -> None:
         try:
-            with suppress(Exception):  # the JVM may have ended before
-                stop()
+            work()
+        except Exception as fault:
+            faults.append(fault)
         finally:
             done.set()
 
@@ -69,6 +77,8 @@ def stop_apart(stop: Callable[[], None]) -> None:
     except KeyboardInterrupt:
         done.wait(_PATIENCE_S)
         raise
+    if faults:
+        raise faults[0]
 
 
 def _cancel(context: SparkContext, tag: str) -> None:

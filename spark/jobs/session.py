@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from pcli.codec.errors import LocalError
 from pcli.spark.hiding import hidden
-from pcli.spark.jobs.cancelling import stop_apart
+from pcli.spark.jobs.cancelling import call_apart, stop_apart
 from pcli.spark.jobs.faults import one_line, words_of
 from pcli.spark.jobs.java import find_java, java_home
 from pcli.spark.jobs.machine import memory_mb
@@ -145,13 +145,18 @@ def _started(settings: dict[str, str], log: IO[bytes] | None, environment: Mappi
     conf = SparkConf(loadDefaults=False)
     for key, value in settings.items():
         conf.set(key, value)
-    gateway: Any = None
+    out = {"stdout": log, "stderr": log} if log is not None else None
+    gateways: list[Any] = []
     try:
         with _set(environment), _own_interrupt():
-            gateway = launch_gateway(conf, {"stdout": log, "stderr": log} if log is not None else None)  # type: ignore[no-untyped-call]
-            return SparkContext(conf=conf, gateway=gateway)
+            # Ctrl-C in the middle of it would leave a JVM that finds nowhere to say where it is, and goes on for ever.
+            call_apart(lambda: gateways.append(launch_gateway(conf, out)))  # type: ignore[no-untyped-call]
+            return SparkContext(conf=conf, gateway=gateways[0])
+    except KeyboardInterrupt:
+        _end(*gateways)
+        raise
     except (PySparkException, Py4JError, OSError) as fault:  # OSError: the JVM has ended, its connection with it
-        _end(gateway)
+        _end(*gateways)
         raise LocalError(f"Spark does not start: {hidden(_reason(fault, log))}") from fault
 
 
@@ -180,14 +185,15 @@ def _silent() -> Iterator[None]:
         logging.getLogger().removeHandler(handler)
 
 
-def _end(gateway: Any) -> None:
-    """End the JVM: the next session may need another one."""
+def _end(gateway: Any = None) -> None:
+    """End the JVM, if there is one: the next session may need another one."""
+    from py4j.protocol import Py4JError
     from pyspark import SparkContext
 
     SparkContext._gateway = SparkContext._jvm = None
     unship()
     if gateway is not None:
-        with suppress(OSError):
+        with suppress(OSError, Py4JError):
             gateway.shutdown()
         if gateway.proc is not None:
             gateway.proc.stdin.close()  # how the JVM learns that its driver has gone

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -109,3 +110,40 @@ def test_ctrl_c_ends_a_stream_without_a_trace(small_captures, tmp_path):
     assert "Traceback" not in told
     assert {line[:5] for line in told.splitlines()} <= {"pcli:"}
     assert rows(tmp_path / "out")["connections"]
+
+
+def of_session(number):
+    """The processes of a session that live."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            state, *_ = (entry / "stat").read_text().rpartition(")")[2].split()
+            if os.getsid(int(entry.name)) == number and state != "Z":
+                found.append((entry / "cmdline").read_text())
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+def test_ctrl_c_while_java_starts_leaves_none(small_captures, tmp_path):
+    words = ["spark-analyze", str(small_captures / NAME), "-o", "out", "--master", "local[1]"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pcli.cli", *words],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    until = time.monotonic() + 60
+    # Spark's scripts ask a Java of its own for the command line of the other one.
+    while not any("SparkSubmit" in one and "launcher" not in one for one in of_session(process.pid)):
+        assert process.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert (process.returncode, told) == (130, "")
+    while of_session(process.pid) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert of_session(process.pid) == []
