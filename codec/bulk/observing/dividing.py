@@ -144,11 +144,11 @@ def _sets(rows: TieRows, owners: Iterable[Owner], streams: Mapping[int, Stream])
 
 
 def _shares(owners: Iterable[Owner], streams: Mapping[int, Stream]) -> dict[int, list[Hashable]]:
-    """Who has part in the frames of each connection."""
-    shares: dict[int, list[Hashable]] = {stream: [("rest", stream)] for stream in streams}
+    """Who has part in the frames of each connection; the rest only if there is nobody else."""
+    shares: dict[int, list[Hashable]] = {}
     for owner in owners:
-        shares[owner[0]].append(owner)
-    return shares
+        shares.setdefault(owner[0], []).append(owner)
+    return {stream: shares.get(stream, [("rest", stream)]) for stream in streams}
 
 
 def _packed(

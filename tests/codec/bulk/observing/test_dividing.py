@@ -116,6 +116,14 @@ def test_that_the_broker_spoke_of_another_topic_is_told(capture, rows_of_items):
     assert differing(rows) == ([], 2)
 
 
+def test_a_connection_is_taken_to_be_shared_evenly(capture, rows_of_items):
+    stream = Stream(0, CLIENT, BROKER, midstream=False)
+    capture.connect(stream)
+    capture.open(stream)
+    division, _, _ = rows_of_items(capture.items).divided()
+    assert (division.size, division.heaviest) == (2, len(capture.items) / 2)
+
+
 def test_what_passes_a_proxy_is_counted_once(capture, rows_of_items):
     legs = [Stream(0, CLIENT, PROXY, midstream=False), Stream(1, (PROXY[0], 50_000), BROKER, midstream=False)]
     capture.connect(*legs)
