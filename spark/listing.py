@@ -7,7 +7,7 @@ from functools import partial
 import pyarrow as pa
 
 from pcli.spark.engine import Engine
-from pcli.spark.parts import SplitParts
+from pcli.spark.parts import SplitParts, size_of
 from pcli.spark.reading import ReadRecording, part_number, tables_of
 from pcli.spark.staging import Made, Staging, write_rows
 from pcli.spark.tables import TABLES
@@ -19,7 +19,7 @@ def list_frames(
     engine: Engine, staging: Staging, reading: ReadRecording, place: int, *, partitioned: bool
 ) -> list[Made]:
     """The table of one recording, written; ``place`` is that of the recording among all."""
-    sizes = [sum(part.bytes for part in split.tables.get("frames", ())) for split in reading.splits]
+    sizes = [size_of([split], "frames") for split in reading.splits]
     write = partial(_write, staging, place, partitioned)
     return [one for some in engine.map("frames", write, reading.splits, sizes=sizes) for one in some]
 

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pcli.codec.bulk.columns import Bools, Longs
+from pcli.codec.bulk.columns import Longs
 from pcli.codec.bulk.observing.asides import Aside, aside_rows, stream_rows
 from pcli.codec.bulk.observing.dividing import Division, divide
 from pcli.codec.bulk.observing.groups import groups_of, packed
@@ -29,7 +29,7 @@ from pcli.codec.bulk.observing.recording import Recording, recording_of
 from pcli.codec.bulk.observing.tables import INNER
 from pcli.codec.bulk.observing.tables import TABLES as OBSERVED
 from pcli.spark.engine import Engine, Piece, Shared
-from pcli.spark.parts import SplitParts
+from pcli.spark.parts import SplitParts, size_of
 from pcli.spark.reading import ReadRecording, part_number, tables_of
 from pcli.spark.staging import Made, Staging, write_rows
 from pcli.spark.tables import TABLES
@@ -55,8 +55,8 @@ class _Facts:
     recording: Recording
     buckets: Longs
     """By connection: the bucket of its group."""
-    divided: Bools
-    """By connection: whether its topics are observed apart."""
+    divided: frozenset[int]
+    """The buckets of connections whose topics are observed apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +89,14 @@ def _observed(engine: Engine, staging: Staging, reading: ReadRecording) -> dict[
     )
     groups, division = _groups(engine, staging, reading, frames)
     buckets, size = _buckets(groups)
-    divided = np.zeros(len(buckets), np.bool_)
-    divided[list(division.links)] = True
+    divided = frozenset(buckets[list(division.links)].tolist())
     facts = engine.share(_Facts(cluster, recording, buckets, divided))
     items = [_Item(None, 0, _table(stream_rows(reading.streams.values())))]
     items += [
         _Item(split, rank, _table(aside_rows(some)))
         for rank, (split, some) in enumerate(zip(reading.splits, asides), 1)
     ]
-    sizes = [1, *(sum(part.bytes for part in split.tables.get("heads", ())) for split in reading.splits)]
+    sizes = [1, *(size_of([split], "heads") for split in reading.splits)]
     given = engine.exchange("observe", partial(_cut, staging, facts), items, size, partial(_join, facts), sizes=sizes)
     if division.links:
         events = [one.pop("link_events") for one in given if "link_events" in one]
@@ -156,7 +155,7 @@ def _cut(staging: Staging, facts: Shared[_Facts], item: _Item) -> Iterator[Piece
 def _join(facts: Shared[_Facts], bucket: int, rows: Iterator[tuple[str, pa.RecordBatch]]) -> _Tables:
     """What observing gives of one group."""
     known = facts.value
-    look = observe_links if known.divided[np.flatnonzero(known.buckets == bucket)[0]] else observe
+    look = observe_links if bucket in known.divided else observe
     return look((batch for _, batch in rows), known.recording, cluster=known.cluster)
 
 

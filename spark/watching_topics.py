@@ -19,7 +19,7 @@ from pcli.codec.bulk.observing.played import sorted_events
 from pcli.codec.bulk.observing.recording import Recording
 from pcli.codec.bulk.observing.routing import topic_rows
 from pcli.spark.engine import Engine, Piece, Shared
-from pcli.spark.parts import SplitParts
+from pcli.spark.parts import SplitParts, size_of
 from pcli.spark.reading import ReadRecording, tables_of
 from pcli.spark.staging import Staging
 from pcli.spark.watching_pieces import pieces
@@ -50,7 +50,7 @@ def watch_topics(
     facts = engine.share(_Facts(reading.recording.cluster, recording, division, sorted_events(events)))
     streams = pa.Table.from_batches([stream_rows(reading.streams[number] for number in division.links)])
     items: list[tuple[int, pa.Table | SplitParts]] = [(0, streams), *enumerate(reading.splits, 1)]
-    sizes = [1, *(sum(part.bytes for part in split.tables.get("heads", ())) for split in reading.splits)]
+    sizes = [1, *(size_of([split], "heads") for split in reading.splits)]
     cut, join = partial(_cut, staging, facts), partial(_join, facts)
     return engine.exchange("observe topics", cut, items, division.size, join, sizes=sizes)
 

@@ -74,29 +74,23 @@ def test_debug_shows_where_an_error_comes_from(capsys):
         assert ("Traceback" in capsys.readouterr().err) is debug
 
 
+def at_a_terminal(folder, *words):
+    """A command in a session of its own: a signal goes to its JVM too."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "pcli.cli", *map(str, words)],
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ours may be ignored
+    )
+
+
 def test_ctrl_c_ends_a_stream_without_a_trace(small_captures, tmp_path):
     (tmp_path / "in").mkdir()
     shutil.copy(small_captures / NAME, tmp_path / "in")
-    words = [
-        "spark-stream",
-        "in",
-        "-o",
-        "out",
-        "--checkpoint",
-        "check",
-        "--master",
-        "local[1]",
-        "--only",
-        "connections",
-    ]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pcli.cli", *words],
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,  # like a terminal's: the signal goes to the JVM too
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ours may be ignored
-    )
+    words = ("-o", "out", "--checkpoint", "check", "--master", "local[1]", "--only", "connections")
+    process = at_a_terminal(tmp_path, "spark-stream", "in", *words)
     try:
         until = time.monotonic() + 90
         while not (tmp_path / "out" / "_manifest.json").exists() and time.monotonic() < until:
@@ -126,15 +120,7 @@ def of_session(number):
 
 
 def test_ctrl_c_while_java_starts_leaves_none(small_captures, tmp_path):
-    words = ["spark-analyze", str(small_captures / NAME), "-o", "out", "--master", "local[1]"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pcli.cli", *words],
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    process = at_a_terminal(tmp_path, "spark-analyze", small_captures / NAME, "-o", "out", "--master", "local[1]")
     until = time.monotonic() + 60
     # Spark's scripts ask a Java of its own for the command line of the other one.
     while not any("SparkSubmit" in one and "launcher" not in one for one in of_session(process.pid)):

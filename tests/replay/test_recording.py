@@ -155,14 +155,6 @@ def test_only_the_end_that_we_asked_for_is_a_good_one(tmp_path, monkeypatch):
     assert record("lo", str(tmp_path / "x.pcap"), duration=0.5).packets == 0
 
 
-@pytest.fixture
-def interruptible():
-    """Ctrl-C as at a terminal; whoever started the tests may have told them to ignore it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_while_the_program_is_started_leaves_none_behind(tmp_path, monkeypatch):
     """It is there already, and we are not told yet."""

@@ -6,7 +6,7 @@ matters when the broker was heard last (`Heard`).
 
 Rules of this file
 1. An event has the place of the frame, or of the aside behind it, at which it was seen. What a frame says against its
-   connection is told behind it (``late``), all else before.
+   connection (doubt) is told behind it, all else before.
 2. The last events, of the end of the recording, are played when a TopicTracker has to finish.
 """
 
@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pcli.codec.bulk.observing.hosting import HostLog
-from pcli.codec.bulk.schema import BOOL, LONG, TEXT, column, many
+from pcli.codec.bulk.schema import LONG, TEXT, column, many
 from pcli.codec.observe.state import Facts
 from pcli.codec.observe.tracking.tracker import Tracker
 
@@ -33,12 +33,11 @@ LINK_EVENTS: Final = pa.schema(
     [
         column("place", LONG, "number of the frame, or of the last one before an aside; at the end LAST"),
         column("order", LONG, "frame: 0; notes and ends: their place among each other, from 1 on"),
-        column("late", BOOL, "whether it is told behind the frame"),
         column("event", TEXT, "leg, doubt, end"),
         column("stream", LONG, "tcp.stream"),
         column("time_ns", LONG, "end: when it was"),
         column("frame", LONG, "end: the last frame of the connection"),
-        column("words", many(TEXT), "doubt: all that is to be said against it; end: a word of tracking.links.ENDS"),
+        column("words", many(TEXT), "doubt: what is to be said against it; end: a word of tracking.links.ENDS"),
     ]
 )
 """One row for each thing that happened to a connection and is something to its producers and consumers."""
@@ -73,12 +72,10 @@ class LinkTracker(Tracker):
             self._legs.add(stream)
             self._write("leg", stream)
         if self.links.fresh_doubts:
-            self._doubt(late=True)
+            self._doubt()
 
-    def _doubt(self, *, late: bool = False) -> None:
-        while self.links.fresh_doubts:
-            stream = self.links.fresh_doubts.pop()
-            self._write("doubt", stream, late=late, words=sorted(self.links.doubts_of(stream)))
+    def _doubted(self, stream: int, doubts: set[str]) -> None:
+        self._write("doubt", stream, words=sorted(doubts))
 
     def _end(self, stream: int, end: str, time_ns: int, frame: int) -> None:
         self._write("end", stream, time_ns=time_ns, frame=frame, words=[end])
@@ -90,7 +87,7 @@ class LinkTracker(Tracker):
 
     def _write(self, event: str, stream: int, **told: Any) -> None:
         place, order = (LAST, 0) if self._over else (self._log.place, self._log.order)
-        blank = {"late": False, "time_ns": 0, "frame": 0, "words": []}
+        blank = {"time_ns": 0, "frame": 0, "words": []}
         self._rows.append({"place": place, "order": order, "event": event, "stream": stream, **blank, **told})
 
     def rows(self) -> pa.RecordBatch:
@@ -101,8 +98,7 @@ class LinkTracker(Tracker):
 def sorted_events(batches: Iterable[pa.RecordBatch]) -> pa.Table:
     """The events of all connections, in their order."""
     table = pa.Table.from_batches(batches, LINK_EVENTS)
-    keys = [(name, "ascending") for name in ("place", "order", "late")]
-    return table.take(pc.sort_indices(table, keys))
+    return table.take(pc.sort_indices(table, [("place", "ascending"), ("order", "ascending")]))
 
 
 class TopicTracker(Tracker):
@@ -133,13 +129,13 @@ class TopicTracker(Tracker):
     def play(self, number: int) -> None:
         """Be told what happened before a frame, or with it but for what it says against its connection."""
         event = self._next
-        while event is not None and (event["place"], event["order"], event["late"]) < (number, 0, True):
+        while event is not None and (event["place"], event["order"], event["event"] == "doubt") < (number, 0, True):
             self._happen(event)
             event = self._next = next(self._events, None)
 
     def finish(self) -> None:
         """The capture is over."""
-        self.play(LAST)
+        self.play(LAST + 1)
         self.publishing.finish(self.capture.last_ns)
         self.lives.finish(self.capture.last_ns)
 
@@ -153,9 +149,6 @@ class TopicTracker(Tracker):
         if event["event"] == "leg":
             self._legs.add(stream)
         elif event["event"] == "end":
-            for half in (self.publishing, self.lives):
-                half.end(stream, words[0], event["time_ns"], event["frame"])
+            self._end(stream, words[0], event["time_ns"], event["frame"])
         else:
-            doubts = set(words) - {"start"}
-            self.publishing.doubt(stream, doubts)
-            self.lives.doubt(stream, doubts)
+            self._doubted(stream, set(words))

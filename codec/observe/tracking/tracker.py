@@ -79,9 +79,11 @@ class Tracker:
         while self.links.fresh_doubts:
             stream = self.links.fresh_doubts.pop()
             # What began before the capture on a connection that did is known by its own beginning.
-            doubts = self.links.doubts_of(stream) - {"start"}
-            self.publishing.doubt(stream, doubts)
-            self.lives.doubt(stream, doubts)
+            self._doubted(stream, self.links.doubts_of(stream) - {"start"})
+
+    def _doubted(self, stream: int, doubts: set[str]) -> None:
+        self.publishing.doubt(stream, doubts)
+        self.lives.doubt(stream, doubts)
 
     def _end(self, stream: int, end: str, time_ns: int, frame: int) -> None:
         self.publishing.end(stream, end, time_ns, frame)

@@ -122,14 +122,6 @@ def grown(folder):
     return {path: path.stat().st_size for path in folder.iterdir()} != before
 
 
-@pytest.fixture
-def interruptible():
-    """Ctrl-C as at a terminal; whoever started the tests may have told them to ignore it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_leaves_no_task_that_writes(context, tmp_path):
     def interrupt():
