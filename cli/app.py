@@ -8,7 +8,7 @@ from __future__ import annotations
 __all__ = ["main"]
 
 _INTERRUPTED = 130
-"""`pcli.cli.output.Exit.INTERRUPTED`, known before anything is imported."""
+"""`pcli.cli.common.output.Exit.INTERRUPTED`, known before anything is imported."""
 
 
 def main() -> None:

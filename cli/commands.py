@@ -16,32 +16,16 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from pcli.cli import (
-    __version__,
-    analyze,
-    broker,
-    bundle,
-    capture,
-    consume,
-    decode,
-    diagnose,
-    dissect,
-    doctor,
-    encode,
-    fields,
-    follow,
-    produce,
-    proxy,
-    replay,
-    report,
-    reproduce,
-    spark_analyze,
-    spark_stream,
-    stats,
-    top,
-    trace,
-)
-from pcli.cli.output import Exit, fail, stop_quietly
+from pcli.cli import __version__
+from pcli.cli.client import consume, produce
+from pcli.cli.common.output import Exit, fail, stop_quietly
+from pcli.cli.diagnosis import bundle, diagnose, trace
+from pcli.cli.frames import capture, decode, dissect, encode, fields, follow
+from pcli.cli.replay import replay, reproduce
+from pcli.cli.servers import broker, proxy
+from pcli.cli.stats import stats
+from pcli.cli.tables import analyze, doctor, report, spark_analyze, spark_stream
+from pcli.cli.top import top
 from pcli.codec.errors import PcliError
 
 __all__ = ["app", "run"]

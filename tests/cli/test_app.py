@@ -68,7 +68,7 @@ def test_ctrl_c_ends_quietly():
     assert (process.returncode, out, err) == (130, b"", b"")
 
 
-@pytest.mark.parametrize("module", ["typer", "pcli.cli.top"])
+@pytest.mark.parametrize("module", ["typer", "pcli.cli.top.top"])
 def test_ctrl_c_is_quiet_while_the_commands_are_imported(module):
     """The signal comes when this module is looked for."""
     script = f"""

@@ -1,4 +1,4 @@
-"""Figures by arithmetic; the commands' figures are judged by truth files in tests/cli/test_stats.py."""
+"""Figures by arithmetic; the commands' figures are judged by truth files in tests/cli/stats/test_stats.py."""
 
 import math
 

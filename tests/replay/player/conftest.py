@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pcli.cli.replay_broker import OwnBroker
+from pcli.cli.replay.in_memory_broker import OwnBroker
 from pcli.codec.capture import ReadOptions, read_capture
 from pcli.codec.wire.build import join_frame
 from pcli.codec.wire.commands import COMMANDS

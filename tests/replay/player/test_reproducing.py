@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pcli.cli.reproduce_run import reproduction as write
+from pcli.cli.replay.reproduce import reproduction as write
 from pcli.codec.faults import Fault
 from pcli.minibroker import MiniBroker
 

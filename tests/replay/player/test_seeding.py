@@ -2,7 +2,7 @@
 
 import pytest
 
-from pcli.cli.replay_broker import OwnBroker
+from pcli.cli.replay.in_memory_broker import OwnBroker
 from pcli.replay.player.player import Pace
 from pcli.replay.player.replay import Replay
 from pcli.replay.player.seeding import SEED_PART

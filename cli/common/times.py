@@ -1,0 +1,85 @@
+"""How times are written: tshark's -t letters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final
+
+__all__ = ["TimeFormat", "epoch_ns", "moment_text", "time_writer"]
+
+_EPOCH: Final = re.compile(r"\d{1,10}(\.\d*)?", re.ASCII)
+"""Seconds; with more digits they would be milliseconds, or no date."""
+
+
+class TimeFormat(StrEnum):
+    """The letters of tshark's ``-t``."""
+
+    r = "r"
+    a = "a"
+    ad = "ad"
+    d = "d"
+    dd = "dd"
+    e = "e"
+
+
+def _seconds(nanoseconds: int) -> str:
+    sign = "-" if nanoseconds < 0 else ""
+    whole, rest = divmod(abs(nanoseconds), 1_000_000_000)
+    return f"{sign}{whole}.{rest // 1000:06d}"
+
+
+def _clock(nanoseconds: int, layout: str) -> str:
+    whole, rest = divmod(nanoseconds, 1_000_000_000)
+    try:
+        moment = datetime.fromtimestamp(whole, UTC).astimezone()
+    except (OverflowError, OSError, ValueError):
+        return _seconds(nanoseconds)  # a time that no calendar has
+    return f"{moment.strftime(layout)}.{rest // 1000:06d}"
+
+
+def time_writer(style: TimeFormat) -> Callable[[int, int, int], str]:
+    """A function of (time, time of the first frame, time of the frame before, as shown or not), all in ns.
+
+    r: since the first frame; a: clock; ad: date and clock, both local; d and dd: since the frame before (dd: the one
+    before that was shown); e: seconds since 1970.
+    """
+    match style:
+        case TimeFormat.a:
+            return lambda now, first, before: _clock(now, "%H:%M:%S")
+        case TimeFormat.ad:
+            return lambda now, first, before: _clock(now, "%Y-%m-%d %H:%M:%S")
+        case TimeFormat.d | TimeFormat.dd:
+            return lambda now, first, before: _seconds(now - before)
+        case TimeFormat.e:
+            return lambda now, first, before: _seconds(now)
+        case TimeFormat.r:
+            return lambda now, first, before: _seconds(now - first)
+
+
+def epoch_ns(option: str, text: str) -> int:
+    """A moment, ns since 1970: seconds since then, or ISO 8601 (local where it names no zone); else LocalError."""
+    from decimal import Decimal
+
+    from pcli.codec.errors import LocalError
+
+    word = text.strip()
+    if _EPOCH.fullmatch(word):
+        return int(Decimal(word) * 1_000_000_000)
+    try:
+        moment = datetime.fromisoformat(word)
+        return int(moment.timestamp()) * 1_000_000_000 + moment.microsecond * 1000
+    except (ValueError, OverflowError, OSError):
+        forms = "seconds since 1970, as 1795198511.25, or a time, as 2026-11-20T18:15:11.25Z"
+        raise LocalError(f"{option} {text}: write {forms}") from None
+
+
+def moment_text(time_ns: int) -> str:
+    """A moment in both forms that are read: ``1795198511.250000000 (2026-11-20T18:15:11.250000Z)``."""
+    from pcli.codec.observe.lines import epoch_text
+
+    seconds, rest = divmod(time_ns, 1_000_000_000)
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return f"{epoch_text(time_ns)} ({moment:%Y-%m-%dT%H:%M:%S}.{rest // 1000:06d}Z)"

@@ -1,0 +1,53 @@
+"""`pcli bundle`: a redacted capture with its findings, to attach to an issue."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pcli.cli.common.options import ConnectionFilter, DecodeAs, Files, MoreFiles, decode_as_ports, named_files
+
+__all__ = ["bundle"]
+
+
+def bundle(
+    output: Annotated[str, typer.Option("-o", "--output", metavar="OUT.zip", help="File to write.")],
+    read: Files = None,
+    more: MoreFiles = None,
+    filter_: ConnectionFilter = "",
+    around: Annotated[
+        int, typer.Option("--around", metavar="N", min=0, help="Only what is around frame number N (pulsar.number).")
+    ] = 0,
+    window: Annotated[
+        str,
+        typer.Option("--window", metavar="FRAMES|TIME", help="How far around: frames, or 2s, 300ms; 500 by default."),
+    ] = "",
+    keep_names: Annotated[
+        bool,
+        typer.Option("--keep-names", help="Keep the names of topics, subscriptions, producers and consumers."),
+    ] = False,
+    decode_as: DecodeAs = None,
+) -> None:
+    """Make a zip for an issue: the capture without payloads, keys, names and secrets, and what pcli finds in it.
+
+    pcli bundle -r capture.pcap -o issue.zip
+
+    pcli bundle -r capture.pcap -o issue.zip --around 4711 --window 2s
+
+    pcli bundle -r capture.pcap -o issue.zip -Y 'pulsar.topic contains "orders"'
+    """
+    from pcli.cli.common.capture_reading import Reading
+    from pcli.cli.diagnosis.bundle_archive import Order, make
+    from pcli.codec.errors import LocalError
+
+    if window and not around:
+        raise LocalError("--window goes with --around")
+    reading = Reading(
+        files=named_files(read, more),
+        filter=filter_,
+        decode_as=decode_as_ports(decode_as),
+        system=True,
+        rewindable=True,
+    )
+    raise typer.Exit(make(reading, Order(output, around=around, window=window, keep_names=keep_names)))

@@ -1,0 +1,233 @@
+"""How `pcli bundle` runs: choose, rewrite, diagnose what was written, pack.
+
+Rules of this file
+1. The findings and the trace are those of the new capture: they name what is in it and nothing else, and show that it
+   is still good for a diagnosis.
+2. The zip appears under its name when it is whole.
+"""
+
+from __future__ import annotations
+
+import platform
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from heapq import nlargest
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from pcli.cli.common.capture_reading import Reading
+from pcli.cli.common.output import Exit, fail, say
+
+if TYPE_CHECKING:
+    from pcli.codec.capture import Note, Packet, Secrets, StreamEnd
+    from pcli.codec.observe import Facts
+    from pcli.codec.observe.redacting import Rewriting, Selection
+
+__all__ = ["CAPTURE", "MOST_TRACED", "Order", "make"]
+
+CAPTURE: Final = "capture.pcapng"
+"""The capture's name in the zip."""
+
+MOST_TRACED: Final = 20
+"""Lives of messages in trace.txt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be made."""
+
+    output: str
+    around: int = 0
+    window: str = ""
+    keep_names: bool = False
+
+
+def make(reading: Reading, order: Order) -> Exit:
+    """Write the bundle; the exit code. The command ends when nothing matches, or the file is one of the inputs."""
+    for name in reading.files:
+        with suppress(OSError):
+            if Path(name).samefile(order.output):
+                fail(f"-o {order.output}: that is the capture which is being read")
+    part = Path(f"{order.output}.part")
+    if not part.parent.is_dir():
+        fail(f"-o {order.output}: there is no folder {part.parent}")
+    try:
+        with part.open("wb") as file, tempfile.TemporaryFile() as capture:
+            rewriting = _rewrite(reading, order, capture)
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+                for name, text in _Contents(reading, order, rewriting, capture).texts():
+                    archive.writestr(name, text)
+                _copy(capture, archive)
+        part.replace(order.output)
+    finally:
+        part.unlink(missing_ok=True)
+    say(f"{order.output}: {rewriting.frames} frames in {rewriting.written} packets, redacted; look at README.txt in it")
+    return reading.finish()
+
+
+def _copy(capture: BinaryIO, archive: zipfile.ZipFile) -> None:
+    import shutil
+
+    capture.seek(0)
+    with archive.open(CAPTURE, "w", force_zip64=True) as entry:
+        shutil.copyfileobj(capture, entry)
+
+
+def _rewrite(reading: Reading, order: Order, capture: BinaryIO) -> Rewriting:
+    """Write the redacted capture."""
+    from pcli.codec.capture import PcapngWriter
+    from pcli.codec.observe.redacting import Names, Rewriting
+
+    selection = _selection(reading, order)
+    rewriting = Rewriting(Names(keep_names=order.keep_names), selection, reading.decode_as)
+    rewriting.learn(_packets(reading))
+    rewriting.write(_packets(reading), PcapngWriter(capture))
+    if not rewriting.written:
+        fail("there is no Pulsar connection in it: nothing to bundle", Exit.NO)
+    if not rewriting.frames:
+        say("there is no Pulsar frame in it, only what stood there instead")
+    return rewriting
+
+
+def _packets(reading: Reading) -> Iterator[Packet | Secrets | Note]:
+    from pcli.cli.common.progress import watched
+    from pcli.codec.capture import read_packets
+
+    return watched(read_packets(reading.named_files()), reading.inputs(), printed=False)
+
+
+def _selection(reading: Reading, order: Order) -> Selection:
+    """What is chosen. Reads the capture once in any case: so the notes about it are told."""
+    from pcli.codec.capture import ReadOptions, read_capture
+    from pcli.codec.observe.bits import Bits
+    from pcli.codec.observe.redacting import DEFAULT_WINDOW, Selection, select_around
+
+    streams = Bits()
+    matches = 0
+    for facts in reading.facts():
+        matches += 1
+        streams.add(facts.frame.stream.number)
+    if reading.filter and not matches:
+        reading.finish()
+        fail("no frame matches", Exit.NO)
+    chosen = streams if reading.filter else None
+    if not order.around:
+        return Selection(chosen)
+    options = ReadOptions(decode_as=reading.decode_as)
+    window = order.window or DEFAULT_WINDOW
+    return select_around(lambda: read_capture(reading.named_files(), options), order.around, window, chosen)
+
+
+class _Contents:
+    """What goes into the zip beside the capture, read out of it."""
+
+    def __init__(self, reading: Reading, order: Order, rewriting: Rewriting, capture: BinaryIO) -> None:
+        self._reading = reading
+        self._order = order
+        self._rewriting = rewriting
+        self._capture = capture
+        self._versions: dict[str, set[str]] = {"client": set(), "broker": set()}
+        self._first_ns = 0
+
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """Names and texts of the files."""
+        yield from self._findings()
+        yield "trace.txt", self._trace()
+        yield "versions.txt", self._versions_text()
+        yield "README.txt", self._readme()
+
+    def _facts(self, on_note: Callable[[Note], None], on_end: Callable[[StreamEnd], None]) -> Iterator[Facts]:
+        """The frames of the new capture, from the beginning."""
+        from pcli.codec.capture import CapturedFrame, Note, ReadOptions, read_capture
+        from pcli.codec.observe import Observer
+
+        self._capture.seek(0)
+        options = ReadOptions(decode_as=self._reading.decode_as, ends=True)
+        see = Observer().see
+        for event in read_capture([(CAPTURE, self._capture)], options):
+            if isinstance(event, CapturedFrame):
+                self._first_ns = self._first_ns or event.time_ns
+                yield see(event)
+            elif isinstance(event, Note):
+                on_note(event)
+            else:
+                on_end(event)
+
+    def _findings(self) -> Iterator[tuple[str, str]]:
+        from pcli.cli.diagnosis.capture_diagnosis import Lines
+        from pcli.cli.diagnosis.finding_output import FindingText, shown_json, shown_text, summary
+        from pcli.codec.observe.diagnosis import Diagnosis
+
+        diagnosis, lines = Diagnosis(), Lines()
+        for facts in self._facts(diagnosis.note, diagnosis.ended):
+            diagnosis.see(facts)
+        diagnosis.finish()
+        found = diagnosis.findings()
+        named = {number for one in found for number in one.frames}
+        for facts in self._facts(lambda _: None, lambda _: None):
+            if facts.frame.number in named:
+                lines.keep(facts)
+        text = FindingText(self._first_ns, lines.text)
+        yield "findings.json", shown_json(found, diagnosis, text)
+        yield "findings.txt", "\n".join([*(shown_text(one, text) for one in found), summary(found, diagnosis), ""])
+
+    def _trace(self) -> str:
+        from pcli.cli.diagnosis.lifecycle_search import lives_of
+        from pcli.codec.observe.timeline_text import life_lines
+        from pcli.codec.observe.tracking.choosing import badness, is_system
+
+        def versions(facts: Facts) -> None:
+            body = facts.frame.body
+            for side, name in (("client", "client_version"), ("broker", "server_version")):
+                if getattr(body, name, ""):
+                    self._versions[side].add(str(getattr(body, name)))
+
+        lives = lives_of(self._facts, versions)
+        worst = nlargest(MOST_TRACED, (life for life in lives if not is_system(life)), key=badness)
+        head = "The messages that ended worst, came most often, or took longest."
+        blocks = ("\n".join(line for _, line in life_lines(life)) for life in worst)
+        return "\n\n".join([head, *blocks, ""])
+
+    def _versions_text(self) -> str:
+        from pcli.cli import __version__
+
+        rows = [f"pcli {__version__}", f"Python {platform.python_version()}"]
+        rows += [f"{side}: {version}" for side, found in self._versions.items() for version in sorted(found)]
+        return "\n".join([*rows, ""])
+
+    def _readme(self) -> str:
+        around = f" around frame {self._order.around}" if self._order.around else ""
+        chosen = " of chosen connections" if self._reading.filter or around else ""
+        names = _KEPT_NAMES if self._order.keep_names else _NO_NAMES
+        return _README.format(frames=self._rewriting.frames, chosen=chosen + around, names=names)
+
+
+_NO_NAMES: Final = (
+    "tenants, namespaces, topics, subscriptions, producers and consumers have pseudonyms; what is partition, dead\n"
+    "  letter or the broker's own is still to be seen"
+)
+_KEPT_NAMES: Final = "tenants, namespaces, topics, subscriptions, producers and consumers have their real names"
+
+_README: Final = """\
+A capture of Apache Pulsar's binary protocol without what is its owner's, made by pcli bundle.
+
+capture.pcapng   {frames} frames{chosen}; Wireshark opens it, and pcli dissect, diagnose and trace read it
+findings.txt     what pcli diagnose finds in it; findings.json is the same for programs
+trace.txt        the lives of the messages that fared worst
+versions.txt     of pcli, and of the clients and brokers
+
+What is as it was: times, ports, beginnings and ends of connections, missing and repeated packets, commands, ids,
+sequence numbers, permits, batches and the number of their messages, sizes of plain payloads, versions, whether a
+checksum is right.
+
+What was taken out:
+- payloads are filler, compressed ones about as large as they were
+- {names}
+- properties, roles, hosts and addresses have pseudonyms, texts of errors only words that brokers always use
+- keys have pseudonyms with the same hash, so they fall into the same slots: who guesses a key can test the guess
+- credentials, encryption keys and schemas are filler, and TLS keys are not written
+- whatever is not TCP, link layers, tunnels, and fields that pcli does not know are gone
+"""

@@ -1,0 +1,166 @@
+"""How findings look: as text, as JSON, and as one page of HTML that needs nothing else.
+
+Rules of this file
+1. The words of a finding come from its rule, which has made them harmless; subjects and lines of frames are made so
+   here. In HTML everything is escaped.
+2. Times are seconds since the first frame, as in `dissect`.
+"""
+
+from __future__ import annotations
+
+import html
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Final
+
+from pcli.cli.common.output import json_text
+
+if TYPE_CHECKING:
+    from pcli.codec.observe.diagnosis import Diagnosis
+    from pcli.codec.observe.rules import Finding
+
+__all__ = ["FindingText", "shown_html", "shown_json", "shown_text", "summary"]
+
+_WIDTH: Final = 110
+"""Columns of the text."""
+
+
+class FindingText:
+    """What is needed to put a finding into words: when the capture began, and the lines of frames."""
+
+    def __init__(self, first_ns: int, line_of: Callable[[int], str]) -> None:
+        self._first_ns = first_ns
+        self.line_of = line_of
+
+    def since(self, finding: Finding) -> float | None:
+        """Seconds since the first frame; None: unknown."""
+        return None if finding.since_ns <= 0 else round((finding.since_ns - self._first_ns) / 1e9, 6)
+
+    def head(self, finding: Finding) -> str:
+        """``stuck-no-permits, since 4.213 s: the application's doing, certain``."""
+        since = self.since(finding)
+        when = "" if since is None else f", since {since:.3f} s"
+        if since is not None and since < 0:  # packets of TCP come before the first frame
+            when = f", since {-since:.3f} s before the first frame"
+        return f"{finding.rule}{when}: {_DOING[finding.culprit]}, {finding.sure}"
+
+
+_DOING: Final = {
+    "application": "the application's doing",
+    "client": "the client library's doing",
+    "broker": "the broker's doing",
+    "network": "the network's doing",
+    "capture": "the capture's doing",
+}
+
+
+def shown_text(finding: Finding, text: FindingText) -> str:
+    """A finding in some lines, an empty one at the end."""
+    rows = [f"{finding.severity.upper()}  {text.head(finding)}", *_wrapped("  ", finding.what)]
+    rows += [f"    frame {number}  {text.line_of(number)}".rstrip() for number in finding.frames]
+    rows += _wrapped("  against it: ", finding.opposite)
+    rows += _wrapped("  what to do: ", finding.advice)
+    return "\n".join([*rows, f"  more: pcli diagnose --explain {finding.rule}", ""])
+
+
+def _wrapped(lead: str, words: str) -> list[str]:
+    return textwrap.wrap(
+        words, _WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead), break_on_hyphens=False,
+        break_long_words=False,
+    )  # fmt: skip
+
+
+def summary(found: Sequence[Finding], diagnosis: Diagnosis) -> str:
+    """``2 findings: 1 error, 1 note. Looked at …``; or that there is nothing, and where it was looked for."""
+    from pcli.codec.observe.diagnosis import looked_at_text
+
+    looked_at = looked_at_text(diagnosis.looked_at())
+    if not found and not diagnosis.capture.frames:
+        return "there is no Pulsar frame in it: nothing could be looked at"
+    if not found:
+        return f"nothing found in {looked_at}"
+    counts = Counter(one.severity for one in found)
+    words = ", ".join(f"{count} {name}{'s' if count > 1 else ''}" for name, count in counts.items())
+    dropped = f" and {diagnosis.more} more that were dropped" if diagnosis.more else ""
+    return f"{len(found)} finding{'s' if len(found) > 1 else ''}{dropped} ({words}) in {looked_at}"
+
+
+def shown_json(found: Sequence[Finding], diagnosis: Diagnosis, text: FindingText) -> str:
+    """All as one object."""
+    from pcli.codec.observe.tracking.tally import Tally
+
+    capture = diagnosis.capture
+    said = {one.name: getattr(capture, one.name) for one in fields(capture)}
+    return (
+        json_text(
+            {
+                "findings": [_row(one, text) for one in found],
+                "looked_at": diagnosis.looked_at(),
+                "capture": {name: value.count if isinstance(value, Tally) else value for name, value in said.items()},
+            },
+            indent=1,
+        )
+        + "\n"
+    )
+
+
+def _row(finding: Finding, text: FindingText) -> dict[str, Any]:
+    return {
+        "rule": finding.rule,
+        "cause": finding.cause,
+        "severity": finding.severity,
+        "culprit": finding.culprit,
+        "sure": finding.sure,
+        "subject": finding.subject,
+        "what": finding.what,
+        "since": text.since(finding),
+        "frames": [{"number": number, "line": text.line_of(number)} for number in finding.frames],
+        "opposite": finding.opposite,
+        "advice": finding.advice,
+    }
+
+
+def shown_html(found: Sequence[Finding], diagnosis: Diagnosis, text: FindingText, files: Sequence[str]) -> str:
+    """All as one page."""
+    title = f"pcli diagnose {' '.join(files)}".strip()
+    parts = [_HEAD.format(title=_safe(title)), f"<h1>{_safe(title)}</h1>", f"<p>{_safe(summary(found, diagnosis))}</p>"]
+    for finding in found:
+        frames = "".join(f"<li>frame {number} <code>{_safe(text.line_of(number))}</code>" for number in finding.frames)
+        parts.append(
+            f'<section class="{_safe(finding.severity)}"><h2>{_safe(text.head(finding))}</h2>'
+            f"<p>{_safe(finding.what)}</p><ul>{frames}</ul>"
+            f"<p><b>Against it:</b> {_safe(finding.opposite)}</p><p><b>What to do:</b> {_safe(finding.advice)}</p>"
+            f"<details><summary>More on {_safe(finding.rule)}</summary>"
+            f"<pre>{_safe(_page(finding.rule))}</pre></details>"
+            "</section>"
+        )
+    return "\n".join([*parts, "</body></html>", ""])
+
+
+def _page(rule: str) -> str:
+    from pcli.codec.observe.rules import RULES
+    from pcli.codec.observe.rules.pages import page_of
+
+    return page_of(RULES[rule])
+
+
+def _safe(text: str) -> str:
+    """Harmless in HTML, attributes too."""
+    from pcli.codec.observe.printable import printable
+
+    return "\n".join(html.escape(printable(line)) for line in text.split("\n"))
+
+
+_HEAD: Final = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<style>
+body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; color: #222 }}
+section {{ border-left: 6px solid #999; padding: 0 1em; margin: 1.5em 0 }}
+section.error {{ border-color: #c22 }} section.warning {{ border-color: #d90 }} section.note {{ border-color: #48c }}
+h1 {{ font-size: 1.4em }} h2 {{ font-size: 1.1em }} code, pre {{ font-size: 0.9em }} pre {{ white-space: pre-wrap }}
+h1, h2, p, code, pre {{ overflow-wrap: anywhere }} ul {{ padding-left: 1.2em }}
+</style></head><body>"""

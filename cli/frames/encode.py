@@ -1,0 +1,41 @@
+"""`pcli encode`: a frame from words, or from the lossless JSON of `decode -T wire`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+__all__ = ["encode"]
+
+
+class _Format(StrEnum):
+    hex = "hex"
+    binary = "binary"
+    base64 = "base64"
+
+
+def encode(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TYPE FIELD=VALUE…|FILE|-]", help="A command in words, or a file of wire JSON."),
+    ] = None,
+    output: Annotated[_Format, typer.Option("-T", "--format", help="How to write the bytes.")] = _Format.hex,
+) -> None:
+    """Encode frames: from TYPE field=value …, or from the JSON that decode -T wire writes.
+
+    pcli encode FLOW consumer_id=1 messagePermits=1000
+
+    pcli decode FILE -T wire | pcli encode -
+    """
+    import base64
+
+    from pcli.cli.common.output import write_bytes, write_line
+    from pcli.cli.frames.standalone_frames import encoded_frames
+
+    for frame in encoded_frames(words or ["-"]):
+        if output is _Format.binary:
+            write_bytes(frame)
+        else:
+            write_line(frame.hex() if output is _Format.hex else base64.b64encode(frame).decode())

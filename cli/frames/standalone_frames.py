@@ -1,0 +1,145 @@
+"""What `decode` and `encode` share: frames from arguments and files, without a capture around them."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pcli.cli.common.output import Exit, json_text, say, write_line
+from pcli.codec.errors import CaptureError, LocalError
+from pcli.codec.wire import Frame, FrameReader, pull_assignments, pull_bytes, pull_wire_json, push_wire_json
+from pcli.codec.wire.commands import COMMANDS
+from pcli.replay.lazy_file import reason_of
+
+__all__ = ["encoded_frames", "print_frames", "read_frames"]
+
+
+def read_frames(source: str, form: str) -> tuple[list[Frame], Exit]:
+    """The frames in an argument, a file or stdin (``-``), and the exit code that fits: DAMAGED when bytes are left.
+
+    LocalError when it is neither a file nor bytes in any known form.
+    """
+    given = _given(source)
+    if given[:4] in _CAPTURES:
+        raise LocalError("this is a capture, not a frame: pcli dissect -r reads it")
+    data = pull_bytes(given, form)
+    reader = FrameReader(max_frame_size=2**31)
+    frames = reader.feed(data)
+    if reader.error is not None:
+        say(f"no frame: {reader.error}")
+        return frames, Exit.DAMAGED
+    if reader.pending:
+        rest = data[reader.offset :]
+        if reader.pending >= 8:
+            frames.append(Frame.of(rest))
+        say(f"the input ends inside a frame: {reader.pending} bytes of it are there (at byte {reader.offset})")
+        return frames, Exit.DAMAGED
+    if not frames:
+        raise LocalError("no bytes to decode")
+    return frames, Exit.FINE
+
+
+_CAPTURES = (b"\x0a\x0d\x0d\x0a", b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d")
+"""How pcapng and pcap begin; no frame is that long."""
+
+
+def _given(source: str) -> bytes:
+    if source == "-":
+        return sys.stdin.buffer.read()
+    if "/" in source and Path(source).is_dir():
+        raise CaptureError(f"{source}: a folder")
+    if not _is_file(source):
+        return source.encode()
+    try:
+        return Path(source).read_bytes()
+    except OSError as error:
+        raise CaptureError(f"{source}: {reason_of(error)}") from None
+
+
+def _is_file(source: str) -> bool:
+    # An argument that is too long for a path, or has a NUL in it, is no path: it is the frame itself.
+    try:
+        return Path(source).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def print_frames(frames: list[Frame], output: str, *, from_client: bool | None, payload: bool, secrets: bool) -> None:
+    """Print frames as ``tree``, ``json`` or ``wire``."""
+    from pcli.codec.observe.contents import Contents
+    from pcli.codec.observe.loose import flatten_loose, loose_facts
+    from pcli.codec.observe.tree import tree_lines
+
+    contents = Contents()
+    for number, frame in enumerate(frames, 1):
+        if output == "wire":
+            write_line(json_text(pull_wire_json(frame)))
+            continue
+        client = _client_sends(frame) if from_client is None else from_client
+        facts = loose_facts(frame, number, contents.open, from_client=client)
+        contents.see(facts)
+        if output == "json":
+            write_line(json_text(flatten_loose(facts, payload=payload, secrets=secrets)))
+        else:
+            for line in tree_lines(facts, secrets=secrets):
+                write_line(line)
+            for line in contents.lines(facts) if payload else ():
+                write_line(f"    {line}")
+
+
+def _client_sends(frame: Frame) -> bool:
+    row = COMMANDS.get(frame.type)
+    return row is None or row.client_may_send
+
+
+def encoded_frames(words: list[str]) -> Iterator[bytes]:
+    """Frames from ``TYPE field=value …``, or from JSON (objects one after another, or a list) in a file or stdin."""
+    first = words[0]
+    if len(words) > 1 or not (first == "-" or first.lstrip()[:1] in ("{", "[") or _is_file(first)):
+        frame = push_wire_json(pull_assignments(words))
+        for name in _missing_fields(Frame.of(frame)):
+            say(f"{name} is missing, which is required: a broker closes the connection over it")
+        yield frame
+        return
+    for wire in _json_values(_text(_given(words[0]))):
+        yield from map(push_wire_json, wire if isinstance(wire, list) else [wire])
+
+
+def _missing_fields(frame: Frame) -> Iterator[str]:
+    """The required fields that a frame has not, as they are written in assignments."""
+    row = COMMANDS.get(frame.type)
+    body = f"{row.field}." if row is not None else ""
+    for prefix, message in (("", frame.command), ("metadata.", frame.metadata)):
+        for path in [] if message is None else message.FindInitializationErrors():  # type: ignore[union-attr]
+            yield prefix + path.removeprefix(body)
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise LocalError("no JSON: the text is not UTF-8", error.start) from None
+
+
+def _json_values(text: str) -> Iterator[Any]:
+    decoder = json.JSONDecoder()
+    position = _after_blanks(text, 0)
+    while position < len(text):
+        try:
+            value, position = decoder.raw_decode(text, position)
+        except (ValueError, RecursionError) as error:
+            raise LocalError(f"no JSON: {error}", position) from None
+        yield value
+        position = _after_blanks(text, position)
+
+
+def _after_blanks(text: str, position: int) -> int:
+    match = _BLANKS.match(text, position)
+    return match.end() if match is not None else position
+
+
+_BLANKS = re.compile(r"\s+")

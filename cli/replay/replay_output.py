@@ -1,0 +1,91 @@
+"""What `pcli replay` prints: the plan of a dry run, the table, the first differences in two columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pcli.cli.common.output import say, write_line
+from pcli.cli.common.text_tables import print_rows
+
+if TYPE_CHECKING:
+    from pcli.replay.player.replay import Replay
+    from pcli.replay.player.report import Report
+
+__all__ = ["print_left_out", "print_plan", "print_report", "print_two"]
+
+_TITLES = {name: name for name in ("command", "equal", "explained", "unexplained", "rules")}
+_OF_EACH = ("address", "clock")
+"""Rules of what every broker says in its own way."""
+_TWO = {"frame": "frame", "command": "command", "field": "field"}
+
+
+def print_plan(replay: Replay) -> None:
+    """What would be played, and what the broker would need."""
+    script, found = replay.script, replay.preparation
+    for part in script.parts.values():
+        lines = [line for line in script.lines if line.part == part.number]
+        asked = sum(line.from_client for line in lines)
+        write_line(f"stream {part.number}: {asked} lines of the client, {len(lines) - asked} of the broker")
+    for name, value in found.settings.items():
+        write_line(f"setting {name}={value}")
+    for call in replay.calls:
+        write_line(f"before: {call.method} {call.path}")
+    for index, calls in sorted({**found.before, **found.instead}.items()):
+        line = script.lines[index]
+        number = line.frame.number if line.frame is not None else 0
+        for call in calls:
+            write_line(f"at frame {number} ({line.name}): {call.method} {call.path}")
+    if found.unsaid:
+        write_line(f"not said: {len(found.unsaid)} lines that the captured broker refused or lost while it unloaded")
+
+
+def print_left_out(reasons: Mapping[str, int]) -> None:
+    """What is not played, a line for each reason."""
+    for reason, count in reasons.items():
+        say(f"not played: {reason}: {count}")
+
+
+def print_report(name: str, report: Report, count: int) -> None:
+    """The sums, then the first differences."""
+    print_left_out(report.not_played)
+    for line in report.not_said[:count]:
+        say(f"not said: {line}")
+    if len(report.not_said) > count:
+        say(f"not said: {len(report.not_said) - count} more")
+    write_line(f"against {name}")
+    print_rows([dict(zip(_TITLES, row, strict=True)) for row in report.rows()], "text", _TITLES)
+    first = report.first(count)
+    if first:
+        write_line("")
+        write_line(f"the first {len(first)} of {sum(report.unexplained.values())} lines that no rule explains")
+        print_rows(first, "text", {**_TWO, "captured": "captured", "live": "live"})
+
+
+def print_two(one: tuple[str, Report], other: tuple[str, Report], count: int) -> None:
+    """Where two brokers differ from each other: what one says otherwise than the capture, and the other not so."""
+    seen = [{_key(row): row for row in report.differences} for _, report in (one, other)]
+    rows: list[dict[str, Any]] = []
+    for key in sorted({*seen[0], *seen[1]}, key=str):
+        first, second = (side.get(key) for side in seen)
+        row = first or second
+        live = [_live(side, row) for side in (first, second)]
+        if live[0] != live[1] and row is not None and row["rule"] not in _OF_EACH:
+            rows.append({**row, "one": live[0], "other": live[1]})
+    write_line("")
+    if not rows:
+        write_line("the two brokers answer alike")
+        return
+    write_line(f"the two brokers differ in {len(rows)} places; the first {min(count, len(rows))}")
+    print_rows(rows[:count], "text", {**_TWO, "one": one[0], "other": other[0]})
+
+
+def _key(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["stream"], row["frame"], row["command"], row["field"]
+
+
+def _live(side: dict[str, Any] | None, row: dict[str, Any] | None) -> str:
+    """What a broker said; as captured, when it differs in nothing."""
+    if side is None:
+        return str(row["captured"]) if row is not None else ""
+    return str(side["live"]) or "nothing"

@@ -1,0 +1,202 @@
+"""How `pcli replay` runs: from captures and options to plays, tables and an exit code."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from pcli.cli.common.output import Exit, json_text, say, write_line
+from pcli.codec.errors import LocalError
+
+if TYPE_CHECKING:
+    from pcli.replay.player.ids import TopicRule
+    from pcli.replay.player.replay import Replay
+    from pcli.replay.player.report import Report
+    from pcli.replay.player.script import Script
+    from pcli.replay.service import Security
+
+__all__ = ["Run", "read_script"]
+
+_OWN = "a broker of its own"
+_SHOWN = 10
+"""Differences that are shown."""
+
+
+@dataclass(slots=True)
+class Run:
+    """Everything that `replay` was told."""
+
+    captures: list[str]
+    to: list[str]
+    admin: list[str]
+    speed: float
+    filter: str
+    only: int | None
+    topics: list[str]
+    repeat: int
+    report: str
+    settings: list[str]
+    side: str
+    """Who is played: ``client`` or ``broker``."""
+    port: int | None
+    """Where the broker's side listens; None: at 6650."""
+    decode_as: dict[int, str]
+    security: Security
+
+    def run(self, *, dry: bool) -> None:
+        """Play everywhere, as often as was asked; ends with the exit code. LocalError for what can't be."""
+        from pcli.cli.replay.replay_output import print_left_out, print_plan, print_report, print_two
+
+        self._check()
+        replay = self._replay()
+        if dry:
+            print_plan(replay)
+        if not replay.script.lines:
+            print_left_out(replay.script.left_out)
+            say("there is nothing in it that can be played")
+            raise typer.Exit(Exit.USAGE)
+        if dry:
+            return
+        reports = [(name, report) for _ in range(self.repeat) for name, report in self._plays(replay)]
+        for name, report in reports:
+            print_report(name, report, _SHOWN)
+        if len(self.to) > 1:
+            print_two(reports[0], reports[1], _SHOWN)
+        self._write([{"to": name, **report.json()} for name, report in reports])
+        if not all(report.good for _, report in reports):
+            raise typer.Exit(Exit.NO)
+
+    def _check(self) -> None:
+        if self.admin and len(self.admin) != len(self.to):
+            raise LocalError("--admin: give one for each --to, in their order")
+        if self.to and self.settings:
+            raise LocalError("--set is for a broker of its own: the one behind --to has its settings already")
+        if self.side == "broker" and (self.to or self.settings or self.topics or self.repeat > 1 or self.speed):
+            raise LocalError("--side broker: --to, --set, --map-topic, --repeat and --speed are for --side client")
+        if self.side == "client" and self.port is not None:
+            raise LocalError("--port goes with --side broker")
+        if len(self.to) > 2:
+            raise LocalError("--to: one broker, or two to compare")
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def _replay(self) -> Replay:
+        from pcli.replay.player.replay import Replay
+
+        script = read_script(self.captures, self.filter, self.only, self.decode_as)
+        return Replay(script, _pairs("--set", self.settings), [_topic_rule(text) for text in self.topics])
+
+    # -- playing ---------------------------------------------------------------------------------------------------
+
+    def _plays(self, replay: Replay) -> Iterator[tuple[str, Report]]:
+        if self.side == "broker":
+            yield "live clients", self._to_clients(replay.script)
+        elif not self.to:
+            yield _OWN, self._own(replay)
+        for number, url in enumerate(self.to):
+            yield url, self._other(replay, url, self.admin[number] if self.admin else "")
+
+    def _own(self, replay: Replay) -> Report:
+        from pcli.cli.replay.in_memory_broker import OwnBroker
+        from pcli.replay.player.player import Pace
+
+        start = replay.start_ms
+        broker = OwnBroker({**replay.preparation.settings, **replay.settings}, start)
+        for call in replay.calls:
+            broker.call(call)
+        player = replay.player(start, Pace(speed=1), administered=True)
+        with _bar() as progress:
+            broker.play(player, progress)
+        return replay.report(player, own_broker=True, administered=True)
+
+    def _to_clients(self, script: Script) -> Report:
+        from pcli.replay.player.shell_broker import play_broker
+
+        def ready(url: str) -> None:
+            write_line(f"broker service URL  {url}")
+            sys.stdout.flush()
+
+        port = 6650 if self.port is None else self.port
+        return play_broker(script, port, ready=ready, note=say).report()
+
+    def _other(self, replay: Replay, url: str, admin: str) -> Report:
+        from pcli.replay.player.player import Pace
+        from pcli.replay.player.shell import call_rest, play
+        from pcli.replay.runtime import now_ms
+        from pcli.replay.service import ServiceUrl
+
+        service = ServiceUrl.parse(url)
+        token = self.security.data()
+        for call in replay.calls if admin else ():
+            call_rest(admin, call, token.decode())
+        auth = (self.security.method, token) if token else None
+        pace = Pace(speed=self.speed, latency_ms=500)
+        player = replay.player(now_ms(), pace, administered=bool(admin), auth=auth)
+        with _bar() as progress:
+            play(player, service, self.security, admin=admin, progress=progress)
+        return replay.report(player, own_broker=False, administered=bool(admin))
+
+    def _write(self, results: list[dict[str, Any]]) -> None:
+        if self.report:
+            Path(self.report).write_text(
+                json_text(results if len(results) > 1 else results[0], indent=1) + "\n", "utf-8"
+            )
+
+
+def read_script(captures: list[str], filter_: str, only: int | None, decode_as: dict[int, str]) -> Script:
+    """The play of some captures. CaptureError: there is no Pulsar in them."""
+    from pcli.codec.capture import ReadOptions, read_capture
+    from pcli.codec.observe import compile_filter
+    from pcli.replay.player.script import build_script
+    from pcli.replay.sources import open_inputs
+
+    wanted = compile_filter(filter_).match if filter_ else None
+    with ExitStack() as opened:
+        inputs = open_inputs(captures, rewindable=True)  # so that parts out of pipes are put in order too
+        for one in inputs:
+            opened.callback(one.file.close)
+        events = read_capture(((one.name, one.file) for one in inputs), ReadOptions(decode_as=decode_as, ends=True))
+        return build_script(events, only=only, wanted=wanted)
+
+
+def _topic_rule(text: str) -> TopicRule:
+    pattern, equals, replacement = text.partition("=")
+    if not equals or not pattern:
+        raise LocalError(f"--map-topic {text}: write REGEX=REPLACEMENT")
+    try:
+        rule = re.compile(pattern)
+        rule.sub(replacement, "")
+    except (re.error, IndexError) as fault:
+        raise LocalError(f"--map-topic {text}: {fault}") from None
+    return rule, replacement
+
+
+def _pairs(option: str, texts: list[str]) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise LocalError(f"{option} {text}: write NAME=VALUE")
+        pairs[name.strip()] = value
+    return pairs
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[float], None]]:
+    """What shows how much was said, 0 to 1; nothing where nobody looks."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("replay", total=1.0)
+        yield lambda share: bar.update(task, completed=share)

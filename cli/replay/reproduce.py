@@ -1,0 +1,77 @@
+"""`pcli reproduce`: a capture as a pytest test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pcli.cli.common.options import Captures, ConnectionFilter, DecodeAs, OnlyStream, decode_as_ports
+from pcli.cli.common.output import Exit, say, write_line
+
+if TYPE_CHECKING:
+    from pcli.replay.player.script import Script
+
+__all__ = ["reproduce", "reproduction"]
+
+_MANY = 2000
+"""Lines that nobody reads."""
+
+
+def reproduce(
+    capture: Captures,
+    filter_: ConnectionFilter = "",
+    only_stream: OnlyStream = None,
+    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="The test. [stdout]")] = "",
+    decode_as: DecodeAs = None,
+) -> None:
+    """Write a pytest test that plays the conversation of a capture against a mini-broker and asserts the answers.
+
+    pcli reproduce talk.pcapng -Y "pulsar.topic == 'orders'" -o test_orders.py
+
+    Exit code: 2 there is nothing that can be played. See docs/replay.md.
+    """
+    _write_test(capture, output, filter_=filter_, only=only_stream, decode_as=decode_as_ports(decode_as))
+
+
+def _write_test(captures: list[str], output: str, *, filter_: str, only: int | None, decode_as: dict[int, str]) -> None:
+    """Write the test; ends with exit code 2 when nothing can be played. CaptureError: there is no Pulsar in it."""
+    from pcli.cli.replay.replay_output import print_left_out
+    from pcli.cli.replay.replay_session import read_script
+
+    script = read_script(captures, filter_, only, decode_as)
+    print_left_out(script.left_out)
+    if not script.lines:
+        say("there is nothing in it that can be reproduced")
+        raise typer.Exit(Exit.USAGE)
+    text = reproduction(Path(captures[0]).name, script)
+    count = text.count("\n")
+    if count > _MANY:
+        say(f"{count} lines: choose connections with -Y or --only-stream for a smaller test")
+    if output:
+        Path(output).write_text(text, "utf-8")
+    else:
+        write_line(text.rstrip("\n"))
+
+
+def reproduction(name: str, script: Script) -> str:
+    """The text of a test of this play; ``name``: what the capture is called."""
+    from dataclasses import asdict
+
+    from pcli.cli.replay.in_memory_broker import OwnBroker
+    from pcli.minibroker.settings import Settings
+    from pcli.replay.player.noting import Noting
+    from pcli.replay.player.replay import Replay
+    from pcli.replay.player.reproducing import reproduce
+
+    replay = Replay(script)
+    broker = OwnBroker(replay.preparation.settings, replay.start_ms)
+    for call in replay.calls:
+        broker.call(call)
+    noted = Noting(replay)
+    broker.play(noted, lambda _: None)
+    noted.date(broker.now)
+    usual = {key: str(value) for key, value in asdict(Settings()).items()}
+    settings = {key: value for key, value in replay.preparation.settings.items() if usual.get(key) != value}
+    return reproduce(name, replay, noted, broker.broker.service_url, settings)

@@ -1,0 +1,142 @@
+"""How `pcli broker` runs: from its options to a broker, until somebody stops it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pcli.cli.common.output import json_text, say
+from pcli.cli.common.signals import stop_event
+from pcli.cli.servers.server_output import open_log, print_urls
+from pcli.codec.errors import LocalError
+
+if TYPE_CHECKING:
+    from pcli.cli.servers.live_log import LiveLog
+    from pcli.minibroker import MiniBroker
+    from pcli.minibroker.settings import Settings
+
+__all__ = ["Run", "list_dispatchers"]
+
+
+@dataclass(slots=True)
+class Run:
+    """Everything that `broker` was told."""
+
+    port: int | None
+    http_port: int | None
+    bind: str
+    advertised_address: str
+    settings: list[str]
+    conf: str
+    topics: list[str]
+    max_backlog: str
+    log: str
+    """frames, events, quiet; empty: as the terminal has it."""
+    filter: str
+    capture: str
+    faults: list[str]
+    ready_file: str
+    json: bool
+
+    def run(self) -> None:
+        """Start, tell where, and wait for the end. LocalError for whatever can't be."""
+        stop = stop_event()
+        kind = self.log or ("frames" if self.filter else "events" if sys.stdout.isatty() and not self.json else "quiet")
+        log = open_log(kind, self.filter, stop, json=self.json)
+        broker = self._broker(log)
+        self._remove_ready_file()
+        with broker:
+            self._tell(broker)
+            stop.wait()
+            self._remove_ready_file()
+        if log is not None and log.broken:
+            raise BrokenPipeError
+        for fault in broker.faults:
+            say(repr(fault))
+        if broker.capture_failure is not None:
+            raise broker.capture_failure
+
+    def _broker(self, log: LiveLog | None) -> MiniBroker:
+        from pcli.minibroker import MiniBroker
+        from pcli.minibroker.arguments import size_of
+
+        faults = []
+        if self.faults:
+            from pcli.codec.faults import Fault
+
+            faults = [Fault.parse(text) for text in self.faults]
+        settings = self._settings()
+        return MiniBroker(
+            port=settings.brokerServicePort if self.port is None else self.port,
+            http_port=settings.webServicePort if self.http_port is None else self.http_port,
+            bind=self.bind or settings.bindAddress,
+            advertised_address=self.advertised_address,
+            conf=settings,
+            topics=self.topics,
+            capture=self.capture or None,
+            max_backlog=size_of("--max-backlog", self.max_backlog) if self.max_backlog else None,
+            faults=faults,
+            taps=[log] if log is not None else [],
+            max_log=0,
+        )
+
+    def _settings(self) -> Settings:
+        from pcli.minibroker.settings import Settings
+
+        if not self.conf:
+            return Settings.from_pairs(self.settings)
+        from pcli.replay.lazy_file import reason_of
+
+        try:
+            text = Path(self.conf).read_text(encoding="utf-8")
+        except OSError as fault:
+            raise LocalError(f"--conf {self.conf}: {reason_of(fault)}") from None
+        except UnicodeDecodeError:
+            raise LocalError(f"--conf {self.conf}: this is no text") from None
+        try:
+            base = Settings.from_file(text)
+        except LocalError as fault:
+            raise LocalError(f"--conf {self.conf}: {fault.text}") from None
+        return Settings.from_pairs(self.settings, base)
+
+    def _remove_ready_file(self) -> None:
+        """One that is there while no broker accepts would send somebody to a dead port."""
+        if self.ready_file and Path(self.ready_file).is_file():
+            Path(self.ready_file).unlink()
+
+    def _tell(self, broker: MiniBroker) -> None:
+        """Say where it is: on stdout, and in the file that somebody waits for."""
+        urls = {"service_url": broker.service_url, "http_url": broker.http_url, "pid": os.getpid()}
+        if self.ready_file:
+            path = Path(self.ready_file)
+            from pcli.replay.lazy_file import reason_of
+
+            try:
+                # Whoever waits for the file must not see half of it.
+                part = path.with_name(f"{path.name}.part")
+                part.write_text(json_text(urls) + "\n")
+                part.replace(path)
+            except OSError as fault:
+                raise LocalError(f"--ready-file {self.ready_file}: {reason_of(fault)}") from None
+            except ValueError:
+                raise LocalError(f"--ready-file {self.ready_file}: this is no name of a file") from None
+        print_urls("broker", urls, json=self.json)
+
+
+def list_dispatchers(output: str) -> None:
+    """Print the table of dispatchers."""
+    from pcli.cli.common.text_tables import print_rows
+    from pcli.minibroker.listing import dispatcher_rows
+
+    rows: list[dict[str, Any]] = dispatcher_rows()
+    if output == "json":
+        print_rows(rows, output, {})
+        return
+    titles = ("class", "subscriptions", "topics", "setting", "since", "until", "file")
+    shown = [
+        {name: ", ".join(row[name]) if isinstance(row[name], list) else row[name] for name in titles} for row in rows
+    ]
+    print_rows(shown, output, {name: name for name in titles})

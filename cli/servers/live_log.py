@@ -1,0 +1,104 @@
+"""A conversation while it goes on: the lines of `dissect`, or only who comes and goes.
+
+Rules of this file
+1. It is a tap of a broker or a proxy: it runs in that one's thread, and a slow reader of stdout makes it slow.
+2. When nobody reads stdout any more, ``on_closed`` is told, and nothing is written again.
+3. Of events nearly all frames are passed over by their type alone, so that watching costs little.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from pcli.cli.common.capture_reading import Reading
+from pcli.cli.common.output import json_text
+from pcli.cli.common.times import TimeFormat, time_writer
+from pcli.cli.frames.dissect_output import text_writer
+from pcli.codec.observe import compile_filter, flatten
+from pcli.codec.observe.contents import Contents
+from pcli.codec.observe.live import SELDOM, LiveFrames
+from pcli.codec.observe.printable import printable
+from pcli.codec.wire.commands import BY_NAME
+
+if TYPE_CHECKING:
+    from pcli.codec.capture.tap import Address
+
+__all__ = ["LiveLog"]
+
+_EVENTS: Final = frozenset(
+    BY_NAME[name].number
+    for name in (
+        "CONNECT", "PRODUCER_SUCCESS", "SUBSCRIBE", "UNSUBSCRIBE", "CLOSE_PRODUCER", "CLOSE_CONSUMER", "SEND_ERROR",
+        "ERROR", "ACTIVE_CONSUMER_CHANGE", "REACHED_END_OF_TOPIC",
+    )
+)  # fmt: skip
+"""What tells who comes and goes, and what was refused."""
+
+_ANY_SIZE: Final = 1 << 28
+"""Bytes: frames are as large as the broker takes them, which closes the connection over larger ones; but what says that
+it is larger than this is none, and is not waited for."""
+
+
+class LiveLog:
+    """Writes lines on stdout as things happen."""
+
+    def __init__(self, *, events: bool, filter_: str, json: bool, on_closed: Callable[[], None]) -> None:
+        """``on_closed`` is called when stdout takes no more. LocalError: the filter is wrong."""
+        self.broken = False
+        """Whether stdout took no more."""
+        self._events = events
+        self._match = compile_filter(filter_).match if filter_ else None
+        self._json = json
+        self._on_closed = on_closed
+        self._live = LiveFrames(types=SELDOM if events else None, contents=Contents(), max_frame_size=_ANY_SIZE)
+        self._reading = Reading()
+        self._line = text_writer(self._reading, TimeFormat.r, color=True)
+        self._time = time_writer(TimeFormat.r)
+        self._clients: dict[int, str] = {}
+
+    def opened(self, number: int, client: Address, server: Address, time_ns: int) -> None:
+        """A client has come."""
+        self._reading.first_ns = self._reading.first_ns or time_ns
+        self._live.open(number, client, server)
+        self._clients[number] = f"[{client[0]}]:{client[1]}" if ":" in client[0] else f"{client[0]}:{client[1]}"
+        self._event(number, time_ns, "connected")
+
+    def passed(self, number: int, data: bytes, time_ns: int, *, from_client: bool) -> None:
+        """Bytes crossed the socket."""
+        for facts in self._live.feed(number, data, time_ns, from_client=from_client):
+            shown = not self._events or facts.frame.type in _EVENTS
+            if shown and (self._match is None or self._match(facts)):
+                text = json_text(flatten(facts)) if self._json else self._line(facts)
+                self._write(text)
+            self._reading.before_ns = time_ns
+
+    def closed(self, number: int, time_ns: int, *, from_client: bool, reset: bool, reason: str) -> None:
+        """A connection has ended."""
+        self._live.close(number)
+        who = "the client" if from_client else "the broker"
+        why = f": {printable(reason)}" if reason and not from_client else ""
+        self._event(number, time_ns, f"closed by {who}{' with a reset' if reset else ''}{why}")
+        self._clients.pop(number, None)
+
+    def _event(self, number: int, time_ns: int, text: str) -> None:
+        """A line about a connection as such; a filter for frames leaves them out."""
+        if not self._events or self._match is not None:
+            return
+        client = self._clients.get(number, "?")
+        if self._json:
+            self._write(json_text({"event": text, "client": client, "tcp.stream": number, "time": time_ns / 1e9}))
+        else:
+            seconds = self._time(time_ns, self._reading.first_ns, 0)
+            self._write(f"{'':>6} {seconds:>12}  {client} {text}")
+
+    def _write(self, line: str) -> None:
+        if self.broken:
+            return
+        try:
+            sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()
+        except (OSError, ValueError):
+            self.broken = True
+            self._on_closed()

@@ -1,0 +1,40 @@
+"""Output that `pcli broker` and `pcli proxy` share: the URLs at the start, and the log of live connections."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from pcli.cli.common.output import json_text, write_line
+from pcli.codec.errors import LocalError
+
+if TYPE_CHECKING:
+    from pcli.cli.servers.live_log import LiveLog
+
+__all__ = ["open_log", "print_urls"]
+
+
+def open_log(kind: str, filter_: str, stop: threading.Event, *, json: bool) -> LiveLog | None:
+    """Return the log that prints ``frames`` or ``events`` on stdout, or None if ``kind`` is ``quiet``.
+
+    ``stop`` is set when stdout is closed. LocalError if the filter is invalid, or given with ``quiet``.
+    """
+    if kind == "quiet":
+        if filter_:
+            raise LocalError("-Y selects lines of the log: it cannot be used with --log quiet")
+        return None
+    from pcli.cli.servers.live_log import LiveLog
+
+    return LiveLog(events=kind == "events", filter_=filter_, json=json, on_closed=stop.set)
+
+
+def print_urls(name: str, urls: dict[str, Any], *, json: bool) -> None:
+    """Print the URLs of a server that has started; ``name`` is its kind, ``broker`` or ``proxy``."""
+    if json:
+        write_line(json_text(urls))
+    else:
+        write_line(f"{name} service URL  {urls['service_url']}")
+        if "http_url" in urls:
+            write_line(f"{'web service URL':<{len(name) + 14}}{urls['http_url']}")
+    sys.stdout.flush()

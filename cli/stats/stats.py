@@ -1,0 +1,113 @@
+"""`pcli stats`: figures over a capture, one subcommand a question; those that count frames are one table."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from pcli.cli.common.options import (
+    DecodeAs,
+    Files,
+    Filter,
+    MoreFiles,
+    Output,
+    System,
+    TextOrJson,
+    decode_as_ports,
+    named_files,
+)
+from pcli.cli.stats.consumers import consumers
+from pcli.cli.stats.keys import keys
+from pcli.cli.stats.permits import permits
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Figures over a capture: rates, connections, types, latencies, topics; consumers, permits, keys.",
+)
+
+
+Interval = Annotated[float, typer.Option("-I", "--interval", min=1e-6, help="Seconds a row (io).")]
+
+
+def _statistic(name: str, interval: float) -> Any:
+    from pcli.codec.observe import statistics
+
+    if name == "io":
+        return statistics.Rates(interval)
+    classes = {
+        "conv": statistics.Connections,
+        "types": statistics.Types,
+        "latency": statistics.Latencies,
+        "topics": statistics.Topics,
+    }
+    return classes[name]()
+
+
+_SIDES = {"client_frames": "→ frames", "broker_frames": "← frames"}
+_SIDES |= {"client_bytes": "→ bytes", "broker_bytes": "← bytes"}
+_MESSAGES = {"published": "published", "delivered": "delivered"}
+
+# name, help, the columns of the table with their titles
+_STATISTICS: tuple[tuple[str, str, dict[str, str]], ...] = (
+    (
+        "io",
+        "Rates over time: frames, bytes and messages of each side.",
+        {"from": "from s", "to": "to s", **_SIDES, **_MESSAGES},
+    ),
+    (
+        "conv",
+        "Connections: who talked with whom, for how long, how much.",
+        {"stream": "stream", "client": "client", "server": "server", "version": "client version"}
+        | {"duration": "seconds", **_SIDES, **_MESSAGES},
+    ),
+    (
+        "types",
+        "Command types: how many of each, from which side.",
+        {"from": "from", "type": "type", "frames": "frames", "share": "of its side", "bytes": "bytes"},
+    ),
+    (
+        "latency",
+        "Answer times by type of request, with percentiles and the unanswered.",
+        {"type": "request", "answered": "answered", "errors": "errors", "unanswered": "unanswered"}
+        | {name: name for name in ("min", "p50", "p90", "p99", "max")},
+    ),
+    (
+        "topics",
+        "Topics: producers, subscriptions, consumers, messages in and out.",
+        {name: name for name in ("topic", "producers", "subscriptions", "consumers")}
+        | {**_MESSAGES, "redelivered": "redelivered", "acks": "acks", "permits": "permits"},
+    ),
+)
+
+
+def _add(name: str, text: str, titles: dict[str, str]) -> None:
+    def command(
+        read: Files = None,
+        more: MoreFiles = None,
+        filter_: Filter = "",
+        interval: Interval = 1.0,
+        output: Output = TextOrJson.text,
+        decode_as: DecodeAs = None,
+        system: System = False,
+    ) -> None:
+        from pcli.cli.common.capture_reading import Reading
+        from pcli.cli.common.text_tables import print_rows
+
+        files = named_files(read, more)
+        reading = Reading(files=files, filter=filter_, decode_as=decode_as_ports(decode_as), system=system)
+        statistic = _statistic(name, interval)
+        for facts in reading.facts():
+            statistic.add(facts)
+        print_rows(statistic.rows(reading.unanswered()), output.value, titles)
+        raise typer.Exit(reading.finish())
+
+    app.command(name, help=text)(command)
+
+
+for _row in _STATISTICS:
+    _add(*_row)
+for _command in (consumers, permits, keys):
+    app.command()(_command)

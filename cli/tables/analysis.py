@@ -1,0 +1,142 @@
+"""How `pcli analyze` runs: progress on stderr, the sum of it on stdout, an exit code.
+
+Rules of this file
+1. Whatever makes tables is imported here, behind a word on what to install when it is not there.
+2. The bar shows bytes where a stage knows them, else tasks. Nothing is shown where nobody looks.
+3. A file that could not be read, or not to its end, is told by the exit code and in the table `captures`; the rest is
+   done. With --strict nothing is done.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from pcli.cli.common.output import Exit, say, write_line
+from pcli.cli.common.text_tables import print_rows
+from pcli.cli.tables.report import check_report, write_report
+from pcli.codec.errors import LocalError
+
+if TYPE_CHECKING:
+    from pcli.spark.engine import Engine, Progress
+    from pcli.spark.request import Request
+    from pcli.spark.summary import Summary
+
+__all__ = ["exit_code", "need_tables", "request_from", "run", "show_summary", "shown_progress"]
+
+_TOLD_FILES: Final = 10
+"""Files with trouble that are told one by one."""
+
+_LARGE: Final = 10_000_000
+"""Bytes of a stage from which on megabytes say enough."""
+
+_STATUSES: Final = {
+    "read": "read",
+    "partly": "read in part",
+    "unreadable": "unreadable",
+    "not a capture": "no captures",
+}
+"""What is said of files, by the `status` that they have in the table `captures`."""
+
+
+def need_tables() -> None:
+    """LocalError when what makes tables is not installed."""
+    try:
+        import numpy  # noqa: F401
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise LocalError("tables need numpy and pyarrow: pip install 'pulsar-pcli[tables]'") from None
+
+
+def request_from(params: Mapping[str, Any]) -> Request:
+    """Return the request that the parameters of a command define. LocalError if they contradict each other."""
+    need_tables()
+    from pcli.cli.common.options import decode_as_ports
+    from pcli.cli.common.times import epoch_ns
+    from pcli.spark.request import Request
+
+    since, until = params.get("since"), params.get("until")
+    request = Request(
+        paths=tuple(params["paths"]),
+        out=params["out"],
+        only=tuple(params["only"] or ()),
+        frames=params.get("frames", False),
+        cluster=params["cluster"],
+        incremental=params["incremental"],
+        since_ns=epoch_ns("--since", since) if since else None,
+        until_ns=epoch_ns("--until", until) if until else None,
+        strict=params.get("strict", False),
+        decode_as=decode_as_ports(params["decode_as"]),
+    )
+    if request.since_ns is not None and request.until_ns is not None and request.since_ns >= request.until_ns:
+        raise LocalError(f"--since {since} is not before --until {until}: that leaves nothing")
+    _ = request.tables  # reports an unknown table before the work starts
+    return request
+
+
+def run(request: Request, report: str, opened: AbstractContextManager[Callable[[Any], Engine]]) -> Exit:
+    """Analyze with the engine that ``opened`` makes of a progress callback, and print a summary; the exit code."""
+    from pcli.spark.analysis import analyze
+
+    if report:
+        check_report("--report", report)
+    with opened as make_engine, shown_progress() as on_progress:
+        summary = analyze(request, make_engine(on_progress))
+    show_summary(summary)
+    if report:
+        write_report(request.out, report)
+    return exit_code(summary)
+
+
+@contextmanager
+def shown_progress() -> Iterator[Callable[[Progress], None] | None]:
+    """What an engine tells of its progress goes to a bar on stderr; None where nobody looks."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description:<9}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[so_far]}"),
+    )
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("plan", total=None, so_far="")
+
+        def show(now: Any) -> None:
+            done, total = (now.bytes_done, now.bytes_total) if now.bytes_total else (now.done, now.total)
+            unit, name = (1e6, " MB") if now.bytes_total >= _LARGE else (1e3, " kB") if now.bytes_total else (1, "")
+            so_far = f"{done / unit:,.0f} of {total / unit:,.0f}{name}"
+            bar.update(task, description=now.what, completed=done, total=total or None, so_far=so_far)
+
+        yield show
+
+
+def show_summary(summary: Summary) -> None:
+    """Print what the tables hold, what was found, and what could not be read."""
+    rows = [{"table": one.name, "rows": one.rows, "bytes": one.bytes, "files": one.files} for one in summary.tables]
+    print_rows(rows, "text", {"table": "table", "rows": "rows", "bytes": "bytes", "files": "files"})
+    counts = ", ".join(
+        f"{summary.captures[status]} {word}" for status, word in _STATUSES.items() if status in summary.captures
+    )
+    write_line(f"captures: {counts}; {summary.packets:,} packets, {summary.frames:,} frames")
+    if summary.findings is not None:
+        told = ", ".join(f"{count} {word}{'s' if count > 1 else ''}" for word, count in summary.findings.items())
+        write_line(f"findings: {told or 'none'}")
+    if not summary.packets and "read" in summary.captures:
+        say("no packet was taken: the captures are empty, or all of them lies outside of --since and --until")
+    write_line(f"{summary.where}: generation {summary.generation}{'' if summary.changed else ', as it was'}")
+    for path, status, error in summary.troubles[:_TOLD_FILES]:
+        say(f"{path}: {status}: {error}")
+    if len(summary.troubles) > _TOLD_FILES:
+        say(f"{len(summary.troubles) - _TOLD_FILES} more such files: see the table captures")
+
+
+def exit_code(summary: Summary) -> Exit:
+    """3 when something was not read to its end."""
+    return Exit.DAMAGED if summary.troubles else Exit.FINE

@@ -1,0 +1,56 @@
+"""`pcli analyze`: tables of message lifecycles and findings from captures of any size, in one process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import typer
+
+from pcli.cli.common.options import DecodeAs
+from pcli.cli.tables.table_options import Cluster, Frames, Incremental, Only, Out, Paths, Report, Since, Strict, Until
+
+if TYPE_CHECKING:
+    from pcli.spark.engine import InProcess
+
+__all__ = ["analyze"]
+
+
+def analyze(
+    context: typer.Context,
+    paths: Paths,
+    out: Out,
+    only: Only = None,
+    frames: Frames = False,
+    cluster: Cluster = "",
+    incremental: Incremental = False,
+    since: Since = "",
+    until: Until = "",
+    strict: Strict = False,
+    report: Report = "",
+    decode_as: DecodeAs = None,
+) -> None:
+    """Make tables of captures: the life of every message, requests, consumers, findings, gaps. Parquet, a folder each.
+
+    pcli analyze captures/ -o out/
+
+    pcli analyze 'captures/*/*.pcap' -o out/ --cluster 'captures/{cluster}/*' --incremental
+
+    pcli analyze big.pcap.zst -o out/ --only messages,exchanges --report report.html
+    """
+    from pcli.cli.tables.analysis import request_from, run
+
+    raise typer.Exit(run(request_from(context.params), report, _in_process()))
+
+
+@contextmanager
+def _in_process() -> Iterator[type[InProcess]]:
+    """The engine that runs in this process."""
+    import pyarrow as pa
+
+    from pcli.spark.engine import InProcess
+
+    # Arrow's own memory pool returns pages to the system and requests them again: a twelfth of the CPU time.
+    pa.set_memory_pool(pa.system_memory_pool())
+    yield InProcess

@@ -1,0 +1,65 @@
+"""`pcli doctor`: what this machine has for pcli, and what it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pcli.cli.common.options import Output, TextOrJson
+from pcli.cli.common.output import Exit, json_text, write_line
+from pcli.codec.errors import LocalError
+
+if TYPE_CHECKING:
+    from pcli.cli.tables.doctor_checks import Check
+
+__all__ = ["doctor"]
+
+
+def doctor(
+    parts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PART…]", help="spark, tables, report, capture, crypto, tui; all without one."),
+    ] = None,
+    output: Output = TextOrJson.text,
+) -> None:
+    """Look what is there, what is missing and how to get it: Java, Spark, tcpdump, rights, extras.
+
+    Exit code 1: something is missing of the parts that were named. Without a name nothing counts as missing.
+
+    pcli doctor
+
+    pcli doctor spark && pcli spark-analyze captures/ -o out
+    """
+    raise typer.Exit(_check(parts or [], output.value))
+
+
+def _check(parts: Sequence[str], output: str) -> Exit:
+    """Check these parts, or all, and print; the exit code. LocalError: there is no such part."""
+    from dataclasses import asdict
+
+    from pcli.cli.tables.doctor_checks import PARTS
+    from pcli.codec.observe.fields import nearest
+
+    for part in parts:
+        if part not in PARTS:
+            raise LocalError(f"doctor {part}: no such part{nearest(part, list(PARTS)) or ': ' + ', '.join(PARTS)}")
+    checks = [check for part in parts or PARTS for check in PARTS[part](part)]
+    if output == "json":
+        write_line(json_text([asdict(check) for check in checks], indent=1))
+    else:
+        _show(checks)
+    return Exit.NO if parts and not all(check.good for check in checks) else Exit.FINE
+
+
+def _show(checks: Sequence[Check]) -> None:
+    width = max(len(check.name) for check in checks)
+    last = ""
+    for check in checks:
+        if check.part != last:
+            write_line(f"{check.part}:" if not last else f"\n{check.part}:")
+        last = check.part
+        write_line(f"  {'ok' if check.good else '--'}  {check.name:<{width}}  {check.found}")
+        if not check.good:
+            write_line(f"      {'':<{width}}  → {check.get}")

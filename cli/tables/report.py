@@ -1,0 +1,66 @@
+"""`pcli report`: the tables of an analysis as one page of HTML."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from pcli.cli.common.output import fail, write_bytes
+
+__all__ = ["check_report", "report", "write_report"]
+
+_NEEDS: Final = ("jinja2", "matplotlib", "numpy", "pyarrow")
+
+
+def report(
+    tables: Annotated[str, typer.Argument(metavar="OUT", help="The folder (or URI) that an analysis has written.")],
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="FILE", help="Where to write it; - is stdout.")
+    ] = "report.html",
+    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="The heading of the page.")] = "Pulsar traffic",
+) -> None:
+    """Write a report of the tables that `analyze` or `spark-analyze` made: one HTML file that needs nothing else.
+
+    Traffic over time, durations from SEND to receipt, delivery and acknowledgement, permits, what was left
+    unacknowledged or came again, the slowest messages, findings, and what the captures do not have.
+
+    pcli analyze captures/ -o out/ && pcli report out/ -o report.html
+    """
+    write_report(tables, output, title)
+
+
+def check_report(option: str, output: str) -> None:
+    """End the command when no report can be made, or written there; ``option`` is what named the file."""
+    if missing := [name for name in _NEEDS if find_spec(name) is None]:
+        fail(f"a report needs {' and '.join(missing)}: pip install 'pulsar-pcli[report]'")
+    if output == "-":
+        return
+    if not Path(output).parent.is_dir():
+        fail(f"{option} {output}: there is no folder {Path(output).parent}")
+    if Path(output).is_dir():
+        fail(f"{option} {output}: this is a folder: name a file in it")
+
+
+def write_report(tables: str, output: str, title: str = "Pulsar traffic") -> None:
+    """Write the page of a folder of tables to a file, ``-`` for stdout. The command ends when that can't be done."""
+    check_report("-o", output)
+    from pcli.spark.report import page_of
+    from pcli.spark.stored import StoredTables
+
+    page = page_of(StoredTables(tables), title).encode()
+    if output == "-":
+        write_bytes(page)
+        return
+    part = Path(f"{output}.part")
+    try:
+        part.write_bytes(page)
+        part.replace(output)
+    except OSError as error:
+        fail(f"{output}: {(error.strerror or str(error)).lower()}; no report was written")
+    finally:
+        with suppress(OSError):
+            part.unlink()

@@ -1,0 +1,91 @@
+"""`pcli spark-analyze`: the tables of `pcli analyze`, computed by Spark on this machine or on a cluster.
+
+Rules of this file
+1. Java, Spark and the master are checked before the first capture is opened.
+2. An error is one line, as in every command. With --debug, the traces of Java and Python are printed before it.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import typer
+
+from pcli.cli.common.options import DecodeAs
+from pcli.cli.tables.table_options import (
+    Cluster,
+    Conf,
+    Debug,
+    Frames,
+    Incremental,
+    Master,
+    Only,
+    Out,
+    Paths,
+    Report,
+    Since,
+    Strict,
+    Until,
+)
+from pcli.codec.errors import PcliError
+
+__all__ = ["print_traces", "spark_analyze"]
+
+
+def spark_analyze(
+    context: typer.Context,
+    paths: Paths,
+    out: Out,
+    master: Master = "local[*]",
+    conf: Conf = None,
+    only: Only = None,
+    frames: Frames = False,
+    cluster: Cluster = "",
+    incremental: Incremental = False,
+    since: Since = "",
+    until: Until = "",
+    strict: Strict = False,
+    report: Report = "",
+    decode_as: DecodeAs = None,
+    debug: Debug = False,
+) -> None:
+    """Make the tables of `pcli analyze` with Spark: worth it from some gigabytes on, and on many machines.
+
+    pcli spark-analyze captures/ -o out/
+
+    pcli spark-analyze /mnt/captures -o /mnt/out --master spark://host:7077 --conf spark.executor.memory=4g
+
+    pcli spark-analyze captures/ -o out/ --incremental --report report.html
+    """
+    from pcli.cli.tables.analysis import request_from, run
+
+    request = request_from(context.params)
+    with print_traces(debug):
+        code = run(request, report, _spark(master, conf or [], debug=debug))
+    raise typer.Exit(code)
+
+
+@contextmanager
+def _spark(master: str, conf: Sequence[str], *, debug: bool) -> Iterator[Callable[[Any], Any]]:
+    """The engine that runs in a Spark session of its own."""
+    from pcli.spark.jobs.engine import SparkEngine
+    from pcli.spark.jobs.session import open_context, parsed_conf
+
+    with open_context(master, parsed_conf(conf), debug=debug) as spark:
+        yield partial(SparkEngine, spark)
+
+
+@contextmanager
+def print_traces(debug: bool) -> Iterator[None]:
+    """Print the stack trace of an error before the error leaves the block, if ``debug`` is set."""
+    try:
+        yield
+    except PcliError:
+        if debug:
+            traceback.print_exc(file=sys.stderr)
+        raise

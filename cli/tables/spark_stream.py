@@ -1,0 +1,101 @@
+"""`pcli spark-stream`: tables of a folder that receives rotated captures, kept up to date."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pcli.cli.common.options import DecodeAs
+from pcli.cli.common.output import Exit, say
+from pcli.cli.tables.table_options import Cluster, Conf, Debug, Master, Only, Out
+
+if TYPE_CHECKING:
+    from pcli.spark.request import Request
+    from pcli.spark.summary import Summary
+
+__all__ = ["spark_stream"]
+
+
+def spark_stream(
+    context: typer.Context,
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="Folder into which finished captures are moved.")],
+    out: Out,
+    checkpoint: Annotated[
+        str, typer.Option("--checkpoint", metavar="FOLDER", help="Where Spark keeps which files were taken.")
+    ],
+    master: Master = "local[*]",
+    conf: Conf = None,
+    only: Only = None,
+    cluster: Cluster = "",
+    every: Annotated[float, typer.Option("--every", min=1, help="Seconds between two looks at the folder.")] = 10,
+    most: Annotated[int, typer.Option("--most", metavar="N", min=1, help="Files taken at a time.")] = 1000,
+    once: Annotated[bool, typer.Option("--once", help="Take what is there, and end: for cron.")] = False,
+    decode_as: DecodeAs = None,
+    debug: Debug = False,
+) -> None:
+    """Take finished captures of a rotation as they come, and keep the tables up to date; Ctrl-C ends it.
+
+    A file is taken once. Stopped or killed, it goes on where it was: the tables are the same as without.
+    Move files in when they are finished: tcpdump -G 60 -z does it.
+
+    pcli spark-stream captures/ -o out/ --checkpoint state/
+
+    pcli spark-stream captures/ -o out/ --checkpoint state/ --once
+    """
+    from pcli.cli.tables.analysis import request_from
+    from pcli.cli.tables.spark_analyze import print_traces
+
+    request = request_from({**context.params, "paths": [folder], "incremental": True})
+    with print_traces(debug):
+        code = _run(
+            request,
+            master,
+            conf or [],
+            checkpoint=checkpoint,
+            every_s=every,
+            most=most,
+            once=once,
+            debug=debug,
+        )
+    raise typer.Exit(code)
+
+
+def _run(
+    request: Request,
+    master: str,
+    conf: Sequence[str],
+    *,
+    checkpoint: str,
+    every_s: float,
+    most: int,
+    once: bool,
+    debug: bool,
+) -> Exit:
+    """Take files until it is stopped; the exit code: 3 when one of them could not be read to its end."""
+    from pcli.spark.hiding import hidden
+    from pcli.spark.jobs.session import open_spark, parsed_conf
+    from pcli.spark.jobs.stream import Stream
+
+    damaged = False
+
+    def told(number: int, files: int, summary: Summary) -> None:
+        nonlocal damaged
+        damaged = damaged or bool(summary.troubles)
+        say(f"batch {number}: {files} file{'s' if files != 1 else ''}; generation {summary.generation}")
+        for path, status, error in summary.troubles:
+            say(f"{path}: {status}: {error}")
+
+    # `kill` and a stopping service end it like Ctrl-C: after the batch at hand, or in it, which is as good.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with open_spark(master, parsed_conf(conf), debug=debug) as spark:
+        stream = Stream(spark, request, checkpoint, most=most, on_batch=told)
+        if not once:
+            say(f"watching {hidden(request.paths[0])}: Ctrl-C ends it")
+        try:
+            stream.run(every_s=every_s, once=once)
+        except KeyboardInterrupt:
+            stream.stop()  # how it is meant to end
+    return Exit.DAMAGED if damaged else Exit.FINE

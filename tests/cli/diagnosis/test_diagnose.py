@@ -1,0 +1,212 @@
+"""`pcli diagnose`: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import html.parser
+import json
+import re
+import signal
+import socket
+
+import pytest
+
+from pcli.cli.diagnosis.finding_output import FindingText
+from pcli.codec.observe.rules import Finding
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_frame
+
+TOPIC = "persistent://public/default/orders"
+
+
+@pytest.fixture
+def no_flow(small_captures):
+    """One consumer never asks, one asks singly, one sleeps."""
+    return small_captures / "python" / "25-no-flow.pcapng"
+
+
+@pytest.fixture
+def quiet(small_captures):
+    return small_captures / "flex" / "01-produce-consume.pcap"
+
+
+def test_a_finding_in_plain_words(pcli_here, no_flow):
+    done = pcli_here("diagnose", "-r", no_flow, "--only", "stuck-no-permits")
+    assert done.code == 0
+    assert done.lines[:5] == [
+        "ERROR  stuck-no-permits, since 0.639 s: the application's doing, certain",
+        "  never-asks (subscription never on public/25-no-flow/queue) has not asked for a single message since it was",
+        "  opened 2.1 s earlier in frame 22; how much waits for it is not known.",
+        "    frame 22  SUCCESS  to SUBSCRIBE  public/25-no-flow/queue/never",
+        "  against it: One FLOW of this consumer would show that it does ask: there is none.",
+    ]
+    assert "  more: pcli diagnose --explain stuck-no-permits" in done.lines
+    assert done.lines[-1].startswith("1 finding (1 error) in 104 frames, 1 connection, 1 producer, 3 consumers")
+    assert done.err == ""
+
+
+def test_nothing_found_says_where_it_looked(pcli_here, quiet):
+    done = pcli_here("diagnose", "-r", quiet, "--fail-on", "any")
+    assert done.code == 0
+    [line] = done.lines
+    assert re.fullmatch(r"nothing found in \d+ frames, \d+ connections, 2 producers, .*, asked by \d+ rules", line)
+
+
+def test_json_is_one_object(pcli_here, no_flow):
+    told = json.loads(pcli_here("diagnose", "-r", no_flow, "-T", "json").out)
+    assert set(told) == {"findings", "looked_at", "capture"}
+    first = told["findings"][0]
+    assert (first["rule"], first["severity"], first["since"]) == (
+        "stuck-no-permits",
+        "error",
+        pytest.approx(0.639, abs=1e-3),
+    )
+    assert first["subject"]["consumer"] == "never-asks"
+    assert first["frames"] == [{"number": 22, "line": "SUCCESS  to SUBSCRIBE  public/25-no-flow/queue/never"}]
+    assert told["capture"]["frames"] == told["looked_at"]["frames"] == 104
+
+
+class Page(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags = []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        assert all(name in {"lang", "charset", "class", "http-equiv", "content", "name"} for name, _ in attrs), attrs
+
+
+def test_html_is_one_page_that_needs_nothing_else(pcli_here, no_flow):
+    done = pcli_here("diagnose", "-r", no_flow, "-T", "html")
+    page = Page()
+    page.feed(done.out)
+    assert page.tags.count("section") == len(
+        json.loads(pcli_here("diagnose", "-r", no_flow, "-T", "json").out)["findings"]
+    )
+    assert {"script", "link", "img"}.isdisjoint(page.tags)
+    assert "width=device-width" in done.out
+
+
+def test_names_from_the_wire_harm_no_page(pcli_here, hostile):
+    for output in ("text", "html", "json"):
+        done = pcli_here("diagnose", "-r", hostile, "-T", output)
+        assert "never" in done.out
+        assert "\x1b" not in done.out
+        assert "<script>" not in done.out or output != "html"
+
+
+@pytest.fixture
+def hostile(tmp_path, no_flow):
+    """The same with a consumer whose name is not kind to terminals and browsers."""
+    data = no_flow.read_bytes()
+    assert data.count(b"never-asks") == 1
+    path = tmp_path / "hostile.pcapng"
+    path.write_bytes(data.replace(b"never-asks", b"<script>\x1b["))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["error"], 1),
+        (["stuck-no-permits"], 1),
+        (["standby", "stuck-no-permits"], 1),
+        (["standby"], 0),
+        ([], 0),
+    ],
+)
+def test_exit_code_for_scripts(pcli_here, no_flow, words, code):
+    options = [part for word in words for part in ("--fail-on", word)]
+    assert pcli_here("diagnose", "-r", no_flow, *options).code == code
+
+
+def test_a_warning_is_enough_for_warning_and_any(pcli_here, no_flow):
+    only = ["--only", "paused-client"]
+    assert pcli_here("diagnose", "-r", no_flow, *only, "--fail-on", "error").code == 0
+    assert pcli_here("diagnose", "-r", no_flow, *only, "--fail-on", "warning").code == 1
+    assert pcli_here("diagnose", "-r", no_flow, *only, "--fail-on", "any").code == 1
+
+
+def test_a_filter_chooses_findings_by_their_frames(pcli_here, no_flow):
+    done = pcli_here("diagnose", "-r", no_flow, "-Y", 'pulsar.subscription == "asleep"', "-T", "json")
+    subjects = {one["subject"]["subscription"] for one in json.loads(done.out)["findings"]}
+    assert subjects == {"asleep"}
+
+
+def test_it_reads_stdin(pcli, no_flow):
+    done = pcli("diagnose", "-r", "-", "--only", "stuck-no-permits", stdin=no_flow.read_bytes())
+    assert "    frame 22  SUCCESS  to SUBSCRIBE  public/25-no-flow/queue/never" in done.lines
+
+
+def test_damaged_input_is_said_by_the_exit_code(pcli_here, no_flow, tmp_path):
+    cut = tmp_path / "cut.pcapng"
+    cut.write_bytes(no_flow.read_bytes()[:-40])
+    assert pcli_here("diagnose", "-r", cut).code == 3
+    assert pcli_here("diagnose", "-r", cut, "--fail-on", "error").code == 1
+
+
+def test_a_page_without_a_capture(pcli_here):
+    done = pcli_here("diagnose", "--explain", "stuck-no-permits")
+    assert done.code == 0
+    assert done.lines[0] == "# stuck-no-permits"
+    assert "## What to do" in done.lines
+
+
+def test_all_rules_in_a_list(pcli_here):
+    from pcli.codec.observe.rules import RULES
+
+    lines = pcli_here("diagnose", "--explain", "all").lines
+    assert [line.split()[0] for line in lines] == list(RULES)
+
+
+@pytest.mark.parametrize("option", ["--only", "--explain", "--fail-on"])
+def test_a_rule_that_is_none(pcli_here, option):
+    done = pcli_here("diagnose", option, "never-aked")
+    assert done.code == 2
+    assert done.err == f"pcli: {option} never-aked: no rule of that name; did you mean never-acked?\n"
+
+
+def test_the_way_out_is_told(pcli_here, quiet):
+    assert "--explain all lists them" in pcli_here("diagnose", "-r", quiet, "--only", "xyz").err
+
+
+def test_a_capture_without_pulsar_is_not_called_well(pcli_here, tmp_path, quiet):
+    (tmp_path / "empty.pcap").write_bytes(quiet.read_bytes()[:24])
+    done = pcli_here("diagnose", "-r", tmp_path / "empty.pcap")
+    assert done.lines == ["there is no Pulsar frame in it: nothing could be looked at"]
+
+
+def test_what_was_before_the_first_frame():
+    finding = Finding("r", "note", "broker", "likely", {}, "Something.", since_ns=3_000_000_000)
+    assert "since 2.000 s before the first frame" in FindingText(5_000_000_000, str).head(finding)
+
+
+def test_nothing_to_read(pcli_here):
+    done = pcli_here("diagnose")
+    assert done.code == 2
+    assert done.err == "pcli: no capture to read: give files with -r, or an interface with -i\n"
+
+
+def test_a_filter_that_is_wrong_is_told_first(pcli_here, tmp_path):
+    done = pcli_here("diagnose", "-r", tmp_path / "none", "-Y", "pulsar.nothing == 1")
+    assert done.code == 2
+    assert "no field" in done.err
+
+
+def test_live_findings_are_told_as_they_arise_and_once(broker, listening):
+    words = ["--only", "subscribe-refused", "-Y", 'pulsar.subscription == "taken-live"', "--fail-on", "error"]
+    process = listening("diagnose", *words)
+    host, _, port = broker.service_url.rpartition("/")[2].partition(":")
+    with socket.create_connection((host, int(port))) as line:
+        line.sendall(push_frame(pb.CommandConnect(client_version="live", protocol_version=20)))
+        line.sendall(push_frame(pb.CommandLookupTopic(topic=TOPIC, request_id=1)))
+        for number, kind in ((1, "Exclusive"), (2, "Shared")):
+            sub_type = pb.CommandSubscribe.SubType.Value(kind)
+            asked = {"consumer_id": number, "request_id": 9 + number, "subType": sub_type}
+            line.sendall(push_frame(pb.CommandSubscribe(topic=TOPIC, subscription="taken-live", **asked)))
+        first = process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    assert process.returncode == 1, err
+    assert first.startswith("ERROR  subscribe-refused, since ")
+    assert "ERROR  " not in out
+    assert out.splitlines()[-1].startswith("1 finding (1 error) in ")

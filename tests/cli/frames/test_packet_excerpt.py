@@ -1,0 +1,149 @@
+"""`dissect -w`: a smaller capture in which the same frames are found, and that other tools read."""
+
+import io
+import shutil
+import subprocess
+from contextlib import contextmanager
+
+import pytest
+
+FIELDS = (
+    "pulsar.type", "frame.time_epoch", "tcp.stream", "tcp.srcport", "pulsar.topic", "pulsar.consumer_name",
+    "pulsar.producer_name", "pulsar.latency", "pulsar.message_id", "pulsar.sequence_id", "pulsar.checksum",
+)  # fmt: skip
+COLUMNS = [word for name in FIELDS for word in ("-e", name)]
+SHARED = "python/10-shared-redelivery.pcap"
+
+
+def rows(pcli, path, filter_, *words):
+    told = pcli("dissect", "-r", path, "-Y", filter_, "-T", "fields", *COLUMNS, *words)
+    assert told.code == 0, told.err
+    return told.lines
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        SHARED,
+        "python/01-exclusive-unbatched.pcapng",
+        "java/txn-commit.pcap",
+        "java/late-capture.pcap",
+        "go/chunks.pcap",
+        "flex/04-reconnect.pcapng",
+        "rust/batching.pcapng",
+    ],
+)
+@pytest.mark.parametrize(
+    "filter_",
+    [
+        "pulsar.type == MESSAGE",
+        "pulsar.consumer_name",
+        "pulsar.latency > 5ms",
+        "pulsar.from == client and pulsar.topic",
+    ],
+)
+def test_the_same_filter_finds_the_same_frames(pcli, small_captures, tmp_path, name, filter_):
+    out = tmp_path / "out.pcapng"
+    found = rows(pcli, small_captures / name, filter_, "-w", out)
+    assert rows(pcli, out, filter_) == found
+
+
+def test_an_excerpt_of_an_excerpt(pcli, small_captures, tmp_path):
+    wide, narrow = tmp_path / "wide.pcapng", tmp_path / "narrow.pcapng"
+    rows(pcli, small_captures / SHARED, "pulsar.topic", "-w", wide)
+    found = rows(pcli, wide, "pulsar.type == ACK", "-w", narrow)
+    assert found
+    assert rows(pcli, narrow, "pulsar.type == ACK") == found
+    assert narrow.stat().st_size < wide.stat().st_size
+
+
+@pytest.mark.skipif(not shutil.which("tshark"), reason="tshark is not installed")
+def test_tshark_reads_it_and_finds_the_packets_unchanged(pcli, small_captures, tmp_path):
+    out = tmp_path / "out.pcapng"
+    rows(pcli, small_captures / SHARED, "pulsar.type == ACK", "-w", out)
+
+    def packets(path):
+        fields = ("frame.time_epoch", "tcp.seq_raw", "tcp.ack_raw", "tcp.len", "tcp.srcport")
+        words = ["tshark", "-r", path, "-T", "fields", *(word for name in fields for word in ("-e", name))]
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    kept, whole = packets(out), packets(small_captures / SHARED)
+    assert 0 < len(kept) < len(whole)
+    assert set(kept) <= set(whole)
+
+
+def test_tokens_do_not_leave(pcli, small_captures, tmp_path):
+    capture, out = small_captures / "python/20-token-authentication.pcap", tmp_path / "out.pcapng"
+    token = b"eyJ"  # how every JSON web token begins
+    rows(pcli, capture, "pulsar.type == CONNECT", "-w", out)
+    assert token not in out.read_bytes()
+    rows(pcli, capture, "pulsar.type == CONNECT", "-w", out, "--show-secrets")
+    assert token in out.read_bytes()
+
+
+def test_the_capture_being_read_is_not_overwritten(pcli, small_captures, tmp_path):
+    copy = tmp_path / "copy.pcap"
+    shutil.copy(small_captures / SHARED, copy)
+    told = pcli("dissect", "-r", copy, "-w", copy)
+    assert (told.code, told.out) == (2, "")
+    assert copy.read_bytes() == (small_captures / SHARED).read_bytes()
+
+
+def test_input_that_is_no_capture_leaves_no_file(pcli, tmp_path):
+    text, out = tmp_path / "text", tmp_path / "out.pcapng"
+    text.write_text("no capture at all")
+    told = pcli("dissect", "-r", text, "-w", out)
+    assert told.code == 2
+    assert "neither pcap nor pcapng" in told.err
+    assert list(tmp_path.iterdir()) == [text]
+
+
+def test_a_full_disk(pcli, small_captures):
+    told = pcli("dissect", "-r", small_captures / SHARED, "-w", "/dev/full")
+    assert told.code == 2
+    assert "no space left" in told.err
+
+
+def test_from_a_pipe(pcli, small_captures, tmp_path):
+    out = tmp_path / "out.pcapng"
+    data = (small_captures / SHARED).read_bytes()
+    told = pcli("dissect", "-r", "-", "-w", out, "-Y", "pulsar.type == ACK", stdin=data)
+    assert told.code == 0
+    assert len(pcli("dissect", "-r", out, "-Y", "pulsar.type == ACK").lines) == len(told.lines) > 0
+
+
+def test_when_nobody_reads_on_what_was_shown_is_written(pcli, small_captures, tmp_path):
+    import sys
+
+    out = tmp_path / "out.pcapng"
+    command = f"{sys.executable} -m pcli.cli dissect -r {small_captures / SHARED} -V -w {out} | head -n 3"
+    subprocess.run(command, shell=True, check=True, capture_output=True)
+    assert pcli("dissect", "-r", out).lines
+
+
+@pytest.mark.parametrize("began", [False, True])
+def test_ctrl_c_before_there_is_a_packet(tmp_path, monkeypatch, began):
+    """While the capture program is started, or has said nothing yet: it is not started again, and there is no file."""
+    from pcli.cli.common.capture_reading import Reading
+    from pcli.cli.frames.packet_excerpt import written
+    from pcli.replay import sources
+
+    class Silent(io.RawIOBase):
+        def read(self, size=-1):
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def open_interface(name):
+        opened.append(name)
+        if not began:
+            raise KeyboardInterrupt
+        yield Silent()
+
+    opened, out = [], tmp_path / "out.pcapng"
+    monkeypatch.setattr(sources, "open_interface", open_interface)
+    reading = Reading(interface="lo", rewindable=True)
+    with pytest.raises(KeyboardInterrupt):
+        list(written(reading.facts(), reading, str(out), secrets=False))
+    assert opened == ["lo"]
+    assert list(tmp_path.iterdir()) == []
+    reading.finish()

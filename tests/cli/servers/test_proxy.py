@@ -1,0 +1,240 @@
+"""`pcli proxy` as a process of its own, before a broker in ours."""
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_frame
+from pcli.codec.wire.frame import Frame
+from pcli.codec.wire.reader import FrameReader
+
+
+class Running:
+    """A proxy that runs, and one client of it."""
+
+    def __init__(self, *words):
+        command = [sys.executable, "-m", "pcli.cli", "proxy", "--listen", "0", *map(str, words)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.first = self.process.stdout.readline()
+        self.port = int(re.search(r"pulsar(?:\+ssl)?://127\.0\.0\.1:(\d+)", self.first)[1])
+        self.line = socket.create_connection(("127.0.0.1", self.port), 10)
+        self.reader = FrameReader()
+
+    def ask(self, body):
+        """Say this; the answer."""
+        self.line.sendall(push_frame(body))
+        frames = []
+        while not frames:
+            data = self.line.recv(1 << 16)
+            assert data, "the connection ended"
+            frames = self.reader.feed(data)
+        return Frame.of(frames[-1].data).command
+
+    def connect(self):
+        return self.ask(pb.CommandConnect(client_version="tester", protocol_version=20))
+
+    def stop(self, number=signal.SIGINT):
+        """How it ended, and what it printed."""
+        self.process.send_signal(number)
+        out, err = self.process.communicate(timeout=20)
+        assert "Traceback" not in err, err
+        return self.process.returncode, self.first + out, err
+
+
+@pytest.fixture
+def start(broker, running):
+    def go(*words, to=broker.service_url):
+        running.append(Running("--to", to, *words))
+        return running[-1]
+
+    return go
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_shows_the_conversation(start, number):
+    proxy = start()
+    proxy.connect()
+    answer = proxy.ask(pb.CommandLookupTopic(topic="orders", request_id=1)).lookupTopicResponse
+    assert answer.brokerServiceUrl == f"pulsar://127.0.0.1:{proxy.port}"
+    code, out, err = proxy.stop(number)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == f"proxy service URL  pulsar://127.0.0.1:{proxy.port}"
+    assert [line.split()[3:5] for line in lines[1:]] == [
+        ["→", "CONNECT"],
+        ["←", "CONNECTED"],
+        ["→", "LOOKUP"],
+        ["←", "LOOKUP_RESPONSE"],
+    ]
+
+
+def test_as_json_and_filtered(start):
+    proxy = start("-T", "json", "-Y", "pulsar.type == 'PONG'")
+    proxy.connect()
+    proxy.ask(pb.CommandPing())
+    rows = [json.loads(line) for line in proxy.stop()[1].splitlines()]
+    assert set(rows[0]) == {"service_url", "pid"}
+    assert [row["pulsar.type"] for row in rows[1:]] == ["PONG"]
+
+
+def test_events(start):
+    proxy = start("--log", "events")
+    proxy.connect()
+    proxy.line.shutdown(socket.SHUT_WR)
+    assert proxy.line.recv(1) == b""
+    lines = proxy.stop()[1].splitlines()[1:]
+    for line, word in zip(lines, (" connected", "→ CONNECT ", " closed by the client"), strict=True):
+        assert word in line
+
+
+def test_a_recording_is_dissected(start, pcli, tmp_path):
+    path = tmp_path / "talk.pcapng"
+    proxy = start("-w", path)
+    proxy.connect()
+    proxy.ask(pb.CommandPing())
+    code, out, _ = proxy.stop()
+    assert code == 0
+    told = pcli("dissect", "-r", path)
+    assert told.code == 0
+    plain = [[re.sub(r"\d+\.\d+ |  \(.*ms\)", "", line).split() for line in lines] for lines in (
+        out.splitlines()[1:], told.lines)]  # fmt: skip
+    assert plain[0] == plain[1]
+    assert len(told.lines) == 4
+
+
+def test_a_fault_tells_at_the_end_what_it_did(start, broker):
+    proxy = start(
+        "--log", "quiet", "--fault", "drop after=1 times=1 on pulsar.type == 'PING'", "--bytes", "latency=1ms"
+    )
+    proxy.connect()
+    proxy.ask(pb.CommandPing())
+    proxy.line.sendall(push_frame(pb.CommandPing()))
+    proxy.ask(pb.CommandPing())
+    code, out, err = proxy.stop()
+    assert (code, len(out.splitlines())) == (0, 1)
+    assert err.splitlines() == [
+        "pcli: Fault(drop on pulsar.type == 'PING'; 3 seen, fired 1 of 1)",
+        "pcli: ByteFault(latency=1ms; 1 connections seen, fired 1)",
+    ]
+    assert len(broker.frames("pulsar.type == 'PING'")) == 2
+
+
+def test_no_broker_is_one_line_and_the_proxy_goes_on(start):
+    gone = socket.create_server(("127.0.0.1", 0))
+    port = gone.getsockname()[1]
+    gone.close()
+    proxy = start("--log", "quiet", to=f"127.0.0.1:{port}")
+    proxy.line.sendall(push_frame(pb.CommandConnect(client_version="tester")))
+    with pytest.raises(ConnectionResetError):
+        proxy.line.recv(1)
+    code, _, err = proxy.stop()
+    assert (code, err) == (0, f"pcli: no broker at pulsar://127.0.0.1:{port}: connection refused\n")
+
+
+def test_a_reader_that_goes_away_ends_it(start):
+    proxy = start()
+    proxy.process.stdout.close()
+    proxy.process.stdout = None
+    proxy.line.sendall(push_frame(pb.CommandConnect(client_version="tester")))
+    assert proxy.process.wait(10) == 0
+    assert proxy.process.stderr.read() == ""
+
+
+LIMITED = """
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1500, 1500))
+sys.argv[0] = "pcli"
+from pcli.cli.app import main
+main()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such limits")
+def test_a_full_disk_ends_the_recording_and_not_the_talk(broker, pcli, tmp_path):
+    """A file that may not grow: the same to the recording as a disk that is full."""
+    path = tmp_path / "talk.pcapng"
+    words = ["proxy", "--listen", "0", "--to", broker.service_url, "-w", str(path), "--log", "quiet"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", LIMITED, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    port = int(process.stdout.readline().rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), 10) as line:
+        line.sendall(push_frame(pb.CommandConnect(client_version="tester", protocol_version=20)))
+        line.recv(1 << 16)
+        for _ in range(50):
+            line.sendall(push_frame(pb.CommandPing()))
+            assert line.recv(1 << 16) == push_frame(pb.CommandPong())
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 2
+    assert err == f"pcli: -w {path} ended early: file too large\n"
+    told = pcli("dissect", "-r", path)
+    assert "CONNECTED" in told.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--to", "b:1:2"], "'b:1:2' is no host:port"),
+        (["--to", "http://b:8080"], "binary port: write pulsar:// or pulsar+ssl://"),
+        (["--to", "b", "-Y", "pulsar.typ == 1"], "pulsar.typ"),
+        (["--to", "b", "-Y", "pulsar.type", "--log", "quiet"], "does not go with --log quiet"),
+        (["--to", "b", "-w", "/nowhere/talk.pcapng"], "/nowhere/talk.pcapng: no such file"),
+        (["--to", "b", "--fault", "dropp on pulsar.type"], "a fault can't 'dropp'"),
+        (["--to", "b", "--bytes", "latency=fast"], "write a time"),
+        (["--to", "b", "--listen-cert", "c.pem"], "two files"),
+        (["--to", "b", "--http-listen", "0"], "HTTP takes a port"),
+        (["--to", "pulsar+ssl://b", "--tls-trust", "/nowhere/ca.pem"], "/nowhere/ca.pem: no such file"),
+        (["--to", "b", "--bind", "203.0.113.7"], "port 0 of 203.0.113.7"),
+    ],
+)
+def test_what_cannot_be_is_one_line(pcli, words, said):
+    told = pcli("proxy", "--listen", "0", *words)
+    assert told.code == 2
+    assert said in told.err
+    assert told.err.startswith("pcli: ")
+    assert len(told.err.splitlines()) == (3 if "-Y" in words and "--log" not in words else 1)  # a filter is shown
+    assert told.out == ""
+
+
+def test_every_option_in_the_docs_is_one(pcli):
+    page = (Path(__file__).parents[3] / "docs" / "proxy.md").read_text()
+    told = pcli("proxy", "--help").out
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", page))
+    assert len(named) > 10
+    assert [option for option in named if f"{option} " not in told] == []
+
+
+def test_a_port_in_use_is_one_line(pcli, broker):
+    port = broker.service_url.rpartition(":")[2]
+    told = pcli("proxy", "--listen", port, "--to", broker.service_url)
+    assert (told.code, told.err) == (2, f"pcli: port {port} of 127.0.0.1: address already in use\n")
+
+
+def test_it_says_what_is_wrong_as_it_arises(start):
+    proxy = start("--log", "quiet", "--diagnose")
+    proxy.connect()
+    topic = "persistent://public/default/orders"
+    proxy.ask(pb.CommandLookupTopic(topic=topic, request_id=1))
+    first = pb.CommandSubscribe(topic=topic, subscription="work", subType=0, consumer_id=1, request_id=2)
+    second = pb.CommandSubscribe(topic=topic, subscription="work", subType=1, consumer_id=2, request_id=3)
+    proxy.ask(first)
+    # Who asks for nothing for a second is a finding, too.
+    proxy.line.sendall(push_frame(pb.CommandFlow(consumer_id=1, messagePermits=10)))
+    assert proxy.ask(second).type == pb.BaseCommand.ERROR
+    told = proxy.process.stderr.readline()
+    assert told.startswith("pcli: error: subscribe-refused: ")
+    assert "ConsumerBusy" in told
+    proxy.line.close()
+    code, _, err = proxy.stop()
+    assert code == 0
+    assert "subscribe-refused" not in err
+    assert re.search(r"pcli: 1 finding \(1 error\) in \d+ frames, 1 connection, .*", err), err

@@ -1,0 +1,109 @@
+"""`pcli stats permits`: the ledger of consumers as a table, drawn over time, and for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+SHARED = "python/10-shared-redelivery.pcap"
+
+
+@pytest.fixture
+def rows(pcli_here):
+    def ask(capture, *words):
+        answer = pcli_here("stats", "permits", "-r", capture, "-T", "json", *words)
+        assert answer.code == 0, answer.err
+        return json.loads(answer.out)
+
+    return ask
+
+
+def test_a_ledger_adds_up(rows, small_captures):
+    found = rows(small_captures / SHARED)
+    assert {row["consumer"] for row in found} == {"worker-0", "worker-1", "worker-2"}
+    for row in found:
+        assert row["queue"] > 0
+        assert row["balance"] == row["flowed"] - row["delivered"] == row["points"][-1]["balance"]
+        assert row["lowest"] <= min(point["balance"] for point in row["points"])
+        assert row["points"][0] | {"frame": 0, "time": ""} == {"time": "", "frame": 0, "balance": row["queue"]}
+        assert (row["doubled"], row["corrupt"]) == (0, 0)
+
+
+def test_a_chart_of_an_application_that_stops_receiving(pcli_here, captures):
+    """The last batches were sent whole: the balance stays below zero (see the truth file)."""
+    lines = pcli_here("stats", "permits", "-r", captures / "java" / "permits.pcap").lines
+    (row,) = [line.split() for line in lines if line.startswith("  permits/")]
+    balance = row[4]
+    assert int(balance) < 0
+    chart = lines[lines.index("") + 1 :]
+    assert chart[0].endswith(" on permits: permits over time")
+    assert max(map(len, chart)) <= 80
+    (zero,) = [number for number, line in enumerate(chart) if line.startswith("  0 ┼──")]
+    assert chart[1].startswith("100 │")
+    assert chart[-2].startswith(f"{balance} │")
+    assert chart[-2].endswith(("▀", "█"))
+    assert zero < len(chart) - 2
+    assert chart[-1].split()[1::2] == ["s", "s", "s"]
+
+
+def test_one_consumer(rows, pcli_here, small_captures):
+    capture = small_captures / SHARED
+    (row,) = rows(capture, "--consumer", "worker-1")
+    assert row["consumer"] == "worker-1"
+    text = pcli_here("stats", "permits", "-r", capture, "--consumer", "worker-1").out
+    assert "worker-1" in text
+    assert "worker-0" not in text
+    answer = pcli_here("stats", "permits", "-r", capture, "--consumer", "nobody")
+    assert (answer.code, answer.out) == (0, "")
+    assert answer.err.startswith("pcli: --consumer nobody: no consumer of that name is seen, in ")
+
+
+def test_a_consumer_that_never_asked_stands_in_the_table_and_has_no_chart(pcli_here, small_captures):
+    lines = pcli_here("stats", "permits", "-r", small_captures / "python/25-no-flow.pcapng").lines
+    assert any(line.split()[:4] == ["never/never-asks", "0", "0", "0"] for line in lines)
+    assert not any(line.startswith("never/never-asks on") for line in lines)
+
+
+def test_without_a_subscribe_the_balance_is_not_known(pcli_here, small_captures):
+    out = pcli_here("stats", "permits", "-r", small_captures / "java/late-capture.pcap").out
+    assert "(topic not seen)\n  consumer #0 of stream 0 " in out
+    assert "? queue, balance, parked, lowest, " in out
+    assert "consumer #0 of stream 0 on (topic not seen): how permits have changed, as far as seen" in out
+
+
+def test_the_broker_is_a_consumer_when_asked_for(rows, small_captures):
+    capture = small_captures / "java/txn-commit.pcap"
+    assert len(rows(capture, "--system")) > len(rows(capture)) > 0
+
+
+def test_a_chart_is_as_wide_as_its_terminal(small_captures):
+    ours, theirs = pty.openpty()
+    words = [sys.executable, "-m", "pcli.cli", "stats", "permits", "-r", str(small_captures / SHARED)]
+    environment = os.environ | {"COLUMNS": "120"}
+    with subprocess.Popen([*words, "--consumer", "worker-0"], stdout=theirs, env=environment) as process:
+        os.close(theirs)
+        told = b""
+        while True:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:  # the other side is closed
+                break
+            if not part:
+                break
+            told += part
+        assert process.wait() == 0
+    os.close(ours)
+    (zero,) = [line for line in told.decode().splitlines() if "┼" in line]
+    assert len(zero) == 120
+
+
+def test_more_consumers_than_anybody_looks_at(pcli_here, small_captures, monkeypatch):
+    monkeypatch.setattr("pcli.cli.stats.permits._MOST_DRAWN", 2)
+    answer = pcli_here("stats", "permits", "-r", small_captures / SHARED)
+    assert answer.out.count(": permits over time\n") == 2
+    assert "pcli: 2 of 3 consumers are drawn: ask for one with --consumer\n" in answer.err

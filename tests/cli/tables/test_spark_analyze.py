@@ -1,0 +1,135 @@
+"""`pcli spark-analyze` and `pcli spark-stream`, as far as it goes without a run of Spark; and one run."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pcli.codec.errors import LocalError
+from pcli.spark.analysis import analyze
+from pcli.spark.engine import InProcess
+from pcli.spark.request import Request
+from pcli.spark.stored import StoredTables
+
+NAME = "flex/01-produce-consume.pcap"
+
+
+def rows(out):
+    stored = StoredTables(str(out))
+    return {name: sorted(map(repr, stored.read(name).to_pylist())) for name in stored.names}
+
+
+def test_a_run(pcli, small_captures, tmp_path):
+    capture, only = small_captures / NAME, "messages,connections"
+    ran = pcli("spark-analyze", capture, "-o", tmp_path / "out", "--master", "local[1]", "--only", only)
+    assert ran.err == ""
+    assert ran.code == 0
+    assert ran.lines[0].split() == ["table", "rows", "bytes", "files"]
+    assert ran.lines[-1] == f"{tmp_path / 'out'}: generation 1"
+    analyze(Request((str(capture),), str(tmp_path / "here"), only=(only,)), InProcess())
+    assert rows(tmp_path / "out") == rows(tmp_path / "here")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--conf", "spark.x"], "--conf spark.x: it must be key=value"),
+        (["--master", "spark://127.0.0.1:1"], "no Spark master answers there"),
+        (["--only", "mesages"], "did you mean messages"),
+    ],
+)
+@pytest.mark.parametrize("command", ["spark-analyze", "spark-stream"])
+def test_what_makes_no_sense_is_one_line(pcli_here, small_captures, tmp_path, command, words, told):
+    more = ["--checkpoint", tmp_path / "check"] if command == "spark-stream" else []
+    ran = pcli_here(command, small_captures, "-o", tmp_path / "out", *more, *words)
+    assert ran.code == 2
+    assert told in ran.err
+    assert ran.err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_java_the_way_to_it_is_told(pcli_here, small_captures, tmp_path, monkeypatch):
+    from pcli.spark.jobs import java
+
+    monkeypatch.setattr(java, "find_spec", lambda name: None)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    ran = pcli_here("spark-analyze", small_captures / NAME, "-o", tmp_path / "out")
+    assert ran.code == 2
+    assert "pip install 'pulsar-pcli[spark]'" in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_debug_shows_where_an_error_comes_from(capsys):
+    from pcli.cli.tables.spark_analyze_run import traces
+
+    for debug in (True, False):
+        with pytest.raises(LocalError), traces(debug):
+            raise LocalError("so it is")
+        assert ("Traceback" in capsys.readouterr().err) is debug
+
+
+def at_a_terminal(folder, *words):
+    """A command in a session of its own: a signal goes to its JVM too."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "pcli.cli", *map(str, words)],
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ours may be ignored
+    )
+
+
+def test_ctrl_c_ends_a_stream_without_a_trace(small_captures, tmp_path):
+    (tmp_path / "in").mkdir()
+    shutil.copy(small_captures / NAME, tmp_path / "in")
+    words = ("-o", "out", "--checkpoint", "check", "--master", "local[1]", "--only", "connections")
+    process = at_a_terminal(tmp_path, "spark-stream", "in", *words)
+    try:
+        until = time.monotonic() + 90
+        while not (tmp_path / "out" / "_manifest.json").exists() and time.monotonic() < until:
+            assert process.poll() is None
+            time.sleep(0.1)
+        os.killpg(process.pid, signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 0
+    assert "Traceback" not in told
+    assert {line[:5] for line in told.splitlines()} <= {"pcli:"}
+    assert rows(tmp_path / "out")["connections"]
+
+
+def of_session(number):
+    """The processes of a session that live."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            state, *_ = (entry / "stat").read_text().rpartition(")")[2].split()
+            if os.getsid(int(entry.name)) == number and state != "Z":
+                found.append((entry / "cmdline").read_text())
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
+
+
+def test_ctrl_c_while_java_starts_leaves_none(small_captures, tmp_path):
+    process = at_a_terminal(tmp_path, "spark-analyze", small_captures / NAME, "-o", "out", "--master", "local[1]")
+    until = time.monotonic() + 60
+    # Spark's scripts ask a Java of its own for the command line of the other one.
+    while not any("SparkSubmit" in one and "launcher" not in one for one in of_session(process.pid)):
+        assert process.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert (process.returncode, told) == (130, "")
+    while of_session(process.pid) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert of_session(process.pid) == []

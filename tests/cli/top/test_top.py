@@ -1,0 +1,420 @@
+"""`pcli top`: the rows, the page under a pilot's keys, and the command."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pcli.cli.top.rows import Snapshot, cells, make_rows, ordered
+from pcli.codec.observe.rules import Finding
+
+SECOND = 1_000_000_000
+ORDERS, BILLS = "persistent://public/default/orders", "persistent://public/default/bills"
+
+
+def consumer(name: str, permits: int = 10, unacked: int = 0, out: int = 0, **more: Any) -> dict[str, Any]:
+    return {"consumerName": name, "availablePermits": permits, "unackedMessages": unacked, "msgOutCounter": out} | more
+
+
+def subscription(*consumers: dict[str, Any], backlog: int | None = 0, **more: Any) -> dict[str, Any]:
+    unacked = sum(one["unackedMessages"] for one in consumers)
+    out = sum(one["msgOutCounter"] for one in consumers)
+    stats = {"type": "Shared", "msgBacklog": backlog, "unackedMessages": unacked, "msgOutCounter": out}
+    return stats | {"consumers": list(consumers)} | more
+
+
+def topics(scale: int = 1) -> dict[str, Any]:
+    work = subscription(consumer("w1", 0, 5, 30 * scale), consumer("w2", 7, 1, 10 * scale), backlog=9)
+    return {
+        ORDERS: {"msgInCounter": 100 * scale, "subscriptions": {"work": work, "audit": subscription(backlog=100)}},
+        BILLS: {"msgInCounter": 3, "subscriptions": {"pay": subscription(consumer("p", 500), backlog=None)}},
+    }
+
+
+def names(rows: Any, key: str = "n", words: str = "") -> list[str]:
+    return [row.name.rpartition("/")[2] for row in ordered(rows, key, words)]
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_topic_has_its_subscriptions_below_it_and_they_their_consumers():
+    rows = make_rows(Snapshot(SECOND, topics()), None)
+    assert names(rows) == ["bills", "pay", "p", "orders", "audit", "work", "w1", "w2"]
+
+
+def test_rates_are_what_counters_grew_by():
+    before, now = Snapshot(10 * SECOND, topics()), Snapshot(12 * SECOND, topics(3))
+    rates = {row.name: row.rate for row in ordered(make_rows(now, before), "n")}
+    assert (rates[ORDERS], rates["work"], rates["w1"], rates[BILLS]) == (100.0, 40.0, 30.0, 0.0)
+
+
+def test_the_first_page_has_the_brokers_own_rates_or_none():
+    stats = {"msgInCounter": 5, "msgRateIn": 2.5, "subscriptions": {"s": subscription()}}
+    first, below = list(ordered(make_rows(Snapshot(SECOND, {ORDERS: stats}), None), "n"))
+    assert (first.rate, below.rate) == (2.5, None)
+
+
+def test_a_counter_that_fell_began_anew():
+    before, now = Snapshot(SECOND, topics(5)), Snapshot(2 * SECOND, topics())
+    assert next(row for row in ordered(make_rows(now, before), "n") if row.name == "w1").rate is None
+
+
+def test_the_worst_of_its_consumers_decides_where_a_topic_stands():
+    rows = make_rows(Snapshot(SECOND, topics()), None)
+    assert names(rows, "p") == ["orders", "work", "w1", "w2", "audit", "bills", "pay", "p"]
+    assert names(rows, "b")[:2] == ["orders", "audit"]
+    [orders] = [row for row in rows if row.name == ORDERS]
+    assert (orders.permits, orders.unacked, orders.backlog) == (0, 6, 109)
+
+
+def test_unknown_figures_come_last_and_are_dashes():
+    rows = make_rows(Snapshot(SECOND, topics()), None)
+    assert names(rows, "b")[-3:] == ["bills", "pay", "p"]
+    [pay] = [row for row in ordered(rows, "n") if row.name == "pay"]
+    assert cells(pay) == ("  pay", "Shared", "500", "0", "-", "-", "0", "")
+
+
+def test_states():
+    blocked = consumer("b", 5, blockedConsumerOnUnackedMsgs=True)
+    active = subscription(consumer("a"), blocked, activeConsumerName="a")
+    stats = {"subscriptions": {"s": active, "t": subscription(), "u": subscription(consumer("c", -2))}}
+    rows = ordered(make_rows(Snapshot(SECOND, {ORDERS: stats, BILLS: {}}), None), "n")
+    assert {row.name: row.state for row in rows} == {
+        BILLS: "no subscription", ORDERS: "", "s": "active: a", "a": "", "b": "blocked: unacked",
+        "t": "no consumer", "u": "", "c": "no permits",
+    }  # fmt: skip
+
+
+def test_a_filter_keeps_what_is_above_and_below():
+    rows = make_rows(Snapshot(SECOND, topics()), None)
+    assert names(rows, words="W1") == ["orders", "work", "w1"]
+    assert names(rows, words="work") == ["orders", "work", "w1", "w2"]
+    assert names(rows, words="bills") == ["bills", "pay", "p"]
+    assert names(rows, words="nobody") == []
+
+
+# -- the page ----------------------------------------------------------------------------------------------------------
+
+
+def finding(**subject: str) -> Finding:
+    text = "w1 holds 5 messages [and] acknowledges none"
+    return Finding("never-acked", "error", "application", "certain", subject, text, 0, [7, 9], advice="Acknowledge.")
+
+
+@pytest.fixture
+def page() -> Callable[..., None]:
+    """Play keys on a page: a script is a coroutine that takes pilot, app and a list of the snapshots to come."""
+    pytest.importorskip("textual", reason="the extra pulsar-pcli[tui] is not installed")
+    from pcli.cli.top.live_page import TopPage
+
+    def play(script: Any, first: Snapshot, *later: Snapshot, poll: Any = None) -> None:
+        coming = list(later)
+        interval = 0.05 if coming or poll else 60.0
+
+        def next_one() -> Snapshot:
+            return coming.pop(0) if len(coming) > 1 else coming[0]
+
+        async def main() -> None:
+            app = TopPage(poll or next_one, interval, "orders.pcapng", first)
+            async with app.run_test(size=(120, 40)) as pilot:
+                await script(pilot, app)
+
+        asyncio.run(main())
+
+    return play
+
+
+def shown(app: Any) -> list[list[str]]:
+    table = app.query_one("#table")
+    return [[cell.plain for cell in table.get_row_at(number)] for number in range(table.row_count)]
+
+
+def first_cells(app: Any) -> list[str]:
+    return [row[0].strip().rpartition("/")[2] for row in shown(app)]
+
+
+def text_of(app: Any, name: str) -> str:
+    return str(app.screen.query_one(name).render())
+
+
+def test_the_page_shows_the_rows_and_the_findings(page):
+    async def script(pilot: Any, app: Any) -> None:
+        assert first_cells(app) == ["bills", "pay", "p", "orders", "audit", "work", "w1", "w2"]
+        assert shown(app)[6][1:] == ["", "0", "5", "-", "-", "30", "no permits"]
+        assert "never-acked: w1 holds 5 messages [and] acknowledges none  [frames 7, 9]" in text_of(app, "#findings")
+        assert "orders.pcapng" in text_of(app, "#status")
+
+    page(script, Snapshot(SECOND, topics(), [finding(topic=ORDERS)]))
+
+
+def test_keys_sort_and_the_cursor_stays_with_its_row(page):
+    async def script(pilot: Any, app: Any) -> None:
+        await pilot.press("down", "down", "p")
+        assert first_cells(app)[0] == "orders"
+        assert first_cells(app)[app.query_one("#table").cursor_row] == "p"
+        assert "by fewest permits" in text_of(app, "#status")
+        await pilot.press("n")
+        assert first_cells(app)[0] == "bills"
+
+    page(script, Snapshot(SECOND, topics()))
+
+
+def test_a_filter_by_keys(page):
+    async def script(pilot: Any, app: Any) -> None:
+        await pilot.press("slash", *"w1", "enter")
+        assert first_cells(app) == ["orders", "work", "w1"]
+        await pilot.press("slash", "escape")
+        assert len(shown(app)) == 8
+        await pilot.press("slash", *"qp")
+        assert shown(app) == []  # letters that are keys elsewhere
+        await pilot.press("escape", "q")
+        assert not app.is_running
+
+    page(script, Snapshot(SECOND, topics()))
+
+
+def test_new_figures_come_and_stop_for_a_pause(page):
+    async def script(pilot: Any, app: Any) -> None:
+        while shown(app)[6][6] != "90":
+            await pilot.pause(0.02)
+        await pilot.press("space")
+        await app.workers.wait_for_complete()
+        assert "PAUSED" in text_of(app, "#status")
+        app._poll = lambda: Snapshot(9 * SECOND, {})
+        await pilot.pause(0.15)
+        assert len(shown(app)) == 8
+        await pilot.press("space")
+        while shown(app):
+            await pilot.pause(0.02)
+
+    page(script, Snapshot(SECOND, topics()), Snapshot(3 * SECOND, topics(3)))
+
+
+def test_figures_come_while_a_sheet_is_open(page):
+    async def script(pilot: Any, app: Any) -> None:
+        await pilot.press("question_mark")
+        while app._table.get_row_at(6)[6].plain != "90":
+            await pilot.pause(0.02)
+
+    page(script, Snapshot(SECOND, topics()), Snapshot(3 * SECOND, topics(3)))
+
+
+def test_into_a_consumer_and_back(page):
+    async def script(pilot: Any, app: Any) -> None:
+        await pilot.press(*["down"] * 6, "enter")
+        sheet = text_of(app, "#sheet Static")
+        assert f"{ORDERS} / work / w1" in sheet
+        assert "availablePermits                   0" in sheet
+        assert "never-acked" in sheet
+        assert "Acknowledge." in sheet
+        await pilot.press("escape", "down", "enter")
+        assert "never-acked" not in text_of(app, "#sheet Static")
+        await pilot.press("escape", "question_mark")
+        assert "pause, go on" in text_of(app, "#sheet Static")
+
+    page(script, Snapshot(SECOND, topics(), [finding(topic=ORDERS, subscription="work", consumer="w1")]))
+
+
+def test_names_from_the_wire_are_no_markup_and_no_escapes(page):
+    async def script(pilot: Any, app: Any) -> None:
+        assert shown(app)[0][0] == "[red]x\\x1b[2J"
+        await pilot.press("enter")
+        assert "[red]x\\x1b[2J" in text_of(app, "#sheet Static")
+
+    page(script, Snapshot(SECOND, {"[red]x\x1b[2J": {"subscriptions": {}}}))
+
+
+def test_new_figures_leave_the_view_where_it_was(page):
+    def many(seconds: int) -> Snapshot:
+        return Snapshot(seconds * SECOND, {f"t{one:03}": {"msgInCounter": one * seconds} for one in range(200)})
+
+    async def script(pilot: Any, app: Any) -> None:
+        await pilot.press("pagedown", "pagedown", "pagedown", "down")
+        table, row = app._table, app._table.cursor_row
+        top = table.scroll_y
+        assert 0 < top < row
+        app.show(many(2))
+        await pilot.pause()
+        assert (table.cursor_row, table.scroll_y) == (row, top)
+        await pilot.press("r")
+        await pilot.pause()
+        assert table.get_row_at(table.cursor_row)[0].plain == f"t{row:03}"
+        assert table.scroll_y <= table.cursor_row < table.scroll_y + table.size.height
+
+    page(script, many(1))
+
+
+def test_rows_beyond_the_limit_are_counted(page):
+    async def script(pilot: Any, app: Any) -> None:
+        assert len(shown(app)) == 500
+        assert "20 rows more" in text_of(app, "#status")
+
+    page(script, Snapshot(SECOND, {f"t{number:03}": {} for number in range(520)}))
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+def test_a_broker_once(pcli_here, broker, produce, consume):
+    produce("orders", "-m", "a")
+    consume("orders", "-s", "work", "-t", "Shared", "--from", "earliest", "-n", "1")
+    produce("orders", "-m", "d")
+    ran = pcli_here("top", "--broker", broker.http_url, "--once")
+    assert ran.code == 0
+    assert [line.split() for line in ran.lines] == [
+        ["name", "type", "permits", "unacked", "backlog", "msg/s", "msgs", "state"],
+        [ORDERS, "-", "0", "1", "0.000", "2"],
+        ["work", "Shared", "-", "0", "1", "0.000", "1", "no", "consumer"],
+    ]
+
+
+def test_a_capture_once(pcli_here, small_captures):
+    """The figures are those that the broker's own admin API gave, see batch-index.truth.json."""
+    path = small_captures / "go" / "batch-index.pcap"
+    truth = json.loads(path.with_suffix(".truth.json").read_text())["stats"]
+    [(topic, stats)] = truth.items()
+    [(name, subscription)] = stats["subscriptions"].items()
+    [one] = subscription["consumers"]
+    ran = pcli_here("top", "-r", path, "--once")
+    assert ran.code == 0
+    assert [line.split() for line in ran.lines[1:4]] == [
+        [topic, *shown_figures(one, subscription, stats["msgInCounter"])],
+        [name, subscription["type"], *shown_figures(one, subscription, subscription["msgOutCounter"])],
+        [
+            one["consumerName"],
+            str(one["availablePermits"]),
+            str(one["unackedMessages"]),
+            "-",
+            "-",
+            str(one["msgOutCounter"]),
+        ],
+    ]
+    assert "redelivered-after-reconnect: " in ran.out
+
+
+def shown_figures(one: dict[str, Any], subscription: dict[str, Any], count: int) -> list[str]:
+    figures = one["availablePermits"], subscription["unackedMessages"], subscription["msgBacklog"]
+    return [*map(str, figures), "-", str(count)]
+
+
+def test_a_damaged_capture_has_its_exit_code(pcli_here, small_captures, tmp_path):
+    whole = (small_captures / "go" / "nack.pcap").read_bytes()
+    (tmp_path / "cut.pcap").write_bytes(whole[: len(whole) // 2])
+    assert pcli_here("top", "-r", tmp_path / "cut.pcap", "--once").code == 3
+
+
+def test_a_capture_on_the_page(page, small_captures):
+    source = capture_source(small_captures / "go" / "nack.pcap", 0.0)
+
+    async def script(pilot: Any, app: Any) -> None:
+        while "end" not in text_of(app, "#status"):
+            await pilot.pause(0.02)
+        assert first_cells(app) == ["go-nack", "nacks"]
+        assert "redelivered-after-nack" in text_of(app, "#findings")
+
+    page(script, Snapshot(0), poll=source.poll)
+    assert source.close() == 0
+
+
+def test_a_capture_takes_its_time_and_can_be_left(small_captures):
+    """It lasts three seconds and is played a thousand times as slowly."""
+    source = capture_source(small_captures / "go" / "nack.pcap", 0.001)
+    while not source.poll().time_ns:
+        pass
+    assert "end" not in source.poll().note
+    assert source.close() == 0
+    assert not source._thread.is_alive()
+
+
+def capture_source(path: Path, speed: float) -> Any:
+    from pcli.cli.common.capture_reading import Reading
+    from pcli.cli.top.capture_source import CaptureSource
+
+    return CaptureSource(Reading([str(path)]), speed, whole=False)
+
+
+def test_other_namespaces(pcli_here, broker):
+    ran = pcli_here("top", "--broker", broker.http_url, "--namespace", "public/nowhere", "--once")
+    assert ran.code == 2
+    assert "answers 404" in ran.err
+
+
+def test_without_a_terminal(pcli_here, broker):
+    ran = pcli_here("top", "--broker", broker.http_url)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "pcli: top needs a terminal; --once prints one page as text\n"
+
+
+def test_without_textual(monkeypatch):
+    from pcli.cli.top.top_run import run
+    from pcli.codec.errors import LocalError
+
+    for name in ("stdin", "stdout"):
+        monkeypatch.setattr(sys, name, SimpleNamespace(isatty=lambda: True))
+    monkeypatch.delitem(sys.modules, "pcli.cli.top.live_page", raising=False)
+    monkeypatch.setitem(sys.modules, "textual", None)
+    with pytest.raises(LocalError, match=r"install pulsar-pcli\[tui\]"):
+        run(SimpleNamespace(poll=lambda: Snapshot(0)), 1.0, once=False)
+
+
+def test_in_a_terminal_and_out_of_it(small_captures):
+    """A process with a terminal of its own, as over ssh: it draws, and `q` ends it with everything put back."""
+    pytest.importorskip("textual", reason="the extra pulsar-pcli[tui] is not installed")
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 110, 0, 0))
+    command = [sys.executable, "-m", "pcli.cli", "top", "-r", str(small_captures / "go" / "nack.pcap")]
+    environment = os.environ | {"TERM": "xterm-256color"}
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        seen = b""
+        while b"? help" not in seen:
+            seen += os.read(ours, 65_536)
+        os.write(ours, b"q")
+        while b"\x1b[?1049l" not in seen:  # the other screen again
+            seen += os.read(ours, 65_536)
+        threading.Thread(target=drain, args=(ours,), daemon=True).start()
+        assert process.wait(20) == 0
+    assert b"Traceback" not in seen
+
+
+def drain(terminal: int) -> None:
+    """Whoever writes to a terminal that nobody reads waits."""
+    with suppress(OSError):
+        while os.read(terminal, 65_536):
+            pass
+    os.close(terminal)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "top takes one of -r FILE, -i IFACE and --broker URL"),
+        (("-r", "x.pcap", "--broker", "http://localhost:1"), "top takes one of"),
+        (("--broker", "pulsar://localhost:6650"), "write http://host:8080"),
+        (("--broker", "http://localhost:1", "--namespace", "public"), "write tenant/namespace"),
+        (("--broker", "http://localhost:1", "--once"), "http://localhost:1: "),
+        (("-r", "x.pcap", "--speed", "fast"), "write a number above 0, or max"),
+        (("-i", "lo", "--once"), "a live interface has no end"),
+    ],
+)
+def test_what_cannot_be(pcli_here, words, said):
+    ran = pcli_here("top", *words)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+    assert ran.err.count("\n") == 1
