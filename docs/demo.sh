@@ -114,7 +114,7 @@ printf '\n$ python  # the tables are Parquet: for Spark, DuckDB, pandas, or as h
 python - "$talk/tables" <<'PYTHON'
 import sys
 
-from pcli.spark.stored import StoredTables
+from pcli.spark.tables.stored_tables import StoredTables
 
 for row in StoredTables(sys.argv[1]).read("messages", ["topic", "ledger", "entry", "producer", "deliveries", "state"]).to_pylist():
     waited = [(one["acked_ns"] - row["producer"]["sent_ns"]) / 1e6 for one in row["deliveries"] if one["acked_ns"]]

@@ -17,7 +17,7 @@ from pcli.codec.observe.rules.pages import page_of
 from pcli.codec.wire.problems import KINDS
 from pcli.minibroker import listing
 from pcli.minibroker.settings import IGNORED, Settings
-from pcli.spark.tables_page import tables_page
+from pcli.spark.tables.documentation import tables_page
 
 HERE = Path(__file__).parent
 

@@ -19,24 +19,24 @@ import pyarrow as pa
 
 from pcli.codec.capture.frames import Note
 from pcli.codec.errors import CaptureError, LocalError
-from pcli.spark.counting import count_permits
 from pcli.spark.engine import Engine
-from pcli.spark.hiding import hidden
-from pcli.spark.incremental import Kept, keep, kept_of, read_new, with_gone
-from pcli.spark.inventory_rows import captures_table, gaps_table
-from pcli.spark.listing import list_frames
-from pcli.spark.merging import learn, merge_exchanges, merge_messages
-from pcli.spark.parts import MEMORY, Counted, Keeper
-from pcli.spark.plan import Plan
-from pcli.spark.planning import planned, strictly
-from pcli.spark.reading import ReadRecording, read_recording
+from pcli.spark.input.checked_plan import planned, strictly
+from pcli.spark.input.read_plan import Plan
 from pcli.spark.request import Request, Wanted
-from pcli.spark.run import Run, begin
-from pcli.spark.staging import Made, Staging, write_rows
-from pcli.spark.store import open_store
+from pcli.spark.stages.count_permits import count_permits
+from pcli.spark.stages.incremental import Kept, keep, kept_of, read_new, with_gone
+from pcli.spark.stages.inventory_rows import captures_table, gaps_table
+from pcli.spark.stages.list_frames import list_frames
+from pcli.spark.stages.merge_lifecycles import learn, merge_exchanges, merge_messages
+from pcli.spark.stages.observe_connections import watch
+from pcli.spark.stages.read_recording import ReadRecording, read_recording
+from pcli.spark.stages.split_tables import MEMORY, Counted, Keeper
 from pcli.spark.summary import Summary, summary_of, troubles_of
-from pcli.spark.tables import TABLES
-from pcli.spark.watching import watch
+from pcli.spark.tables.catalog import TABLES
+from pcli.spark.tables.staging import Made, Staging, write_rows
+from pcli.spark.tables.table_commit import Run, begin
+from pcli.spark.tables.table_store import open_store
+from pcli.spark.tables.uri_redaction import hidden
 
 __all__ = ["analyze"]
 

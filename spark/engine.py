@@ -1,4 +1,4 @@
-"""What an analysis asks of whoever runs it: this process (`InProcess`), or Spark (`pcli.spark.jobs.engine`).
+"""What an analysis asks of whoever runs it: this process (`InProcess`), or Spark (`pcli.spark.jobs.spark_engine`).
 
 Rules of this file
 1. An analysis is written once, over these four words; so both ways give the same tables. What runs in a task is a

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pcli.codec.capture.reading import ReadOptions
-from pcli.spark.tables import Table, chosen_tables
+from pcli.spark.tables.catalog import Table, chosen_tables
 
 __all__ = ["PARTITION_ROWS", "SPLIT_BYTES", "Request", "Wanted"]
 
@@ -62,7 +62,7 @@ class Request:
     out: str
     """Folder of the tables, or a URI of one."""
     cluster: str = ""
-    """The clusters' labels: see `pcli.spark.plan`; empty: all captures are of one."""
+    """The clusters' labels: see `pcli.spark.input.read_plan`; empty: all captures are of one."""
     only: tuple[str, ...] = ()
     """Names of tables; empty: all but those on request."""
     frames: bool = False

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pcli.codec.observe.rules.finding import SEVERITIES
-from pcli.spark.manifest import Manifest
-from pcli.spark.store import Store
-from pcli.spark.stored import StoredTables
+from pcli.spark.tables.manifest import Manifest
+from pcli.spark.tables.stored_tables import StoredTables
+from pcli.spark.tables.table_store import Store
 
 __all__ = ["Summary", "TableSummary", "summary_of", "troubles_of"]
 

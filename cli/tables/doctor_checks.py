@@ -71,7 +71,7 @@ def _numbers(text: str) -> tuple[int, ...]:
 def _spark(part: str) -> Iterator[Check]:
     yield _java(part)
     yield from _packages(part)
-    from pcli.spark.jobs.machine import cpus, memory_mb
+    from pcli.spark.jobs.machine_resources import cpus, memory_mb
 
     memory = memory_mb()
     more = "a machine or container with more memory; or a cluster: --master"

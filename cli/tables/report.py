@@ -49,7 +49,7 @@ def write_report(tables: str, output: str, title: str = "Pulsar traffic") -> Non
     """Write the page of a folder of tables to a file, ``-`` for stdout. The command ends when that can't be done."""
     check_report("-o", output)
     from pcli.spark.report import page_of
-    from pcli.spark.stored import StoredTables
+    from pcli.spark.tables.stored_tables import StoredTables
 
     page = page_of(StoredTables(tables), title).encode()
     if output == "-":

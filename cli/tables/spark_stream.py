@@ -75,9 +75,9 @@ def _run(
     debug: bool,
 ) -> Exit:
     """Take files until it is stopped; the exit code: 3 when one of them could not be read to its end."""
-    from pcli.spark.hiding import hidden
     from pcli.spark.jobs.session import open_spark, parsed_conf
     from pcli.spark.jobs.stream import Stream
+    from pcli.spark.tables.uri_redaction import hidden
 
     damaged = False
 

@@ -1,3 +1,3 @@
-"""What needs Spark: the session, the stages on it, the stream, the data source. Nothing else imports pyspark."""
+"""Everything that needs pyspark: the session, the Engine on Spark, the stream, the data source."""
 
 __all__: list[str] = []

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pcli.spark.analysis import analyze as run_analysis
-from pcli.spark.jobs.engine import SparkEngine
+from pcli.spark.jobs.code_distribution import ship_once
 from pcli.spark.jobs.paths import plain_path, spark_path
 from pcli.spark.jobs.schemas import ddl_of
-from pcli.spark.jobs.shipping import ship_once
+from pcli.spark.jobs.spark_engine import SparkEngine
 from pcli.spark.request import Request
-from pcli.spark.stored import StoredTables
-from pcli.spark.tables import TABLES
+from pcli.spark.tables.catalog import TABLES
+from pcli.spark.tables.stored_tables import StoredTables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,7 +11,7 @@ __all__ = ["plain_path", "spark_path"]
 
 
 def plain_path(path: str) -> str:
-    """What `pcli.spark.plan` takes for a path of Spark's: ``file:/a b`` is ``/a b``; s3a is what pyarrow calls s3."""
+    """The path for `pcli.spark.input.read_plan` of a Spark path: ``file:/a b`` is ``/a b``; pyarrow names s3a s3."""
     scheme, _, rest = path.partition(":")
     if scheme == "file":
         return f"/{rest.lstrip('/')}"

@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from pcli.codec.errors import LocalError
-from pcli.spark.hiding import hidden
-from pcli.spark.jobs.cancelling import call_apart, stop_apart
-from pcli.spark.jobs.faults import one_line, words_of
+from pcli.spark.jobs.code_distribution import ship, unship
 from pcli.spark.jobs.java import find_java, java_home
-from pcli.spark.jobs.machine import memory_mb
+from pcli.spark.jobs.job_cancellation import call_apart, stop_apart
+from pcli.spark.jobs.machine_resources import memory_mb
 from pcli.spark.jobs.settings import is_local, settings_for, stays_here
-from pcli.spark.jobs.shipping import ship, unship
+from pcli.spark.jobs.spark_errors import one_line, words_of
+from pcli.spark.tables.uri_redaction import hidden
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -59,7 +59,7 @@ def settings_for(master: str, machine_mb: int, conf: Mapping[str, str] | None = 
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
     if is_local(master) and os.environ.get("PYSPARK_PYTHON") in (None, "", sys.executable):
         # Workers are this Python with this pcli: so all of it can be there before the first of them.
-        settings["spark.python.daemon.module"] = "pcli.spark.jobs.daemon"
+        settings["spark.python.daemon.module"] = "pcli.spark.jobs.worker_daemon"
     settings |= conf or {}
     # What comes back is small for each task, but there may be many: Spark's own 1 GB is no bound of ours.
     return {"spark.driver.maxResultSize": f"{results_mb(settings['spark.driver.memory'])}m"} | settings

@@ -26,17 +26,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.errors import LocalError, PcliError
 from pcli.spark.analysis import analyze
-from pcli.spark.hiding import hidden
-from pcli.spark.jobs.cancelling import stop_apart
-from pcli.spark.jobs.engine import SparkEngine
-from pcli.spark.jobs.faults import plain_errors
+from pcli.spark.input.capture_files import place_of
+from pcli.spark.jobs.job_cancellation import stop_apart
 from pcli.spark.jobs.paths import plain_path, spark_path
+from pcli.spark.jobs.spark_engine import SparkEngine
+from pcli.spark.jobs.spark_errors import plain_errors
 from pcli.spark.request import Request
-from pcli.spark.run import read_manifest
-from pcli.spark.sources import place_of
-from pcli.spark.store import open_store
-from pcli.spark.stored import StoredTables
 from pcli.spark.summary import Summary
+from pcli.spark.tables.stored_tables import StoredTables
+from pcli.spark.tables.table_commit import read_manifest
+from pcli.spark.tables.table_store import open_store
+from pcli.spark.tables.uri_redaction import hidden
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

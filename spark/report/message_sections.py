@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from pcli.codec.bulk.lives.tables import EVIDENCE
 from pcli.codec.observe.tracking.life import STATES
+from pcli.spark.columnar.lifecycles.lifecycle_schemas import EVIDENCE
 from pcli.spark.report.charts import LETTERS, Series, lines, spans
-from pcli.spark.report.gathering import SLOWEST, MessageFigures
 from pcli.spark.report.histograms import Histograms, Keys
-from pcli.spark.report.parts import Chart, Section, TableText
-from pcli.spark.report.wording import duration, moment, named, number, said
+from pcli.spark.report.message_figures import SLOWEST, MessageFigures
+from pcli.spark.report.number_format import duration, moment, named, number, said
+from pcli.spark.report.page_elements import Chart, Section, TableText
 
 __all__ = ["durations", "held", "slowest", "states", "traffic"]
 

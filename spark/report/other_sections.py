@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pcli.codec.observe.rules.finding import SEVERITIES, SURE
-from pcli.spark.plan import CLUSTER
+from pcli.spark.input.read_plan import CLUSTER
 from pcli.spark.report.charts import LETTERS, Series, lines
-from pcli.spark.report.gathering import Span
-from pcli.spark.report.parts import Chart, FindingText, Section, TableText
-from pcli.spark.report.wording import duration, moment, named, number, said, short_topic, size
+from pcli.spark.report.message_figures import Span
+from pcli.spark.report.number_format import duration, moment, named, number, said, short_topic, size
+from pcli.spark.report.page_elements import Chart, FindingText, Section, TableText
 from pcli.spark.summary import troubles_of
 
 __all__ = ["captures", "findings", "gaps", "permits"]

@@ -20,10 +20,10 @@ from markupsafe import Markup, escape
 
 from pcli.spark.report import message_sections as of_messages
 from pcli.spark.report import other_sections as others
-from pcli.spark.report.gathering import COLUMNS, MessageFigures, Span, gather
-from pcli.spark.report.parts import Section
-from pcli.spark.report.wording import duration, moment, number, size
-from pcli.spark.stored import StoredTables
+from pcli.spark.report.message_figures import COLUMNS, MessageFigures, Span, gather
+from pcli.spark.report.number_format import duration, moment, number, size
+from pcli.spark.report.page_elements import Section
+from pcli.spark.tables.stored_tables import StoredTables
 
 __all__ = ["page_of"]
 

@@ -17,9 +17,9 @@ from pcli.spark import analysis
 from pcli.spark.analysis import analyze
 from pcli.spark.engine import InProcess
 from pcli.spark.request import Request
-from pcli.spark.store import Store
-from pcli.spark.stored import StoredTables
-from pcli.spark.tables import TABLES
+from pcli.spark.tables.catalog import TABLES
+from pcli.spark.tables.stored_tables import StoredTables
+from pcli.spark.tables.table_store import Store
 
 SOME = [
     "flex/01-produce-consume.pcap", "flex/04-reconnect.pcapng", "go/chunks.pcap", "go/nack.pcap",
@@ -227,8 +227,8 @@ def test_stopped_in_any_stage_everything_is_as_it_was(tmp_path, small_captures):
 @pytest.mark.parametrize("name", ["go/chunks.pcap", "flex/04-reconnect.pcapng", "java/txn-commit.pcap"])
 def test_many_buckets_give_the_same(tmp_path, small_captures, monkeypatch, name):
     wanted = tables_of(tmp_path / "one", small_captures / name, only=("messages", "exchanges", "permits"))
-    monkeypatch.setattr("pcli.spark.merging._BUCKET_BYTES", 1000)
-    monkeypatch.setattr("pcli.spark.counting._BUCKET_BYTES", 100)
+    monkeypatch.setattr("pcli.spark.stages.merge_lifecycles._BUCKET_BYTES", 1000)
+    monkeypatch.setattr("pcli.spark.stages.count_permits._BUCKET_BYTES", 100)
     found = tables_of(tmp_path / "many", small_captures / name, only=("messages", "exchanges", "permits"))
     assert len(found.manifest.of("messages")) > 3
     for table in wanted.names:

@@ -10,7 +10,7 @@ from pyspark import cloudpickle
 from pcli.codec.errors import LocalError
 from pcli.spark import engine as engines
 from pcli.spark.engine import InProcess, Piece, Progress, packed, unpacked
-from pcli.spark.jobs.engine import SparkEngine
+from pcli.spark.jobs.spark_engine import SparkEngine
 
 
 def doubled(item):

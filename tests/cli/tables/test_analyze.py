@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pcli.spark.stored import StoredTables
+from pcli.spark.tables.stored_tables import StoredTables
 
 CAPTURE = "flex/01-produce-consume.pcap"
 FAST = ("--only", "captures")
@@ -194,7 +194,7 @@ def test_a_disk_that_is_full_leaves_the_old_tables(pcli, folder, tmp_path):
 WAITING = """
 import sys
 from pcli.cli.app import main
-from pcli.spark.run import Run
+from pcli.spark.tables.table_commit import Run
 
 def wait(*_, **__):
     print("made", flush=True)
@@ -207,7 +207,7 @@ main()
 
 
 def test_killed_in_the_middle_the_old_tables_are_there(folder, tmp_path, pcli_here):
-    """kill -9 of a whole process; tests/spark/test_run.py has every point of the commit."""
+    """kill -9 of a whole process; tests/spark/tables/test_table_commit.py has every point of the commit."""
     out = tmp_path / "out"
     assert pcli_here("analyze", folder / "one.pcap", "-o", out, "--only", "connections").code == 0
     before = pq.read_table(out / "connections")

@@ -14,7 +14,7 @@ from pcli.codec.errors import LocalError
 from pcli.spark.analysis import analyze
 from pcli.spark.engine import InProcess
 from pcli.spark.request import Request
-from pcli.spark.stored import StoredTables
+from pcli.spark.tables.stored_tables import StoredTables
 
 NAME = "flex/01-produce-consume.pcap"
 

@@ -11,9 +11,9 @@ from pyspark import cloudpickle
 
 from pcli.spark.analysis import analyze
 from pcli.spark.engine import InProcess
-from pcli.spark.jobs.engine import SparkEngine
+from pcli.spark.jobs.spark_engine import SparkEngine
 from pcli.spark.request import Request
-from pcli.spark.stored import StoredTables
+from pcli.spark.tables.stored_tables import StoredTables
 
 
 def tables(out, paths, engine, **options):

@@ -7,12 +7,12 @@ from pcli.codec.errors import LocalError
 from pcli.spark.analysis import analyze
 from pcli.spark.engine import InProcess
 from pcli.spark.jobs.api import read_table
+from pcli.spark.jobs.data_source import PulsarCapture
 from pcli.spark.jobs.paths import plain_path, spark_path
 from pcli.spark.jobs.schemas import ddl_of
-from pcli.spark.jobs.source import PulsarCapture
 from pcli.spark.request import Request
-from pcli.spark.stored import StoredTables
-from pcli.spark.tables import TABLES
+from pcli.spark.tables.catalog import TABLES
+from pcli.spark.tables.stored_tables import StoredTables
 
 NAME = "flex/01-produce-consume.pcap"
 OTHER = "python/10-shared-redelivery.pcap"

@@ -9,15 +9,16 @@ import pytest
 from pcli.spark.analysis import analyze
 from pcli.spark.engine import InProcess
 from pcli.spark.request import Request
-from pcli.spark.stored import StoredTables
+from pcli.spark.tables.stored_tables import StoredTables
 
 DRIVER = """
 import json, os, signal, sys, tempfile
 from functools import partial
 from pathlib import Path
 from pcli.codec.errors import PcliError
-from pcli.spark.jobs import session as sessions, shipping
-from pcli.spark.jobs.engine import SparkEngine
+from pcli.spark.jobs import session as sessions
+from pcli.spark.jobs import code_distribution
+from pcli.spark.jobs.spark_engine import SparkEngine
 
 def where(item):
     import pcli.codec.wire.hot, pcli.spark.engine
@@ -50,7 +51,7 @@ with sessions.open_spark(master, CONF) as spark, tempfile.TemporaryDirectory() a
         engine.map("where", where, [1])
     except PcliError as error:
         told["without"] = str(error)
-    shipping.ship(spark.sparkContext, Path(folder))
+    code_distribution.ship(spark.sparkContext, Path(folder))
     told["with"] = engine.map("where", where, list(range(8)))
     told["killed"] = engine.map("die", partial(dying, mark), list(range(12)))
 print(json.dumps(told))

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from pcli.codec.errors import LocalError
-from pcli.spark.jobs.machine import cpus, memory_mb
+from pcli.spark.jobs.machine_resources import cpus, memory_mb
 from pcli.spark.jobs.session import open_spark, parsed_conf
 from pcli.spark.jobs.settings import driver_memory_mb, results_mb, settings_for
 

@@ -14,7 +14,7 @@ from pcli.spark.engine import InProcess
 from pcli.spark.jobs import stream as streams
 from pcli.spark.jobs.stream import Stream
 from pcli.spark.request import Request
-from pcli.spark.stored import StoredTables
+from pcli.spark.tables.stored_tables import StoredTables
 
 ONLY = ("messages", "connections")
 
@@ -76,7 +76,7 @@ def test_batches_give_the_tables_of_one_run(spark, parts_of, places, tmp_path):
 WAITING = """
 import sys
 from pcli.cli.app import main
-from pcli.spark.run import Run
+from pcli.spark.tables.table_commit import Run
 
 def wait(*_, **__):
     print("made", flush=True)

@@ -7,7 +7,7 @@ import pytest
 from pcli.spark.analysis import analyze
 from pcli.spark.engine import InProcess
 from pcli.spark.request import Request
-from pcli.spark.stored import StoredTables
+from pcli.spark.tables.stored_tables import StoredTables
 
 
 @pytest.fixture(scope="session")

@@ -18,8 +18,8 @@ from pcli.spark.engine import InProcess
 from pcli.spark.report import page_of
 from pcli.spark.report.other_sections import findings, gaps
 from pcli.spark.request import Request
-from pcli.spark.stored import StoredTables
-from pcli.spark.tables import TABLES
+from pcli.spark.tables.catalog import TABLES
+from pcli.spark.tables.stored_tables import StoredTables
 
 CHROMIUM = shutil.which("chromium")
 

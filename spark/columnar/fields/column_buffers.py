@@ -1,0 +1,58 @@
+"""Columns before anything is known, and how they are written.
+
+Rules of this file
+1. Of most columns a window says nothing: it has no chunks, no transactions, no epochs. Such a column is one number in
+   memory, repeated by a stride of 0 and read-only; it gets room of its own when something is first written. So whoever
+   writes goes through `Blank.column`.
+2. The room is one block, taken at once and touched where it is needed: memory is asked for in large pages then, and
+   first touches, which cost more than all else here, are few.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Final
+
+import numpy as np
+
+from pcli.spark.columnar.fields.growable_columns import GrowingIds
+from pcli.spark.columnar.frame_columns import Frames, Longs, Places
+
+__all__ = ["Blank"]
+
+_FLAGS: Final = ("told", "metadata_told")
+_OTHERS: Final = ("places", "acks", "words")
+_NUMBERS: Final = [one.name for one in dataclasses.fields(Frames) if one.name not in _FLAGS + _OTHERS]
+_ZERO: Final = frozenset({"crc", "key_kind"})
+"""Columns in which 0 is nothing; in the others -1 is."""
+
+
+class Blank(Frames):
+    """Frames that are being read."""
+
+    __slots__ = ("_room",)
+
+    def __init__(self, places: Places) -> None:
+        """Nothing is known yet."""
+        size = len(places)
+        columns: dict[str, Any] = {name: np.broadcast_to(np.int64(_nothing(name)), size) for name in _NUMBERS}
+        columns |= {name: np.zeros(size, np.bool_) for name in _FLAGS}
+        super().__init__(places=places, acks=GrowingIds().joined(), words=np.zeros(0, np.int64), **columns)
+        self._room = iter(np.empty((len(_NUMBERS), size), np.int64))
+
+    def column(self, name: str) -> Longs:
+        """A column of numbers, to write into it."""
+        found: Longs = getattr(self, name)
+        if not found.flags.writeable:
+            found = next(self._room)
+            found.fill(_nothing(name))
+            setattr(self, name, found)
+        return found
+
+    def read(self) -> Frames:
+        """What was read."""
+        return Frames(**{one.name: getattr(self, one.name) for one in dataclasses.fields(Frames)})
+
+
+def _nothing(name: str) -> int:
+    return 0 if name in _ZERO else -1

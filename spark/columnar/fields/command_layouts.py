@@ -1,0 +1,181 @@
+"""Shapes of commands: where the numbers of a SEND, an ACK with three ids, a PING … stand.
+
+Rules of this file
+1. Only what the columns can tell has a shape: every other field, a number too large for its field, a field given twice
+   or on another wire type has none. So a row that has a shape is told.
+2. What is a field, and to which column it goes, comes from told.py and the descriptors.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Final
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.commands import COMMANDS
+from pcli.spark.columnar.fields.column_coverage import AMBIGUOUS, NEEDED, NUMBERS, TELLABLE
+from pcli.spark.columnar.fields.layout_values import Spot
+from pcli.spark.columnar.fields.message_layouts import LONGEST, Mould, OddError, Shape, body_of, read_varint
+
+__all__ = ["CommandShape", "shape_of_command", "shape_of_id"]
+
+_ID_COLUMNS: Final = {"ledgerId": "ledger", "entryId": "entry", "partition": "partition", "batch_index": "batch_index"}
+_NARROW: Final = 4
+"""Bytes up to which a varint fits any 32-bit field."""
+_MINUS_ONE: Final = b"\xff" * 9 + b"\x01"
+
+
+@dataclass(slots=True)
+class CommandShape:
+    """A shape and what its spots are."""
+
+    shape: Shape
+    numbers: dict[str, Spot]
+    """Column of Frames to spot; a spot of no bytes: the value is -1."""
+    words: list[Spot]
+    """The ack set of a MESSAGE."""
+    ids: list[tuple[dict[str, Spot], list[Spot]]]
+    """The ids of an ACK: columns of AckIds to spots, and the ack set."""
+
+
+@dataclass(slots=True)
+class _Kind:
+    """What may stand in a message: fields by their tags."""
+
+    numbers: dict[int, tuple[str, int]] = dataclasses.field(default_factory=dict)
+    """Column, and how many bytes it may have."""
+    enums: dict[int, str] = dataclasses.field(default_factory=dict)
+    """Column of a number that is 0 or 1 and stays the same in all rows of a shape."""
+    below: dict[int, tuple[_Kind, bool]] = dataclasses.field(default_factory=dict)
+    """Messages, and whether they are ids of their own."""
+    words: int = -1
+    """Tag of an ack set."""
+    needed: frozenset[str] = frozenset()
+
+
+def _kind(message: Descriptor, keys: dict[str, str], prefix: str, needed: frozenset[str]) -> _Kind:
+    """The numbers of ``keys`` below ``prefix``, and the messages in which there are others."""
+    kind = _Kind(needed=needed)
+    for one in message.fields:
+        key, tag = prefix + one.name, one.number << 3
+        if one.message_type is not None and one.is_repeated and one.name == "message_id":
+            kind.below[tag | 2] = (_ID, True)
+        elif one.message_type is not None and any(name.startswith(f"{key}.") for name in keys):
+            kind.below[tag | 2] = (_kind(one.message_type, keys, f"{key}.", frozenset()), False)
+        elif one.name == "ack_set" and prefix.count(".") == 2:
+            kind.words = tag
+        elif key in keys and one.enum_type is not None:
+            kind.enums[tag] = keys[key]
+        elif key in keys:
+            kind.numbers[tag] = (keys[key], _limit(one, key))
+    return kind
+
+
+def _limit(one: FieldDescriptor, key: str) -> int:
+    if one.type == FieldDescriptor.TYPE_UINT64:
+        return LONGEST - 1 if key in AMBIGUOUS else LONGEST
+    return _NARROW
+
+
+_ID: Final = _kind(pb.MessageIdData.DESCRIPTOR, _ID_COLUMNS, "", frozenset({"ledger", "entry"}))
+_ID.words = pb.MessageIdData.DESCRIPTOR.fields_by_name["ack_set"].number << 3
+
+
+def _kind_of(number: int) -> _Kind:
+    """That of the body of a command."""
+    keys, field = NUMBERS[number], COMMANDS[number].field
+    body = pb.BaseCommand.DESCRIPTOR.fields_by_name[field].message_type
+    assert body is not None
+    return _kind(body, keys, f"pulsar.{field}.", frozenset(keys[key] for key in NEEDED[number]))
+
+
+_KINDS: Final = {number: _kind_of(number) for number in TELLABLE}
+
+
+def shape_of_id(data: bytes) -> CommandShape:
+    """The shape of a message id as ACKs have them; raises OddError when columns can't tell it."""
+    reader = _Reader(data)
+    numbers: dict[str, Spot] = {}
+    words: list[Spot] = []
+    reader.read(_ID, 0, len(data), numbers, words)
+    if not _ID.needed <= numbers.keys():
+        raise OddError
+    return CommandShape(reader.mould.cast(), numbers, words, [])
+
+
+def shape_of_command(data: bytes) -> CommandShape:
+    """The shape of a command, its bytes without the frame's lengths; raises OddError when it is none that is told."""
+    start = body_of(data, 0, len(data))
+    kind = _KINDS.get(data[1])
+    if kind is None:
+        raise OddError
+    reader = _Reader(data)
+    reader.mould.exact(0, start)
+    numbers: dict[str, Spot] = {}
+    words: list[Spot] = []
+    reader.read(kind, start, len(data), numbers, words)
+    if not kind.needed <= numbers.keys() or ("txn_most" in numbers) != ("txn_least" in numbers):
+        raise OddError
+    return CommandShape(reader.mould.cast(), numbers, words, reader.ids)
+
+
+class _Reader:
+    """Finds the spots of one command."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.mould = Mould(data)
+        self.ids: list[tuple[dict[str, Spot], list[Spot]]] = []
+
+    def read(self, kind: _Kind, start: int, end: int, numbers: dict[str, Spot], words: list[Spot]) -> None:
+        """The fields at data[start:end]."""
+        at = start
+        while at < end:
+            tag, place = read_varint(self.data, at, end)
+            value, behind = read_varint(self.data, place, end)
+            self.mould.exact(at, place)
+            if tag in kind.below:
+                self.mould.exact(place, behind)
+                self._below(*kind.below[tag], behind, behind + value, numbers, end)
+                behind += value
+            elif tag == kind.words:
+                self.mould.varint(place, behind)
+                words.append((place, behind - place))
+            elif tag in kind.enums and value < 2 and behind == place + 1:
+                self.mould.exact(place, behind)
+                _once(numbers, kind.enums[tag], (place, 1))
+            else:
+                self._number(kind, tag, place, behind, numbers)
+            at = behind
+
+    def _number(self, kind: _Kind, tag: int, place: int, behind: int, numbers: dict[str, Spot]) -> None:
+        column, limit = kind.numbers.get(tag, ("", 0))
+        if behind - place <= limit:
+            self.mould.varint(place, behind)
+            _once(numbers, column, (place, behind - place))
+        elif limit == _NARROW and column in ("partition", "batch_index") and self.data[place:behind] == _MINUS_ONE:
+            # -1, which clients write in place of nothing, is ten bytes that say the same in every row.
+            self.mould.exact(place, behind)
+            _once(numbers, column, (place, 0))
+        else:
+            raise OddError
+
+    def _below(self, kind: _Kind, own: bool, start: int, stop: int, numbers: dict[str, Spot], end: int) -> None:
+        if stop > end:
+            raise OddError
+        inner: dict[str, Spot] = {} if own else numbers
+        words: list[Spot] = []
+        self.read(kind, start, stop, inner, words)
+        if own:
+            if not kind.needed <= inner.keys():
+                raise OddError
+            self.ids.append((inner, words))
+
+
+def _once(numbers: dict[str, Spot], column: str, spot: Spot) -> None:
+    if column in numbers:
+        raise OddError
+    numbers[column] = spot

@@ -1,0 +1,78 @@
+"""The commands of a window: told ones shape by shape, the rest row by row.
+
+Rules of this file
+1. A command that is not whole, or larger than WIDEST, goes the slow way; ACKs of many ids have a way of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from pcli.codec.wire.commands import BY_NAME
+from pcli.spark.columnar.fields.byte_matrix import Matrix, pull_varint
+from pcli.spark.columnar.fields.column_buffers import Blank
+from pcli.spark.columnar.fields.column_coverage import TELLABLE
+from pcli.spark.columnar.fields.command_layouts import CommandShape, shape_of_command
+from pcli.spark.columnar.fields.growable_columns import GrowingIds, GrowingWords
+from pcli.spark.columnar.fields.layout_groups import Book, by_key, read_alike
+from pcli.spark.columnar.fields.layout_values import ID_COLUMNS, pull_id, pull_words
+from pcli.spark.columnar.fields.multi_id_acks import read_many_acks
+from pcli.spark.columnar.fields.row_decoder import RowReader
+from pcli.spark.columnar.frame_columns import Bools, Longs
+
+__all__ = ["WIDEST", "Commands"]
+
+WIDEST: Final = 255
+"""Bytes of the largest command that is read by its shape."""
+
+MANY: Final = 32
+"""Bytes of an ACK from which on it has several ids, or large ones."""
+
+_ACK: Final = BY_NAME["ACK"].number
+_SHAPES: Final = Book(shape_of_command, few=8, share=1 << 30)
+_TELLABLE: Final = np.isin(np.arange(128), list(TELLABLE))
+"""By type, of one byte."""
+
+
+class Commands:
+    """Reads commands into the columns of ``frames``."""
+
+    def __init__(self, frames: Blank, rows: RowReader, words: GrowingWords, ids: GrowingIds) -> None:
+        self._frames = frames
+        self._rows = rows
+        self._words = words
+        self._ids = ids
+
+    def read(self, plain: Bools) -> None:
+        """All rows; ``plain``: which commands are whole, and begin with a type of one byte."""
+        frames = self._frames
+        starts = frames.places.start + 8
+        size = frames.command_end - starts
+        alike = plain & (size <= WIDEST) & _TELLABLE.take(frames.type, mode="clip")
+        some = np.flatnonzero(alike)
+        keys = (frames.type << 8 | size).astype(np.uint16).take(some)
+        left = [np.flatnonzero(~alike)]
+        for key, rows in by_key(some, keys):
+            left.append(read_alike(frames.places.data, rows, starts.take(rows), key & 255, _SHAPES, self._put))
+        rest = np.concatenate(left)
+        many = plain[rest] & (frames.type[rest] == _ACK) & (size[rest] >= MANY)
+        rest = np.concatenate((rest[~many], read_many_acks(frames, rest[many], self._ids)))
+        for row in rest.tolist():
+            self._rows.command(row)
+
+    def _put(self, found: CommandShape, rows: Longs, matrix: Matrix) -> None:
+        frames = self._frames
+        for name, spot in found.numbers.items():
+            if spot[1]:
+                frames.column(name)[rows] = pull_varint(matrix, *spot)
+        if found.words:
+            sets = pull_words(matrix, found.words, self._words)
+            frames.column("set_start")[rows], frames.column("set_end")[rows] = sets
+        for place, (numbers, words) in enumerate(found.ids):
+            columns = pull_id(matrix, numbers, words, self._ids.words)
+            for name, values in zip(ID_COLUMNS[: 0 if place else 3], columns, strict=False):
+                frames.column(name)[rows] = values
+            self._ids.put([rows, *columns])
+        frames.told[rows] = True

@@ -1,0 +1,108 @@
+"""Shapes: which bytes of a message are structure, and where its numbers and texts stand.
+
+Rows of one shape are read at once, each number with one look at one column.
+
+Rules of this file
+1. A shape is taken from one message. Another one has it when all bytes of its structure are the same (tags, lengths)
+   and its varints are as long (the same bits say "one more byte").
+2. A tenth byte of a varint may be 0 or 1: more would be more than 64 bits.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.hot import pull_long
+from pcli.spark.columnar.fields.byte_matrix import Matrix
+from pcli.spark.columnar.frame_columns import Bools
+
+__all__ = ["LONGEST", "Mould", "OddError", "Shape", "body_of", "read_varint"]
+
+LONGEST: Final = 10
+"""Bytes of the longest varint."""
+
+_ALL: Final = 0xFF
+_TYPE: Final = pb.BaseCommand.DESCRIPTOR.fields_by_name["type"].number << 3
+
+
+class OddError(Exception):
+    """Nothing that has a shape: a row for the slow way."""
+
+
+def read_varint(data: bytes, position: int, end: int) -> tuple[int, int]:
+    """A varint and where it ends; raises OddError when it does not end before ``end``."""
+    try:
+        value = data[position]
+        position += 1
+        if value > 127:
+            value, position = pull_long(data, position, value)
+    except IndexError:
+        raise OddError from None
+    if position > end:
+        raise OddError
+    return value, position
+
+
+def body_of(data: bytes, start: int, end: int) -> int:
+    """Where the body of the command at data[start:end] begins; raises OddError unless it is a type and a body alone."""
+    number, at = read_varint(data, start + 1, end)
+    tag, at = read_varint(data, at, end)
+    size, at = read_varint(data, at, end)
+    if data[start] != _TYPE or number > _ALL >> 1 or tag != number << 3 | 2 or at + size != end:
+        raise OddError
+    return at
+
+
+class Mould:
+    """Bytes of one message, and which bits of them another one of its shape must have, too."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self._mask = bytearray(len(data))
+
+    def exact(self, start: int, end: int) -> None:
+        """These bytes are structure."""
+        self._mask[start:end] = bytes([_ALL]) * (end - start)
+
+    def varint(self, start: int, end: int) -> None:
+        """Here is a varint; its length is structure, its value is not."""
+        self._mask[start:end] = b"\x80" * (end - start)
+        if end - start == LONGEST:
+            self._mask[end - 1] = 0xFE
+
+    def cast(self) -> Shape:
+        """The shape."""
+        return Shape(bytes(self._mask), self.data)
+
+
+class Shape:
+    """What is looked at to tell whether a message has it."""
+
+    __slots__ = ("_checks", "_mask", "_want")
+
+    def __init__(self, mask: bytes, data: bytes) -> None:
+        self._mask = int.from_bytes(mask)
+        self._want = int.from_bytes(data) & self._mask
+        padding = bytes(-len(mask) % 8)
+        masks = np.frombuffer(mask + padding, "<i8")
+        wanted = np.frombuffer(data + padding, "<i8") & masks
+        self._checks = [
+            (index, one, want)
+            for index, (one, want) in enumerate(zip(masks.tolist(), wanted.tolist(), strict=True))
+            if one
+        ]
+
+    def has(self, data: bytes) -> bool:
+        """Whether a message of the same size has this shape."""
+        return int.from_bytes(data) & self._mask == self._want
+
+    def fits(self, matrix: Matrix) -> Bools:
+        """Which rows of the matrix have this shape."""
+        words = matrix.view("<i8")
+        found = np.ones(len(matrix), np.bool_)
+        for index, mask, want in self._checks:
+            found &= (words[:, index] & mask) == want
+        return found

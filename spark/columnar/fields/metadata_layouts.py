@@ -1,0 +1,92 @@
+"""Shapes of metadata: where its numbers and texts stand.
+
+Rules of this file
+1. A shape is what the columns tell: a field with a column that is given twice, on another wire type, or as -1 has none,
+   nor have bytes that are no protobuf. Fields without a column may be there in any number.
+2. Whether a partition key is base64 must be one byte that says the same in all rows of a shape.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pcli.codec.observe.tracking.dead_letters import MARK
+from pcli.codec.observe.tracking.metadata import FIELD
+from pcli.spark.columnar.fields.column_coverage import OF_METADATA
+from pcli.spark.columnar.fields.message_layouts import LONGEST, Mould, OddError, Shape, read_varint
+
+__all__ = ["MetadataShape", "shape_of_metadata"]
+
+_PARTITION: Final = FIELD["partition_key"]
+_ORDERING: Final = FIELD["ordering_key"]
+_BASE64: Final = FIELD["partition_key_b64_encoded"]
+
+
+@dataclass(slots=True)
+class MetadataShape:
+    """A shape and what its spots are."""
+
+    shape: Shape
+    numbers: dict[str, tuple[int, int]]
+    """Column to the first byte of a varint and how many it has."""
+    texts: dict[str, tuple[int, int]]
+    """Column, without _start and _end, to where the bytes begin and end."""
+    key_kind: int
+    size: int
+    """Bytes of the whole."""
+    roomy: bool
+    """Whether there is room for `dead_letters.MARK` in one of the texts."""
+
+
+def shape_of_metadata(data: bytes) -> MetadataShape:
+    """The shape of metadata; raises OddError when it has none."""
+    mould = Mould(data)
+    found: dict[int, tuple[int, int]] = {}
+    longest = at = 0
+    while at < len(data):
+        tag, place = read_varint(data, at, len(data))
+        value, behind = read_varint(data, place, len(data))
+        mould.exact(at, place)
+        field, wire = tag >> 3, tag & 7
+        if wire == 2 and behind + value <= len(data):
+            mould.exact(place, behind)
+            _note(found, field, (behind, behind + value), texts=True)
+            longest = max(longest, value)
+            behind += value
+        elif wire == 0:
+            (mould.exact if field == _BASE64 else mould.varint)(place, behind)
+            _note(found, field, (place, behind - place), texts=False)
+        else:
+            raise OddError
+        at = behind
+    return _shape(mould, found, data, longest)
+
+
+def _note(found: dict[int, tuple[int, int]], field: int, spot: tuple[int, int], *, texts: bool) -> None:
+    """Note where a field is that has a column."""
+    where = OF_METADATA.get(field)
+    if where is None and field not in (_PARTITION, _ORDERING, _BASE64):
+        return
+    text = where.text if where is not None else field != _BASE64
+    if field in found or text != texts or (not text and spot[1] >= LONGEST):
+        raise OddError
+    found[field] = spot
+
+
+def _shape(mould: Mould, found: dict[int, tuple[int, int]], data: bytes, longest: int) -> MetadataShape:
+    numbers = {OF_METADATA[one].column: spot for one, spot in found.items() if one in OF_METADATA}
+    texts = {
+        where.column: numbers.pop(where.column)
+        for where in OF_METADATA.values()
+        if where.text and where.column in numbers
+    }
+    kind = 0
+    ordering, partition, flag = found.get(_ORDERING), found.get(_PARTITION), found.get(_BASE64)
+    if ordering is not None and ordering[1] > ordering[0]:
+        texts["key"], kind = ordering, 2
+    elif partition is not None:
+        texts["key"], kind = partition, 1
+        if flag is not None:
+            kind = 3 if any(byte & 127 for byte in data[flag[0] : sum(flag)]) else 1
+    return MetadataShape(mould.cast(), numbers, texts, kind, len(data), longest >= len(MARK))

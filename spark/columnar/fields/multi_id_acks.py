@@ -1,0 +1,132 @@
+"""ACKs of many ids: each ACK is cut into ids by hand, and the ids of all of them are read by their shapes.
+
+Clients that group acknowledgements send up to some thousand ids in one ACK. No two ACKs have the same shape then, but
+the ids have very few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+import numpy as np
+
+from pcli.codec.wire.commands import BY_NAME
+from pcli.spark.columnar.fields.byte_matrix import Matrix, gather
+from pcli.spark.columnar.fields.column_buffers import Blank
+from pcli.spark.columnar.fields.command_layouts import CommandShape, shape_of_id
+from pcli.spark.columnar.fields.growable_columns import GrowingIds
+from pcli.spark.columnar.fields.layout_groups import Book, by_key, read_alike
+from pcli.spark.columnar.fields.layout_values import ID_COLUMNS, pull_id
+from pcli.spark.columnar.fields.message_layouts import OddError, read_varint
+from pcli.spark.columnar.frame_columns import Bools, Longs
+
+__all__ = ["read_many_acks"]
+
+_TYPE: Final = BY_NAME["ACK"].number
+_OPEN: Final = bytes((8, _TYPE, _TYPE << 3 | 2))
+_COLUMNS: Final = {0x08: "owner", 0x10: "ack_type", 0x30: "txn_least", 0x38: "txn_most", 0x40: "request"}
+"""The numbers of an ACK by their tags."""
+_ID: Final = 0x1A
+_WIDEST: Final = 255
+"""Bytes of the largest id that is read here."""
+_SHAPES: Final = Book(shape_of_id, few=8, share=1 << 30)
+
+
+def read_many_acks(frames: Blank, rows: Longs, target: GrowingIds) -> Longs:
+    """Read whole ACKs into their columns, and their ids into ``target``; the rows that are left."""
+    numbers: list[dict[str, int]] = []
+    done: list[int] = []
+    odd: list[int] = []
+    spans: list[int] = []
+    counts: list[int] = []
+    for row in rows.tolist():
+        try:
+            found, places = _cut(frames, row)
+        except OddError:
+            odd.append(row)
+            continue
+        numbers.append(found)
+        done.append(row)
+        spans += places
+        counts.append(len(places) >> 1)
+    owners = np.repeat(np.arange(len(done)), counts)
+    columns, good = _read_ids(frames, np.array(spans, np.int64).reshape(-1, 2), target)
+    whole = np.ones(len(done), np.bool_)
+    whole[owners[~good]] = False
+    read = np.array(done, np.int64)
+    for place in np.flatnonzero(whole).tolist():
+        frames.told[done[place]] = True
+        for name, value in numbers[place].items():
+            frames.column(name)[done[place]] = value
+    _put(frames, read[owners], columns, whole[owners], target)
+    return np.concatenate((np.array(odd, np.int64), read[~whole]))
+
+
+def _cut(frames: Blank, row: int) -> tuple[dict[str, int], list[int]]:
+    """The numbers of an ACK by their columns; then where in ``data`` each of its ids begins and ends."""
+    base, end = int(frames.places.start[row]) + 8, int(frames.command_end[row])
+    data = frames.places.data[base:end].tobytes()
+    numbers: dict[str, int] = {}
+    spans: list[int] = []
+    size, at = read_varint(data, len(_OPEN), len(data))
+    if not data.startswith(_OPEN) or at + size != len(data):
+        raise OddError
+    stop = len(data)
+    while at < stop:
+        tag = data[at]
+        if tag == _ID and at + 1 < stop and data[at + 1] < 128:
+            # Nearly all that there is.
+            spans.append(base + at + 2)
+            at += 2 + data[at + 1]
+            spans.append(base + at)
+            continue
+        value, behind = read_varint(data, at + 1, stop)
+        if tag == _ID:
+            spans += (base + behind, base + behind + value)
+            behind += value
+        elif tag in _COLUMNS and _COLUMNS[tag] not in numbers and not value >> 63:
+            numbers[_COLUMNS[tag]] = value
+        else:
+            raise OddError
+        at = behind
+    if at != stop or "owner" not in numbers or numbers.get("ack_type", 2) > 1:
+        raise OddError
+    if ("txn_most" in numbers) != ("txn_least" in numbers):
+        raise OddError
+    return numbers, spans
+
+
+def _read_ids(frames: Blank, spans: Longs, target: GrowingIds) -> tuple[Longs, Bools]:
+    """Rows of ID_COLUMNS for the ids at ``spans``, and which could be read."""
+    data, starts, size = frames.places.data, spans[:, 0], spans[:, 1] - spans[:, 0]
+    columns = np.full((len(ID_COLUMNS), len(spans)), -1, np.int64)
+    good = np.zeros(len(spans), np.bool_)
+
+    def put(found: CommandShape, which: Longs, matrix: Matrix) -> None:
+        for into, values in zip(columns, pull_id(matrix, found.numbers, found.words, target.words), strict=True):
+            into[which] = values
+        good[which] = True
+
+    some = np.flatnonzero(size <= _WIDEST)
+    for key, which in by_key(some, size[some].astype(np.uint16)):
+        for one in read_alike(data, which, starts[which], key, _SHAPES, put).tolist():
+            _try(data[starts[one] : starts[one] + key].tobytes(), one, put)
+    return columns, good
+
+
+def _try(data: bytes, which: int, put: Callable[[CommandShape, Longs, Matrix], None]) -> None:
+    """One id, if it has a shape."""
+    with suppress(OddError):
+        found = _SHAPES.find(data)
+        put(found, np.array([which]), gather(np.frombuffer(data, np.uint8), np.zeros(1, np.int64), len(data)))
+
+
+def _put(frames: Blank, rows: Longs, columns: Longs, whole: Bools, target: GrowingIds) -> None:
+    """Put the ids of ACKs that are whole where they belong; the first of each stands in the columns of Frames, too."""
+    rows, columns = rows[whole], columns[:, whole]
+    target.put([rows, *columns])
+    first = np.flatnonzero(np.diff(rows, prepend=-1))
+    for name, values in zip(ID_COLUMNS[:3], columns, strict=False):
+        frames.column(name)[rows[first]] = values[first]

@@ -1,0 +1,57 @@
+"""Columns of tables out of plain numbers, where -1 is nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from pcli.spark.columnar.frame_columns import Bools, Longs
+from pcli.spark.columnar.table_schema import LONG
+
+__all__ = ["array_of", "longs_of", "picked", "struct_of", "table_by_and_by", "texts_at"]
+
+_AT_ONCE: Final = 8192
+"""Rows that are dicts at the same time: a thousand take some megabytes."""
+
+
+def picked(values: Longs, places: Longs) -> Longs:
+    """The values at some places; -1 where the place is -1."""
+    if not len(places) or int(places.min()) >= 0:
+        return values.take(places)
+    found: Longs = np.append(values, -1)[places]
+    return found
+
+
+def array_of(values: Any, kind: pa.DataType) -> pa.Array:
+    """As it is, if it is one already."""
+    return values if isinstance(values, pa.Array) else pa.array(values, kind)
+
+
+def struct_of(columns: dict[str, Any], kind: pa.StructType) -> pa.Array:
+    """Columns by the names of their fields as one."""
+    arrays = [array_of(columns[one.name], one.type) for one in kind]
+    return pa.StructArray.from_arrays(arrays, fields=list(kind))
+
+
+def longs_of(values: Longs, kind: pa.DataType = LONG) -> pa.Array:
+    """-1 as null."""
+    missing: Bools = values == -1
+    return pa.array(values, kind, mask=missing if missing.any() else None)
+
+
+def texts_at(texts: list[str], places: Longs, *, empty_is_null: bool = False) -> pa.Array:
+    """The text at each place; null where that is -1."""
+    values = pa.array([one or None if empty_is_null else one for one in texts] + [None], pa.string())
+    return values.take(pa.array(places, mask=places < 0))
+
+
+def table_by_and_by(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> pa.Table:
+    """Rows as a table; no more than a few of them are asked for before they are columns."""
+    rows, tables = iter(rows), [schema.empty_table()]
+    while some := list(islice(rows, _AT_ONCE)):
+        tables.append(pa.Table.from_pylist(some, schema))
+    return pa.concat_tables(tables).combine_chunks()

@@ -1,0 +1,273 @@
+"""The messages of one bucket: producers' and consumers' rows of the same id brought together.
+
+Rules of this file
+1. A message is usual when every subscription was given it once, or once more for a REDELIVER that named it,
+   acknowledged it at most once and whole, and nothing about it needs more than columns. Usual ones never become Python
+   objects; the rest goes one by one through unusual.py, which follows its history event by event.
+2. An entry that was neither published nor delivered in the capture is no row, whatever was acknowledged.
+3. Chunks, and messages of non-persistent topics, are told apart by other things than ids (chunking.py, loose.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pcli.spark.columnar.frame_columns import Bools, Longs, ranges
+from pcli.spark.columnar.lifecycles.bucket_rows import Consumers, Producers, consumers_of, longs, producers_of
+from pcli.spark.columnar.lifecycles.chunked_messages import is_chunk
+from pcli.spark.columnar.lifecycles.cumulative_acks import reaching
+from pcli.spark.columnar.lifecycles.event_histories import Parts, story_of
+from pcli.spark.columnar.lifecycles.lifecycle_schemas import MESSAGES, MESSAGES_ORDER
+from pcli.spark.columnar.lifecycles.message_table import Usual, build
+from pcli.spark.columnar.lifecycles.non_persistent_messages import loose_messages
+from pcli.spark.columnar.lifecycles.recording_facts import Known
+from pcli.spark.columnar.lifecycles.row_operations import edges, joint, order_of, ranked
+from pcli.spark.columnar.lifecycles.state_certainty import weigh
+
+__all__ = ["Merged", "between", "merge"]
+
+_PARTS: Final = ("group", "delivered", "acked", "mark", "marked", "again")
+
+
+_AT_ONCE: Final = 8192
+"""Messages without an id that are objects at the same time: a capture of one direction has nothing else."""
+_FEW: Final = 32
+"""Rows that are put between the others one by one."""
+_FAR: Final = np.iinfo(np.int64).max
+
+
+@dataclass(slots=True)
+class Merged:
+    """What a bucket gives."""
+
+    messages: pa.Table
+    """MESSAGES."""
+    chunks: pa.Table
+    """Rows of CONSUMED about chunks: `chunking.join_chunks` makes messages of those of all buckets."""
+
+
+def merge(published: pa.Table, consumed: pa.Table, settled: pa.Table, known: Known, cluster: str) -> Merged:
+    """The messages of one bucket.
+
+    ``published``, ``consumed`` and ``settled`` are all rows of the recording whose ``place`` falls into the bucket, in
+    the recording's numbers; of ``published`` those that `recall` let stay.
+    """
+    settled = settled.filter(pc.equal(settled.column("uuid"), ""))
+    producers = producers_of(published.combine_chunks(), known)
+    consumers = consumers_of(consumed.combine_chunks(), known)
+    stories = loose_messages(producers, consumers, settled, known, cluster)
+    producers, consumers = producers.lasting(), consumers.lasting()
+    idless = pc.less(settled.column("ledger"), 0)
+    gone = settled.filter(pc.and_(idless, pc.or_(settled.column("persistent"), pc.invert(settled.column("stored")))))
+    batches = gone.to_batches(_AT_ONCE)
+    lost = ([story_of(Parts(settled=one), known, cluster) for one in some.to_pylist()] for some in batches)
+    groups = _Groups(producers, consumers, settled.filter(pc.invert(idless)))
+    usual = groups.usual(known)
+    unusual = [story_of(one, known, cluster) for one in groups.unusual()]
+    rest = pa.concat_tables(
+        pa.Table.from_pylist(weigh(some, known), MESSAGES) for some in chain([stories], lost, [unusual])
+    )
+    return Merged(between(build(usual, known, cluster), rest), groups.chunks())
+
+
+def between(usual: pa.Table, rest: pa.Table) -> pa.Table:
+    """Both, in order of time where that is little work: each row of ``rest`` that goes between costs two slices."""
+    if not 0 < len(rest) <= _FEW or not len(usual):
+        return pa.concat_tables([usual, rest])
+    rest = rest.sort_by([(name, "ascending") for name in MESSAGES_ORDER])
+    times = longs(usual, "first_ns")
+    pieces, at = [], 0
+    for row, one in enumerate(rest.select(["first_ns", "ledger", "entry"]).to_pylist()):
+        low, high = np.searchsorted(times, [one["first_ns"], one["first_ns"] + 1]).tolist()
+        same = usual.slice(low, high - low).select(["ledger", "entry"]).to_pylist()
+        place = low + sum(_id(other) < _id(one) for other in same)
+        pieces += [usual.slice(at, place - at), rest.slice(row, 1)]
+        at = place
+    return pa.concat_tables([*pieces, usual.slice(at)])
+
+
+def _id(row: dict[str, Any]) -> tuple[int, int]:
+    """What rows of the same time are sorted by; without an id they stand last."""
+    ledger, entry = (_FAR if row[name] is None else row[name] for name in ("ledger", "entry"))
+    return ledger, entry
+
+
+class _Groups:
+    """Rows by message: those of one id have one number, in order of ids."""
+
+    def __init__(self, producers: Producers, consumers: Consumers, settled: pa.Table) -> None:
+        self._producers, self._consumers, self._settled = producers, consumers, settled
+        sizes = np.cumsum([len(producers.ledger), len(consumers.ledger)])
+        sides = ((producers.ledger, producers.entry), (consumers.ledger, consumers.entry),
+                 (longs(settled, "ledger"), longs(settled, "entry")))  # fmt: skip
+        key = joint((np.concatenate([one[0] for one in sides]), np.concatenate([one[1] for one in sides])))
+        order = order_of(key)
+        group = np.empty(len(key), np.int64)
+        group[order] = np.cumsum(edges(key.take(order))) - 1
+        self._of_producers, self._of_consumers, self._of_settled = np.split(group, sizes)
+        self.count = int(group.max()) + 1 if len(group) else 0
+        self.published = self._first(self._of_producers)
+        self.odd = np.zeros(self.count, np.bool_)
+        self.odd[self._of_settled] = True
+        self.odd[self._of_consumers[consumers.unusual]] = True
+        self._chunk = np.zeros(self.count, np.bool_)
+        heads = consumers.table.column("head")
+        if heads.null_count < len(heads):
+            found = [row for row, head in enumerate(heads.to_pylist()) if head is not None and is_chunk(head)]
+            self._chunk[self._of_consumers[found]] = True
+
+    def _first(self, groups: Longs) -> Longs:
+        """For each group the first of these rows; -1: none."""
+        found = np.full(self.count, -1, np.int64)
+        found[groups[::-1]] = np.arange(len(groups))[::-1]
+        return found
+
+    def usual(self, known: Known) -> Usual:
+        """The usual messages; what is not is noted in ``odd``."""
+        usual = self._deliveries(known)
+        at = np.flatnonzero(~self.odd[usual.group])
+        usual = Usual(*(getattr(usual, name)[at] for name in _PARTS))
+        there = np.zeros(self.count, np.bool_)
+        there[usual.group] = True
+        there |= self.published >= 0
+        usual.groups = np.flatnonzero(there & ~self.odd & ~self._chunk)
+        usual.published = self.published[usual.groups]
+        if self._chunk.any():
+            at = np.flatnonzero(~self._chunk[usual.group])
+            for name in _PARTS:
+                setattr(usual, name, getattr(usual, name)[at])
+        usual.producers, usual.consumers = self._producers, self._consumers
+        return usual
+
+    def _deliveries(self, known: Known) -> Usual:
+        """One row for each message and subscription that is usual, so far as it tells itself."""
+        consumers = self._consumers
+        subs, code = ranked(consumers.sub)
+        key = self._of_consumers * max(1, len(subs)) + code
+        order = order_of(key)
+        begins = np.flatnonzero(edges(key.take(order))) if len(key) else order
+        if not len(begins):
+            none = np.zeros(0, np.int64)
+            return Usual(none, none, none, none, none, none)
+        pairs = _Pairs(order, begins)
+        deliveries, delivered = pairs.told(consumers.delivered)
+        acks, acked = pairs.told(consumers.acked)
+        nacks, _ = pairs.told(consumers.nacked)
+        group, sub = self._of_consumers.take(pairs.first), code.take(pairs.first)
+        early = (acked >= 0) & (delivered >= 0) & (consumers.acked[acked] < consumers.delivered[delivered])
+        failed = (acked >= 0) & np.isin(consumers.acked[acked], list(known.failed)) if known.failed else early
+        again = np.full(len(begins), -1, np.int64)
+        some = np.flatnonzero((deliveries == 2) & (nacks == 1) & (acks <= 1) & ~failed)
+        if len(some):
+            places = ranges(begins[some], np.append(begins, len(order))[some + 1])
+            places = places[consumers.delivered[order[places]] >= 0]
+            both = order[places].reshape(-1, 2)
+            both = np.take_along_axis(both, np.argsort(consumers.delivered[both], axis=1), axis=1)
+            good = self._redelivered(both, acked[some], known)
+            again[some[good]], delivered[some[good]] = both[good, 1], both[good, 0]
+        twice = again >= 0
+        odd = (deliveries > 1) | (nacks > 0) | ((acks > 1) & (deliveries > 0)) | early | failed
+        self.odd[group[odd & ~twice]] = True
+        kept = np.flatnonzero((deliveries == 1) | twice)
+        none = np.full(len(kept), -1, np.int64)
+        usual = Usual(group[kept], delivered[kept], acked[kept], none, none.copy(), again[kept])
+        self._reach(usual, subs, sub[kept], known)
+        return usual
+
+    def _redelivered(self, both: Longs, acked: Longs, known: Known) -> Bools:
+        """Which of these pairs of deliveries are: one, a REDELIVER of it, the next; and at most an ACK behind.
+
+        Only of subscriptions that acknowledge one by one: on others a REDELIVER asks for all.
+        """
+        consumers = self._consumers
+        first, second = both[:, 0], both[:, 1]
+        individual = np.array([*(one.individual for one in known.sessions), False])
+        good: Bools = individual[consumers.session[first]] & individual[consumers.session[second]]
+        good &= (consumers.nacked[first] > consumers.delivered[first]) & (
+            consumers.nacked[first] < consumers.delivered[second]
+        )
+        good &= (acked < 0) | (consumers.acked[acked] > consumers.delivered[second])
+        good &= ~np.isin(consumers.sub[first], [*known.marks, *known.resets])
+        return good
+
+    def _reach(self, usual: Usual, subs: Longs, code: Longs, known: Known) -> None:
+        """See which cumulative ACK reaches each delivery, in ``usual.mark``: its time, and its frame as the order."""
+        consumers = self._consumers
+        for place, sub in enumerate(subs.tolist()):
+            marks = known.marks.get(sub)
+            if marks is None:
+                continue
+            rows = np.flatnonzero(code == place)
+            group, delivered = usual.group[rows], usual.delivered[rows]
+            if not marks.plain or (known.failed and not known.failed.isdisjoint(marks.number.tolist())):
+                self.odd[group] = True
+                continue
+            mark = reaching(marks, consumers.ledger[delivered], consumers.entry[delivered])
+            number = marks.number[mark]
+            strange = number <= consumers.delivered[delivered]
+            if sub in known.resets:
+                sets = np.array(known.resets[sub])
+                strange |= np.searchsorted(sets, number) != np.searchsorted(sets, consumers.delivered[delivered])
+            self.odd[group[(mark >= 0) & strange]] = True
+            own = usual.acked[rows]
+            first = (mark >= 0) & ((own < 0) | (number < consumers.acked[own]))
+            usual.mark[rows] = np.where(first, marks.time_ns[mark], -1)
+            usual.marked[rows] = number
+            usual.acked[rows] = np.where(first, -1, own)
+
+    def unusual(self) -> list[Parts]:
+        """The rows of each unusual message that is no chunk."""
+        odd: Bools = self.odd & ~self._chunk
+        found = {group: Parts() for group in np.flatnonzero(odd).tolist()}
+        for group, row in _picked(self._of_settled, odd, self._settled):
+            found[group].settled = row
+        rows = np.flatnonzero(odd[self._of_producers])
+        picked = self._producers.pick(rows)
+        for row, group, publisher in zip(
+            picked.table.to_pylist(), self._of_producers[rows].tolist(), picked.publisher.tolist(), strict=True
+        ):
+            if found[group].published is None:
+                found[group].published, found[group].publisher = row, publisher
+        rows = np.flatnonzero(odd[self._of_consumers])
+        for row, group in zip(self._consumers.pick(rows).rows(), self._of_consumers[rows].tolist(), strict=True):
+            found[group].consumed.append(row)
+        return [one for one in found.values() if one.exists]
+
+    def chunks(self) -> pa.Table:
+        """All rows of CONSUMED about entries that are chunks."""
+        rows = np.flatnonzero(self._chunk[self._of_consumers])
+        return self._consumers.table.take(pa.array(rows))
+
+
+class _Pairs:
+    """Rows by message and subscription: ``order`` sorts them, and ``begins`` is where each pair begins in it."""
+
+    def __init__(self, order: Longs, begins: Longs) -> None:
+        self.first = order.take(begins)
+        counts = np.diff(begins, append=len(order))
+        # Most have one row, and need no sums.
+        self._many = np.flatnonzero(counts > 1)
+        counts = counts[self._many]
+        self._rows = order.take(ranges(begins[self._many], begins[self._many] + counts))
+        self._begins = np.cumsum(counts) - counts
+
+    def told(self, numbers: Longs) -> tuple[Longs, Longs]:
+        """How many rows of each pair have a number, and the last of these; -1: none has."""
+        there = numbers.take(self.first) >= 0
+        count, last = there.astype(np.int64), np.where(there, self.first, -1)
+        if len(self._many):
+            there = numbers.take(self._rows) >= 0
+            count[self._many] = np.add.reduceat(there.astype(np.int64), self._begins)
+            last[self._many] = np.maximum.reduceat(np.where(there, self._rows, -1), self._begins)
+        return count, last
+
+
+def _picked(groups: Longs, odd: Bools, table: pa.Table) -> list[tuple[int, dict[str, object]]]:
+    rows = np.flatnonzero(odd[groups])
+    return list(zip(groups[rows].tolist(), table.take(pa.array(rows)).to_pylist(), strict=True))

@@ -1,0 +1,136 @@
+"""The rows of one bucket as plain arrays with names resolved: who published, who got it.
+
+Rules of this file
+1. Rows of second legs (observe/tracking/legs.py) are left out here: nothing of them counts.
+2. Of several rows that publish the same id the first one counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pcli.spark.columnar.frame_columns import Bools, Longs
+from pcli.spark.columnar.lifecycles.cumulative_acks import subscriptions_of
+from pcli.spark.columnar.lifecycles.recording_facts import Known
+
+__all__ = ["Consumers", "Producers", "consumers_of", "longs", "producers_of"]
+
+
+@dataclass(slots=True)
+class Producers:
+    """Rows of PUBLISHED."""
+
+    table: pa.Table
+    ledger: Longs
+    entry: Longs
+    publisher: Longs
+    """Index into `Known.publishers`; -1: its PRODUCER was not seen."""
+    persistent: Bools
+
+    def pick(self, rows: Longs) -> Producers:
+        """Some of them."""
+        return Producers(
+            self.table.take(pa.array(rows)),
+            self.ledger[rows], self.entry[rows], self.publisher[rows], self.persistent[rows],
+        )  # fmt: skip
+
+    def lasting(self) -> Producers:
+        """Those of persistent topics."""
+        return self if self.persistent.all() else self.pick(np.flatnonzero(self.persistent))
+
+
+@dataclass(slots=True)
+class Consumers:
+    """Rows of CONSUMED."""
+
+    table: pa.Table
+    ledger: Longs
+    entry: Longs
+    sub: Longs
+    """Number of the subscription; below 0: of a consumer without a name."""
+    session: Longs
+    """Index into `Known.sessions`; -1: its SUBSCRIBE was not seen."""
+    delivered: Longs
+    acked: Longs
+    """Frame of an ACK that counts; -1: none. In rows without a delivery, too."""
+    persistent: Bools
+    unusual: Bools
+    """Whether the columns do not tell all."""
+    nacked: Longs
+    """Frame that asks for redelivery; -1: none does."""
+
+    def pick(self, rows: Longs) -> Consumers:
+        """Some of them."""
+        return Consumers(
+            self.table.take(pa.array(rows)), self.ledger[rows], self.entry[rows], self.sub[rows], self.session[rows],
+            self.delivered[rows], self.acked[rows], self.persistent[rows], self.unusual[rows], self.nacked[rows],
+        )  # fmt: skip
+
+    def lasting(self) -> Consumers:
+        """Those of persistent topics."""
+        return self if self.persistent.all() else self.pick(np.flatnonzero(self.persistent))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """As dicts, with ``sub`` and ``session``, and -1 for an ACK that does not count."""
+        found: list[dict[str, Any]] = self.table.to_pylist()
+        for row, sub, session, acked in zip(
+            found, self.sub.tolist(), self.session.tolist(), self.acked.tolist(), strict=True
+        ):
+            row["sub"], row["session"], row["acked_number"] = sub, session, acked
+        return found
+
+
+def longs(table: pa.Table, name: str) -> Any:
+    """A column of numbers."""
+    return table.column(name).to_numpy()
+
+
+def producers_of(published: pa.Table, known: Known) -> Producers:
+    """PUBLISHED with its names."""
+    published = _without_legs(published, known)
+    stream, owner, number = (longs(published, name) for name in ("stream", "producer_id", "sent_number"))
+    at = known.producers.find(stream, owner, number)
+    publisher = np.where(at >= 0, known.publisher[at], -1) if len(known.publisher) else at
+    lasting = np.array([*(one.persistent for one in known.publishers), True])
+    return Producers(published, longs(published, "ledger"), longs(published, "entry"), publisher, lasting[publisher])
+
+
+def consumers_of(consumed: pa.Table, known: Known) -> Consumers:
+    """CONSUMED with its names."""
+    consumed = _without_legs(consumed, known)
+    names = ("stream", "consumer_id", "delivered_number", "acked_number", "nacked_number")
+    stream, owner, delivered, acked, nacked = (longs(consumed, name) for name in names)
+    first = np.where(delivered >= 0, delivered, np.where(acked >= 0, acked, nacked))
+    sub, at = subscriptions_of(known, stream, owner, first)
+    session = np.where(at >= 0, known.session[at], -1) if len(known.session) else at
+    lasting = np.array([*(one.persistent for one in known.sessions), True])
+    unusual = np.zeros(len(nacked), np.bool_)
+    for name in ("head", "ack"):
+        column = consumed.column(name)
+        if column.null_count < len(column):
+            unusual = unusual | column.is_valid().to_numpy()
+    return Consumers(
+        consumed, longs(consumed, "ledger"), longs(consumed, "entry"), sub, session, delivered,
+        _counting(known, stream, owner, acked, at), lasting[session], unusual, nacked,
+    )  # fmt: skip
+
+
+def _counting(known: Known, stream: Longs, owner: Longs, acked: Longs, at: Longs) -> Longs:
+    """The ACKs that the broker looks at: those of an attached consumer."""
+    if not len(known.ready):
+        return acked
+    later = np.flatnonzero((acked >= 0) & (at >= 0) & (acked >= known.until[at]))
+    if len(later):
+        at = at.copy()
+        at[later] = known.consumers.find(stream[later], owner[later], acked[later])
+    return np.where((at < 0) | known.ready[at], acked, -1)
+
+
+def _without_legs(table: pa.Table, known: Known) -> pa.Table:
+    if not known.legs:
+        return table
+    return table.filter(pa.array(~np.isin(longs(table, "stream"), list(known.legs))))

@@ -1,0 +1,87 @@
+"""Cumulative ACKs: what each reaches, without comparing every one with every message.
+
+Rules of this file (broker: ServerCnx.handleAck, PersistentSubscription)
+1. A cumulative ACK counts for its subscription, when its consumer is attached and that is neither Shared nor
+   Key_Shared.
+2. It reaches all positions up to its own. So with the ACKs in order of position, the first one in time among those
+   from the message's position on is the one that acknowledged it: kept as a minimum from behind.
+3. One with an ack set, or of a transaction, reaches by its own rules; it is kept apart from that minimum.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from pcli.spark.columnar.frame_columns import Longs
+from pcli.spark.columnar.lifecycles.recording_facts import Known, Marks
+from pcli.spark.columnar.lifecycles.row_operations import joint
+
+__all__ = ["marks_of", "reaching", "subscriptions_of"]
+
+_FAR = np.iinfo(np.int64).max
+_SPREAD = -7046029254386353131
+"""2^64 by the golden ratio, as int64: brings the connections far apart."""
+
+
+def subscriptions_of(known: Known, stream: Longs, owner: Longs, number: Longs) -> tuple[Longs, Longs]:
+    """The number of the subscription of a consumer at a frame (of one without a name below 0), and its row."""
+    at = known.consumers.find(stream, owner, number)
+    if not len(known.session):
+        return _nameless(stream, owner), at
+    subs = np.array([one.sub for one in known.sessions], np.int64)[known.session]
+    return np.where(at >= 0, subs[at], _nameless(stream, owner)), at
+
+
+def _nameless(stream: Longs, owner: Longs) -> Longs:
+    """Numbers below -1, where no subscription's is.
+
+    They differ for all ids of 32 bits on fewer than 2^30 connections. Clients count their consumers from 0. An id of
+    more bits is broken or hostile: such have the numbers below all others, by all of their bits but the two highest,
+    and two of them could share one.
+    """
+    plain = (owner >= 0) & (owner < 1 << 32)
+    mixed = (owner + stream * _SPREAD) & (1 << 62) - 1 | 1 << 62
+    found: Longs = ~np.where(plain, (stream << 32 | owner) + 1, mixed)
+    return found
+
+
+def marks_of(cumulative: pa.Table, known: Known) -> dict[int, Marks]:
+    """The cumulative ACKs that count, by subscription."""
+    names = ("stream", "consumer_id", "number", "ledger", "entry", "time_ns")
+    stream, owner, number, ledger, entry, time_ns = (cumulative.column(name).to_numpy() for name in names)
+    subs, at = subscriptions_of(known, stream, owner, number)
+    counts = ~np.isin(stream, list(known.legs))
+    if len(known.session):
+        individual = np.array([one.individual for one in known.sessions])[known.session]
+        counts &= (at < 0) | (known.ready[at] & ~individual[at])
+    rows = np.flatnonzero(counts)
+    rows = rows[np.lexsort((number[rows], entry[rows], ledger[rows], subs[rows]))]
+    acks = cumulative.column("ack").combine_chunks()
+    found = {}
+    edges = np.flatnonzero(np.diff(subs[rows])) + 1
+    for part in np.split(rows, edges) if len(rows) else ():
+        own = acks.take(pa.array(part))
+        usual = own.is_null().to_numpy(zero_copy_only=False)
+        odd = {row: own[row].as_py() for row in np.flatnonzero(~usual).tolist()}
+        earliest = _earliest(number[part], usual)
+        found[int(subs[part[0]])] = Marks(ledger[part], entry[part], number[part], time_ns[part], earliest, odd)
+    return found
+
+
+def _earliest(number: Longs, usual: np.typing.NDArray[np.bool_]) -> Longs:
+    """For each row the one with the lowest number among the usual ones from there on; -1: none."""
+    when = np.where(usual, number, _FAR)[::-1]
+    least = np.minimum.accumulate(when)
+    place = np.where(when == least, np.arange(len(number)), -1)
+    found: Longs = np.where(least == _FAR, -1, len(number) - 1 - np.maximum.accumulate(place))[::-1]
+    return found
+
+
+def reaching(marks: Marks, ledger: Longs, entry: Longs) -> Longs:
+    """For each position the row of the first usual ACK in time that reaches it; -1: none does."""
+    columns = ((marks.ledger, ledger), (marks.entry, entry))
+    key = joint(np.concatenate(pair) for pair in columns)
+    row = np.searchsorted(key[: len(marks.number)], key[len(marks.number) :])
+    found: Longs = np.append(marks.earliest, -1)[row]
+    return found

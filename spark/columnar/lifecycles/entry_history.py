@@ -1,0 +1,210 @@
+"""What becomes of one entry at one subscription, event by event.
+
+For entries with more than one delivery, or anything unusual: the steps that deliveries.py, acks.py and settling.py of
+pcli.codec.observe.tracking take, for one position.
+
+Rules of this file
+1. An individual ACK counts for whoever holds the entry last; so does a cumulative one that reaches it, on a
+   subscription that is not Shared or Key_Shared.
+2. An ACK in a transaction counts from the commit on; it is written down where it was sent.
+3. A delivery opens the entry again, whatever was acknowledged before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pcli.codec.wire.bits import left_of, set_of
+from pcli.spark.columnar.lifecycles.recording_facts import Known, Marks, TxnEnd
+from pcli.spark.columnar.lifecycles.split_deliveries import unpack_ack
+
+__all__ = ["ACKED", "DELIVERED", "NACKED", "RESET", "Event", "Handed", "Sub", "ends", "play", "reached"]
+
+RESET, DELIVERED, ACKED, NACKED, REACHED, ENDED = range(6)
+"""Kinds of events: the cursor was set, MESSAGE, individual ACK, REDELIVER with the id, cumulative ACK, end of a
+transaction."""
+
+_NO_BITS = -1
+
+
+@dataclass(slots=True)
+class Handed:
+    """One MESSAGE frame, and what was said of it."""
+
+    stream: int
+    consumer_id: int
+    session: int
+    """Index into `Known.sessions`; -1: none."""
+    number: int
+    time_ns: int
+    redelivery: int
+    messages: int
+    acked_ns: int = -1
+    ack_type: str = ""
+    nacked_ns: int = -1
+    nacked_number: int = -1
+    aborted_number: int = -1
+    """The end of a transaction that had acknowledged it, and was rolled back."""
+    held: bool = True
+    partition: int = -1
+    place: tuple[int, int] = (-1, -1)
+
+
+@dataclass(slots=True)
+class Event:
+    """Something that happened to the entry."""
+
+    number: int
+    kind: int
+    time_ns: int
+    stream: int = -1
+    consumer_id: int = -1
+    handed: Handed | None = None
+    bits: int = _NO_BITS
+    txn: tuple[int, int] | None = None
+    end: TxnEnd | None = None
+    given_bits: int | None = None
+    """Of a delivery with an ack set: what is left, as bits."""
+
+
+@dataclass(slots=True)
+class Sub:
+    """The entry at one subscription."""
+
+    size: int
+    """Messages in the entry."""
+    individual: bool
+    handed: list[Handed] = field(default_factory=list)
+    left: int = 0
+    """Messages that are not acknowledged."""
+    open: bool = False
+    """Whether the last delivery has not been acknowledged whole."""
+    bits: int | None = None
+    """What is left of a batch acknowledged in part; None: nothing was."""
+    closed: int = -1
+    """The frame that acknowledged it whole, the last time."""
+    known: bool = False
+    """Whether it is acknowledged, as the broker sees it."""
+    promises: list[tuple[tuple[int, int], int, bool, Handed | None, int, str]] = field(default_factory=list)
+
+
+def play(sub: Sub, events: list[Event], failed: frozenset[int]) -> Sub:
+    """Let all of it happen, in order of the frames."""
+    for one in sorted(events, key=lambda one: (one.number, one.kind)):
+        if one.kind == DELIVERED:
+            _deliver(sub, one)
+        elif one.kind == NACKED:
+            _nack(sub, one)
+        elif one.kind == ENDED:
+            _end(sub, one)
+        elif one.kind == RESET:
+            sub.open = False
+        elif not sub.handed:
+            if one.bits != _NO_BITS and one.txn is None:
+                sub.bits = one.bits if sub.bits is None else sub.bits & one.bits
+        elif one.txn is not None:
+            last = sub.handed[-1]
+            if one.number not in failed:
+                sub.promises.append((one.txn, one.bits, one.kind == REACHED, last, one.time_ns, "transaction"))
+        elif one.kind == ACKED or sub.open:
+            kind = "cumulative" if one.kind == REACHED else "batch" if one.bits != _NO_BITS else "individual"
+            _ack(sub, one, (one.bits, one.time_ns, kind), effective=one.number not in failed)
+    return sub
+
+
+def _deliver(sub: Sub, one: Event) -> None:
+    assert one.handed is not None
+    sub.bits = one.given_bits
+    sub.handed.append(one.handed)
+    sub.left, sub.open, sub.known = one.handed.messages, True, False
+
+
+def _nack(sub: Sub, one: Event) -> None:
+    """Only what the consumer holds can be asked for; on Exclusive and Failover ids mean nothing, and are noted."""
+    if not sub.handed or not sub.open:
+        return
+    last = sub.handed[-1]
+    mine = (last.stream, last.consumer_id) == (one.stream, one.consumer_id)
+    if (not sub.individual or (mine and last.held)) and last.nacked_ns < 0:
+        last.nacked_ns, last.nacked_number = one.time_ns, one.number
+        last.held = False
+
+
+def _ack(sub: Sub, one: Event, what: tuple[int, int, str], *, effective: bool) -> None:
+    """``what``: the bits that are left, when it was sent, which kind."""
+    bits, time_ns, kind = what
+    last = sub.handed[-1]
+    if bits != _NO_BITS:
+        new = bits if sub.bits is None else bits & sub.bits
+        left = left_of(new, sub.size)
+        if left:
+            if sub.known:
+                return
+            sub.bits, sub.left = new, left
+            return
+    if not sub.known and effective and last.acked_ns < 0:
+        last.acked_ns, last.ack_type = time_ns, kind
+    sub.left, sub.open, sub.known, sub.bits, sub.closed = 0, False, True, None, one.number
+
+
+def _end(sub: Sub, one: Event) -> None:
+    assert one.end is not None
+    kept = []
+    for promise in sub.promises:
+        txn, bits, _, handed, time_ns, kind = promise
+        if txn != one.txn:
+            kept.append(promise)
+        elif one.end.commit and handed is not None:
+            again = handed is not sub.handed[-1]
+            _ack(sub, one, (bits, time_ns, kind), effective=not again)
+            if again and handed.acked_ns < 0:
+                handed.acked_ns, handed.ack_type = time_ns, kind
+        elif handed is not None and handed.aborted_number < 0:
+            handed.aborted_number = one.number
+    sub.promises = kept
+
+
+def reached(marks: Marks, at: tuple[int, int], delivered: list[int]) -> list[Event]:
+    """The cumulative ACKs that may acknowledge a position.
+
+    Behind each delivery the first usual one that reaches it, and all that are unusual.
+    """
+    low = int(np.searchsorted(marks.ledger, at[0]))
+    high = int(np.searchsorted(marks.ledger, at[0], side="right"))
+    begin = low + int(np.searchsorted(marks.entry[low:high], at[1]))
+    number = marks.number[begin:]
+    odd = [row - begin for row in marks.odd if row >= begin]
+    rows = set(odd)
+    first = int(marks.earliest[begin]) - begin if len(number) else -1
+    for since in delivered if first >= 0 else ():
+        if number[first] > since:
+            rows.add(first)
+            continue
+        later = number > since
+        later[odd] = False
+        behind = np.flatnonzero(later)
+        if len(behind):
+            rows.add(int(behind[np.argmin(number[behind])]))
+    return [_mark(marks, begin + row, at) for row in rows]
+
+
+def _mark(marks: Marks, row: int, at: tuple[int, int]) -> Event:
+    event = Event(int(marks.number[row]), REACHED, int(marks.time_ns[row]))
+    data = marks.odd.get(row)
+    if data is not None:
+        event.txn, words = unpack_ack(data)
+        to = (int(marks.ledger[row]), int(marks.entry[row]))
+        event.bits = set_of(words) if words and to == at else _NO_BITS
+    return event
+
+
+def ends(known: Known, txns: set[tuple[int, int]], topic: str, subscription: str) -> list[Event]:
+    """The ends of transactions at a subscription."""
+    return [
+        Event(one.number, ENDED, -1, txn=txn, end=one)
+        for txn in txns
+        for one in known.txns.get(txn, ())
+        if (one.topic in ("", topic) and one.subscription == subscription) or not one.topic
+    ]

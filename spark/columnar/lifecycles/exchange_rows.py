@@ -1,0 +1,169 @@
+"""Requests and their answers as rows of `exchanges`.
+
+Rules of this file
+1. ACKs that ask for an answer are traffic: those with a plain answer in their window come as rows of ``answered``, and
+   only get their names here. All other requests are few, and are paired by the object path's own Observer.
+2. A request without an answer is a row too, when one may come (observe/pairing.py: not to what a broker closes by
+   itself, nor to a login refreshed on an open connection). Of two answers to a PRODUCER that waits the first counts.
+3. SEND and its receipt are in ``messages``. The second leg of a proxied conversation has no rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from pcli.codec.capture.frames import CapturedFrame, Stream
+from pcli.codec.errors import LocalError
+from pcli.codec.observe.observer import Observer
+from pcli.codec.observe.state import Facts, Request
+from pcli.codec.wire.commands import BY_NAME, COMMANDS, name_of
+from pcli.codec.wire.message_id import signed
+from pcli.codec.wire.topic_name import TopicName
+from pcli.spark.columnar.lifecycles.arrow_columns import texts_at
+from pcli.spark.columnar.lifecycles.bucket_rows import longs
+from pcli.spark.columnar.lifecycles.frame_replay import replay, with_role
+from pcli.spark.columnar.lifecycles.lifecycle_schemas import EXCHANGES
+from pcli.spark.columnar.lifecycles.partial_tables import Partials
+from pcli.spark.columnar.lifecycles.recording_facts import Known
+
+__all__ = ["exchanges_of_acks", "exchanges_of_requests"]
+
+_SEND: Final = BY_NAME["SEND"].number
+
+_ERRORS: Final = {
+    number: f"pulsar.{row.field}.{row.ids['error']}" for number, row in COMMANDS.items() if "error" in row.ids
+}
+_OWNERS: Final = {
+    number: f"pulsar.{row.field}.{row.ids.get('producer_id') or row.ids.get('consumer_id')}"
+    for number, row in COMMANDS.items()
+    if row.ids.keys() & {"producer_id", "consumer_id"}
+}
+"""The fields that name an error, and an owner, by command type."""
+
+
+def exchanges_of_requests(small: Partials, known: Known, streams: Sequence[Stream], cluster: str) -> pa.Table:
+    """EXCHANGES of all requests but those of ``answered``; ``small`` speaks in the recording's numbers."""
+    by_number = {one.number: one for one in streams}
+    pairing = _Pairing(known, by_number, cluster)
+    for _, item in replay(with_role(small.spoken, "control", "asking"), small.events, by_number):
+        if isinstance(item, CapturedFrame):
+            pairing.see(item)
+    return pa.Table.from_pylist(pairing.finish(), EXCHANGES)
+
+
+class _Pairing:
+    """Sees the frames that ask and answer."""
+
+    def __init__(self, known: Known, streams: Mapping[int, Stream], cluster: str) -> None:
+        self._observer = Observer()
+        self._known, self._streams, self._cluster = known, streams, cluster
+        self._asked: dict[int, tuple[bool, int | None]] = {}
+        self._rows: dict[int, dict[str, Any]] = {}
+
+    def see(self, frame: CapturedFrame) -> None:
+        """Take in a frame."""
+        facts = self._observer.see(frame)
+        row = COMMANDS.get(frame.type)
+        if row is not None and row.answers:
+            owner = facts.command.get(_OWNERS.get(frame.type, ""))
+            self._asked[frame.number] = frame.from_client, owner
+        request = facts.request
+        if request is not None and request.number not in self._rows:
+            self._rows[request.number] = self._row(request, facts)
+
+    def finish(self) -> list[dict[str, Any]]:
+        """All rows."""
+        for request in self._observer.unanswered():
+            if request.type != _SEND and request.number not in self._rows:
+                self._rows[request.number] = self._row(request, None)
+        return [row for row in self._rows.values() if row["connection"] not in self._known.legs]
+
+    def _row(self, request: Request, facts: Facts | None) -> dict[str, Any]:
+        from_client, owner = self._asked.get(request.number, (True, None))
+        stream, peer = self._streams[request.stream], request.peer
+        error = None
+        if facts is not None:
+            error = facts.command.get(_ERRORS.get(facts.frame.type, "")) or None
+        topic = _first(request.topic) or (peer.topic if peer is not None else "")
+        return {
+            "cluster": self._cluster, "connection": request.stream, "client": _address(stream.client),
+            "server": _address(stream.server), "request": name_of(request.type),
+            "answer": None if facts is None else name_of(facts.frame.type), "from_client": from_client,
+            "request_id": _number(request), "owner_id": _owner(owner if peer is None else peer.id),
+            "topic": _full(topic) or None,
+            "subscription": _first(request.subscription) or getattr(peer, "subscription", "") or None,
+            "asked_ns": request.time_ns, "answered_ns": None if facts is None else facts.frame.time_ns,
+            "latency_ns": None if facts is None else facts.latency_ns, "error": None if error is None else str(error),
+            "asked_frame": request.number, "answered_frame": None if facts is None else facts.frame.number,
+            "system": request.system,
+        }  # fmt: skip
+
+
+def _number(request: Request) -> int | None:
+    if COMMANDS[request.type].paired_by == "order":
+        return None
+    return signed(request.id)
+
+
+def _owner(number: int | None) -> int | None:
+    return None if number is None else signed(number)
+
+
+def _first(words: str | list[str]) -> str:
+    return words if isinstance(words, str) else next(iter(words), "")
+
+
+def _full(topic: str) -> str:
+    try:
+        return str(TopicName.parse(topic)) if topic else ""
+    except LocalError:
+        return topic  # a client may ask for anything
+
+
+def _address(ends: tuple[str, int]) -> str:
+    host, port = ends
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def exchanges_of_acks(answered: pa.Table, known: Known, streams: Sequence[Stream], cluster: str) -> pa.Table:
+    """EXCHANGES of ACKs and their plain answers: rows of ANSWERED in the recording's numbers, all or some."""
+    stream = longs(answered, "stream")
+    kept = ~np.isin(stream, list(known.legs))
+    if not kept.all():
+        answered, stream = answered.filter(pa.array(kept)), stream[kept]
+    owner, asked = longs(answered, "consumer_id"), longs(answered, "asked_number")
+    at = known.consumers.find(stream, owner, asked)
+    session = np.where(at >= 0, known.session[at], -1) if len(known.session) else at
+    asked_ns, answered_ns = longs(answered, "asked_ns"), longs(answered, "answered_ns")
+    ends = {one.number: one for one in streams}
+    numbers, place = np.unique(stream, return_inverse=True)
+    size = len(answered)
+    own = np.array([*(one.system for one in known.sessions), False])[session]
+    columns = {
+        "cluster": pa.repeat(cluster, size),
+        "connection": stream,
+        "client": texts_at([_address(ends[one].client) for one in numbers.tolist()], place, empty_is_null=True),
+        "server": texts_at([_address(ends[one].server) for one in numbers.tolist()], place, empty_is_null=True),
+        "request": pa.repeat("ACK", size),
+        "answer": pa.repeat("ACK_RESPONSE", size),
+        "from_client": np.ones(size, np.bool_),
+        "request_id": longs(answered, "request_id"),
+        "owner_id": owner,
+        "topic": texts_at([one.topic for one in known.sessions], session, empty_is_null=True),
+        "subscription": texts_at([one.subscription for one in known.sessions], session, empty_is_null=True),
+        "asked_ns": asked_ns,
+        "answered_ns": answered_ns,
+        "latency_ns": answered_ns - asked_ns,
+        "error": pa.nulls(size, pa.string()),
+        "asked_frame": asked,
+        "answered_frame": longs(answered, "answered_number"),
+        "system": np.where(session >= 0, own, np.isin(stream, list(known.system))),
+    }
+    arrays = [
+        one if isinstance(one, pa.Array) else pa.array(one, EXCHANGES.field(name).type) for name, one in columns.items()
+    ]
+    return pa.Table.from_arrays(arrays, schema=EXCHANGES)

@@ -1,0 +1,158 @@
+"""Frames of a split that go on as bytes: few, and each for one of the reasons in partials.ROLES.
+
+Rules of this file
+1. Every command that is not of the traffic goes on, but a REDELIVER with ids, whose ids are rows of ``consumed``.
+2. The first SEND, and the first MESSAGE or FLOW, of each producer and consumer goes on too, again behind each command
+   about it: a producer or consumer whose opening is not in the capture begins with it.
+3. An ACK that asks for an answer, and the answer, are a row of ``answered`` when they are the only ones of the window
+   with that request id, in this order, and there was no error.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from pcli.codec.wire.commands import BY_NAME
+from pcli.spark.columnar.frame_columns import Bools, Frames, Longs
+from pcli.spark.columnar.lifecycles.partial_tables import ANSWERED, ROLES, SPOKEN
+from pcli.spark.columnar.lifecycles.row_operations import edges, joint, order_of, table_of, take
+from pcli.spark.columnar.lifecycles.split_deliveries import REDELIVER, ids_of
+from pcli.spark.columnar.observation.frame_header_rows import to_heads
+
+__all__ = ["OPENING", "Speaking"]
+
+
+def _numbers(*names: str) -> list[int]:
+    return [BY_NAME[name].number for name in names]
+
+
+_TRAFFIC: Final = _numbers("SEND", "SEND_RECEIPT", "SEND_ERROR", "MESSAGE", "ACK", "FLOW", "ACK_RESPONSE")
+_ACK, _ACK_RESPONSE = _numbers("ACK", "ACK_RESPONSE")
+_SEND: Final = BY_NAME["SEND"].number
+_OPENERS: Final = _numbers("SEND", "MESSAGE", "FLOW")
+_OF_PRODUCERS: Final = _numbers("PRODUCER", "CLOSE_PRODUCER")
+_OF_CONSUMERS: Final = _numbers("SUBSCRIBE", "CLOSE_CONSUMER", "UNSUBSCRIBE")
+OPENING: Final = frozenset(_OF_PRODUCERS + _OF_CONSUMERS)
+"""Commands behind which the first frame of a producer or consumer counts again."""
+
+
+_MOST: Final = 0x7FFFFFFF
+"""What a column of 32 bits has room for."""
+
+
+class Speaking:
+    """The frames of one split that go on as bytes, window by window."""
+
+    def __init__(self) -> None:
+        self._spoken: list[pa.Table] = []
+        self._answered: list[pa.Table] = []
+        self._opened: set[tuple[bool, int, int]] = set()
+
+    def add(self, frames: Frames, numbers: Longs, loose: Longs) -> None:
+        """Take in a window; ``loose`` are the rows that `Sending` could not pair."""
+        role = np.zeros(len(frames), np.int64)
+        role[loose] |= 1 << ROLES["loose"]
+        role[self._asking(frames, numbers)] |= 1 << ROLES["asking"]
+        role[_control(frames)] |= 1 << ROLES["control"]
+        role[self._openers(frames)] |= 1 << ROLES["opener"]
+        rows = np.flatnonzero(role)
+        if len(rows):
+            picked = take(frames, rows)
+            heads = to_heads(picked, numbers[rows])
+            # Of a payload only its size counts, which the prefix tells whatever the capture has cut away.
+            kept = np.where(picked.payload_size >= 0, np.minimum(picked.size, _MOST), picked.places.kept)
+            heads = heads.set_column(heads.schema.get_field_index("kept"), heads.schema.field("kept"), _ints(kept))
+            first = [pa.array(role[rows])]
+            self._spoken.append(pa.Table.from_arrays([*first, *heads.columns], schema=SPOKEN))
+
+    def _asking(self, frames: Frames, numbers: Longs) -> Longs:
+        """Pairs of ACK and answer become rows; the rows of frames that are in none."""
+        types = frames.type
+        rows = np.flatnonzero(((types == _ACK) & (frames.request != -1)) | (types == _ACK_RESPONSE))
+        if not len(rows):
+            return rows
+        stream, request = frames.places.stream.take(rows), frames.request.take(rows)
+        key = joint((stream, request))
+        order = order_of(key)
+        begins = np.append(edges(key[order]), True)
+        asks = (types[rows] == _ACK)[order]
+        told = frames.told[rows][order]
+        first: Bools = begins[:-1] & ~begins[1:] & asks & told
+        first[:-1] &= begins[2:] & ~asks[1:] & told[1:]
+        first[-1:] = False
+        at = np.flatnonzero(first)
+        alone = np.ones(len(rows), np.bool_)
+        alone[at] = alone[at + 1] = False
+        self._answer(frames, numbers, rows[order[at]], rows[order[at + 1]])
+        return rows[order[alone]]
+
+    def _answer(self, frames: Frames, numbers: Longs, asked: Longs, answered: Longs) -> None:
+        places = frames.places
+        columns = {
+            "stream": places.stream[asked],
+            "consumer_id": frames.owner[asked],
+            "request_id": frames.request[asked],
+            "asked_number": numbers[asked],
+            "asked_ns": places.time_ns[asked],
+            "answered_number": numbers[answered],
+            "answered_ns": places.time_ns[answered],
+        }
+        self._answered.append(table_of(ANSWERED, columns))
+
+    def _openers(self, frames: Frames) -> list[int]:
+        types = frames.type
+        rows = np.flatnonzero(_among(types, _OPENERS) & (frames.owner >= 0))
+        ends = np.flatnonzero(_among(types, _OF_PRODUCERS + _OF_CONSUMERS))
+        both = np.concatenate([rows, ends])
+        if not len(both):
+            return []
+        produces = _among(types[both], [_SEND, *_OF_PRODUCERS])
+        key = joint((produces.astype(np.int64), frames.places.stream.take(both), frames.owner.take(both)))
+        places = order_of(both) if len(ends) else np.arange(len(both))
+        order = places.take(order_of(key.take(places)))
+        begins, ending = edges(key.take(order)), order >= len(rows)
+        # The first of a group, whatever ends a group in the middle of it, and the first behind that.
+        marks = np.flatnonzero(begins | ending | np.append(False, ending[:-1]))
+        found = []
+        for place in marks.tolist():
+            row = int(both[order[place]])
+            one = (bool(produces[order[place]]), int(frames.places.stream[row]), int(frames.owner[row]))
+            if ending[place]:
+                self._opened.discard(one)
+            elif one not in self._opened:
+                self._opened.add(one)
+                found.append(row)
+        return found
+
+    def finish(self, paired: Longs) -> tuple[pa.Table, pa.Table]:
+        """SPOKEN and ANSWERED; ``paired`` are the numbers of loose frames that have found each other since."""
+        spoken = pa.concat_tables([SPOKEN.empty_table(), *self._spoken])
+        if len(paired):
+            role = spoken.column("role").to_numpy().copy()
+            role[np.isin(spoken.column("place").to_numpy(), paired)] &= ~(1 << ROLES["loose"])
+            spoken = spoken.set_column(0, SPOKEN.field("role"), pa.array(role)).filter(pa.array(role != 0))
+        return spoken, pa.concat_tables([ANSWERED.empty_table(), *self._answered])
+
+
+def _ints(values: Longs) -> pa.Array:
+    return pa.array(values.astype(np.int32))
+
+
+def _control(frames: Frames) -> Longs:
+    """The rows of commands that are not of the traffic."""
+    seldom = ~_among(frames.type, _TRAFFIC)
+    for row in np.flatnonzero(frames.type == REDELIVER).tolist():
+        seldom[row] = not ids_of(frames.head(row))
+    return np.flatnonzero(seldom)
+
+
+def _among(types: Longs, wanted: list[int]) -> Bools:
+    """Which types are among a few."""
+    table = np.zeros(max(wanted) + 2, np.bool_)
+    table[wanted] = True
+    # What is below 0, no type or one of 64 bits, finds the first, which no command has, and all that is above the last.
+    found: Bools = table.take(types, mode="clip")
+    return found

@@ -1,0 +1,74 @@
+"""The frames that go on as bytes, and the notes and ends between them, as objects again and in order.
+
+Rules of this file
+1. Order is that of frame numbers; what is no frame stands behind the frame whose number it has, in its own order.
+2. Marks that `Combiner` made of frames (last, weak, frame:…) are no notes, and stay out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pcli.codec.capture.frames import Note, Stream, StreamEnd
+from pcli.spark.columnar.lifecycles.partial_tables import ROLES
+from pcli.spark.columnar.observation.frames_from_rows import HeadFrame
+
+__all__ = ["Spoken", "replay", "with_role"]
+
+Spoken = tuple[int, HeadFrame | Note | StreamEnd]
+"""Bits of ROLES (0: no frame), and the frame, note or end."""
+
+_FRAME: Final = ("place", "time_ns", "from_client", "type", "sync", "crc", "kept", "size", "data", "trouble")
+_ASIDE: Final = (
+    "number", "kind", "text", "packet", "stream", "from_client", "offset", "length", "time_ns", "flags",
+)  # fmt: skip
+
+
+def with_role(spoken: pa.Table, *names: str) -> pa.Table:
+    """The rows that have one of these roles."""
+    bits = sum(1 << ROLES[name] for name in names)
+    return spoken.filter(pc.not_equal(pc.bit_wise_and(spoken.column("role"), bits), 0))
+
+
+def replay(spoken: pa.Table, events: pa.Table, streams: Mapping[int, Stream]) -> Iterator[Spoken]:
+    """SPOKEN and EVENTS as one recording."""
+    spoken = spoken.sort_by("place")
+    asides = list(_asides(events, streams))
+    at = 0
+    for role, stream, row in _rows(spoken):
+        while at < len(asides) and asides[at][0] < row[0]:
+            yield 0, asides[at][1]
+            at += 1
+        yield role, HeadFrame(row, streams[stream])
+    for _, item in asides[at:]:
+        yield 0, item
+
+
+def _rows(spoken: pa.Table) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
+    for batch in spoken.to_batches(max_chunksize=8192):
+        roles, streams = batch.column("role").to_pylist(), batch.column("stream").to_pylist()
+        yield from zip(roles, streams, zip(*(batch.column(name).to_pylist() for name in _FRAME)), strict=True)
+
+
+def _asides(events: pa.Table, streams: Mapping[int, Stream]) -> Iterator[tuple[int, Note | StreamEnd]]:
+    marks = pc.or_(
+        pc.is_in(events.column("kind"), pa.array(["last", "weak"])),
+        pc.starts_with(events.column("kind"), "frame:"),
+    )
+    told = events.filter(pc.invert(marks))
+    told = told.take(pa.array(np.argsort(told.column("number").to_numpy(), kind="stable")))
+    for values in zip(*(told.column(name).to_pylist() for name in _ASIDE), strict=True):
+        number, kind, text, packet, at, side, offset, length, time_ns, flags = values
+        stream = streams.get(at)
+        from_client = None if side < 0 else bool(side)
+        if kind == "end":
+            if stream is not None:
+                end = StreamEnd(stream, packet, time_ns, bool(side), bool(flags & 1), bool(flags & 2), bool(flags & 4))
+                yield number, end
+        else:
+            yield number, Note(kind, text, packet, stream, from_client, None if offset < 0 else offset, length)

@@ -1,0 +1,188 @@
+"""What a split gives, and what the stages behind it pass on: tables of plain columns, fit for Parquet and a shuffle.
+
+Rules of this file
+1. -1 stands for "not there" in numbers; bytes and text are null where there is nothing.
+2. ``stream`` and ``number`` (of frames) are the split's own in what `Combiner` gives, and the recording's behind
+   `renumber.globalize_table`. The rest never changes.
+3. A row of ``consumed`` is a delivery with the first acknowledgement and the first request for redelivery behind it in
+   the same split; what finds no such delivery is a row without one. So nothing is lost, and the usual message has one
+   row for each consumer.
+4. ``place`` is what rows of one message share: shuffle ``published``, ``settled`` and ``consumed`` by it (modulo).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from pcli.spark.columnar.observation.frame_header_rows import HEADS
+from pcli.spark.columnar.table_schema import BYTES, LONG, TEXT, column
+
+__all__ = [
+    "ANSWERED", "CONSUMED", "CUMULATIVE", "EVENTS", "LABELS", "LEDGERS", "PARTIALS", "PUBLISHED", "ROLES", "SESSIONS",
+    "SPOKEN", "Partials",
+]  # fmt: skip
+
+_STREAM: Final = column("stream", LONG, "the connection")
+
+PUBLISHED: Final = pa.schema([
+    _STREAM,
+    column("producer_id", LONG, "producer_id"),
+    column("ledger", LONG, "of the receipt"),
+    column("entry", LONG, "of the receipt"),
+    column("place", LONG, "what rows of one message share"),
+    column("sequence", LONG, "sequence_id, 64 bits"),
+    column("highest", LONG, "highest_sequence_id of the SEND"),
+    column("sent_number", LONG, "frame of the SEND"),
+    column("sent_ns", LONG, "its time"),
+    column("receipt_number", LONG, "frame of the SEND_RECEIPT"),
+    column("receipt_ns", LONG, "its time"),
+    column("messages", LONG, "num_messages"),
+    column("batch", LONG, "num_messages_in_batch of the metadata"),
+    column("size", LONG, "bytes of the payload"),
+    column("publish_ms", LONG, "publish_time"),
+    column("deliver_at_ms", LONG, "deliver_at_time"),
+    column("marker", LONG, "marker_type"),
+    column("key", BYTES, "as Frames.key_start says"),
+    column("key_kind", LONG, "as Frames.key_kind"),
+])  # fmt: skip
+"""SENDs with their receipts, where one of each with that sequence id is in the split, in this order."""
+
+CONSUMED: Final = pa.schema([
+    _STREAM,
+    column("consumer_id", LONG, "consumer_id"),
+    column("ledger", LONG, "ledger"),
+    column("entry", LONG, "entry"),
+    column("place", LONG, "what rows of one message share"),
+    column("delivered_number", LONG, "frame of the MESSAGE"),
+    column("delivered_ns", LONG, "its time"),
+    column("redelivery", LONG, "redelivery_count"),
+    column("acked_number", LONG, "frame of the first individual ACK behind it"),
+    column("acked_ns", LONG, "its time"),
+    column("ack", BYTES, "what is unusual of that ACK, see consuming.pack_ack: the transaction's two halves (both -1: "
+           "none), then the words of the ack set; null: nothing is"),
+    column("nacked_number", LONG, "frame of the first REDELIVER_UNACKNOWLEDGED_MESSAGES that names it behind it"),
+    column("nacked_ns", LONG, "its time"),
+    column("partition", LONG, "of the id"),
+    column("batch", LONG, "num_messages_in_batch of the metadata"),
+    column("size", LONG, "bytes of the payload"),
+    column("publish_ms", LONG, "publish_time"),
+    column("deliver_at_ms", LONG, "deliver_at_time"),
+    column("sequence", LONG, "sequence_id of the metadata"),
+    column("highest", LONG, "highest_sequence_id of the metadata"),
+    column("name", LONG, "producer_name of the metadata: an id of LABELS; 0: none"),
+    column("key", BYTES, "as Frames.key_start says"),
+    column("key_kind", LONG, "as Frames.key_kind"),
+    column("head", BYTES, "the MESSAGE up to its payload, where the columns do not tell all"),
+])  # fmt: skip
+"""Deliveries, and what came of them."""
+
+CUMULATIVE: Final = pa.schema([
+    _STREAM,
+    column("consumer_id", LONG, "consumer_id"),
+    column("ledger", LONG, "ledger"),
+    column("entry", LONG, "entry; below 0: all before the ledger"),
+    column("number", LONG, "frame of the ACK"),
+    column("time_ns", LONG, "its time"),
+    column("ack", BYTES, "what is unusual of it, as in CONSUMED"),
+])  # fmt: skip
+"""Cumulative ACKs with their one id."""
+
+ROLES: Final = {
+    "control": 0,
+    "opener": 1,
+    "loose": 2,
+    "asking": 3,
+}
+"""What a frame in SPOKEN is there for: a command that is not of the traffic; the first frame of the traffic that names
+an id since the last command about it; SEND, SEND_RECEIPT, SEND_ERROR without a partner in the split or unusual; ACK and
+ACK_RESPONSE without a partner."""
+
+SPOKEN: Final = pa.schema([
+    column("role", LONG, "bits: 1 shifted by the numbers of ROLES"),
+    *HEADS,
+])  # fmt: skip
+"""Frames that are few, as rows of observing.heads: the names of everything come from them, and what is unusual."""
+
+ANSWERED: Final = pa.schema([
+    _STREAM,
+    column("consumer_id", LONG, "consumer_id of the ACK"),
+    column("request_id", LONG, "request_id"),
+    column("asked_number", LONG, "frame of the ACK"),
+    column("asked_ns", LONG, "its time"),
+    column("answered_number", LONG, "frame of the ACK_RESPONSE"),
+    column("answered_ns", LONG, "its time"),
+])  # fmt: skip
+"""ACKs that ask for an answer, with the answer: one without an error."""
+
+SESSIONS: Final = pa.schema([
+    _STREAM,
+    column("producer_id", LONG, "producer_id"),
+    column("first_number", LONG, "frame of its first SEND in the window"),
+    column("least_sequence", LONG, "the least sequence id of those"),
+    column("most_sequence", LONG, "the highest"),
+    column("least_publish_ms", LONG, "the least publish_time"),
+    column("most_publish_ms", LONG, "the highest"),
+])  # fmt: skip
+"""What a producer sent in each window, so that a resend in another session or split is known by it."""
+
+LEDGERS: Final = pa.schema([
+    _STREAM,
+    column("owner_id", LONG, "producer_id or consumer_id"),
+    column("produces", LONG, "1: of a producer, 0: of a consumer"),
+    column("ledger", LONG, "ledger"),
+    column("number", LONG, "the first frame that names it"),
+])  # fmt: skip
+"""Which ledgers were written or read by whom: a ledger belongs to one topic."""
+
+EVENTS: Final = pa.schema([
+    _STREAM,
+    column("number", LONG, "the last frame before it, in the split or recording; 0: none"),
+    column("since", LONG, "of a hole the last frame of its connection and direction before it; -1: none in the split"),
+    column("packet", LONG, "the packet that told it"),
+    column("kind", TEXT, "end; a kind of note; frame: and a kind of problem; last, weak: marks of combine.py"),
+    column("time_ns", LONG, "of an end, or of the frame; of a note that of the last frame before it"),
+    column("from_client", LONG, "1, 0; -1: both"),
+    column("offset", LONG, "of a note, or of the frame"),
+    column("length", LONG, "of a note, or of the frame"),
+    column("flags", LONG, "of an end: 1 reset, 2 refused, 4 silent; of a mark see combine.py"),
+    column("text", TEXT, "of a note"),
+])  # fmt: skip
+"""Ends of connections, and what a capture lacks of them."""
+
+LABELS: Final = pa.schema([
+    column("id", LONG, "what CONSUMED.name says"),
+    column("text", TEXT, "the producer's name"),
+])  # fmt: skip
+"""Names of producers as metadata have them."""
+
+PARTIALS: Final[dict[str, pa.Schema]] = {
+    "published": PUBLISHED,
+    "consumed": CONSUMED,
+    "cumulative": CUMULATIVE,
+    "spoken": SPOKEN,
+    "answered": ANSWERED,
+    "sessions": SESSIONS,
+    "ledgers": LEDGERS,
+    "events": EVENTS,
+    "labels": LABELS,
+}
+"""Every table of `Partials` by its name. ``published``, ``consumed`` and ``answered`` are as long as the traffic;
+the others are few, and may be brought together in one place."""
+
+
+@dataclass(slots=True)
+class Partials:
+    """What one split, or several together, give: tables of PARTIALS."""
+
+    published: pa.Table
+    consumed: pa.Table
+    cumulative: pa.Table
+    spoken: pa.Table
+    answered: pa.Table
+    sessions: pa.Table
+    ledgers: pa.Table
+    events: pa.Table
+    labels: pa.Table

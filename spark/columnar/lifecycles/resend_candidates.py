@@ -1,0 +1,108 @@
+"""Which rows of ``published`` may be messages that were sent more than once.
+
+Rules of this file
+1. A client that sends again sends the same sequence id and publish time, later, under the same name. So where what
+   one session has sent later overlaps in both with what was sent before under that name, the rows of the overlap are
+   suspects; so are the rows with the connection, producer_id and sequence id of a loose frame.
+2. A producer without a topic (its PRODUCER is not in the capture) may be any of its name.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from pcli.codec.wire.frame import Frame
+from pcli.codec.wire.message_id import signed
+from pcli.spark.columnar.lifecycles.frame_replay import with_role
+from pcli.spark.columnar.lifecycles.partial_tables import Partials
+from pcli.spark.columnar.lifecycles.recording_facts import Known
+
+__all__ = ["Suspect", "recall", "suspects_of"]
+
+Suspect = tuple[int, int, int, int, int, int]
+"""Stream, producer_id, least and highest sequence id, least and highest publish_time."""
+
+_ANY = (-(1 << 63), (1 << 63) - 1)
+
+_Row = tuple[int, int, int, int, int, int, int]
+
+
+def suspects_of(small: Partials, known: Known) -> list[Suspect]:
+    """Ranges of rows of ``published``."""
+    found = set(_loose(small.spoken))
+    by_name: dict[str, list[tuple[str, _Row]]] = defaultdict(list)
+    owners = (small.sessions.column(name).to_numpy() for name in ("stream", "producer_id", "first_number"))
+    for row, at in zip(_sessions(small.sessions), known.producers.find(*owners).tolist(), strict=True):
+        one = known.publishers[known.publisher[at]] if at >= 0 else None
+        by_name[one.name if one is not None and one.name else f"{row[1]}#{row[2]}"].append(
+            (one.topic if one else "", row)
+        )
+    for rows in by_name.values():
+        if len(rows) > 1:
+            found.update(_overlaps(sorted(rows, key=lambda one: one[1][0])))
+    return sorted(found)
+
+
+def _sessions(sessions: pa.Table) -> Iterator[_Row]:
+    names = (
+        "first_number",
+        "stream",
+        "producer_id",
+        "least_sequence",
+        "most_sequence",
+        "least_publish_ms",
+        "most_publish_ms",
+    )
+    yield from zip(*(sessions.column(name).to_pylist() for name in names), strict=True)
+
+
+def _overlaps(rows: list[tuple[str, _Row]]) -> Iterator[Suspect]:
+    highest: dict[str, tuple[int, int]] = {}
+    for place, (topic, later) in enumerate(rows):
+        _, stream, owner, least, most, since, until = later
+        before = [one for name, one in highest.items() if name == topic or not (name and topic)]
+        if any(top >= least and last >= since for top, last in before):
+            for other, earlier in rows[:place]:
+                if (other == topic or not (other and topic)) and earlier[4] >= least and earlier[6] >= since:
+                    low, high = max(least, earlier[3]), min(most, earlier[4])
+                    times = max(since, earlier[5]), min(until, earlier[6])
+                    if low <= high and times[0] <= times[1]:
+                        yield (stream, owner, low, high, *times)
+                        yield (earlier[1], earlier[2], low, high, *times)
+        top, last = highest.get(topic, _ANY[:1] * 2)
+        highest[topic] = max(top, most), max(last, until)
+
+
+def _loose(spoken: pa.Table) -> Iterator[Suspect]:
+    """The sequence ids of loose frames, on their own connection."""
+    rows = with_role(spoken, "loose")
+    for stream, data in zip(rows.column("stream").to_pylist(), rows.column("data").to_pylist(), strict=True):
+        body = Frame.of(data).body
+        sequence = signed(body.sequence_id)
+        yield stream, body.producer_id, sequence, sequence, *_ANY
+
+
+def recall(published: pa.Table, known: Known) -> tuple[pa.Table, pa.Table]:
+    """Rows that stay, and rows that `settle` has to look at."""
+    if not known.suspects or not len(published):
+        return published, published.slice(0, 0)
+    names = ("stream", "producer_id", "sequence", "publish_ms")
+    stream, owner, sequence, publish = (published.column(name).to_numpy() for name in names)
+    back = np.zeros(len(published), np.bool_)
+    # Most suspects are one sequence id each: few rows have one of those.
+    single = {one[:3] for one in known.suspects if one[2] == one[3] and one[4:] == _ANY}
+    if single:
+        rows = np.flatnonzero(np.isin(sequence, [one[2] for one in single]))
+        ids = zip(stream[rows].tolist(), owner[rows].tolist(), sequence[rows].tolist(), strict=True)
+        back[rows[np.array([one in single for one in ids], np.bool_)]] = True
+    for one in known.suspects:
+        if one[:3] not in single or one[4:] != _ANY:
+            rows = np.flatnonzero((sequence >= one[2]) & (sequence <= one[3]))
+            inside = (stream[rows] == one[0]) & (owner[rows] == one[1])
+            inside &= (publish[rows] >= one[4]) & (publish[rows] <= one[5])
+            back[rows[inside]] = True
+    return published.filter(pa.array(~back)), published.filter(pa.array(back))

@@ -1,0 +1,233 @@
+"""SENDs and receipts that are no plain pair, settled by the object path's own Publishing.
+
+Rules of this file
+1. Publishing sees every command about connections and producers, every loose SEND, receipt and error, and the rows of
+   ``published`` that were called back, all in order: resends across sessions, duplicates, chunks, transactions, what
+   was refused or lost come out as the tracker has them.
+2. What it gives away is a life with its producer's side; who got it is merged in by its id.
+3. ``state`` is final only for lives that never got an id.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, cast
+
+import numpy as np
+import pyarrow as pa
+
+from pcli.codec.capture.frames import CapturedFrame, Note, Stream, StreamEnd
+from pcli.codec.observe.observer import Observer
+from pcli.codec.observe.tracking.life import Life
+from pcli.codec.observe.tracking.links import CaptureRecord
+from pcli.codec.observe.tracking.lives import Lives
+from pcli.codec.observe.tracking.publishing import Publishing
+from pcli.codec.observe.tracking.shelf import Shelf
+from pcli.codec.observe.tracking.topics import TopicRecord
+from pcli.codec.observe.tracking.tracker import Tracker
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_entry, push_frame
+from pcli.codec.wire.commands import BY_NAME
+from pcli.codec.wire.hot import push_send_receipt
+from pcli.codec.wire.message_id import signed
+from pcli.spark.columnar.frame_columns import CRC_NONE, START, short
+from pcli.spark.columnar.lifecycles.arrow_columns import table_by_and_by
+from pcli.spark.columnar.lifecycles.frame_replay import replay, with_role
+from pcli.spark.columnar.lifecycles.partial_tables import ROLES, SPOKEN, Partials
+from pcli.spark.columnar.lifecycles.recording_facts import Known
+from pcli.spark.columnar.lifecycles.row_operations import place_of
+from pcli.spark.columnar.observation.frame_header_rows import FRAME
+from pcli.spark.columnar.table_schema import BOOL, INT, LONG, TEXT, column, many, record
+
+__all__ = ["SETTLED", "key_text", "settle"]
+
+_ID: Final = record(column("ledger", LONG, "ledger"), column("entry", LONG, "entry"))
+
+SETTLED: Final = pa.schema([
+    column("place", LONG, "what rows of one message share"),
+    column("ledger", LONG, "ledger; -1: it has no id"),
+    column("entry", LONG, "entry"),
+    column("stream", LONG, "the connection of the last SEND"),
+    column("producer_id", LONG, "producer_id there; -1: not known"),
+    column("topic", TEXT, "full name; empty: not known"),
+    column("partition", LONG, "-1: none"),
+    column("name", TEXT, "of the producer"),
+    column("sequence", LONG, "sequence_id, 64 bits"),
+    column("highest", LONG, "highest_sequence_id"),
+    column("sent_number", LONG, "frame of the first SEND"),
+    column("sent_ns", LONG, "its time"),
+    column("receipt_number", LONG, "frame of the answer; -1: none"),
+    column("receipt_ns", LONG, "its time"),
+    column("messages", LONG, "messages in it"),
+    column("batch", BOOL, "whether it is a batch"),
+    column("size", LONG, "bytes of the payload, of all chunks"),
+    column("publish_ms", LONG, "publish_time"),
+    column("deliver_at_ms", LONG, "deliver_at_time"),
+    column("key", TEXT, "key"),
+    column("resends", INT, "further SENDs"),
+    column("other_ids", many(_ID), "further ids"),
+    column("error", TEXT, "of the SEND_ERROR"),
+    column("txn", record(column("most", LONG, "most"), column("least", LONG, "least")), "null: none"),
+    column("marker", BOOL, "whether it is a marker"),
+    column("uuid", TEXT, "of a chunked message; empty: it is none"),
+    column("chunks", INT, "of how many chunks"),
+    column("entries", many(record(
+        column("id", INT, "chunk"), column("ledger", LONG, "-1: not known"), column("entry", LONG, "-1: not known"),
+    )), "chunks as sent"),
+    column("stored", BOOL, "whether it has an id, or is of a non-persistent topic and has its receipt"),
+    column("persistent", BOOL, "whether its topic is"),
+    column("state", TEXT, "in_flight, lost, refused, duplicate; else to be found out"),
+])  # fmt: skip
+"""Lives as their producers' side has them. Shuffle by ``place``; those with a uuid go to `chunking.join_chunks`."""
+
+
+def settle(small: Partials, back: pa.Table, known: Known, streams: Sequence[Stream]) -> pa.Table:
+    """SETTLED of all that is loose in ``small``, and of the rows of PUBLISHED in ``back``."""
+    publishers = _Publishers()
+    tracker = Tracker()
+    tracker.lives = cast(Lives, publishers)
+    publishers.capture = tracker.capture
+    tracker.publishing = Publishing(tracker.lives)
+    observer = Observer()
+    spoken = pa.concat_tables([with_role(small.spoken, "control", "loose"), _spoken(back, known)])
+    for _, item in replay(spoken, small.events, {one.number: one for one in streams}):
+        if isinstance(item, CapturedFrame):
+            facts = observer.see(item)
+            tracker.see(facts)
+            if facts.peer is not None:
+                publishers.owners[item.number] = facts.peer.id
+        elif isinstance(item, StreamEnd):
+            tracker.ended(item)
+        elif isinstance(item, Note):
+            tracker.note(item)
+    tracker.finish()
+    rows = (_row(life, publishers.owners, stored=stored) for life, stored in publishers.found.values())
+    table = table_by_and_by(rows, SETTLED)
+    ids = (table.column(name).to_numpy() for name in ("ledger", "entry", "sequence"))
+    return table.set_column(0, SETTLED.field("place"), pa.array(place_of(*ids)))
+
+
+class _Publishers:
+    """Stands where the tracker has Lives: takes what Publishing gives away."""
+
+    def __init__(self) -> None:
+        self.found: dict[int, tuple[Life, bool]] = {}
+        self.owners: dict[int, int] = {}
+        """Producer ids by frame."""
+        self.capture = CaptureRecord()
+        self._shelf = Shelf(self.capture, None, None, 0)
+
+    def topic(self, name: str) -> TopicRecord:
+        """As Lives."""
+        return self._shelf.topic(name).record
+
+    def stored(self, life: Life) -> None:
+        """As Lives."""
+        self.found[id(life)] = life, True
+
+    def gone(self, life: Life) -> None:
+        """As Lives."""
+        self.found.setdefault(id(life), (life, False))
+
+    def see(self, facts: object) -> None:
+        """Nothing to do."""
+
+    def doubt(self, stream: int, doubts: set[str]) -> None:
+        """Nothing to do."""
+
+    def end(self, stream: int, end: str, time_ns: int, frame: int) -> None:
+        """Nothing to do."""
+
+    def finish(self, now_ns: int) -> None:
+        """Nothing to do."""
+
+
+def _row(life: Life, owners: dict[int, int], *, stored: bool) -> dict[str, Any]:
+    last = life.resent[-1][1] if life.resent else life.sent_frame
+    return {
+        "place": 0, "stream": life.stream, **_place(life.ledger, life.entry),
+        "producer_id": signed(owners.get(last, -1)),
+        "topic": "" if life.topic is None else life.topic.name, "partition": life.partition,
+        "name": life.producer_name, "sequence": signed(life.sequence_id), "highest": signed(life.highest_sequence_id),
+        "sent_number": life.sent_frame, "sent_ns": life.sent_ns, "receipt_number": life.receipt_frame or -1,
+        "receipt_ns": life.receipt_ns, "messages": life.messages, "batch": life.batch, "size": life.size,
+        "publish_ms": signed(life.publish_ms), "deliver_at_ms": signed(life.deliver_at_ms), "key": life.key,
+        "resends": len(life.resent), "other_ids": [_place(*one) for one in life.other_ids], "error": life.error,
+        "txn": None if life.txn is None else {"most": signed(life.txn[0]), "least": signed(life.txn[1])},
+        "marker": life.marker, "uuid": life.uuid, "chunks": short(life.num_chunks),
+        "entries": [{"id": short(one[0]), **_place(*one[2:])} for one in life.chunks],
+        "stored": stored, "persistent": life.topic is None or life.topic.persistent, "state": life.state,
+    }  # fmt: skip
+
+
+def _place(ledger: int, entry: int) -> dict[str, int]:
+    return {"ledger": signed(ledger), "entry": signed(entry)}
+
+
+# -- rows of PUBLISHED as frames again
+
+
+def _spoken(back: pa.Table, known: Known) -> pa.Table:
+    rows = [row for one in back.to_pylist() for row in _frames(one, known)]
+    return pa.Table.from_pylist(rows, SPOKEN)
+
+
+_ANSWERED: Final = ("producer_id", "sequence", "ledger", "entry")
+
+
+def _frames(row: dict[str, Any], known: Known) -> Iterator[dict[str, Any]]:
+    """A SEND without its payload, and its receipt."""
+    send = pb.CommandSend(producer_id=_unsigned(row["producer_id"]), sequence_id=_unsigned(row["sequence"]))
+    if row["messages"] != -1:
+        send.num_messages = short(row["messages"])
+    if row["highest"] != -1:
+        send.highest_sequence_id = _unsigned(row["highest"])
+    at = (np.array([row[name]]) for name in ("stream", "producer_id", "sent_number"))
+    place = int(known.producers.find(*at)[0])
+    name = known.publishers[known.publisher[place]].name if place >= 0 else ""
+    data = push_frame(send, push_entry(_metadata(row, name), b"", checksum=False))
+    yield _head(row, "sent", "SEND", data, max(0, row["size"]), from_client=True)
+    producer, sequence, ledger, entry = (_unsigned(row[name]) for name in _ANSWERED)
+    data = push_send_receipt(producer, sequence, ledger, entry, 0)
+    yield _head(row, "receipt", "SEND_RECEIPT", data, 0, from_client=False)
+
+
+def _metadata(row: dict[str, Any], name: str) -> pb.MessageMetadata:
+    metadata = pb.MessageMetadata(
+        producer_name=name, sequence_id=_unsigned(row["sequence"]), publish_time=max(0, row["publish_ms"])
+    )
+    if row["batch"] != -1:
+        metadata.num_messages_in_batch = short(row["batch"])
+    if row["deliver_at_ms"] != -1:
+        metadata.deliver_at_time = row["deliver_at_ms"]
+    if row["marker"] != -1:
+        metadata.marker_type = short(row["marker"])
+    if row["key_kind"] == 2:
+        metadata.ordering_key = row["key"]
+    elif row["key_kind"]:
+        metadata.partition_key = row["key"].decode(errors="replace")
+    return metadata
+
+
+def _unsigned(value: int) -> int:
+    return value & (1 << 64) - 1
+
+
+def _head(row: dict[str, Any], what: str, name: str, data: bytes, behind: int, *, from_client: bool) -> dict[str, Any]:
+    size = len(data) + behind
+    return {
+        "role": 1 << ROLES["loose"], "kind": FRAME, "place": row[f"{what}_number"], "order": 0,
+        "stream": row["stream"], "time_ns": row[f"{what}_ns"], "from_client": from_client, "type": BY_NAME[name].number,
+        "sync": START, "crc": CRC_NONE, "kept": size, "size": size, "data": data, "trouble": None,
+    }  # fmt: skip
+
+
+def key_text(key: bytes, kind: int) -> str:
+    """A key as `tracking.metadata.key_of` gives it."""
+    if kind == 2:
+        try:
+            return key.decode()
+        except UnicodeDecodeError:
+            return base64.b64encode(key).decode()
+    return key.decode(errors="replace")

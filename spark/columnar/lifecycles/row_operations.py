@@ -1,0 +1,170 @@
+"""Rows picked out of a window's frames, and keys by which rows find each other. All without a loop over rows.
+
+Rules of this file
+1. Keys of several numbers become one by counting the different values of each, so that no width is assumed.
+2. A column that says the same in all rows (see `Blank`) stays a single number on its way into a table.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from pcli.spark.columnar.frame_columns import Bools, Frames, Longs, Places
+from pcli.spark.columnar.lifecycles.partial_tables import LEDGERS
+
+__all__ = [
+    "dense", "edges", "joint", "ledgers_of", "order_of", "picked", "place_of", "ranked", "table_of", "take",
+]  # fmt: skip
+
+_FULL: Final = 1 << 62
+_ROOM: Final = 1 << 42
+"""Keys below leave room for a million places, see `order_of`."""
+
+
+def picked(column: Any, rows: Longs) -> Any:
+    """Some rows of a column; of one that is a single number, repeated by its stride, the same of another length."""
+    if column.strides == (0,) and len(column):
+        return np.broadcast_to(column[0], len(rows))
+    return column.take(rows)
+
+
+def take(frames: Frames, rows: Longs) -> Frames:
+    """Some rows; ``acks`` and ``words`` stay those of all."""
+    places = frames.places
+    part = {one.name: getattr(places, one.name) for one in dataclasses.fields(Places)}
+    some = {name: picked(value, rows) if name not in ("data", "trouble") else value for name, value in part.items()}
+    if places.trouble:
+        at = {row: index for index, row in enumerate(rows.tolist())}
+        some["trouble"] = {at[row]: value for row, value in places.trouble.items() if row in at}
+    values: dict[str, Any] = {}
+    for one in dataclasses.fields(Frames):
+        value = getattr(frames, one.name)
+        values[one.name] = (
+            value if one.name in ("acks", "words") else picked(value, rows) if one.name != "places" else None
+        )
+    values["places"] = Places(**some)
+    return Frames(**values)
+
+
+def dense(values: Longs) -> tuple[Longs, int]:
+    """Each value as a number from 0 on, in order of the values; and how many different ones there are."""
+    if not len(values):
+        return values, 0
+    # Runs of equal values are the rule: ledgers, streams.
+    begins = np.flatnonzero(edges(values))
+    found, codes = np.unique(values[begins], return_inverse=True)
+    lengths = np.diff(np.append(begins, len(values)))
+    return np.repeat(codes.astype(np.int64), lengths), len(found)
+
+
+def ranked(values: Longs) -> tuple[Longs, Longs]:
+    """The different values in their order, and for each value its place among them."""
+    if not len(values):
+        return values, values
+    low, high = int(values.min()), int(values.max())
+    if high - low > 4 * len(values):
+        found, place = np.unique(values, return_inverse=True)
+        return found, place.astype(np.int64)
+    seen = np.zeros(high - low + 1, np.bool_)
+    seen[values - low] = True
+    return np.flatnonzero(seen) + low, (np.cumsum(seen) - 1)[values - low]
+
+
+def joint(columns: Iterable[Longs]) -> Longs:
+    """Several columns as one, from 0 on: equal where all are, and in their order."""
+    parts = list(columns)
+    if not len(parts[0]):
+        return parts[0]
+    lows = [int(one.min()) for one in parts]
+    rooms = [int(one.max()) - low + 1 for one, low in zip(parts, lows, strict=True)]
+    for place in sorted(range(len(parts)), key=lambda one: -rooms[one]):
+        if math.prod(rooms) < _ROOM:
+            break
+        (parts[place], rooms[place]), lows[place] = dense(parts[place]), 0
+    key, size = np.zeros(len(parts[0]), np.int64), 1
+    for code, room, low in zip(parts, rooms, lows, strict=True):
+        if size * room >= _FULL:
+            key, size = dense(key)
+        if room > 1:
+            key, size = code - low if size == 1 else key * room + (code - low), size * room
+    return key
+
+
+def order_of(key: Longs) -> Longs:
+    """Where to find the rows in order of a key (0 or more), equal ones in their own order."""
+    bits = max(1, len(key)).bit_length()
+    if not len(key) or int(key.max()) >= _FULL >> bits:
+        return np.argsort(key, kind="stable")
+    # The row stands in the low bits: plain numbers are sorted several times as fast as places.
+    packed: Longs = key << bits
+    packed |= np.arange(len(key), dtype=np.int64)
+    packed.sort()
+    packed &= (1 << bits) - 1
+    return packed
+
+
+def edges(key: Longs) -> Bools:
+    """Where a new group begins, in a sorted key."""
+    found = np.ones(len(key), np.bool_)
+    np.not_equal(key[1:], key[:-1], out=found[1:])
+    return found
+
+
+def place_of(ledger: Longs, entry: Longs, sequence: Longs) -> Longs:
+    """What rows of one message share, spread evenly.
+
+    It is made of its id; where that is 0:0, as of all on non-persistent topics, or there is none, of its sequence id.
+    """
+    own = np.flatnonzero(ledger <= 0)
+    own = own[(ledger[own] < 0) | (entry[own] == 0)]
+    if len(own):
+        ledger, entry = ledger.copy(), entry.copy()
+        ledger[own], entry[own] = 0, sequence[own]
+    mixed = ledger.astype(np.uint64)
+    mixed *= np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= entry.view(np.uint64)
+    mixed *= np.uint64(0xD6E8FEB86659FD93)
+    mixed ^= mixed >> np.uint64(32)
+    mixed >>= np.uint64(1)
+    return mixed.view(np.int64)
+
+
+def table_of(schema: pa.Schema, columns: dict[str, Any]) -> pa.Table:
+    """A table of arrays; a plain number stands for a column of it, None for one of nulls."""
+    size = next(len(one) for one in columns.values() if one is not None and not isinstance(one, int))
+    arrays = []
+    same: dict[int, pa.Array] = {}
+    for field in schema:
+        value = columns[field.name]
+        if value is None:
+            value = pa.nulls(size, field.type)
+        elif isinstance(value, np.ndarray) and size and value.strides == (0,):
+            value = int(value[0])
+        if isinstance(value, int):
+            # All columns of one number share its bytes.
+            value = same[value] if value in same else same.setdefault(value, pa.array(np.full(size, value, np.int64)))
+        arrays.append(value if isinstance(value, pa.Array | pa.ChunkedArray) else pa.array(value, field.type))
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def ledgers_of(rows: pa.Table, owner: str, number: str) -> pa.Table:
+    """LEDGERS of some rows; ``owner`` and ``number`` name the columns that say who, and in which frame."""
+    columns = [rows.column(name).to_numpy() for name in ("stream", owner, "ledger")]
+    key = joint(columns)
+    if not len(key):
+        return LEDGERS.empty_table()
+    order = order_of(key)
+    begins = np.flatnonzero(edges(key.take(order)))
+    stream, owners, ledger = (one[order[begins]] for one in columns)
+    first = np.minimum.reduceat(rows.column(number).to_numpy().take(order), begins)
+    produces = int(owner == "producer_id")
+    return table_of(
+        LEDGERS,
+        {"stream": stream, "owner_id": owners, "produces": produces, "ledger": ledger, "number": first},
+    )

@@ -1,0 +1,296 @@
+"""Deliveries inside a split, and what consumers say of them.
+
+Rules of this file
+1. A row is a MESSAGE frame. The first individual ACK behind it, and the first REDELIVER that names it, of the same
+   consumer and before the next MESSAGE with the same id to it, stand in its row; all others have rows of their own.
+   Nothing is left out, so whoever sorts the rows of a message has its history.
+2. What an ACK says beside an id (a transaction, an ack set) goes along as a few bytes, see `pack_ack`.
+3. Cumulative ACKs are rows of a table of their own: what they reach is seen when all splits are there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from itertools import pairwise
+from struct import pack, unpack_from
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pcli.codec.observe.plans import command_plan
+from pcli.codec.observe.values import Values
+from pcli.codec.observe.walk import walk
+from pcli.codec.wire.commands import BY_NAME
+from pcli.codec.wire.message_id import signed
+from pcli.spark.columnar.byte_arrays import pieces_of
+from pcli.spark.columnar.frame_columns import Frames, Longs
+from pcli.spark.columnar.lifecycles.partial_tables import CONSUMED, CUMULATIVE, LABELS
+from pcli.spark.columnar.lifecycles.row_operations import (
+    edges,
+    joint,
+    ledgers_of,
+    order_of,
+    picked,
+    place_of,
+    table_of,
+    take,
+)
+from pcli.spark.columnar.observation.frame_header_rows import to_heads
+from pcli.spark.columnar.string_arrays import names_of
+
+__all__ = ["REDELIVER", "Consuming", "ids_of", "pack_ack", "unpack_ack"]
+
+_MESSAGE: Final = BY_NAME["MESSAGE"].number
+_ACK: Final = BY_NAME["ACK"].number
+REDELIVER: Final = BY_NAME["REDELIVER_UNACKNOWLEDGED_MESSAGES"].number
+
+_DELIVERED, _ACKED, _NACKED = 0, 1, 2
+
+_COLUMNS: Final = {
+    "redelivery": "redelivery",
+    "partition": "partition",
+    "batch": "batch",
+    "size": "payload_size",
+    "publish_ms": "publish_ms",
+    "deliver_at_ms": "deliver_at_ms",
+    "sequence": "metadata_sequence",
+    "highest": "metadata_highest",
+    "key_kind": "key_kind",
+}
+"""Columns of CONSUMED that are taken from the MESSAGE, and their names in Frames."""
+
+_ID: Final = ("stream", "consumer_id", "ledger", "entry")
+
+_SAID: Final = pa.schema(
+    [*((name, pa.int64()) for name in (*_ID, "number", "time_ns")), ("ack", pa.binary())]
+).empty_table()
+"""What consumers say of one id."""
+
+
+def pack_ack(most: int, least: int, words: list[int]) -> bytes | None:
+    """What is unusual of an ACK of one id: its transaction (-1, -1: none), its ack set."""
+    if most == -1 and least == -1 and not words:
+        return None
+    return pack(f"<qq{len(words)}q", most, least, *words)
+
+
+def unpack_ack(data: bytes) -> tuple[tuple[int, int] | None, list[int]]:
+    """The transaction and the words of the ack set; the opposite of `pack_ack`."""
+    most, least, *words = unpack_from(f"<{len(data) // 8}q", data)
+    return (None if most == -1 and least == -1 else (most, least)), list(words)
+
+
+class Consuming:
+    """The deliveries and acknowledgements of one split, window by window."""
+
+    def __init__(self) -> None:
+        self._delivered: list[pa.Table] = []
+        self._acked: list[pa.Table] = []
+        self._nacked: list[pa.Table] = []
+        self._cumulative: list[pa.Table] = []
+        self._labels: dict[str, int] = {}
+
+    def add(self, frames: Frames, numbers: Longs) -> None:
+        """Take in a window."""
+        # One that is cut within its id is nobody's delivery.
+        rows = np.flatnonzero((frames.type == _MESSAGE) & (frames.owner >= 0) & (frames.entry >= 0))
+        if len(rows):
+            self._delivered.append(self._deliveries(frames, numbers, rows))
+        if len(frames.acks.row):
+            self._add_acks(frames, numbers)
+        rows = np.flatnonzero(frames.type == REDELIVER)
+        if len(rows):
+            self._nacked += _nacks(frames, numbers, rows)
+
+    def _deliveries(self, frames: Frames, numbers: Longs, rows: Longs) -> pa.Table:
+        places = frames.places
+        columns: dict[str, Any] = {name: picked(getattr(frames, mine), rows) for name, mine in _COLUMNS.items()}
+        # What is said of messages has room for 31 bits.
+        columns["redelivery"] = np.minimum(columns["redelivery"], 0x7FFFFFFF)
+        ledger, entry = picked(frames.ledger, rows), picked(frames.entry, rows)
+        columns |= {
+            "stream": places.stream.take(rows),
+            "consumer_id": picked(frames.owner, rows),
+            "ledger": ledger,
+            "entry": entry,
+            "place": place_of(ledger, entry, columns["sequence"]),
+            "delivered_number": numbers.take(rows),
+            "delivered_ns": places.time_ns.take(rows),
+            **dict.fromkeys(("acked_number", "acked_ns", "nacked_number", "nacked_ns"), -1),
+            "ack": None,
+            "name": self._names(frames, rows),
+            "key": pieces_of(places.data, picked(frames.key_start, rows), picked(frames.key_end, rows)),
+            "head": _heads(frames, numbers, rows),
+        }
+        return table_of(CONSUMED, columns)
+
+    def _names(self, frames: Frames, rows: Longs) -> Longs:
+        """Names of producers as ids of LABELS."""
+        coded = names_of(frames.places.data, picked(frames.name_start, rows), picked(frames.name_end, rows))
+        ids = [self._label(one) for one in coded.dictionary.to_pylist()]
+        found: Longs = np.array([*ids, 0], np.int64).take(pc.fill_null(coded.indices, len(ids)).to_numpy())
+        return found
+
+    def _label(self, text: str) -> int:
+        number = self._labels.get(text)
+        if number is None:
+            digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+            number = self._labels[text] = int.from_bytes(digest, "little") >> 1 or 1
+        return number
+
+    def _add_acks(self, frames: Frames, numbers: Longs) -> None:
+        ids = frames.acks
+        rows = ids.row
+        whole = frames.type.take(rows) == _ACK
+        cumulative = picked(frames.ack_type, rows) == 1
+        alone = np.bincount(rows, minlength=len(frames)).take(rows) == 1
+        unusual = _unusual(frames)
+        for kept, group in ((whole & ~cumulative, self._acked), (whole & cumulative & alone, self._cumulative)):
+            some = np.flatnonzero(kept)
+            if len(some):
+                mine = rows.take(some)
+                columns = {
+                    "stream": frames.places.stream.take(mine),
+                    "consumer_id": frames.owner.take(mine),
+                    "ledger": ids.ledger.take(some),
+                    "entry": ids.entry.take(some),
+                    "number": numbers.take(mine),
+                    "time_ns": frames.places.time_ns.take(mine),
+                    "ack": unusual.take(pa.array(some)),
+                }
+                group.append(pa.table(columns))
+
+    def finish(self) -> tuple[pa.Table, pa.Table, pa.Table, pa.Table]:
+        """CONSUMED, CUMULATIVE, LABELS, LEDGERS."""
+        cumulative = [
+            table_of(CUMULATIVE, {name: one.column(name) for name in one.column_names}) for one in self._cumulative
+        ]
+        labels = pa.table({"id": list(self._labels.values()), "text": list(self._labels)}, schema=LABELS)
+        delivered = pa.concat_tables([CONSUMED.empty_table(), *self._delivered])
+        ledgers = ledgers_of(delivered, "consumer_id", "delivered_number")
+        return self._joined(delivered), pa.concat_tables([CUMULATIVE.empty_table(), *cumulative]), labels, ledgers
+
+    def _joined(self, delivered: pa.Table) -> pa.Table:
+        """Every delivery with what follows it, and a row for each that follows none."""
+        acked, nacked = pa.concat_tables([_SAID, *self._acked]), pa.concat_tables([_SAID, *self._nacked])
+        if not len(acked) and not len(nacked):
+            return delivered
+        owner = _owners(delivered, acked, nacked)
+        of_acks, of_nacks = owner[: len(acked)], owner[len(acked) :]
+        alone = [self._alone(acked, of_acks < 0, "acked"), self._alone(nacked, of_nacks < 0, "nacked")]
+        delivered = _attach(delivered, acked, of_acks, "acked")
+        delivered = _attach(delivered, nacked, of_nacks, "nacked")
+        return pa.concat_tables([delivered, *alone])
+
+    def _alone(self, said: pa.Table, left: npt.NDArray[np.bool_], word: str) -> pa.Table:
+        """Rows of what was said of no delivery in the split."""
+        said = said.filter(pa.array(left))
+        columns: dict[str, Any] = dict.fromkeys(CONSUMED.names, -1) | {"key": None, "head": None, "ack": None}
+        columns |= {name: said.column(name).to_numpy() for name in _ID}
+        columns |= {"name": 0, "key_kind": 0}
+        columns[f"{word}_number"], columns[f"{word}_ns"] = said.column("number"), said.column("time_ns")
+        if word == "acked":
+            columns["ack"] = said.column("ack")
+        columns["place"] = place_of(columns["ledger"], columns["entry"], np.zeros(len(said), np.int64))
+        return table_of(CONSUMED, columns)
+
+
+def _owners(delivered: pa.Table, acked: pa.Table, nacked: pa.Table) -> Longs:
+    """For each of ``acked``, then ``nacked``, the row of the delivery that it is the first of its kind for; else -1."""
+    tables = (delivered, acked, nacked)
+    key = joint(np.concatenate([one.column(name).to_numpy() for one in tables]) for name in _ID)
+    number = np.concatenate([_number(delivered, "delivered_number"), _number(acked), _number(nacked)])
+    order = order_of(number)
+    order = order.take(order_of(key.take(order)))
+    key = key.take(order)
+    index = np.arange(len(order))
+    last = np.maximum.accumulate(np.where(order < len(delivered), index, -1))
+    known = last >= np.maximum.accumulate(np.where(edges(key), index, 0))
+    found = np.full(len(order) - len(delivered), -1, np.int64)
+    borders = (len(delivered), len(delivered) + len(acked), len(order))
+    for low, high in pairwise(borders):
+        at = np.flatnonzero(known & (order >= low) & (order < high))
+        at = at.compress(edges(last.take(at)))
+        found[order.take(at) - len(delivered)] = order.take(last.take(at))
+    return found
+
+
+def _number(table: pa.Table, name: str = "number") -> Longs:
+    values: Longs = table.column(name).to_numpy()
+    return values
+
+
+def _attach(delivered: pa.Table, said: pa.Table, owner: Longs, word: str) -> pa.Table:
+    """Write what was said into the rows of the deliveries it is about."""
+    at = np.flatnonzero(owner >= 0)
+    rows = owner[at]
+    for name, source in ((f"{word}_number", "number"), (f"{word}_ns", "time_ns")):
+        values = np.full(len(delivered), -1, np.int64)
+        values[rows] = _number(said, source).take(at)
+        delivered = delivered.set_column(CONSUMED.get_field_index(name), CONSUMED.field(name), pa.array(values))
+    if word == "acked" and said.column("ack").null_count < len(said):
+        places = np.full(len(delivered), -1, np.int64)
+        places[rows] = at
+        acks = said.column("ack").combine_chunks().take(pa.array(places, mask=places < 0))
+        delivered = delivered.set_column(CONSUMED.get_field_index("ack"), CONSUMED.field("ack"), acks)
+    return delivered
+
+
+def _heads(frames: Frames, numbers: Longs, rows: Longs) -> Any:
+    """The heads of unusual MESSAGEs, null for all others; None: all are usual."""
+    odd = ~(frames.told.take(rows) & frames.metadata_told.take(rows))
+    for column in (frames.set_start, frames.chunk, frames.marker):
+        odd |= picked(column, rows) >= 0
+    for column in (frames.metadata_most, frames.metadata_least):
+        odd |= picked(column, rows) != -1
+    places = np.flatnonzero(odd)
+    if not len(places):
+        return None
+    heads = to_heads(take(frames, rows[places]), numbers[rows[places]]).column("data")
+    index = np.full(len(rows), -1, np.int64)
+    index[places] = np.arange(len(places))
+    return heads.take(pa.array(index, mask=index < 0))
+
+
+def _unusual(frames: Frames) -> pa.Array:
+    """What is unusual of each id of the ACKs."""
+    ids = frames.acks
+    most, least = picked(frames.txn_most, ids.row), picked(frames.txn_least, ids.row)
+    at = np.flatnonzero((most != -1) | (least != -1) | (ids.set_start >= 0))
+    if not len(at):
+        return pa.nulls(len(ids.row), pa.binary())
+    values: list[bytes | None] = [None] * len(ids.row)
+    for index in at.tolist():
+        start, end = int(ids.set_start[index]), int(ids.set_end[index])
+        words = ids.words[start:end].tolist() if start >= 0 else []
+        values[index] = pack_ack(int(most[index]), int(least[index]), words)
+    return pa.array(values, pa.binary())
+
+
+@lru_cache(maxsize=4096)
+def ids_of(data: bytes) -> tuple[tuple[int, int], ...]:
+    """Ledger and entry of each id in a REDELIVER; of one that is cut those that are there. Several ask for them."""
+    values: Values = {}
+    walk(data, 8, 8 + int.from_bytes(data[4:8]), command_plan(REDELIVER), values)
+    ids = values.get("pulsar.redeliverUnacknowledgedMessages.message_ids", ())
+    whole = (one for one in ids if "ledgerId" in one and "entryId" in one)
+    return tuple((signed(one["ledgerId"]), signed(one["entryId"])) for one in whole)
+
+
+def _nacks(frames: Frames, numbers: Longs, rows: Longs) -> list[pa.Table]:
+    """The ids of REDELIVERs, which are read one by one."""
+    places = frames.places
+    found: list[tuple[int, int, int]] = []
+    for row in rows.tolist():
+        found += [(row, *at) for at in ids_of(frames.head(row))]
+    if not found:
+        return []
+    at = np.array(found, np.int64)
+    row = at[:, 0]
+    columns = (places.stream[row], frames.owner[row], at[:, 1], at[:, 2], numbers[row], places.time_ns[row])
+    names = ("stream", "consumer_id", "ledger", "entry", "number", "time_ns")
+    return [pa.table({**dict(zip(names, columns, strict=True)), "ack": pa.nulls(len(row), pa.binary())})]

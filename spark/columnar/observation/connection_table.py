@@ -1,0 +1,79 @@
+"""The columns of the table `connections`: a row a TCP connection that speaks Pulsar, or should."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pcli.codec.observe.tracking.links import ConnectionRecord
+from pcli.spark.columnar.observation.record_columns import COUNTS, Cell, above, cell, counts, known
+from pcli.spark.columnar.table_schema import BOOL, INT, LONG, TEXT, many
+
+__all__ = ["CONNECTION_CELLS", "OneConnection"]
+
+
+@dataclass(frozen=True, slots=True)
+class OneConnection:
+    """A connection at the end of the recording."""
+
+    record: ConnectionRecord
+    client_bytes: int
+    """Bytes of the client's frames, prefixes included."""
+    broker_bytes: int
+
+
+def _of(name: str) -> Callable[[OneConnection], Any]:
+    return lambda one: getattr(one.record, name)
+
+
+def _known(name: str) -> Callable[[OneConnection], Any]:
+    return lambda one: known(getattr(one.record, name))
+
+
+CONNECTION_CELLS: Final[tuple[Cell, ...]] = (
+    cell("connection", LONG, "tcp.stream", _of("stream")),
+    cell("client", TEXT, "address", lambda one: one.record.client[0]),
+    cell("client_port", INT, "port", lambda one: one.record.client[1]),
+    cell("server", TEXT, "address", lambda one: one.record.server[0]),
+    cell("server_port", INT, "port", lambda one: one.record.server[1]),
+    cell("kind", TEXT, "pulsar, tls, http, proxy, other, unknown", _of("kind")),
+    cell("midstream", BOOL, "whether it began before the capture", _of("midstream")),
+    cell("system", BOOL, "whether it is of the broker's own client", _of("system")),
+    cell("first_ns", LONG, "its first frame", _known("first_ns")),
+    cell("last_ns", LONG, "its last frame", _known("last_ns")),
+    cell("first_frame", LONG, "number of its first frame", _known("first_frame")),
+    cell("last_frame", LONG, "number of its last frame", _known("last_frame")),
+    cell("client_frames", LONG, "frames of the client", _of("client_frames")),
+    cell("broker_frames", LONG, "frames of the broker", _of("broker_frames")),
+    cell("client_bytes", LONG, "bytes of the client's frames", lambda one: one.client_bytes),
+    cell("broker_bytes", LONG, "bytes of the broker's frames", lambda one: one.broker_bytes),
+    cell("client_version", TEXT, "of CONNECT", _known("client_version")),
+    cell("protocol_version", INT, "of CONNECT", lambda one: above(one.record.protocol_version)),
+    cell("server_version", TEXT, "of CONNECTED", _known("server_version")),
+    cell("server_protocol_version", INT, "of CONNECTED", lambda one: above(one.record.server_protocol_version)),
+    cell("max_message_size", LONG, "of CONNECTED", _known("max_message_size")),
+    cell("proxy_to_broker_url", TEXT, "of CONNECT", _known("proxy_to_broker_url")),
+    cell("leg_of", LONG, "tcp.stream of the other leg when this one is a proxy's connection to its broker",
+         lambda one: above(one.record.leg_of)),
+    cell("connected_ns", LONG, "its CONNECTED", lambda one: above(one.record.connected_ns)),
+    cell("ended_ns", LONG, "when it ended; null: it lasts", lambda one: above(one.record.ended_ns)),
+    cell("end", TEXT, "how it ended, a word: docs/tables.md lists them", _known("end")),
+    cell("challenges", LONG, "AUTH_CHALLENGEs while it was open", lambda one: one.record.challenges.count),
+    cell("wrong_crc_client", LONG, "SENDs with a wrong checksum", lambda one: _wrong(one.record, from_client=True)),
+    cell("wrong_crc_broker", LONG, "MESSAGEs with a wrong checksum", lambda one: _wrong(one.record, from_client=False)),
+    cell("oversize", LONG, "frames above max_message_size", lambda one: one.record.oversize.count),
+    cell("deprecated", COUNTS, "commands and fields that are done away with",
+         lambda one: counts(one.record.deprecated)),
+    cell("answers_out_of_order", LONG, "answers that overtook that to their PRODUCER or SUBSCRIBE",
+         lambda one: one.record.out_of_order.count),
+    cell("first_bytes", TEXT, "what stood there instead of the protocol", _known("first_bytes")),
+    cell("doubts", many(TEXT), "why evidence may be incomplete, in words: docs/tables.md lists them",
+         lambda one: sorted(one.record.doubts)),
+)  # fmt: skip
+"""All columns but the cluster."""
+
+
+def _wrong(record: ConnectionRecord, *, from_client: bool) -> int:
+    tally = record.wrong_crc.get(from_client)
+    return 0 if tally is None else tally.count

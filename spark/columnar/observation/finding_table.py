@@ -1,0 +1,93 @@
+"""The columns of the table `findings`, and the findings of all groups as those of one recording.
+
+Rules of this file
+1. Two findings of the same identity are one: that of the connection which was heard last (a library's version is told
+   once for all connections of a host).
+2. Rows stand by weight: how much they matter, how sure they are, when it began; then by rule, subject and cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pcli.codec.observe.diagnosis import by_weight
+from pcli.codec.observe.rules import Finding
+from pcli.spark.columnar.observation.record_columns import Cell, cell, known, rows_of
+from pcli.spark.columnar.table_schema import LONG, TEXT, column, many
+
+__all__ = ["FINDING_CELLS", "Found", "findings_of", "merge_findings"]
+
+_SUBJECT: Final = many((column("name", TEXT, "topic, consumer, stream, …"), column("value", TEXT, "its value")))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A finding."""
+
+    finding: Finding
+    last_frame: int
+    """Last frame of the connection that it is about; 0: it is not about one."""
+
+
+def _subject(one: Found) -> list[dict[str, str]]:
+    return [{"name": name, "value": str(value)} for name, value in one.finding.subject.items()]
+
+
+def _in(name: str) -> Any:
+    """Reads a part of the subject that has a column of its own."""
+    return lambda one: known(one.finding.subject.get(name))
+
+
+FINDING_CELLS: Final[tuple[Cell, ...]] = (
+    cell("rule", TEXT, "name of the rule: docs/findings/NAME.md explains it", lambda one: one.finding.rule),
+    cell("severity", TEXT, "error, warning, note", lambda one: one.finding.severity),
+    cell("culprit", TEXT, "application, client, broker, network, capture", lambda one: one.finding.culprit),
+    cell("sure", TEXT, "certain, likely, possible", lambda one: one.finding.sure),
+    cell("what", TEXT, "what is the case, with the figures", lambda one: one.finding.what),
+    cell("since_ns", LONG, "when it began", lambda one: known(one.finding.since_ns)),
+    cell("topic", TEXT, "of the subject", _in("topic")),
+    cell("subscription", TEXT, "of the subject", _in("subscription")),
+    cell("consumer", TEXT, "of the subject", _in("consumer")),
+    cell("producer", TEXT, "of the subject", _in("producer")),
+    cell("connection", LONG, "of the subject: tcp.stream", lambda one: one.finding.subject.get("stream")),
+    cell("client", TEXT, "of the subject: address, with a port when it is about one connection", _in("client")),
+    cell("server", TEXT, "of the subject: address and port", _in("server")),
+    cell("subject", _SUBJECT, "all that it is about, by name", _subject),
+    cell("frames", many(LONG), "frames of the evidence, the most telling first", lambda one: one.finding.frames),
+    cell("opposite", TEXT, "what would show that it is not so", lambda one: known(one.finding.opposite)),
+    cell("advice", TEXT, "what to do", lambda one: known(one.finding.advice)),
+    cell("cause", TEXT, "tells apart findings of one rule about one subject", lambda one: known(one.finding.cause)),
+    cell("last_frame", LONG, "last frame of the connection that it is about", lambda one: known(one.last_frame)),
+)
+"""All columns but the cluster."""
+
+
+def findings_of(table: pa.RecordBatch) -> list[Found]:
+    """The findings in rows; values of subjects are as in the row: texts, but for the stream."""
+    return [_found(row) for row in table.to_pylist()]
+
+
+def _found(row: dict[str, Any]) -> Found:
+    subject: dict[str, Any] = {one["name"]: one["value"] for one in row["subject"]}
+    if row["connection"] is not None:
+        subject["stream"] = row["connection"]
+    finding = Finding(
+        row["rule"], row["severity"], row["culprit"], row["sure"], subject, row["what"], row["since_ns"] or 0,
+        row["frames"], row["opposite"] or "", row["advice"] or "", row["cause"] or "",
+    )  # fmt: skip
+    return Found(finding, row["last_frame"] or 0)
+
+
+def merge_findings(batches: Iterable[pa.RecordBatch], cluster: str) -> pa.RecordBatch:
+    """One table of the findings of all groups of a recording."""
+    kept: dict[tuple[Any, ...], Found] = {}
+    for one in (one for batch in batches for one in findings_of(batch)):
+        older = kept.get(one.finding.identity)
+        if older is None or older.last_frame <= one.last_frame:
+            kept[one.finding.identity] = one
+    ordered = sorted(kept.values(), key=lambda one: (*by_weight(one.finding), one.finding.identity))
+    return rows_of(FINDING_CELLS, ordered, cluster)

@@ -1,0 +1,112 @@
+"""Frames as small rows that can be sent about: each with its head, the bytes up to its payload.
+
+Rules of this file
+1. A row tells all of a frame that pcli.codec.observe reads (headframe.py makes the frame again). What the payload said
+   goes along as a verdict on the checksum, so payloads stay where they are.
+2. But a dead letter stays whole: its batch is opened to see where each message came from (tracking.dead_letters).
+3. Rows of other kinds, notes, ends and connections (asides.py), have the same schema, so that all that one group of
+   connections needs comes as one stream of rows, in order of place and order.
+4. ``place`` and ``stream`` are plain columns: who learns global numbers later puts others in their place.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from pcli.codec.observe.tracking.dead_letters import MARK
+from pcli.codec.wire.frame import SEND
+from pcli.spark.columnar.byte_arrays import pieces_of
+from pcli.spark.columnar.frame_columns import Frames, Longs
+from pcli.spark.columnar.table_schema import BOOL, BYTES, INT, LONG, column
+
+__all__ = ["END", "FRAME", "HEADS", "HEARD", "NOTE", "STREAM", "dead_letters", "to_heads"]
+
+STREAM: Final = 0
+FRAME: Final = 1
+NOTE: Final = 2
+END: Final = 3
+HEARD: Final = 4
+"""Kinds of rows."""
+
+HEADS: Final = pa.schema(
+    [
+        column(
+            "kind", pa.int8(), "0 a connection, 1 a frame, 2 a note, 3 an end of a connection, 4 a frame without data"
+        ),
+        column(
+            "place", LONG, "frame: its number; note, end: that of the last frame before it, 0: none; connection: -1"
+        ),
+        column("order", LONG, "frame: 0; notes and ends: their place among each other, from 1 on"),
+        column("stream", LONG, "tcp.stream"),
+        column("time_ns", LONG, "of the frame; of notes and ends that of the last frame before them, 0: none"),
+        column("from_client", BOOL, "who sent the frame"),
+        column("type", INT, "number of the command type, -1: none, or one of more than 31 bits"),
+        column("owner", LONG, "producer_id or consumer_id of a command that has one; -1: none"),
+        column("sync", pa.int8(), "how the frame's place is known: START, ANCHORED or RESYNC of columns.py"),
+        column("crc", pa.int8(), "CRC_NONE, CRC_GOOD or CRC_BAD of columns.py"),
+        column("kept", INT, "bytes of the frame in the capture"),
+        column("size", LONG, "bytes of the frame as its prefix says"),
+        column("data", BYTES, "of a frame its head, else JSON"),
+        column("trouble", BYTES, "what the capture did to the frame, as JSON; mostly null"),
+    ]
+)
+"""One row a frame, a note, an end, or a connection."""
+
+_HIGHEST: Final = 0x7FFFFFFF
+"""The highest type that has room in its column; the bytes tell of others."""
+
+_SCANNED: Final = 10
+"""Bytes behind the command that are looked at all at once, whatever they are (wire.frame)."""
+
+
+def to_heads(frames: Frames, numbers: Longs) -> pa.RecordBatch:
+    """The rows of a window's frames; ``numbers`` are their places."""
+    places, size = frames.places, len(frames)
+    data = pieces_of(places.data, places.start, _ends(frames))
+    columns: dict[str, Any] = {
+        "kind": np.full(size, FRAME, np.int8),
+        "place": numbers,
+        "order": np.zeros(size, np.int64),
+        "stream": places.stream,
+        "time_ns": places.time_ns,
+        "from_client": pa.array(places.from_client),
+        "type": np.where(frames.type == frames.type & _HIGHEST, frames.type, -1).astype(np.int32),
+        "owner": frames.owner,
+        "sync": places.sync.astype(np.int8),
+        "crc": frames.crc.astype(np.int8),
+        "kept": places.kept.astype(np.int32),
+        "size": frames.size,
+        "data": data,
+        "trouble": _troubles(frames),
+    }
+    return pa.RecordBatch.from_arrays([pa.array(columns[name]) for name in HEADS.names], schema=HEADS)
+
+
+def dead_letters(frames: Frames) -> Longs:
+    """The rows of SENDs whose metadata has the mark of a dead letter."""
+    suspects = np.flatnonzero((frames.type == SEND) & ~frames.metadata_told & (frames.metadata_end >= 0))
+    data, starts, ends = frames.places.data, frames.metadata_start, frames.metadata_end
+    found = [row for row in suspects.tolist() if MARK in data[starts[row] : ends[row]].tobytes()]
+    return np.array(found, np.int64)
+
+
+def _ends(frames: Frames) -> Longs:
+    """Where heads end, as indices into the data."""
+    whole = frames.places.start + frames.places.kept
+    heads = np.minimum(np.maximum(frames.metadata_end, frames.command_end + _SCANNED), whole)
+    ends: Longs = np.where(frames.metadata_end >= 0, heads, whole)
+    letters = dead_letters(frames)
+    ends[letters] = whole[letters]
+    return ends
+
+
+def _troubles(frames: Frames) -> pa.Array:
+    trouble = frames.places.trouble
+    if not trouble:
+        return pa.nulls(len(frames), BYTES)
+    texts = {row: json.dumps([[one.kind, one.detail] for one in found]).encode() for row, found in trouble.items()}
+    return pa.array([texts.get(row) for row in range(len(frames))], BYTES)

@@ -1,0 +1,111 @@
+"""Rows of heads.py as frames, notes and ends again.
+
+Rules of this file
+1. A HeadFrame is a CapturedFrame whose ``data`` ends before its payload. Its length, what is missing, where its parts
+   stand and what its checksum says are those of the frame that was captured; its payload is not there.
+2. What nobody who follows frames reads is not kept: ``packet``, ``packets``, ``offset``.
+3. A connection's row comes before all others of it.
+4. A type for which the column has no room is read again from the bytes, as the object path reads it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pcli.codec.capture.frames import CapturedFrame, Stream
+from pcli.codec.wire.frame import Parts, pull_type, split
+from pcli.codec.wire.problems import Problem
+from pcli.spark.columnar.fields.from_captured_frames import SYNC
+from pcli.spark.columnar.frame_columns import CRC_GOOD
+from pcli.spark.columnar.observation.capture_event_rows import Aside, read_aside, read_stream
+from pcli.spark.columnar.observation.frame_header_rows import FRAME, HEARD, STREAM
+from pcli.spark.columnar.observation.partial_trackers import Heard
+
+__all__ = ["HeadFrame", "from_heads"]
+
+_SYNC: Final = {number: word for word, number in SYNC.items()}
+
+
+class HeadFrame(CapturedFrame):
+    """A frame without its payload."""
+
+    __slots__ = ("kept", "size", "verdict")
+
+    def __init__(self, row: tuple[Any, ...], stream: Stream) -> None:
+        """``row``: number, time_ns, from_client, type, sync, crc, kept, size, data, trouble, as in HEADS."""
+        number, time_ns, from_client, type_, sync, crc, kept, size, data, trouble = row
+        problems = () if trouble is None else tuple(Problem(*one) for one in json.loads(trouble))
+        if type_ < 0:
+            type_ = pull_type(data, 8, min(len(data), 8 + int.from_bytes(data[4:8], "big")))
+        super().__init__(data, type_, number, 0, time_ns, stream, from_client, 0, _SYNC[sync], problems)
+        self.kept = kept
+        """Bytes of the frame in the capture."""
+        self.size = size
+        """Bytes of the frame as its prefix says."""
+        self.verdict = crc
+        """CRC_NONE, CRC_GOOD or CRC_BAD."""
+
+    @property
+    def length(self) -> int:
+        """Bytes of the whole frame, its length prefix included, as the prefix says."""
+        return int(self.size)
+
+    @property
+    def missing(self) -> int:
+        """Bytes that the prefix promises and the capture does not have."""
+        return max(0, int(self.size - self.kept))
+
+    @property
+    def parts(self) -> Parts:
+        """Where the parts stand in the whole frame; of the payload only the place."""
+        parts = self._parts
+        if parts is None:
+            parts = self._parts = split(self.data, self.type, self.kept)
+            if parts.payload_start >= 0:
+                # A head that was made of columns has a prefix of its own (lives.settling).
+                parts.payload_end = min(self.kept, self.size)
+            if self.verdict == CRC_GOOD:
+                parts.computed = parts.checksum
+        return parts
+
+    @property
+    def payload(self) -> bytes | None:
+        """The payload, where it was kept; else None."""
+        parts = self.parts
+        if parts.payload_start < 0 or parts.payload_end > len(self.data):
+            return None
+        return self.data[parts.payload_start : parts.payload_end]
+
+    @property
+    def checksum(self) -> str | None:
+        """As of the whole frame."""
+        parts = self._parts or self.parts
+        if parts.payload_start < 0 or (parts.problems and self.missing):
+            return None
+        if parts.checksum is None:
+            return "none"
+        return "good" if self.verdict == CRC_GOOD else "bad"
+
+
+_COLUMNS: Final = ("place", "time_ns", "from_client", "type", "sync", "crc", "kept", "size", "data", "trouble")
+
+
+def from_heads(batches: Iterable[pa.RecordBatch]) -> Iterator[HeadFrame | Heard | Aside]:
+    """The frames, notes and ends in batches of HEADS, in their order. KeyError: the row of a connection is missing."""
+    streams: dict[int, Stream] = {}
+    for batch in batches:
+        kinds, numbers, orders = (batch.column(name).to_pylist() for name in ("kind", "stream", "order"))
+        rows = zip(*(batch.column(name).to_pylist() for name in _COLUMNS), strict=True)
+        for kind, number, order, row in zip(kinds, numbers, orders, rows, strict=True):
+            if kind == FRAME:
+                yield HeadFrame(row, streams[number])
+            elif kind == STREAM:
+                streams[number] = read_stream(number, row[8])
+            elif kind == HEARD:
+                yield Heard(number, row[0], row[1])
+            else:
+                yield read_aside(kind, streams[number], row[0], row[1], order, row[8])

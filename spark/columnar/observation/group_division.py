@@ -1,0 +1,198 @@
+"""A group of connections that is too large for one task, divided: connections apart, topics apart.
+
+Rules of this file
+1. What is kept of a connection needs all its frames, and nothing of topics: connections with the same ports, and the
+   legs of a conversation through a proxy, are one part.
+2. What is kept of a topic needs the traffic of its producers and consumers, on whatever connections: these are one
+   part, with all that ties (groups.py) tie them to. Of the connections it needs to be told when they end, what is not
+   known of them, and when the broker was heard (played.py).
+3. Commands that are not traffic are few. They go to every part that has to do with their connection; what a part makes
+   of those that speak of others is left out (`Division.is_of`).
+4. A producer that sends without having been opened knows only its connection: all producers and consumers of that are
+   one part. So it is with what belongs to nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from heapq import heapify, heapreplace
+from itertools import chain
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pcli.codec.capture.frames import Stream
+from pcli.codec.observe.tracking.links import TransactionRecord
+from pcli.codec.observe.tracking.peers import ConsumerRecord, ProducerRecord
+from pcli.codec.observe.tracking.topics import KeyRecord, SubscriptionRecord, TopicRecord
+from pcli.codec.wire.constants import MINUS_ONE
+from pcli.spark.columnar.observation.connection_groups import (
+    Owner,
+    TieRows,
+    by_proxy,
+    owner_of,
+    rows_by_tie,
+    same_ports,
+    strange,
+    tied_by_strangers,
+)
+from pcli.spark.columnar.observation.disjoint_sets import Sets
+
+__all__ = ["Division", "divide"]
+
+_SIDES: Final = ("producer", "consumer")
+
+
+@dataclass(slots=True)
+class Division:
+    """Which part has what. Parts of topics are numbered from 0 on, parts of connections by the least of these."""
+
+    size: int = 0
+    """How many parts of topics there are."""
+    heaviest: float = 0.0
+    """About how many frames the largest of these has."""
+    links: dict[int, int] = field(default_factory=dict)
+    """The part that a connection is in as such."""
+    owners: dict[Owner, int] = field(default_factory=dict)
+    """Parts of producers and consumers."""
+    rest: dict[int, int] = field(default_factory=dict)
+    """By connection: the part of producers and consumers that nothing else is known of."""
+    told: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """By connection: the parts that its commands go to."""
+    things: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Parts of topics and transactions, by name: ``("topic", …)``, ``("transaction", …)``."""
+
+    def part_of(self, owner: Owner) -> int:
+        """The part that has the traffic of a producer or consumer."""
+        return self.owners.get(owner, self.rest[owner[0]])
+
+    def is_of(self, part: int, record: Any) -> bool:
+        """Whether what is kept in a record (of a group of rules that is not about connections) is this part's own."""
+        match record:
+            case TopicRecord():
+                return self._is_thing(part, "topic", record.name)
+            case SubscriptionRecord() if record.topic.name:
+                return self._is_thing(part, "topic", record.topic.name)
+            case SubscriptionRecord():
+                return any(self.is_of(part, one) for one in record.consumers.values())
+            case KeyRecord():
+                return self.is_of(part, record.subscription)
+            case TransactionRecord():
+                most, least = record.id
+                return self._is_thing(part, "transaction", f"{most & MINUS_ONE}:{least & MINUS_ONE}")
+            case ConsumerRecord() | ProducerRecord() if record.topic:
+                return self._is_thing(part, "topic", record.topic)
+            case ConsumerRecord() | ProducerRecord():
+                side = _SIDES[isinstance(record, ConsumerRecord)]
+                session = record.session
+                return session is None or self.part_of((session.stream, side, session.id)) == part
+        return True
+
+    def _is_thing(self, part: int, kind: str, name: str) -> bool:
+        return self.things.get((kind, name), 0) == part
+
+
+def divide(
+    ties: Iterable[pa.RecordBatch], streams: Mapping[int, Stream], frames: Mapping[int, int], size: int
+) -> Division:
+    """The parts of these connections.
+
+    ``ties``: the rows of TIES of these, in any order; ``frames``: how many frames each connection has; ``size``: about
+    how many frames a part of topics may have.
+    """
+    rows = rows_by_tie(ties)
+    owners = _owners(rows)
+    sets = _sets(rows, owners, streams)
+    things = {(tie, row["text"]) for tie in ("topic", "transaction") for row in rows.get(tie, ())}
+    places, weights = _packed(sets, _shares(owners, streams), things, frames, size)
+    division = Division(len(weights), max(weights, default=0.0), _links(rows, streams))
+    for stream in streams:
+        division.rest[stream] = places[sets.top(("rest", stream))]
+    for owner in owners:
+        division.owners[owner] = places[sets.top(owner)]
+    for thing in things:
+        division.things[thing] = places[sets.top(thing)]
+    _tell(division, rows)
+    return division
+
+
+def _owners(rows: TieRows) -> list[Owner]:
+    return sorted({owner_of(row) for row in chain.from_iterable(rows.values()) if row["side"]})
+
+
+def _sets(rows: TieRows, owners: Iterable[Owner], streams: Mapping[int, Stream]) -> Sets:
+    """Producers, consumers, topics, transactions and rests of connections that are observed together."""
+    sets = Sets()
+    for tie in ("topic", "transaction"):
+        for row in rows.get(tie, ()):
+            if row["side"]:
+                sets.join(owner_of(row), (tie, row["text"]))
+    for row, other in tied_by_strangers(rows):
+        sets.join(owner_of(row), other)
+    lost = set()
+    for row in strange(rows):
+        sets.join(("rest", row["stream"]), owner_of(row))
+        if row["side"] == "producer":
+            lost.add(row["stream"])
+    first: set[int] = set()
+    for owner in owners:
+        if owner[0] in lost or owner[0] not in first:
+            sets.join(("rest", owner[0]), owner)
+        first.add(owner[0])
+    return sets
+
+
+def _shares(owners: Iterable[Owner], streams: Mapping[int, Stream]) -> dict[int, list[Hashable]]:
+    """Who has part in the frames of each connection; the rest only if there is nobody else."""
+    shares: dict[int, list[Hashable]] = {}
+    for owner in owners:
+        shares.setdefault(owner[0], []).append(owner)
+    return {stream: shares.get(stream, [("rest", stream)]) for stream in streams}
+
+
+def _packed(
+    sets: Sets,
+    shares: Mapping[int, list[Hashable]],
+    things: Iterable[Hashable],
+    frames: Mapping[int, int],
+    size: int,
+) -> tuple[dict[Hashable, int], list[float]]:
+    """The part of each set, the heavy ones first, each to the part that has least so far; and how many frames each has.
+
+    All frames of a connection are taken to be shared evenly.
+    """
+    weights: dict[Hashable, float] = {sets.top(one): 0.0 for one in things}
+    for stream, some in shares.items():
+        for one in some:
+            top = sets.top(one)
+            weights[top] = weights.get(top, 0) + frames.get(stream, 0) / len(some)
+    parts = [(0.0, part) for part in range(max(1, min(len(weights), int(sum(weights.values()) / size) + 1)))]
+    heapify(parts)
+    places = {}
+    for top in sorted(weights, key=lambda top: (-weights[top], str(top))):
+        weight, part = parts[0]
+        places[top] = part
+        heapreplace(parts, (weight + weights[top], part))
+    return places, [weight for weight, _ in parts]
+
+
+def _links(rows: TieRows, streams: Mapping[int, Stream]) -> dict[int, int]:
+    sets = Sets()
+    for one, other in (*same_ports(streams), *by_proxy(rows, streams)):
+        sets.join(one, other)
+    least: dict[Hashable, int] = {}
+    return {stream: least.setdefault(sets.top(stream), stream) for stream in sorted(streams)}
+
+
+def _tell(division: Division, rows: TieRows) -> None:
+    """To which parts the commands of each connection go: with its own to those of the connections it is tied to."""
+    parts: dict[int, set[int]] = {}
+    for stream, part in division.rest.items():
+        parts.setdefault(division.links[stream], set()).add(part)
+    for owner, part in division.owners.items():
+        parts[division.links[owner[0]]].add(part)
+    for tie in ("topic", "transaction"):
+        for row in rows.get(tie, ()):
+            parts[division.links[row["stream"]]].add(division.things[tie, row["text"]])
+    division.told = {stream: tuple(sorted(parts[link])) for stream, link in division.links.items()}

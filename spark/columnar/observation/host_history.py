@@ -1,0 +1,127 @@
+"""What happens to hosts, group by group, and their records from all of it.
+
+Rules of this file
+1. The connections of a client address may be in many groups, with whatever topics they work on. So no group keeps
+   records of hosts: each writes down what happened, in rows, and one place plays all rows in order (`play`).
+2. The record is filled by the same tracking.hosts, so it is that of the whole recording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pcli.codec.capture.frames import Stream, StreamEnd
+from pcli.codec.observe.tracking.hosts import Exchange, Hosts
+from pcli.codec.observe.tracking.links import CaptureRecord, ConnectionRecord, HostRecord
+from pcli.spark.columnar.table_schema import INT, LONG, TEXT, column, many
+
+__all__ = ["HOST_EVENTS", "HostLog", "play"]
+
+HOST_EVENTS: Final = pa.schema(
+    [
+        column("place", LONG, "number of the frame, or of the last one before what happened"),
+        column("order", LONG, "of a note or end its order, else 0"),
+        column("event", TEXT, "attempt, refused, ended, denied or redirected"),
+        column("client", TEXT, "address"),
+        column("client_port", INT, "port"),
+        column("server", TEXT, "address"),
+        column("server_port", INT, "port"),
+        column("time_ns", LONG, "when it happened"),
+        column("asked", LONG, "frame of the request, 0: none"),
+        column("frame", LONG, "frame that shows it, 0: none; of refused the packet"),
+        column("word", TEXT, "how it ended; the error; the topic"),
+        column("command", TEXT, "what was denied"),
+        column("text", TEXT, "what the broker said"),
+        column("doubts", many(TEXT), "words of tracking.doubts"),
+    ]
+)
+"""One row for each thing that a host's record counts."""
+
+_Address = tuple[str, int]
+
+
+class HostLog(Hosts):
+    """Takes the place of Hosts in a group."""
+
+    def __init__(self) -> None:
+        super().__init__(CaptureRecord(), None)
+        self.place = self.order = 0
+        """Where in the recording the observer is."""
+        self._rows: list[dict[str, Any]] = []
+
+    def attempt(self, connection: ConnectionRecord, time_ns: int, frame: int) -> None:
+        """A CONNECT."""
+        self._write("attempt", connection.client, connection.server, time_ns, frame=frame)
+
+    def refused(self, end: StreamEnd) -> None:
+        """Nobody listened there."""
+        self._write("refused", end.stream.client, end.stream.server, end.time_ns, frame=end.packet)
+
+    def ended(self, connection: ConnectionRecord) -> None:
+        """A connection has ended, as its record says."""
+        end, at, frame = connection.end, connection.ended_ns, connection.last_frame
+        doubts = sorted(connection.doubts)
+        self._write("ended", connection.client, connection.server, at, frame=frame, word=end, doubts=doubts)
+
+    def denied(
+        self, connection: ConnectionRecord, time_ns: int, frames: Exchange, command: str, error: str, message: str
+    ) -> None:
+        """An error answered a command."""
+        told = {"word": error, "command": command, "text": message}
+        self._write("denied", connection.client, connection.server, time_ns, asked=frames[0], frame=frames[1], **told)
+
+    def redirected(self, connection: ConnectionRecord, now: int, frames: Exchange, topic: str) -> None:
+        """A LOOKUP was answered by Redirect."""
+        told = {"asked": frames[0], "frame": frames[1], "word": topic}
+        self._write("redirected", connection.client, connection.server, now, **told)
+
+    def _write(self, event: str, client: _Address, server: _Address, time_ns: int, **told: Any) -> None:
+        blank = {"asked": 0, "frame": 0, "word": "", "command": "", "text": "", "doubts": []}
+        ends = {"client": client[0], "client_port": client[1], "server": server[0], "server_port": server[1]}
+        place = {"place": self.place, "order": self.order, "event": event, "time_ns": time_ns}
+        self._rows.append({**blank, **place, **ends, **told})
+
+    def rows(self) -> pa.RecordBatch:
+        """All that was written down."""
+        return pa.RecordBatch.from_pylist(self._rows, HOST_EVENTS)
+
+
+def play(batches: Iterable[pa.RecordBatch], capture: CaptureRecord) -> list[HostRecord]:
+    """The records of all hosts, from the rows of all groups; ``capture`` counts what is too much."""
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    evicted: list[HostRecord] = []
+    hosts = Hosts(capture, lambda _, record: evicted.append(record))
+    for row in sorted(rows, key=lambda row: (row["place"], row["order"])):
+        _STEPS[row["event"]](hosts, _connection(row), row)
+    return [*evicted, *hosts.records.values()]
+
+
+def _connection(row: dict[str, Any]) -> ConnectionRecord:
+    record = ConnectionRecord(-1, (row["client"], row["client_port"]), (row["server"], row["server_port"]))
+    record.end, record.ended_ns, record.last_frame = row["word"], row["time_ns"], row["frame"]
+    record.doubts = set(row["doubts"])
+    return record
+
+
+def _refused(hosts: Hosts, record: ConnectionRecord, row: dict[str, Any]) -> None:
+    stream, how = Stream(-1, record.client, record.server, midstream=False), {"reset": True, "refused": True}
+    hosts.refused(StreamEnd(stream, row["frame"], row["time_ns"], from_client=False, silent=True, **how))
+
+
+def _denied(hosts: Hosts, record: ConnectionRecord, row: dict[str, Any]) -> None:
+    frames = (row["asked"], row["frame"])
+    hosts.denied(record, row["time_ns"], frames, row["command"], row["word"], row["text"])
+
+
+_STEPS: Final[dict[str, Callable[[Hosts, ConnectionRecord, dict[str, Any]], None]]] = {
+    "attempt": lambda hosts, record, row: hosts.attempt(record, row["time_ns"], row["frame"]),
+    "refused": _refused,
+    "ended": lambda hosts, record, _: hosts.ended(record),
+    "denied": _denied,
+    "redirected": lambda hosts, record, row: hosts.redirected(
+        record, row["time_ns"], (row["asked"], row["frame"]), row["word"]
+    ),
+}

@@ -1,0 +1,219 @@
+"""Observes one group of connections, frame by frame, with the objects of pcli.codec.observe, and gives tables.
+
+Rules of this file
+1. The Observer, the Tracker and the rules are those of the object path; they see the group's frames, notes and ends in
+   the order of the recording, and are told what the rest of the recording would have told them: the time of the frame
+   before a note, whether packets were cut until then, who speaks Pulsar.
+2. Rules about hosts and about the capture are not asked here: `conclude` asks them, once, when all groups are known.
+3. Bounds (tracker, observer) are those of a group: a recording that is observed as one may forget what a group keeps.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
+from typing import Any, Final, Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from pcli.codec.capture.frames import Note
+from pcli.codec.observe.diagnosis import Diagnosis
+from pcli.codec.observe.observer import Observer
+from pcli.codec.observe.rules import RULES, Finding, Moment
+from pcli.codec.observe.tracking.tracker import Tracker
+from pcli.spark.columnar.observation.capture_event_rows import Aside
+from pcli.spark.columnar.observation.connection_table import CONNECTION_CELLS, OneConnection
+from pcli.spark.columnar.observation.consumer_table import CONSUMER_CELLS, OneConsumer
+from pcli.spark.columnar.observation.final_statistics import standing_of
+from pcli.spark.columnar.observation.finding_table import FINDING_CELLS, Found, merge_findings
+from pcli.spark.columnar.observation.frames_from_rows import HeadFrame, from_heads
+from pcli.spark.columnar.observation.group_division import Division
+from pcli.spark.columnar.observation.host_history import HostLog, play
+from pcli.spark.columnar.observation.partial_trackers import LAST, Heard, LinkTracker, TopicTracker
+from pcli.spark.columnar.observation.producer_table import PRODUCER_CELLS, OneProducer
+from pcli.spark.columnar.observation.record_columns import rows_of
+from pcli.spark.columnar.observation.recording_context import Recording, capture_part, whole
+from pcli.spark.columnar.observation.topic_tables import KEY_CELLS, SUBSCRIPTION_CELLS, TOPIC_CELLS, keys_of, topics_of
+
+__all__ = ["conclude", "observe", "observe_links", "observe_topics"]
+
+_T = TypeVar("_T", bound=Tracker)
+
+_ELSEWHERE: Final = ("host", "capture")
+"""Groups of rules whose records no group of connections has whole."""
+
+
+def observe(
+    batches: Iterable[pa.RecordBatch], recording: Recording, *, cluster: str = "", only: Collection[str] = ()
+) -> dict[str, pa.RecordBatch]:
+    """The tables of one group, by the names in tables.TABLES and tables.INNER.
+
+    ``batches``: rows of HEADS, of all connections of the group, sorted by place and order. ``only``: names of rules;
+    empty: all.
+    """
+    group = _Group(recording, only, Tracker)
+    group.take_all(batches)
+    return group.tables(cluster)
+
+
+def observe_links(
+    batches: Iterable[pa.RecordBatch], recording: Recording, *, cluster: str = "", only: Collection[str] = ()
+) -> dict[str, pa.RecordBatch]:
+    """The same of a part of connections (dividing.py): what is to be said of topics is not in it; with LINK_EVENTS."""
+    group = _Group(recording, only, LinkTracker)
+    group.take_all(batches)
+    tables = group.tables(cluster)
+    return tables | {"link_events": group.tracker.rows()}
+
+
+def observe_topics(
+    batches: Iterable[pa.RecordBatch],
+    recording: Recording,
+    division: Division,
+    part: int,
+    events: Iterable[dict[str, Any]],
+    *,
+    cluster: str = "",
+    only: Collection[str] = (),
+) -> dict[str, pa.RecordBatch]:
+    """The same of a part of topics: what is to be said of connections is not in it.
+
+    ``events``: rows of LINK_EVENTS, in order.
+    """
+    group = _Group(recording, only, partial(TopicTracker, events), partial(division.is_of, part))
+    group.take_all(batches)
+    group.tracker.play(LAST - 1)
+    return group.tables(cluster)
+
+
+def _all(_: Any) -> bool:
+    return True
+
+
+class _Group(Generic[_T]):
+    """What is known of a group so far."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        only: Collection[str],
+        tracker: Callable[..., _T],
+        is_own: Callable[[Any], bool] = _all,
+    ) -> None:
+        self._recording, self._is_own, self._tracker_of = recording, is_own, tracker
+        self._log = HostLog()
+        self._records: dict[str, list[Any]] = {}
+        self._found: dict[tuple[Any, ...], Found] = {}
+        self._bytes: Counter[tuple[int, bool]] = Counter()
+        rules = [rule.name for rule in RULES.values() if rule.group not in _ELSEWHERE and rule.name in (only or RULES)]
+        self._diagnosis = Diagnosis(
+            rules or ["none"],
+            on_asked=self._asked,
+            hosts=self._log,
+            servers=recording.servers,
+            tracker=self._made,
+        )
+        self._see = Observer().see
+
+    def _made(self, **options: Any) -> _T:
+        self.tracker = self._tracker_of(**options)
+        return self.tracker
+
+    def take_all(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """All its rows."""
+        for item in from_heads(self.weigh(batches)):
+            self.take(item)
+
+    def weigh(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches as they are, their bytes counted."""
+        for batch in batches:
+            side = batch.column("from_client").to_numpy(zero_copy_only=False)
+            both = batch.column("stream").to_numpy() * 2 + side
+            ways, places = np.unique(both, return_inverse=True)
+            sums = np.zeros(len(ways), np.int64)
+            np.add.at(sums, places, batch.column("size").to_numpy())
+            for way, total in zip(ways.tolist(), sums.tolist(), strict=True):
+                self._bytes[way >> 1, bool(way & 1)] += total
+            yield batch
+
+    def take(self, item: HeadFrame | Heard | Aside) -> None:
+        """A frame, a note or an end, or that the broker was heard."""
+        log, diagnosis = self._log, self._diagnosis
+        if isinstance(item, HeadFrame):
+            log.place, log.order = item.number, 0
+            if item.capture_problems:
+                diagnosis.capture.cut = item.number > self._recording.cut_after
+            diagnosis.see(self._see(item))
+            return
+        if isinstance(item, Heard):
+            self.tracker.heard(item.stream, item.time_ns, item.number)
+            return
+        log.place, log.order = item.after, item.order
+        capture = diagnosis.capture
+        capture.frames, capture.last_ns = item.after, item.last_ns
+        if isinstance(item.item, Note):
+            diagnosis.note(item.item)
+        else:
+            diagnosis.ended(item.item)
+
+    def _asked(self, group: str, record: Any, found: list[Finding]) -> None:
+        if not self._is_own(record):
+            return
+        self._records.setdefault(group, []).append(record)
+        last_frame = record.last_frame if group == "connection" else 0
+        self._found |= {one.identity: Found(one, last_frame) for one in found}
+
+    def tables(self, cluster: str) -> dict[str, pa.RecordBatch]:
+        """Nothing more will come: all tables."""
+        known, capture = self._recording.capture, self._diagnosis.capture
+        capture.last_ns, capture.frames, capture.cut = known.last_ns, known.frames, known.cut
+        now, lives, records = known.last_ns, self._diagnosis.lives, self._records
+        standing = standing_of(lives, now)
+        self._diagnosis.finish()
+        topics, subscriptions = topics_of(lives, standing, self._is_own)
+        consumers = [OneConsumer(one, standing.consumer(one), now) for one in records.get("consumer", ())]
+        links = [self._weighed(one) for one in records.get("connection", ())]
+        producers = [OneProducer(one, now) for one in records.get("producer", ())]
+        return {
+            "findings": rows_of(FINDING_CELLS, list(self._found.values()), cluster),
+            "consumers": rows_of(CONSUMER_CELLS, consumers, cluster),
+            "producers": rows_of(PRODUCER_CELLS, producers, cluster),
+            "connections": rows_of(CONNECTION_CELLS, links, cluster),
+            "keys": rows_of(KEY_CELLS, list(keys_of(lives, self._is_own)), cluster),
+            "subscriptions": rows_of(SUBSCRIPTION_CELLS, subscriptions, cluster),
+            "topics": rows_of(TOPIC_CELLS, topics, cluster),
+            "host_events": self._log.rows(),
+            "capture_parts": capture_part(capture),
+        }
+
+    def _weighed(self, record: Any) -> OneConnection:
+        return OneConnection(record, self._bytes[record.stream, True], self._bytes[record.stream, False])
+
+
+def conclude(
+    findings: Iterable[pa.RecordBatch],
+    host_events: Iterable[pa.RecordBatch],
+    capture_parts: Iterable[pa.RecordBatch],
+    recording: Recording,
+    *,
+    cluster: str = "",
+    only: Collection[str] = (),
+) -> pa.RecordBatch:
+    """The findings of a recording, by weight: those of all its groups, and those about hosts and the capture.
+
+    The first three are what `observe` gave of each group.
+    """
+    capture = whole(recording, capture_parts)
+    moment = Moment(capture.last_ns, over=True, capture=capture)
+    records = [("host", one) for one in play(host_events, capture)] + [("capture", capture)]
+    rules = [rule for rule in RULES.values() if rule.name in (only or RULES)]
+    more = [
+        Found(found, 0)
+        for group, record in records
+        for rule in rules
+        if rule.group == group
+        for found in rule.look(record, moment)
+    ]
+    return merge_findings([*findings, rows_of(FINDING_CELLS, more, cluster)], cluster)

@@ -1,0 +1,94 @@
+"""What is true of a recording as a whole, so that a part of it can be observed as if the rest had been seen.
+
+Rules of this file
+1. All of it follows from notes, from connections and from how many frames these have: no frame is looked at.
+2. The rest of what a CaptureRecord says (connections that began before, with one direction, of other kinds, frames
+   without an end, what was forgotten) is counted by groups, and added up (`whole`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pcli.codec.capture.frames import Note, Stream
+from pcli.codec.observe.tracking.first_bytes import FirstBytes
+from pcli.codec.observe.tracking.links import CaptureRecord
+from pcli.codec.observe.tracking.noting import take_note
+from pcli.spark.columnar.observation.capture_event_rows import Aside
+from pcli.spark.columnar.table_schema import LONG, TEXT, column, many
+
+__all__ = ["CAPTURE_PARTS", "Recording", "capture_part", "recording_of", "whole"]
+
+_COUNTS: Final = (column("name", TEXT, "what was counted"), column("count", LONG, "how many"))
+
+CAPTURE_PARTS: Final = pa.schema(
+    [
+        column("midstream", LONG, "connections that began before the capture, with messages of nameless peers"),
+        column("one_way", LONG, "connections of which one direction is missing"),
+        column("unfinished", LONG, "frames whose end is missing"),
+        column("evicted", many(_COUNTS), "records that were dropped to bound the memory, by kind"),
+        column("other_streams", many(_COUNTS), "connections that are not Pulsar, by kind"),
+    ]
+)
+"""What one group knows of the capture."""
+
+_NEVER: Final = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """The facts that all groups share. Small, and can be pickled."""
+
+    capture: CaptureRecord
+    """Its times and frames, its holes and damage."""
+    servers: frozenset[tuple[str, int]]
+    """At which Pulsar is spoken."""
+    cut_after: int
+    """The last frame before it was told that packets are cut."""
+
+
+def recording_of(
+    asides: Iterable[Aside], streams: Mapping[int, Stream], frames: Mapping[int, int], first_ns: int, last_ns: int
+) -> Recording:
+    """The facts of a recording.
+
+    ``asides``: all notes, in order (ends may be among them); ``streams``: its connections, as they are known at its
+    end; ``frames``: how many frames each has; ``first_ns`` and ``last_ns``: times of its first and last frame.
+    """
+    capture, first_bytes, cut_after = CaptureRecord(), FirstBytes(), _NEVER
+    for one in asides:
+        if isinstance(one.item, Note):
+            capture.frames, capture.last_ns = one.after, one.last_ns
+            take_note(capture, first_bytes, None, one.item)
+            if capture.cut:
+                cut_after = min(cut_after, one.after)
+        else:
+            capture.packets = max(capture.packets, one.item.packet)
+    capture.first_ns, capture.last_ns, capture.frames = first_ns, last_ns, sum(frames.values())
+    servers = frozenset(streams[number].server for number, count in frames.items() if count)
+    return Recording(capture, servers, cut_after)
+
+
+def capture_part(capture: CaptureRecord) -> pa.RecordBatch:
+    """What a group's own record adds."""
+    row: dict[str, Any] = {name: getattr(capture, name) for name in ("midstream", "one_way", "unfinished")}
+    for name in ("evicted", "other_streams"):
+        row[name] = [{"name": kind, "count": count} for kind, count in getattr(capture, name).items()]
+    return pa.RecordBatch.from_pylist([row], CAPTURE_PARTS)
+
+
+def whole(recording: Recording, parts: Iterable[pa.RecordBatch]) -> CaptureRecord:
+    """The record of the recording, from those of all groups."""
+    capture = replace(recording.capture, evicted={}, other_streams={})
+    for row in (row for batch in parts for row in batch.to_pylist()):
+        for name in ("midstream", "one_way", "unfinished"):
+            setattr(capture, name, getattr(capture, name) + row[name])
+        for name in ("evicted", "other_streams"):
+            counts = getattr(capture, name)
+            for one in row[name]:
+                counts[one["name"]] = counts.get(one["name"], 0) + one["count"]
+    return capture

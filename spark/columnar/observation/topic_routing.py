@@ -1,0 +1,99 @@
+"""To which parts of topics the rows of frames go (dividing.py).
+
+Rules of this file
+1. Traffic goes to the part of its producer or consumer; every other command, and the row of a connection, to all parts
+   that its connection has to do with. Notes and ends go to none: what they do to a connection is played (played.py).
+2. When the broker was heard last on a connection is asked at the end, or with a frame of its own. So the last of its
+   traffic on each connection is told to the parts that do not get it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from pcli.codec.wire.commands import BY_NAME
+from pcli.spark.columnar.frame_columns import Longs
+from pcli.spark.columnar.observation.frame_header_rows import FRAME, HEADS, HEARD, STREAM
+from pcli.spark.columnar.observation.group_division import Division
+
+__all__ = ["topic_rows"]
+
+_TRAFFIC: Final = {
+    "producer": ("SEND", "SEND_RECEIPT", "SEND_ERROR"),
+    "consumer": ("MESSAGE", "ACK", "ACK_RESPONSE", "FLOW", "REDELIVER_UNACKNOWLEDGED_MESSAGES"),
+}
+"""The commands of which traffic consists, by whose they are."""
+
+_SIDES: Final = ("", *_TRAFFIC)
+_SIDE_OF: Final = {BY_NAME[name].number: _SIDES.index(side) for side, some in _TRAFFIC.items() for name in some}
+
+
+def topic_rows(heads: pa.Table, division: Division) -> tuple[pa.Table, Longs]:
+    """The rows of all parts, and the part of each: those of one part are together, sorted by place.
+
+    ``heads``: rows of HEADS of connections of the division, in order of place.
+    """
+    kind, stream = heads["kind"].to_numpy(), heads["stream"].to_numpy()
+    sides = _sides(heads["type"].to_numpy())
+    frames = kind == FRAME
+    traffic = np.flatnonzero(frames & (sides > 0))
+    parts = _parts(division, stream[traffic], sides[traffic], heads["owner"].to_numpy()[traffic])
+    told, told_parts = _spread(division, np.flatnonzero((kind == STREAM) | (frames & (sides == 0))), stream)
+    heard, heard_parts = _heard(heads, division, traffic, parts)
+    rows = pa.concat_tables([heads.take(pa.array(np.concatenate([traffic, told]))), _blank(heads, heard)])
+    parts = np.concatenate([parts, told_parts, heard_parts])
+    order = np.lexsort((rows["place"].to_numpy(), parts))
+    return rows.take(pa.array(order)), parts[order]
+
+
+def _sides(types: Longs) -> Longs:
+    """Whose the commands of these types are, as indices into _SIDES."""
+    found = np.zeros(len(types), np.int64)
+    for number, side in _SIDE_OF.items():
+        found[types == number] = side
+    return found
+
+
+def _parts(division: Division, stream: Longs, side: Longs, owner: Longs) -> Longs:
+    """The part of each frame's producer or consumer."""
+    owners, which = np.unique(owner, return_inverse=True)
+    keys = (stream * len(_SIDES) + side) * max(1, len(owners)) + which
+    _, first, back = np.unique(keys, return_index=True, return_inverse=True)
+    whose = zip(stream[first].tolist(), side[first].tolist(), owner[first].tolist(), strict=True)
+    found: Longs = np.array([division.part_of((one, _SIDES[two], three)) for one, two, three in whose], np.int64)
+    return found[back]
+
+
+def _spread(division: Division, rows: Longs, stream: Longs) -> tuple[Longs, Longs]:
+    """Rows, each as often as its connection has parts, and these parts."""
+    streams, which = np.unique(stream[rows], return_inverse=True)
+    told = [np.array(division.told[one], np.int64) for one in streams.tolist()]
+    counts = np.array([len(one) for one in told], np.int64)[which]
+    parts = [told[one] for one in which.tolist()]
+    return np.repeat(rows, counts), np.concatenate([np.zeros(0, np.int64), *parts])
+
+
+def _heard(heads: pa.Table, division: Division, traffic: Longs, parts: Longs) -> tuple[Longs, Longs]:
+    """The broker's last traffic on each connection, for the parts that do not get it."""
+    stream, broker = heads["stream"].to_numpy(), ~heads["from_client"].to_numpy(zero_copy_only=False)
+    own = np.full(len(stream), -1)
+    own[traffic] = parts
+    rows = traffic[broker[traffic]][::-1]
+    _, last = np.unique(stream[rows], return_index=True)
+    found, told = _spread(division, rows[last], stream)
+    others = told != own[found]
+    return found[others], told[others]
+
+
+def _blank(heads: pa.Table, rows: Longs) -> pa.Table:
+    """These rows, as HEARD: of what was sent nothing is left."""
+    found = heads.take(pa.array(rows))
+    blank = {"kind": np.full(len(rows), HEARD, np.int8), "size": np.zeros(len(rows), np.int64)}
+    columns = {name: found[name] for name in HEADS.names} | {
+        **{name: pa.array(values) for name, values in blank.items()},
+        **{name: pa.nulls(len(rows), HEADS.field(name).type) for name in ("data", "trouble")},
+    }
+    return pa.table(columns, schema=HEADS)

@@ -1,0 +1,170 @@
+"""The columns of the tables `topics`, `subscriptions` and `keys`.
+
+A figure of `topics stats` that cannot be known is null, and the column unknown says why (tracking.figures).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pcli.codec.observe.system import is_system_subscription
+from pcli.codec.observe.tracking.lives import Lives
+from pcli.codec.observe.tracking.topics import KeyRecord, SubscriptionRecord, TopicRecord
+from pcli.spark.columnar.observation.final_statistics import Standing
+from pcli.spark.columnar.observation.record_columns import (
+    COUNTS,
+    REASONS,
+    Cell,
+    above,
+    cell,
+    counts,
+    known,
+    lasted,
+    reasons,
+)
+from pcli.spark.columnar.table_schema import BOOL, INT, LONG, TEXT, many
+
+__all__ = ["KEY_CELLS", "SUBSCRIPTION_CELLS", "TOPIC_CELLS", "OneSubscription", "OneTopic", "keys_of", "topics_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class OneTopic:
+    """A topic at the end of the recording."""
+
+    record: TopicRecord
+    figures: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class OneSubscription:
+    """A subscription at the end of the recording."""
+
+    record: SubscriptionRecord
+    figures: dict[str, Any]
+    """Empty: the broker knows it no more, or it was never opened."""
+    now_ns: int
+
+
+def topics_of(
+    lives: Lives, standing: Standing, is_own: Callable[[Any], bool]
+) -> tuple[list[OneTopic], list[OneSubscription]]:
+    """All topics that have names, and their subscriptions but those whose SUBSCRIBE was not seen.
+
+    ``is_own`` is asked of records.
+    """
+    topics: list[OneTopic] = []
+    subscriptions: list[OneSubscription] = []
+    now = standing.now_ns
+    for book in lives.shelf.topics.values():
+        found = standing.topics.get(book.record.name)
+        if found is not None and is_own(book.record):
+            topics.append(OneTopic(book.record, found))
+            nameless = {name for name, one in book.subscriptions.items() if one.stranger}
+            known = ((name, one) for name, one in book.record.subscriptions.items() if name not in nameless)
+            subscriptions += (OneSubscription(one, found["subscriptions"].get(name, {}), now) for name, one in known)
+    return topics, subscriptions
+
+
+def keys_of(lives: Lives, is_own: Callable[[Any], bool]) -> Iterator[dict[str, Any]]:
+    """Every key of Key_Shared subscriptions that is remembered: as Keys.rows, with its topic and subscription."""
+    for topic in lives.shelf.topics.values():
+        for book in topic.subscriptions.values():
+            if book.keys is not None and is_own(book.record):
+                records: dict[str, KeyRecord] = book.keys.records
+                system = topic.record.system or is_system_subscription(book.record.name)
+                for row in book.keys.rows():
+                    record = records.get(row["key"])
+                    yield {**row, "subscription": book.record, "record": record, "system": system}
+
+
+_TOPIC: Final = {"msgInCounter": "msg_in_counter"}
+
+_SUBSCRIPTION: Final = {
+    "msgBacklog": "msg_backlog",
+    "msgOutCounter": "msg_out_counter",
+    "unackedMessages": "unacked_messages",
+    "blockedSubscriptionOnUnackedMsgs": "blocked_subscription_on_unacked_msgs",
+}
+
+TOPIC_CELLS: Final[tuple[Cell, ...]] = (
+    cell("topic", TEXT, "full name", lambda one: one.record.name),
+    cell("system", BOOL, "whether it is the broker's own", lambda one: one.record.system),
+    cell("persistent", BOOL, "whether it is", lambda one: one.record.persistent),
+    cell("msg_in_counter", LONG, "messages since the broker loaded it", lambda one: one.figures["msgInCounter"]),
+    cell("unknown", REASONS, "why figures are null", lambda one: reasons(one.figures.get("unknown", {}), _TOPIC)),
+    cell("messages_in", LONG, "messages that reached it in the capture", lambda one: one.record.messages_in),
+    cell("bytes_in", LONG, "bytes of these, as Pulsar counts them", lambda one: one.record.bytes_in),
+    cell("entries_in", LONG, "entries that were stored", lambda one: one.record.entries_in),
+    cell("last_in_ns", LONG, "when the last one was", lambda one: above(one.record.last_in_ns)),
+    cell("last_ledger", LONG, "ledger of its highest id seen", lambda one: above(one.record.last_id[0])),
+    cell("last_entry", LONG, "entry of its highest id seen", lambda one: above(one.record.last_id[1])),
+    cell("deduplicates", BOOL, "whether the broker was seen to drop duplicates", lambda one: one.record.deduplicates),
+    cell("unloads", LONG, "how often the broker closed its peers unasked", lambda one: one.record.unloads.count),
+    cell("doubts", many(TEXT), "why evidence may be incomplete, in words: docs/tables.md lists them",
+         lambda one: sorted(one.record.doubts)),
+)  # fmt: skip
+"""All columns of `topics` but the cluster."""
+
+SUBSCRIPTION_CELLS: Final[tuple[Cell, ...]] = (
+    cell("topic", TEXT, "full name", lambda one: known(one.record.topic.name)),
+    cell("subscription", TEXT, "name", lambda one: one.record.name),
+    cell("system", BOOL, "whether it is the broker's own",
+         lambda one: one.record.topic.system or is_system_subscription(one.record.name)),
+    cell("type", TEXT, "Exclusive, Shared, Failover, Key_Shared; null: not known", lambda one: known(one.record.type)),
+    cell("durable", BOOL, "whether it is", lambda one: one.record.durable),
+    cell("gone", BOOL, "whether the broker has forgotten it", lambda one: one.record.gone),
+    cell("key_shared_mode", TEXT, "AUTO_SPLIT, STICKY; null: not Key_Shared, or not known",
+         lambda one: known(one.record.key_shared_mode)),
+    cell("consumers", LONG, "consumers that were ever seen", lambda one: len(one.record.consumers)),
+    cell("msg_backlog", LONG, "entries that it has not acknowledged at the end; null: unknown says why",
+         lambda one: one.figures.get("msgBacklog")),
+    cell("msg_out_counter", LONG, "messages since the broker loaded the topic; null: unknown says why",
+         lambda one: one.figures.get("msgOutCounter")),
+    cell("unacked_messages", LONG, "messages that its consumers hold; null: unknown says why",
+         lambda one: one.figures.get("unackedMessages")),
+    cell("blocked_subscription_on_unacked_msgs", BOOL, "null: unknown says why",
+         lambda one: one.figures.get("blockedSubscriptionOnUnackedMsgs")),
+    cell("unknown", REASONS, "why figures are null",
+         lambda one: reasons(one.figures.get("unknown", {}), _SUBSCRIPTION)),
+    cell("delivered", LONG, "messages, batches in full, over all consumers", lambda one: one.record.delivered),
+    cell("entries_out", LONG, "entries of these", lambda one: one.record.entries_out),
+    cell("redelivered", COUNTS, "entries delivered again, by why, in words: docs/tables.md lists them",
+         lambda one: counts(one.record.again)),
+    cell("redelivered_per_second", LONG, "the most in one second", lambda one: one.record.redelivered_per_second),
+    cell("redelivered_peak_ns", LONG, "when that second began", lambda one: known(one.record.redelivered_peak_ns)),
+    cell("dead_lettered", LONG, "messages that a client sent to a dead letter topic",
+         lambda one: one.record.dead_lettered.count),
+    cell("seeks", LONG, "SEEKs", lambda one: one.record.seeks.count),
+    cell("hash_waits", LONG, "how often entries of a key waited for another consumer",
+         lambda one: one.record.hash_waits.count),
+    cell("hash_waits_ns", LONG, "for how long in all", lambda one: lasted(one.record.hash_waits, one.now_ns)),
+    cell("order_broken", LONG, "deliveries that broke the order of a key", lambda one: one.record.order_broken.count),
+    cell("doubts", many(TEXT), "why evidence may be incomplete, in words: docs/tables.md lists them",
+         lambda one: sorted(one.record.doubts)),
+)  # fmt: skip
+"""All columns of `subscriptions` but the cluster."""
+
+KEY_CELLS: Final[tuple[Cell, ...]] = (
+    cell("topic", TEXT, "full name", lambda one: known(one["subscription"].topic.name)),
+    cell("subscription", TEXT, "name", lambda one: one["subscription"].name),
+    cell("system", BOOL, "whether it is the broker's own", lambda one: one["system"]),
+    cell("key", TEXT, "as text; base64 of binary ones", lambda one: one["key"]),
+    cell("slot", INT, "sticky hash, 0 to 65535", lambda one: one["slot"]),
+    cell("owner", TEXT, "consumer that was given it last", lambda one: one["owner"]),
+    cell("owners", many(TEXT), "consumers that were given it, in order, at most 8", lambda one: one["owners"]),
+    cell("moved", LONG, "how often it moved to another consumer", lambda one: one["moved"]),
+    cell("open_at_two", LONG, "deliveries while another consumer held entries of it", lambda one: one["open_at_two"]),
+    cell("backwards", LONG, "first deliveries behind a later one", lambda one: one["backwards"]),
+    cell("order_broken", BOOL, "whether any of these two", lambda one: bool(one["open_at_two"] or one["backwards"])),
+    cell("broken_frames", many(LONG), "frames that show it", lambda one: _broken(one["record"])),
+    cell("held", LONG, "entries of it that are with consumers at the end", lambda one: one["held"]),
+    cell("doubts", many(TEXT), "why evidence may be incomplete, in words: docs/tables.md lists them",
+         lambda one: sorted(one["subscription"].doubts)),
+)  # fmt: skip
+"""All columns of `keys` but the cluster."""
+
+
+def _broken(record: KeyRecord | None) -> list[int]:
+    return [] if record is None else sorted({*record.open_at_two.frames, *record.backwards.frames})

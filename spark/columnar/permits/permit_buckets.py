@@ -1,0 +1,262 @@
+"""Permits of consumers over time, in columns: what FLOWs gave and MESSAGEs took, by session and time bucket.
+
+Rules of this file
+1. Permits are counted as tracking.ledger does: FLOW adds, a MESSAGE takes the size of its batch less what its ack set
+   excludes. The size is what the MESSAGE itself tells; of one whose metadata is cut away it is one.
+2. A window gives changes: sums, and the lowest prefix of them, for each run of frames of one consumer within one
+   bucket, between two events of its connection. Nobody needs to know how a session began to make them.
+3. sessions.py scans the sums and tells with what balance each part begins, each connection by itself; then the
+   changes become rows (`permit_rows`). Rows of one session and bucket that were made apart, by windows or by cuts, are
+   joined (`merge_permits`): sums, the least lowest, the last balance. So any cut gives the same table.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from pcli.codec.observe.system import is_system_subscription, is_system_topic
+from pcli.codec.wire.commands import BY_NAME
+from pcli.codec.wire.frame import MESSAGE
+from pcli.spark.columnar.frame_columns import Frames, Longs
+from pcli.spark.columnar.permits.permit_sessions import TOTALS, event_rows, events_of
+from pcli.spark.columnar.table_schema import BOOL, LONG, TEXT, column
+
+__all__ = [
+    "BUCKET_NS",
+    "CHANGES",
+    "PERMITS",
+    "PERMITS_HOUR",
+    "PERMITS_ORDER",
+    "PermitParts",
+    "costs",
+    "merge_permits",
+    "permit_parts",
+    "permit_rows",
+    "permit_totals",
+]
+
+BUCKET_NS: Final = 1_000_000_000
+"""Length of a bucket."""
+
+CHANGES: Final = pa.schema(
+    [
+        *(TOTALS.field(name) for name in ("cut", "stream", "owner", "segment")),
+        column("bucket_ns", LONG, "when the bucket begins"),
+        column("granted", LONG, "permits of its FLOWs"),
+        column("used", LONG, "messages of its MESSAGEs"),
+        column("lowest", LONG, "least sum of permits less messages behind any of its frames"),
+        column("frames", LONG, "FLOWs and MESSAGEs"),
+        column("first_ns", LONG, "earliest of its frames"),
+        column("last_ns", LONG, "latest of its frames"),
+        column("first_frame", LONG, "number of its first frame"),
+        column("last_frame", LONG, "number of its last frame"),
+    ]
+)
+"""A run of frames of a consumer within one bucket, between two events."""
+
+PERMITS: Final = pa.schema(
+    [
+        column("cluster", TEXT, "label of the cluster that the captures are of").with_nullable(nullable=False),
+        column("topic", TEXT, "full name; null: the SUBSCRIBE is not in the capture"),
+        column("subscription", TEXT, "null: not known"),
+        column("consumer", TEXT, "name as SUBSCRIBE gave it; null: none, or not known"),
+        column("system", BOOL, "whether topic or subscription is the broker's own"),
+        column("connection", LONG, "tcp.stream"),
+        column("consumer_id", LONG, "its id on that connection"),
+        column("session", LONG, "frame of the SUBSCRIBE of this session; 0: not seen, balances only say what changed"),
+        column("bucket_ns", LONG, "when this second begins; seconds without FLOWs and MESSAGEs have no row"),
+        column("granted", LONG, "permits that FLOWs gave; behind the end of its session none"),
+        column("used", LONG, "messages delivered: batches less what was acknowledged before"),
+        column("balance", LONG, "permits at the end of the second"),
+        column("lowest", LONG, "lowest balance behind any frame in it"),
+        column("frames", LONG, "FLOWs and MESSAGEs"),
+        column("first_ns", LONG, "the earliest of these"),
+        column("last_ns", LONG, "the latest of these"),
+        column("first_frame", LONG, "number of the first of these"),
+        column("last_frame", LONG, "number of the last of these"),
+    ]
+)
+PERMITS_ORDER: Final = ("cluster", "connection", "consumer_id", "session", "bucket_ns")
+PERMITS_HOUR: Final = "bucket_ns"
+
+_FLOW: Final = BY_NAME["FLOW"].number
+_PART: Final = ("cut", "stream", "owner", "segment")
+
+
+@dataclass(frozen=True, slots=True)
+class PermitParts:
+    """What one window gives. Of its columns place, first_frame, last_frame, stream and cut others may be put in."""
+
+    changes: pa.RecordBatch
+    """Rows of CHANGES."""
+    events: pa.RecordBatch
+    """Rows of sessions.EVENTS."""
+
+
+def costs(frames: Frames) -> Longs:
+    """How many permits each MESSAGE takes; of other frames the number means nothing."""
+    size = np.maximum(frames.batch, 1)
+    sets = np.flatnonzero((frames.type == MESSAGE) & (frames.set_end > frames.set_start))
+    if not len(sets):
+        return size
+    starts, counts = frames.set_start[sets], (frames.set_end - frames.set_start)[sets]
+    owner = np.repeat(np.arange(len(sets)), counts)
+    nth = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+    # Bits beyond the size of the batch do not count: of its last word only so many are looked at.
+    bits = np.clip(size[sets][owner] - 64 * nth, 0, 64).astype(np.uint64)
+    words = frames.words[starts[owner] + nth].astype(np.uint64)
+    kept = np.where(bits >= 64, words, words & ((np.uint64(1) << np.minimum(bits, np.uint64(63))) - np.uint64(1)))
+    left = np.bincount(owner, np.bitwise_count(kept), len(sets)).astype(np.int64)
+    size[sets] = left
+    return size
+
+
+def permit_parts(
+    frames: Frames,
+    numbers: Longs,
+    *,
+    cut: int = 0,
+    seen: Counter[int] | None = None,
+    bucket_ns: int = BUCKET_NS,
+) -> PermitParts:
+    """The changes and events of a window; ``numbers`` are those of its frames.
+
+    ``cut`` is a label of the window, or of several windows that are read one after the other. Then ``seen`` goes with
+    them: how many events each connection had in the cut so far, brought up to date here.
+    """
+    places = frames.places
+    rows = np.flatnonzero(((frames.type == _FLOW) | (frames.type == MESSAGE)) & (frames.owner >= 0))
+    segments = _segments(frames, rows, Counter() if seen is None else seen)
+    order = np.lexsort((rows, segments, frames.owner[rows], places.stream[rows]))
+    rows, segments = rows[order], segments[order]
+    times, flows = places.time_ns[rows], frames.type[rows] == _FLOW
+    keys = [places.stream[rows], frames.owner[rows], segments, times - times % bucket_ns]
+    first = _beginnings(keys)
+    granted = np.where(flows, np.maximum(frames.messages[rows], 0), 0)
+    used = np.where(flows, 0, costs(frames)[rows])
+    last = np.append(first, len(rows))[1:] - 1
+    sums = np.cumsum(granted - used)
+    columns: dict[str, Any] = {
+        "cut": np.full(len(first), cut, np.int64),
+        **dict(zip(("stream", "owner", "segment", "bucket_ns"), (key[first] for key in keys), strict=True)),
+        "granted": _sum(granted, first),
+        "used": _sum(used, first),
+        "lowest": _each(np.minimum, sums, first) - (sums - granted + used)[first],
+        "frames": last - first + 1,
+        "first_ns": _each(np.minimum, times, first),
+        "last_ns": _each(np.maximum, times, first),
+        "first_frame": numbers[rows[first]],
+        "last_frame": numbers[rows[last]],
+    }
+    changes = pa.RecordBatch.from_arrays([pa.array(columns[name], LONG) for name in CHANGES.names], schema=CHANGES)
+    return PermitParts(changes, events_of(frames, numbers))
+
+
+def _segments(frames: Frames, rows: Longs, seen: Counter[int]) -> Longs:
+    """How many events of its connection stand before each of some rows."""
+    events, size, streams = event_rows(frames), len(frames), frames.places.stream
+    keys = np.sort(streams[events] * size + events)
+    found: Longs = np.searchsorted(keys, streams[rows] * size + rows) - np.searchsorted(keys, streams[rows] * size)
+    known, place = np.unique(streams[rows], return_inverse=True)
+    found += np.array([seen[stream] for stream in known.tolist()], np.int64)[place]
+    seen.update(streams[events].tolist())
+    return found
+
+
+def _beginnings(keys: Sequence[Longs]) -> Longs:
+    """Where any of some columns differs from the row before."""
+    size = len(keys[0])
+    changed = np.zeros(size, np.bool_)
+    changed[:1] = True
+    for key in keys:
+        changed[1:] |= key[1:] != key[:-1]
+    return np.flatnonzero(changed)
+
+
+def _sum(values: Longs, first: Longs) -> Longs:
+    return _each(np.add, values, first)
+
+
+def _each(what: np.ufunc, values: Longs, first: Longs) -> Longs:
+    """Over each run of rows; the first rows of runs are given."""
+    found: Longs = what.reduceat(values, first) if len(first) else np.zeros(0, np.int64)
+    return found
+
+
+def permit_totals(changes: pa.RecordBatch) -> pa.RecordBatch:
+    """The sums of each part of a session, for sessions.permit_starts; ``changes``: all of one cut, or more."""
+    how = [("first_frame", "min"), ("granted", "sum"), ("used", "sum")]
+    found = pa.Table.from_batches([changes]).group_by(list(_PART), use_threads=False).aggregate(how)
+    columns = [found[name].combine_chunks() for name in (*_PART, *("_".join(one) for one in how))]
+    return pa.RecordBatch.from_arrays(columns, schema=TOTALS)
+
+
+def permit_rows(changes: pa.RecordBatch, starts: pa.RecordBatch, *, cluster: str = "") -> pa.RecordBatch:
+    """Rows of PERMITS from all changes of a cut, not yet joined; ``starts``: those of its parts, more do no harm.
+
+    Changes of a part that has no start (its stream is left out) give none.
+    """
+    table, known = pa.Table.from_batches([changes]), pa.Table.from_batches([starts])
+    joined = table.join(known, list(_PART), join_type="inner", use_threads=False)
+    joined = joined.sort_by([(name, "ascending") for name in (*_PART, "first_frame")]).combine_chunks()
+    columns = {name: joined[name].to_numpy() for name in joined.column_names if joined[name].type == LONG}
+    counts = joined["counts"].to_numpy(zero_copy_only=False)
+    granted, used = np.where(counts, columns["granted"], 0), columns["used"]
+    sums = np.cumsum(granted - used)
+    first = _beginnings([columns[name] for name in _PART])
+    lengths = np.diff(np.append(first, len(sums)))
+    before = columns["start"] + sums - granted + used - np.repeat((sums - granted + used)[first], lengths)
+    values = columns | {
+        "connection": columns["stream"],
+        "consumer_id": columns["owner"],
+        "granted": granted,
+        "balance": before + granted - used,
+        "lowest": before + np.where(counts, columns["lowest"], -used),
+    }
+    arrays = {name: pa.array(values[name], LONG) for name in PERMITS.names if name in values}
+    texts = {name: joined[name].combine_chunks() for name in ("topic", "subscription", "consumer")}
+    arrays |= {"cluster": pa.array([cluster] * len(sums), TEXT), **texts}
+    arrays["system"] = _system(texts["topic"], texts["subscription"])
+    return pa.RecordBatch.from_arrays([arrays[name] for name in PERMITS.names], schema=PERMITS)
+
+
+def _system(topics: pa.Array, subscriptions: pa.Array) -> pa.Array:
+    pairs = zip(topics.to_pylist(), subscriptions.to_pylist(), strict=True)
+    known: dict[tuple[str | None, str | None], bool] = {}
+    found = []
+    for pair in pairs:
+        if pair not in known:
+            known[pair] = is_system_topic(pair[0] or "") or is_system_subscription(pair[1] or "")
+        found.append(known[pair])
+    return pa.array(found, BOOL)
+
+
+def merge_permits(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Rows of PERMITS with those of one session and bucket joined, in PERMITS_ORDER."""
+    table = pa.Table.from_batches(batches, PERMITS).sort_by([("last_frame", "ascending")])
+    keys = [name for name in PERMITS.names if name not in _HOW]
+    found = table.group_by(keys, use_threads=False).aggregate(list(_HOW.items()))
+    names = [f"{name}_{_HOW[name]}" if name in _HOW else name for name in PERMITS.names]
+    rows = found.select(names).rename_columns(PERMITS.names).cast(PERMITS)
+    ordered = rows.sort_by([(name, "ascending") for name in PERMITS_ORDER]).combine_chunks()
+    return pa.RecordBatch.from_arrays([one.combine_chunks() for one in ordered.columns], schema=PERMITS)
+
+
+_HOW: Final = {
+    "granted": "sum",
+    "used": "sum",
+    "balance": "last",
+    "lowest": "min",
+    "frames": "sum",
+    "first_ns": "min",
+    "last_ns": "max",
+    "first_frame": "min",
+    "last_frame": "max",
+}
+"""How rows of one session and bucket are joined."""

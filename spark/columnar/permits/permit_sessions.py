@@ -1,0 +1,173 @@
+"""Which session of a consumer a FLOW or MESSAGE belongs to, and the balance with which each part of it begins.
+
+Rules of this file
+1. Sessions are those of pcli.codec.observe.tracking (sessions.py): SUBSCRIBE begins one, unless the id is that of a
+   consumer that is ready; CLOSE_CONSUMER, a refusal, and UNSUBSCRIBE end it. A session is named by the number of its
+   SUBSCRIBE; 0: that was not seen. Behind its end FLOWs count no more, MESSAGEs do.
+2. Each part of a recording (a cut) knows only sums between one event of a connection and the next. Here all parts are
+   joined, by sums alone: rows are as many as consumers in cuts, whatever the traffic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from pcli.codec.observe.state import Facts, open_frame
+from pcli.codec.observe.tracking.shelf import full_name
+from pcli.codec.wire.commands import BY_NAME, COMMANDS
+from pcli.codec.wire.frame import Frame
+from pcli.spark.columnar.frame_columns import Frames, Longs
+from pcli.spark.columnar.table_schema import BOOL, LONG, TEXT, column
+
+__all__ = ["EVENTS", "STARTS", "TOTALS", "event_rows", "events_of", "permit_starts"]
+
+EVENTS: Final = pa.schema(
+    [
+        column("place", LONG, "number of the frame"),
+        column("stream", LONG, "tcp.stream"),
+        column("event", TEXT, "name of the command"),
+        column("owner", LONG, "consumer_id; -1: none"),
+        column("request", LONG, "request_id; -1: none"),
+        column("topic", TEXT, "of a SUBSCRIBE"),
+        column("subscription", TEXT, "of a SUBSCRIBE"),
+        column("consumer", TEXT, "of a SUBSCRIBE"),
+    ]
+)
+"""What begins and ends sessions."""
+
+TOTALS: Final = pa.schema(
+    [
+        column("cut", LONG, "which part of the recording"),
+        column("stream", LONG, "tcp.stream"),
+        column("owner", LONG, "consumer_id"),
+        column("segment", LONG, "how many events of the connection stand before it in the cut"),
+        column("first_frame", LONG, "its first frame"),
+        column("granted", LONG, "permits of its FLOWs"),
+        column("used", LONG, "messages of its MESSAGEs"),
+    ]
+)
+"""Sums between two events."""
+
+STARTS: Final = pa.schema(
+    [
+        *(TOTALS.field(name) for name in ("cut", "stream", "owner", "segment")),
+        column("start", LONG, "the balance before it"),
+        column("counts", BOOL, "whether FLOWs count: the session lasts"),
+        column("session", LONG, "number of its SUBSCRIBE; 0: not seen"),
+        column("topic", TEXT, "null: not known"),
+        column("subscription", TEXT, "null: not known"),
+        column("consumer", TEXT, "null: not known, or none"),
+    ]
+)
+"""With what each part of a session begins."""
+
+_EVENTS: Final = ("SUBSCRIBE", "UNSUBSCRIBE", "CLOSE_CONSUMER", "SUCCESS", "ERROR")
+_TYPES: Final = np.array([BY_NAME[name].number for name in _EVENTS], np.int64)
+
+
+def event_rows(frames: Frames) -> Longs:
+    """The rows of a window's frames that are events."""
+    return np.flatnonzero(np.isin(frames.type, _TYPES))
+
+
+def events_of(frames: Frames, numbers: Longs) -> pa.RecordBatch:
+    """The events of a window."""
+    return pa.RecordBatch.from_pylist([_event(frames, numbers, row) for row in event_rows(frames).tolist()], EVENTS)
+
+
+def _event(frames: Frames, numbers: Longs, row: int) -> dict[str, Any]:
+    name = COMMANDS[int(frames.type[row])].name
+    found: dict[str, Any] = {"place": int(numbers[row]), "stream": int(frames.places.stream[row]), "event": name}
+    found |= {"owner": int(frames.owner[row]), "request": int(frames.request[row])}
+    if name == "SUBSCRIBE":
+        values = Facts(Frame.of(frames.head(row)), open_frame).command  # type: ignore[arg-type]  # only its bytes
+        found["topic"] = full_name(values.get("pulsar.subscribe.topic", ""))
+        found["subscription"] = values.get("pulsar.subscribe.subscription", "")
+        found["consumer"] = values.get("pulsar.subscribe.consumer_name", "")
+    return found
+
+
+class _Session:
+    """A session as far as it has gone."""
+
+    __slots__ = ("balance", "ended", "names", "number", "ready")
+
+    def __init__(self, number: int = 0, names: tuple[str, ...] = ()) -> None:
+        self.number = number
+        self.names = names
+        self.balance = 0
+        self.ready = self.ended = False
+
+    def end(self) -> None:
+        self.ended, self.ready = True, False
+
+
+class _Connection:
+    """The consumers of a connection."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[int, _Session] = {}
+        self._asked: dict[int, tuple[str, _Session]] = {}
+
+    def part(self, total: dict[str, Any]) -> dict[str, Any]:
+        """A sum between two events: how it begins."""
+        session = self._sessions.setdefault(total["owner"], _Session())
+        start = {name: total[name] for name in ("cut", "stream", "owner", "segment")}
+        start |= {"start": session.balance, "counts": not session.ended, "session": session.number}
+        for name, value in zip(("topic", "subscription", "consumer"), session.names):
+            start[name] = value or None
+        if not session.ended:
+            session.balance += total["granted"]
+            session.ready = True
+        session.balance -= total["used"]
+        return start
+
+    def event(self, row: dict[str, Any]) -> None:
+        """An event."""
+        owner, request = row["owner"], row["request"]
+        session = self._sessions.get(owner)
+        match row["event"]:
+            case "SUBSCRIBE":
+                if session is None or not session.number or not session.ready:
+                    names = (row["topic"], row["subscription"], row["consumer"])
+                    session = self._sessions[owner] = _Session(row["place"], names)
+                self._asked[request] = ("SUBSCRIBE", session)
+            case "UNSUBSCRIBE" if session is not None:
+                self._asked[request] = ("UNSUBSCRIBE", session)
+            case "CLOSE_CONSUMER" if session is not None:
+                session.end()
+            case "SUCCESS" | "ERROR" as answer:
+                self._answered(*self._asked.pop(request, ("", _Session())), good=answer == "SUCCESS")
+
+    def _answered(self, asked: str, session: _Session, *, good: bool) -> None:
+        if asked == "SUBSCRIBE" and good:
+            session.ready = True
+        elif (asked == "SUBSCRIBE" and not session.ready) or (asked == "UNSUBSCRIBE" and good):
+            session.end()
+
+
+def permit_starts(totals: Iterable[pa.RecordBatch], events: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+    """The scan over all parts of some connections: rows of STARTS, one for each of TOTALS.
+
+    Connections have nothing to do with each other here: each may be scanned by itself, but whole. Places and streams
+    are global; the order of the batches does not matter. A stream whose frames count elsewhere (a proxy's second leg)
+    is left out by the caller.
+    """
+    rows = [(row["first_frame"], row) for batch in totals for row in batch.to_pylist()]
+    rows += [(row["place"], row) for batch in events for row in batch.to_pylist()]
+    rows.sort(key=lambda pair: pair[0])
+    return pa.RecordBatch.from_pylist(list(_scan(row for _, row in rows)), STARTS)
+
+
+def _scan(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    connections: dict[int, _Connection] = {}
+    for row in rows:
+        connection = connections.setdefault(row["stream"], _Connection())
+        if "event" in row:
+            connection.event(row)
+        else:
+            yield connection.part(row)

@@ -1,0 +1,200 @@
+"""Stretches of ordinary packets, of many directions at once: frames delivered, directions left as after them.
+
+Rules of this file
+1. Nothing is changed before all frames were looked at. A connection with an unusual frame is left as it was.
+2. Afterwards a direction is what `codec.capture.fast` would have made of it, packet by packet: offset, expected
+   sequence number, acknowledgement, the open frame and the packets that brought it, what was checked.
+3. ``Connection.last``, too, which only packets on the slow path move: those that are not lean, those behind less than
+   eight bytes of a frame, and all of a direction in doubt.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from pcli.codec.capture.flows import IGNORE, SLOW, Direction
+from pcli.codec.capture.legal import HEAD_SIZE
+from pcli.spark.columnar.frame_columns import Bools, Longs
+from pcli.spark.columnar.reading.direction_packets import Lane, Traffic
+from pcli.spark.columnar.reading.frame_boundaries import Cut, cut, look
+from pcli.spark.columnar.reading.joined_bytes import Joined, Joiner, Stretch
+from pcli.spark.columnar.reading.length_prefixes import missing
+from pcli.spark.columnar.reading.packet_records import Records
+from pcli.spark.columnar.reading.recent_segments import Past
+from pcli.spark.columnar.reading.tcp_segments import Segments
+from pcli.spark.columnar.reading.window_frames import Found
+
+__all__ = ["Runs"]
+
+_MASK: Final = 0xFFFFFFFF
+_LENGTHS: Final = 8
+"""Bytes of a frame's two lengths."""
+
+
+class Runs:
+    """Takes stretches of one window, whose first packet has the number ``base``."""
+
+    def __init__(
+        self, records: Records, segments: Segments, traffic: Traffic, found: Found, past: Past, base: int
+    ) -> None:
+        self._records = records
+        self._segments = segments
+        self._traffic = traffic
+        self._found = found
+        self._past = past
+        self._base = base
+        self._joiner = Joiner(records, segments, traffic, found)
+        past.begin(records.data, segments.at, segments.stop)
+
+    def take(self, stretches: list[Stretch]) -> dict[Lane, int]:
+        """Take what is ordinary all through; of the other lanes, which are left alone, the packet to be looked at."""
+        filled = [one for one in stretches if self._traffic.has_data(one.side, one.end)]
+        filled = [one for one in filled if one.way.next != IGNORE]
+        waiting: list[Stretch] = []
+        ending: list[Stretch] = []
+        for one in filled:
+            (waiting if self._joiner.waits(one) else ending).append(one)
+        wrong = self._take_data(ending) if ending else {}
+        for one in waiting:
+            if one.lane not in wrong:
+                self._add(one)
+        for one in stretches:
+            if one.lane not in wrong:
+                self._acknowledge(one)
+                one.side.at = one.end
+        return wrong
+
+    def _take_data(self, stretches: list[Stretch]) -> dict[Lane, int]:
+        pool, before = self._found.pool, len(self._found.pool)
+        joined = self._joiner.join(stretches)
+        pool = self._found.pool
+        frames = cut(pool, joined)
+        wrong = look(pool, joined, frames)
+        if len(wrong) == len({one.lane for one in stretches}):
+            del pool[before:]
+            return wrong
+        good = np.array([one.lane not in wrong for one in stretches], np.bool_)
+        if len(frames.start):
+            self._deliver(joined, frames, good)
+            self._trust(joined, frames, good)
+        mine = good[joined.owner]
+        offsets = joined.begins[mine] + joined.offset[joined.owner[mine]]
+        self._past.take([one.way for one in stretches], joined.packets[mine], joined.owner[mine], offsets)
+        first = [*joined.first.tolist(), len(joined.packets)]
+        for index in np.flatnonzero(good).tolist():
+            self._leave(joined, index, frames.opened[index], first[index], first[index + 1])
+        return wrong
+
+    def _add(self, one: Stretch) -> None:
+        """Take data that do not end the open frame, as `codec.capture.fast` does."""
+        way, before = one.way, len(one.way.run)
+        packets, begins = self._joiner.add(one)
+        times = self._records.time_ns[packets].tolist()
+        way.marks += zip(begins.tolist(), (packets + self._base).tolist(), times)
+        self._past.take([way], packets, np.zeros(len(packets), np.int64), begins - before + way.offset)
+        way.offset += len(way.run) - before
+        way.need -= len(way.run) - before
+        way.next = way.base + way.offset & _MASK
+
+    # -- frames ----------------------------------------------------------------------------------------------------
+
+    def _deliver(self, joined: Joined, frames: Cut, good: Bools) -> None:
+        base, owner = self._base, frames.owner
+        first = _first_segments(joined, frames)
+        first_packet = joined.packets.take(first) + base
+        for index, head in zip(*(column.tolist() for column in frames.heads)):
+            way = joined.stretches[index].way
+            if way.run:
+                # It began in a packet that the direction remembers.
+                first_packet[head] = way.marks[0][1]
+        self._note_short(joined, frames, first, good)
+        packet = joined.packets.take(frames.last) + base
+        columns = [frames.start, frames.size, packet, first_packet, frames.start + joined.offset.take(owner), owner]
+        if not good.all():
+            rows = np.flatnonzero(good[owner])
+            columns = [column.take(rows) for column in columns]
+        self._found.put([one.way for one in joined.stretches], columns)
+
+    def _note_short(self, joined: Joined, frames: Cut, first: Longs, good: Bools) -> None:
+        """Packets behind the first few bytes of a frame, up to that with its lengths, take the slow path."""
+        short = np.flatnonzero(joined.ends.take(first) - frames.start < _LENGTHS)
+        owner = frames.owner[short]
+        short = short[good[owner] & (frames.start[short] >= (joined.start + joined.waited)[owner])]
+        whole = np.searchsorted(joined.ends, frames.start[short] + _LENGTHS)
+        highest = np.full(len(joined.stretches), -1, np.int64)
+        np.maximum.at(highest, frames.owner[short], joined.packets[whole])
+        for index in np.flatnonzero(highest >= 0).tolist():
+            self._was_slow(joined.stretches[index].way, int(highest[index]))
+
+    def _trust(self, joined: Joined, frames: Cut, good: Bools) -> None:
+        """Count what was checked."""
+        rows = np.flatnonzero(frames.checked & good[frames.owner])
+        for owner in np.unique(frames.owner[rows]).tolist():
+            mine = rows[frames.owner[rows] == owner]
+            way, size = joined.stretches[owner].way, int(frames.size[mine].sum())
+            way.trust += size
+            way.budget.spent += size
+            self._was_slow(way, int(joined.packets[frames.last[mine[-1]]]))
+
+    # -- directions ------------------------------------------------------------------------------------------------
+
+    def _leave(self, joined: Joined, index: int, opened: int, first: int, last: int) -> None:
+        """Leave a direction as it is behind the segments from ``first`` to ``last``; its open frame begins there."""
+        one, start, end = joined.stretches[index], int(joined.start[index]), int(joined.end[index])
+        way, pool, left = one.way, self._found.pool, end - opened
+        way.offset = end + int(joined.offset[index])
+        doubted = one.checked and way.trust <= way.limit
+        way.next = SLOW if doubted or 0 < left < _LENGTHS else way.base + way.offset & _MASK
+        if opened > start:
+            way.run.clear()
+            way.marks.clear()
+        if not left:
+            way.need = _LENGTHS if doubted else 0  # an armed direction waits for nothing
+            return
+        way.need = missing(pool, opened, end, HEAD_SIZE if doubted else _LENGTHS)
+        begins, packets = joined.begins[first:last], joined.packets[first:last]
+        kept = max(0, int(np.searchsorted(begins, opened, "right")) - 1)
+        way.run += pool[opened + len(way.run) : end]
+        packets = packets[kept:]
+        places = np.maximum(begins[kept:] - opened, 0).tolist()
+        way.marks += zip(places, (packets + self._base).tolist(), self._records.time_ns[packets].tolist())
+        ends = joined.ends[first + kept : last]
+        if opened >= start + int(joined.waited[index]) and ends[0] - opened < _LENGTHS:
+            # Packets behind the first few bytes take the slow path, up to that with the lengths, or all there are.
+            whole = int(np.searchsorted(ends, opened + _LENGTHS))
+            behind = int(packets[whole]) if whole < len(ends) else self._traffic.packets[one.end - 1]
+            if behind > packets[0]:
+                self._was_slow(way, behind)
+
+    def _acknowledge(self, one: Stretch) -> None:
+        """What the packets without data said."""
+        at, end = one.side.at, one.end
+        packets = self._traffic.order[at:end]
+        lean = self._segments.lean[packets]
+        if one.checked and one.way.trust <= one.way.limit:
+            self._was_slow(one.way, int(packets[-1]))
+        elif not lean.all():
+            self._was_slow(one.way, int(packets[~lean][-1]))
+        if one.way.next == IGNORE:
+            # Lean packets with data are passed over there without a look at their acknowledgement.
+            packets = packets[(self._traffic.size[at:end] == 0) | ~lean]
+        if len(packets):
+            one.way.ack = int(self._segments.ack[packets[-1]])
+
+    def _was_slow(self, way: Direction, packet: int) -> None:
+        connection = way.connection
+        connection.last = max(connection.last, packet + self._base)
+
+
+def _first_segments(joined: Joined, frames: Cut) -> Longs:
+    """The segment in which each frame begins; of one that had waited the first segment of its stretch."""
+    last = frames.last
+    ended = joined.ends.take(last) == frames.start + frames.size
+    first = np.empty_like(last)
+    # The one in which the frame before ended, or the next if it ended with it.
+    first[1:] = last[:-1] + ended[:-1]
+    owners, heads = frames.heads
+    first[heads] = joined.first[owners]
+    return first

@@ -1,0 +1,127 @@
+"""Packets of a window as columns: where the bytes of each are, when it came, on which interface.
+
+Rules of this file
+1. The loop over a pcap only finds where each record begins: its fields are taken for all of them at once.
+2. What is damaged is told as `codec.capture.pcap` tells it, at the same offset, behind the same packets.
+3. Times are int64: one behind the year 2262 (only pcapng can say it) counts as the last nanosecond before; one before
+   the year 1677 as the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import Struct
+from struct import error as struct_error
+from typing import Final
+
+import numpy as np
+
+from pcli.codec.capture.files import Source
+from pcli.codec.capture.packets import Interface, Record, Window
+from pcli.codec.capture.pcap import MAGICS, MAX_PACKET
+from pcli.codec.errors import CaptureError
+from pcli.spark.columnar.frame_columns import Longs
+
+__all__ = ["MAX_TIME", "PcapFormat", "Records", "pcap_records", "pcap_windows", "records_of"]
+
+MAX_TIME: Final = (1 << 63) - 1
+
+
+@dataclass(slots=True)
+class Records:
+    """The packets of a window; columns of one length."""
+
+    data: bytes
+    """The window."""
+    start: Longs
+    """Index into ``data`` of the packet's first captured byte."""
+    end: Longs
+    wire: Longs
+    """Bytes on the wire."""
+    time_ns: Longs
+    face: Longs
+    """Index into ``interfaces``."""
+    interfaces: list[Interface]
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def record(self, index: int) -> Record:
+        """One packet as the readers of codec.capture have it."""
+        face = self.interfaces[self.face[index]]
+        return int(self.start[index]), int(self.end[index]), int(self.wire[index]), int(self.time_ns[index]), face
+
+
+def records_of(window: Window) -> Records:
+    """The columns of a window of the object path."""
+    data, records = window
+    numbers: dict[Interface, int] = {}
+    faces = [numbers.setdefault(record[4], len(numbers)) for record in records]
+    columns = [np.array([record[at] for record in records], np.int64) for at in range(3)]
+    times = np.array([max(-MAX_TIME, min(record[3], MAX_TIME)) for record in records], np.int64)
+    return Records(data, columns[0], columns[1], columns[2], times, np.array(faces, np.int64), list(numbers))
+
+
+class PcapFormat:
+    """What the header of a pcap says of its records."""
+
+    __slots__ = ("header", "interface", "order")
+
+    def __init__(self, head: bytes) -> None:
+        """Of the first 24 bytes of a file, whose magic is known."""
+        self.order, units, self.header = MAGICS[head[:4]]
+        snaplen, link = Struct(self.order + "16xII").unpack_from(head)
+        self.interface = Interface(link & 0xFFFF, snaplen)
+        self.interface.set_units(units)
+
+
+def pcap_records(data: bytes, position: int, form: PcapFormat) -> tuple[Records, int]:
+    """All whole records of a window from a record's beginning on, and where the first that is not whole begins."""
+    found: list[int] = []
+    pull, header, size = Struct(form.order + "8xI").unpack_from, form.header, len(data)
+    try:
+        while True:
+            found.append(position)
+            position += header + pull(data, position)[0]
+    except struct_error:
+        # No header is left there. That is no record, and the one before it none that is whole if it ends behind.
+        found.pop()
+        if position > size:
+            position = found.pop()
+    at = np.fromiter(found, np.int64, len(found))
+    heads = (
+        np.ndarray((max(0, size - 15),), "V16", data, 0, (1,))[at]
+        .view(form.order + "u4")
+        .reshape(-1, 4)
+        .astype(np.int64)
+    )
+    start = at + header
+    times = heads[:, 0] * 1_000_000_000 + heads[:, 1] * form.interface.nanos
+    kept = heads[:, 2]
+    faces = np.zeros(len(at), np.int64)
+    return Records(data, start, start + kept, np.maximum(kept, heads[:, 3]), times, faces, [form.interface]), position
+
+
+def pcap_windows(source: Source, size: int) -> Iterator[Records]:
+    """Windows of about ``size`` bytes; the source stands at the magic. CaptureError where the file is damaged."""
+    if not source.fill(0, 24):
+        raise source.error or CaptureError("the file ends inside the pcap header", source.position + len(source.data))
+    form = PcapFormat(source.data[:24])
+    position, needed = 24, form.header
+    pull = Struct(form.order + "8xI").unpack_from
+    while source.fill(position, max(size, needed)) or len(source.data) >= needed:
+        records, position = pcap_records(source.data, 0, form)
+        yield records
+        needed = form.header
+        if len(source.data) - position >= needed:
+            kept = pull(source.data, position)[0]
+            if kept > MAX_PACKET:
+                raise CaptureError(f"a packet of {kept} bytes: the file is damaged", source.position + position)
+            needed += kept
+    if source.error is not None:
+        raise source.error
+    if source.data:
+        left = len(source.data)
+        text = f"the file ends inside a packet, {left} bytes behind the last: it is cut or still being written"
+        raise CaptureError(text, source.position)

@@ -1,0 +1,171 @@
+"""The pcapng format by columns: enhanced packet blocks all at once, everything else as the object path reads it.
+
+Rules of this file
+1. The loop steps from block to block. Enhanced packets are checked together afterwards; other blocks go to the
+   reader of `codec.capture.pcapng` at their turn, for they change what the packets behind them mean.
+2. When anything is wrong in a window, the reader of the object path walks it again: it stops at the right packet with
+   the right words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from pcli.codec.capture.files import Source
+from pcli.codec.capture.packets import LEFT_OUT, Interface, Record
+from pcli.codec.capture.pcapng import PcapngReader
+from pcli.codec.errors import CaptureError
+from pcli.spark.columnar.frame_columns import Longs
+from pcli.spark.columnar.reading.packet_records import MAX_TIME, Records, records_of
+
+__all__ = ["PcapngColumns"]
+
+_ENHANCED: Final = 6
+_HEAD: Final = 28
+_LEAST: Final = 32
+"""Bytes of an enhanced packet block in front of its packet, and together with the length at its end."""
+_SECTION: Final = 0x0A0D0D0A
+_WANTED: Final = frozenset({_SECTION, 1, 2, 3, 10})
+"""Blocks that the reader of the object path looks at: section, interface, two older kinds of packets, secrets."""
+
+_Part = tuple[Longs, Longs, Longs, Longs, Longs]
+"""Start, end, wire length, time, interface."""
+
+
+class _WrongError(Exception):
+    """Something in the window is not as it should be; it never leaves this file."""
+
+
+class PcapngColumns(PcapngReader):
+    """Walks the blocks of a pcapng file; what it learns of interfaces it keeps from window to window."""
+
+    def columns(self, size: int) -> Iterator[Records]:
+        """Windows of about ``size`` bytes. Raises CaptureError where the file is cut or damaged."""
+        source, position, needed = self.source, 0, 12
+        while source.fill(position, max(size, needed)) or len(source.data) >= needed:
+            found: list[Records] = []
+            try:
+                position, needed, skip = self.records(source.data, found)
+            finally:
+                yield from found
+            if skip:
+                if not source.skip(position, skip):
+                    raise source.error or CaptureError("the file ends inside a block", source.position)
+                position = 0
+        yield from _end(source)
+
+    def records(self, data: bytes, found: list[Records]) -> tuple[int, int, int]:
+        """The packets of the whole blocks of a window are put into ``found``, even when CaptureError is raised.
+
+        Gives where the next block begins, the bytes needed for it, and bytes to skip there instead.
+        """
+        before = (list(self.interfaces), self.order, self._time, len(self.secrets))
+        try:
+            records, ended = self._columns(data)
+        except (_WrongError, CaptureError):
+            self.interfaces, self.order, self._time = before[:3]
+            del self.secrets[before[3] :]
+            self._heads()
+            plain: list[Record] = []
+            try:
+                return self._walk(data, plain)
+            finally:
+                found.append(records_of((data, plain)))
+        found.append(records)
+        return ended
+
+    def _columns(self, data: bytes) -> tuple[Records, tuple[int, int, int]]:
+        places: list[int] = []
+        parts: list[_Part] = []
+        faces: dict[Interface, int] = {}
+        add, head, position, size = places.append, self.head, 0, len(data)
+        limit = size - 12
+        ended = None
+        while position <= limit:
+            kind, length = head(data, position)
+            if kind == _SECTION:
+                # What came before is in the byte order of then.
+                parts.append(self._enhanced(data, places, faces))
+                places.clear()
+                length = self._order(data, position)
+                head = self.head
+            end = position + length
+            if length < 12 or length & 3:
+                raise _WrongError
+            if end > size:
+                ended = self._beyond(kind, position, length)
+                break
+            if kind == _ENHANCED and length >= _LEAST:
+                add(position)
+            else:
+                parts.append(self._enhanced(data, places, faces))
+                places.clear()
+                self._other(kind, data, position, length, parts, faces)
+            position = end
+        parts.append(self._enhanced(data, places, faces))
+        columns = [np.concatenate(column) for column in zip(*parts)]
+        records = Records(data, columns[0], columns[1], columns[2], columns[3], columns[4], list(faces))
+        return records, ended or (position, 12, 0)
+
+    def _other(
+        self, kind: int, data: bytes, position: int, length: int, parts: list[_Part], faces: dict[Interface, int]
+    ) -> None:
+        """Any block but an enhanced packet."""
+        if self.word(data, position + length - 4)[0] != length:
+            raise _WrongError
+        if kind == _ENHANCED or kind in _WANTED:
+            plain: list[Record] = []
+            self._block(kind, data, position, length, plain)
+            if plain:
+                one = records_of((data, plain))
+                numbers = np.array([faces.setdefault(face, len(faces)) for face in one.interfaces], np.int64)
+                parts.append((one.start, one.end, one.wire, one.time_ns, numbers[one.face]))
+
+    def _enhanced(self, data: bytes, places: list[int], faces: dict[Interface, int]) -> _Part:
+        """The enhanced packets at these places, all of the interfaces described at hand."""
+        at = np.array(places, np.int64)
+        if not places:
+            return at, at, at, at, at
+        word = self.order + "u4"
+        heads = np.ndarray((len(data) - 27,), "V28", data, 0, (1,))[at].view(word).reshape(-1, 7)
+        _, length, number, high, low, kept, wire = heads.astype(np.int64).T
+        trailer = np.ndarray((len(data) - 3,), word, data, 0, (1,))[at + length - 4]
+        if (trailer != length).any() or number.max() >= len(self.interfaces) or (kept > length - _LEAST).any():
+            raise _WrongError
+        start = at + _HEAD
+        times = np.zeros(len(at), np.int64)
+        face = np.zeros(len(at), np.int64)
+        for each in np.unique(number).tolist():
+            interface, mine = self.interfaces[each], number == each
+            face[mine] = faces.setdefault(interface, len(faces))
+            times[mine] = _times(interface, high[mine], low[mine])
+        self._time = int(times[-1])
+        # Only a block that is larger than its packet by this may have the comment.
+        for row in np.flatnonzero(length - kept > _LEAST + len(LEFT_OUT)).tolist():
+            if LEFT_OUT in data[int(start[row] + kept[row]) : int(at[row] + length[row])]:
+                twin = self.interfaces[number[row]].behind_left_out()
+                face[row] = faces.setdefault(twin, len(faces))
+        return start, start + kept, np.maximum(kept, wire), times, face
+
+
+def _times(interface: Interface, high: Longs, low: Longs) -> Longs:
+    """Nanoseconds of time stamps of 64 bits, given as their halves."""
+    most = int(high.max()) << 32 | 0xFFFFFFFF
+    reach = most * interface.nanos + abs(interface.offset_ns)
+    if interface.nanos and reach <= MAX_TIME:
+        return (high << 32 | low) * interface.nanos + interface.offset_ns
+    stamps = [above << 32 | below for above, below in zip(high.tolist(), low.tolist())]
+    return np.array([max(-MAX_TIME, min(interface.time(stamp), MAX_TIME)) for stamp in stamps], np.int64)
+
+
+def _end(source: Source) -> Iterator[Records]:
+    if source.error is not None:
+        raise source.error
+    if source.data:
+        left = len(source.data)
+        text = f"the file ends inside a block, {left} bytes behind the last: it is cut or still being written"
+        raise CaptureError(text, source.position)
+    yield from ()

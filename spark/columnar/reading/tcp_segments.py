@@ -1,0 +1,257 @@
+"""TCP segments of a window as columns: link, IP and TCP headers of all packets at once.
+
+Rules of this file
+1. Plain is a packet whose headers have no surprises: Ethernet (up to two VLAN tags), Linux cooked, BSD loopback or raw
+   IP; IPv4 without options or IPv6 without extension headers; no fragment; TCP. All others are opaque here, and go
+   through `pull_segment`.
+2. Ordinary is a plain one that is whole, has ACK and neither SYN, FIN nor RST. Only ordinary packets are ever taken
+   together.
+3. Lean is what `codec.capture.fast` takes without a look at the connection; the others leave their number in
+   ``Connection.last``, and so must we.
+4. Headers are gathered as records of 40 or 60 bytes: one pass over memory for all their fields.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pcli.codec.capture.link import IPV4, IPV6
+from pcli.spark.columnar.frame_columns import Bools, Longs
+from pcli.spark.columnar.reading.packet_records import Records
+
+__all__ = ["FACTORS", "Segments", "read_segments"]
+
+_VLAN: Final = (0x8100, 0x88A8, 0x9100, 0x9200, 0x9300)
+_BSD_IPV6: Final = (10, 24, 28, 30)
+_TYPED: Final = {1: (12, 14), 113: (14, 16), 276: (0, 20)}
+"""Link types with an EtherType: where it stands, and where the next header begins."""
+_RAW: Final = {12: 0, 14: 0, 101: 0, 228: IPV4, 229: IPV6}
+"""Link types without a header: what follows; 0: the version of IP says."""
+_LOOPS: Final = (0, 108)
+
+_V4: Final = np.dtype(
+    {
+        "names": ["version", "length", "fragment", "protocol", "addresses", "ports", "seq", "ack", "size", "flags"],
+        "formats": ["u1", ">u2", ">u2", "u1", "u8", "u4", ">u4", ">u4", "u1", "u1"],
+        "offsets": [0, 2, 6, 9, 12, 20, 24, 28, 32, 33],
+        "itemsize": 40,
+    }
+)
+_V6: Final = np.dtype(
+    {
+        "names": [
+            "version",
+            "length",
+            "protocol",
+            "from1",
+            "from2",
+            "to1",
+            "to2",
+            "ports",
+            "seq",
+            "ack",
+            "size",
+            "flags",
+        ],
+        "formats": ["u1", ">u2", "u1", "u8", "u8", "u8", "u8", "u4", ">u4", ">u4", "u1", "u1"],
+        "offsets": [0, 4, 6, 8, 16, 24, 32, 40, 44, 48, 52, 53],
+        "itemsize": 60,
+    }
+)
+"""IP and TCP headers. Addresses and ports are only compared: they stay in the machine's order."""
+
+FACTORS: Final = np.array(
+    [0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xFF51AFD7ED558CCD], np.uint64
+)
+"""Odd numbers for sums that tell keys apart; whether they did is checked."""
+
+_Words = npt.NDArray[np.uint64]
+
+
+@dataclass(slots=True)
+class Segments:
+    """The packets of a window as TCP segments; one entry a packet."""
+
+    way: Longs
+    """Number of the direction, an index into ``keys``; -1: an opaque packet."""
+    keys: list[bytes]
+    """Addresses and ports as in ``Segment.key``."""
+    seq: Longs
+    ack: Longs
+    at: Longs
+    """Index into the window of the first byte of data."""
+    stop: Longs
+    ordinary: Bools
+    lean: Bools
+
+
+def read_segments(records: Records) -> Segments | None:
+    """The segments of a window; None when two keys can't be told apart."""
+    count = len(records)
+    zeros = np.zeros(count, np.int64)
+    segments = Segments(
+        np.full(count, -1, np.int64),
+        [],
+        zeros.copy(),
+        zeros.copy(),
+        zeros.copy(),
+        zeros,
+        np.zeros(count, np.bool_),
+        np.zeros(count, np.bool_),
+    )
+    kind, place = _network(records)
+    told = _take_v4(records, segments, np.flatnonzero((kind == IPV4) & (place + 40 <= records.end)), place)
+    told = told and _take_v6(records, segments, np.flatnonzero((kind == IPV6) & (place + 60 <= records.end)), place)
+    return segments if told else None
+
+
+# -- link ----------------------------------------------------------------------------------------------------------
+
+
+def _network(records: Records) -> tuple[Longs, Longs]:
+    """EtherType and place of the network header; EtherType 0: it is not found here."""
+    if len(records.interfaces) == 1:
+        return _of_link(records, records.interfaces[0].link, slice(None))
+    kind, place = np.zeros(len(records), np.int64), np.zeros(len(records), np.int64)
+    links = np.array([face.link for face in records.interfaces], np.int64)[records.face]
+    for link in np.unique(links).tolist():
+        mine = np.flatnonzero(links == link)
+        kind[mine], place[mine] = _of_link(records, link, mine)
+    return kind, place
+
+
+def _of_link(records: Records, link: int, mine: Any) -> tuple[Longs, Longs]:
+    start, end = records.start[mine], records.end[mine]
+    if link in _TYPED:
+        return _typed(records.data, start, end, *_TYPED[link])
+    if link in _LOOPS:
+        return _loop(records.data, start, end)
+    if link in _RAW:
+        kind = _RAW[link]
+        return (np.full(len(start), kind), start) if kind else (_version(records.data, start, end), start)
+    return np.zeros(len(start), np.int64), start
+
+
+def _typed(data: bytes, start: Longs, end: Longs, at: int, header: int) -> tuple[Longs, Longs]:
+    place = start + header
+    kind = _u16(data, start + at, place <= end)
+    for _ in range(2):
+        tagged = np.flatnonzero(kind != IPV4)
+        tagged = tagged[np.isin(kind[tagged], _VLAN)]
+        if not len(tagged):
+            break
+        tags = place[tagged]
+        kind[tagged] = _u16(data, tags + 2, tags + 4 <= end[tagged])
+        place[tagged] += 4
+    return kind, place
+
+
+def _loop(data: bytes, start: Longs, end: Longs) -> tuple[Longs, Longs]:
+    """The address family, in the byte order of the machine that captured."""
+    whole = start + 4 <= end
+    first, last = _u8(data, start, whole), _u8(data, start + 3, whole)
+    family = np.where(first != 0, first, last)
+    return np.where(family == 2, IPV4, np.where(np.isin(family, _BSD_IPV6), IPV6, 0)), start + 4
+
+
+def _version(data: bytes, start: Longs, end: Longs) -> Longs:
+    version = _u8(data, start, start < end) >> 4
+    return np.where(version == 4, IPV4, np.where(version == 6, IPV6, 0))
+
+
+def _u8(data: bytes, at: Longs, there: Bools) -> Longs:
+    return np.where(there, np.frombuffer(data, np.uint8)[np.where(there, at, 0)].astype(np.int64), 0)
+
+
+def _u16(data: bytes, at: Longs, there: Bools) -> Longs:
+    """Two bytes each where they are there, else 0."""
+    words = np.ndarray((max(0, len(data) - 1),), ">u2", data, 0, (1,))
+    if there.all():
+        return words[at].astype(np.int64)
+    return np.where(there, words[np.where(there, at, 0)].astype(np.int64), 0) if len(words) else np.zeros_like(at)
+
+
+# -- IP and TCP ----------------------------------------------------------------------------------------------------
+
+
+def _take_v4(records: Records, segments: Segments, mine: Longs, places: Longs) -> bool:
+    if not len(mine):
+        return True
+    data, place = records.data, places[mine]
+    head = np.ndarray((len(data) - 39,), "V40", data, 0, (1,))[place].view(_V4)
+    length = head["length"].astype(np.int64)
+    plain = (head["version"] == 0x45) & (head["protocol"] == 6) & (head["fragment"] & 0x3FFF == 0)
+    plain &= head["size"] >= 0x50
+    lean = length > 0
+    skip = np.array([face.skip for face in records.interfaces], np.int64)[records.face[mine]]
+    lean &= (skip > 0) & (place - records.start[mine] == skip)
+    # A length of 0: the network card would have cut the packet; then the bytes on the wire count.
+    stop = place + np.where(length > 0, length, records.wire[mine] - (place - records.start[mine]))
+    if not plain.all():
+        mine, place, stop, lean, head = mine[plain], place[plain], stop[plain], lean[plain], head[plain]
+    words = [head["addresses"], head["ports"].astype(np.uint64)]
+    return _put(records, segments, mine, place + 20, stop, lean, head, words, (-8, 4))
+
+
+def _take_v6(records: Records, segments: Segments, mine: Longs, places: Longs) -> bool:
+    if not len(mine):
+        return True
+    data, place = records.data, places[mine]
+    head = np.ndarray((len(data) - 59,), "V60", data, 0, (1,))[place].view(_V6)
+    length = head["length"].astype(np.int64)
+    keep = np.flatnonzero((head["version"] >> 4 == 6) & (head["protocol"] == 6) & (head["size"] >= 0x50))
+    stop = np.where(length > 0, place + 40 + length, records.start[mine] + records.wire[mine])
+    words = [head[name][keep] for name in ("from1", "from2", "to1", "to2")] + [head["ports"][keep].astype(np.uint64)]
+    lean = np.zeros(len(keep), np.bool_)
+    return _put(records, segments, mine[keep], place[keep] + 40, stop[keep], lean, head[keep], words, (-32, 4))
+
+
+def _put(
+    records: Records,
+    segments: Segments,
+    mine: Longs,
+    tcp: Longs,
+    stop: Longs,
+    lean: Bools,
+    head: Any,
+    words: list[_Words],
+    key: tuple[int, int],
+) -> bool:
+    """Fill in the columns of plain packets, whose TCP header is at ``tcp``. False: keys that can't be told apart."""
+    if not len(mine):
+        return True
+    number, first = _numbers(words)
+    if any((word != word[first].take(number)).any() for word in words):
+        return False
+    # Nearly always all packets are of this kind.
+    put: Any = mine if len(mine) < len(segments.way) else slice(None)
+    segments.way[put] = number + len(segments.keys)
+    data = records.data
+    segments.keys += [data[at + key[0] : at + key[1]] for at in tcp[first].tolist()]
+    at = tcp + (head["size"] >> 4 << 2)
+    segments.seq[put], segments.ack[put], segments.at[put], segments.stop[put] = head["seq"], head["ack"], at, stop
+    ordinary = (head["flags"] & 0x17 == 0x10) & (at <= stop) & (stop <= records.end[put])
+    if any(face.left_out is face for face in records.interfaces):
+        marked = np.array([face.left_out is face for face in records.interfaces])
+        ordinary &= ~marked[records.face[mine]]
+    segments.ordinary[put] = ordinary
+    segments.lean[put] = lean
+    return True
+
+
+def _numbers(words: list[_Words]) -> tuple[Longs, Longs]:
+    """A number for each key that differs, and the first packet of each."""
+    mixed = np.zeros(len(words[0]), np.uint64)
+    for word, factor in zip(words, FACTORS):
+        mixed += (word ^ (word >> np.uint64(29))) * factor
+        mixed ^= mixed >> np.uint64(32)
+    ordered = np.sort(mixed)
+    different = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
+    number = np.searchsorted(different, mixed)
+    first = np.zeros(len(different), np.int64)
+    first[number[::-1]] = np.arange(len(mixed) - 1, -1, -1)
+    return number, first

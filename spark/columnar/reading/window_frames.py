@@ -1,0 +1,142 @@
+"""What a window gives: frames that were taken together and frames that came one by one, in one order, as Places.
+
+Rules of this file
+1. One pool holds the bytes of all frames of the window; a frame is a place in it.
+2. The order is that of the packets at which frames were given. At one packet those that came one by one stand first:
+   they are what an alarm gave, before the packet itself was looked at.
+3. A note stands before the first frame that was given after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from pcli.codec.capture.flows import Direction
+from pcli.codec.capture.frames import CapturedFrame, Note, Stream, StreamEnd
+from pcli.codec.capture.streams import Tcp
+from pcli.spark.columnar.fields.from_captured_frames import SYNC
+from pcli.spark.columnar.frame_columns import Longs, Places
+
+__all__ = ["Found", "Notes"]
+
+Notes = list[tuple[int, Note | StreamEnd]]
+"""Each with the row of the frame before which it stands."""
+
+_NONE: Final = np.zeros(0, np.int64)
+
+
+class Found:
+    """Collects the frames and notes of a window whose packets were captured at ``times``; the first is ``base``."""
+
+    def __init__(self, times: Longs = _NONE, base: int = 0) -> None:
+        self.pool = bytearray()
+        """The bytes of the frames. No view of it may be alive when it grows."""
+        self._times = times
+        self._base = base
+        self._together: list[list[Longs]] = []
+        """start, kept, packet (which is the turn), first_packet, offset, index into the tables of directions."""
+        self._ways: list[tuple[int, bool, int]] = []
+        """Of directions as they were: stream, from_client, sync."""
+        self._single: list[tuple[int, ...]] = []
+        """As ``_together``, and time_ns."""
+        self._turns: list[int] = []
+        self._trouble: dict[int, tuple[Any, ...]] = {}
+        self._notes: list[tuple[int, int, Note | StreamEnd]] = []
+        """Turn, single frames before it, and the note."""
+        self.streams: list[Stream] = []
+        """The streams that began."""
+
+    def collect(self, tcp: Tcp, turn: int, streams: int) -> None:
+        """Take what the object path gave at a packet, before which there had been so many streams."""
+        if tcp.table.count != streams:
+            self.streams.append(next(reversed(tcp.table.living)).stream)
+        output = tcp.output
+        if output.out:
+            for item in output.out:
+                self._put_one(item, turn)
+            output.out = []
+
+    def add(self, parts: Sequence[memoryview | bytearray]) -> None:
+        """Put bytes into the pool."""
+        if self.pool:
+            self.pool += b"".join(parts)
+        else:
+            self.pool = bytearray().join(parts)
+
+    def put(self, ways: list[Direction], columns: list[Longs]) -> None:
+        """Take frames of some directions, those of each in their order; the columns end with an index into ``ways``."""
+        columns[-1] = columns[-1] + len(self._ways)
+        self._ways += [(way.stream.number, way.from_client, SYNC[way.sync]) for way in ways]
+        self._together.append(columns)
+
+    def _put_one(self, item: CapturedFrame | Note | StreamEnd, turn: int) -> None:
+        if not isinstance(item, CapturedFrame):
+            self._notes.append((turn, len(self._single), item))
+            return
+        if item.capture_problems:
+            self._trouble[len(self._single)] = item.capture_problems
+        self._turns.append(turn)
+        place = (len(self.pool), len(item.data), item.packet, item.packets[0], item.offset, len(self._ways))
+        self._single.append((*place, item.time_ns))
+        self._ways.append((item.stream.number, item.from_client, SYNC[item.sync]))
+        self.pool += item.data
+
+    def places(self) -> tuple[Places, Notes]:
+        """All of it, in order."""
+        singles = len(self._single)
+        *single, time_ns = [np.array(column, np.int64) for column in zip(*self._single)] or [_NONE] * 7
+        turns = np.array(self._turns, np.int64)
+        columns = [_joined(column) for column in zip(single, *self._together)]
+        order = _order(np.concatenate([turns, columns[2][singles:]]))
+        start, kept, packet, first, offset, way = (column.take(order) for column in columns)
+        alone = np.flatnonzero(order < singles) if singles else _NONE
+        turn, times = packet.copy(), _NONE
+        if singles < len(order):
+            times = self._times.take(packet - self._base, mode="clip")
+        if singles:
+            times = times if len(times) else time_ns.copy()
+            turn[alone], times[alone] = turns, time_ns
+        stream, client, sync = [np.array(column).take(way) for column in zip(*self._ways)] or [_NONE] * 3
+        data = np.frombuffer(self.pool, np.uint8)
+        trouble = {int(alone[index]): problems for index, problems in self._trouble.items()}
+        places = Places(
+            data,
+            start,
+            kept,
+            turn,
+            packet,
+            first,
+            times,
+            stream,
+            client.astype(np.bool_),
+            offset,
+            sync,
+            trouble,
+        )
+        return places, self._placed(np.delete(turn, alone) if self._notes else turn)
+
+    def note_turns(self) -> list[int]:
+        """The packet at which each note was given."""
+        return [turn for turn, _, _ in self._notes]
+
+    def _placed(self, together: Longs) -> Notes:
+        """The notes with their rows; ``together``: the turns of the frames that did not come one by one."""
+        before = np.searchsorted(together, [note[0] for note in self._notes]).tolist() if self._notes else []
+        return [(single + rows, item) for rows, (_, single, item) in zip(before, self._notes)]
+
+
+def _joined(pieces: Sequence[Longs]) -> Longs:
+    some = [piece for piece in pieces if len(piece)]
+    return some[0] if len(some) == 1 else np.concatenate(pieces)
+
+
+def _order(turn: Longs) -> Longs:
+    """The rows by turn, those of one turn as they are. Short numbers are sorted by their digits, which is faster."""
+    if not len(turn):
+        return turn
+    low = int(turn.min())
+    reach = int(turn.max()) - low
+    return np.argsort((turn - low).astype(np.uint16) if reach < 1 << 16 else turn, kind="stable")

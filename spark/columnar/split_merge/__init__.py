@@ -1,0 +1,23 @@
+"""Merge splits of a capture that were read independently: every split size gives the result of `read_capture`.
+
+1. Each split is read by `EdgeReader`. A split that starts mid-capture holds back the packets of connections whose frame
+   boundaries are not known yet (`held_packets`), or resynchronizes and records its assumption (`resync_certainty`).
+2. `chain` follows one connection through all splits that contain it. It replays the held packets (`packet_replay`) on
+   the state that the previous split ended with, and compares the result with the state that the split assumed
+   (`connection_state`). If they agree, the rows of the split are valid. If not, the split is read again for this
+   connection from the correct state (`reread_split`).
+3. When no connection needs a second reading, `join` assigns the numbers of the whole capture (`merge`,
+   `merge_results`).
+
+The result differs from that of one reader in four cases: which connections are dropped when there are more than
+MAX_CONNECTIONS, or when more than MAX_CLOSED have ended; the IP fragments of one packet in two splits; the order of the
+notes of two connections about one packet; and whether a retransmission with different bytes is still compared with a
+first transmission nearly HISTORY data packets earlier in another split.
+"""
+
+from pcli.spark.columnar.split_merge.connection_chains import chain, context_of
+from pcli.spark.columnar.split_merge.merge import join
+from pcli.spark.columnar.split_merge.reread_split import reread_split
+from pcli.spark.columnar.split_merge.split_reader import EdgeReader, Edges
+
+__all__ = ["EdgeReader", "Edges", "chain", "context_of", "join", "reread_split"]

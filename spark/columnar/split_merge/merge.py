@@ -1,0 +1,139 @@
+"""All keys put together: everything gets the recording's numbers, and its place in the order of the recording.
+
+Rules of this file
+1. Connections are numbered by their first packets, as in one reader.
+2. An end that could have been told when another connection began, was told then (see `patient`): only here it is known
+   when connections began.
+3. Cut packets are told once for each file.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from pcli.codec.capture.frames import CapturedFrame, Note, Stream, StreamEnd
+from pcli.spark.columnar.split_merge.connection_chains import Chained, Context, Standing
+from pcli.spark.columnar.split_merge.deferred_tcp_ends import AT_ONCE
+from pcli.spark.columnar.split_merge.merge_results import AFTER, Extra, Joined, Renaming, Stitched
+from pcli.spark.columnar.split_merge.packet_replay import LAST
+from pcli.spark.columnar.split_merge.split_reader import Edges
+
+__all__ = ["join"]
+
+_CLOSING: Final = 2
+_OWN: Final = 3
+"""Ranks of what stands at one place of a turn: behind alarms (0) and the end of an old connection (1) come the ends
+of others, then what the packet itself gives."""
+
+
+def join(context: Context, splits: Sequence[Edges], parts: Sequence[int], chained: Sequence[Chained]) -> Stitched:
+    """Number everything. ``parts``: the file of each split, by any number; ``chained``: all keys, without orders."""
+    streams = {born: stream for one in chained for born, stream in one.streams.items()}
+    numbers = {born: number for number, born in enumerate(sorted(streams))}
+    for born, stream in streams.items():
+        stream.number = numbers[born]
+    extra = _sorted(context, chained, streams, _Births(context, splits, chained, sorted(streams)))
+    told: set[int] = set()
+    out, number = [], 1
+    for index, edges in enumerate(splits):
+        base = context.packets[index]
+        extra[index] += [Extra(context.packets[index + 1], LAST, _placed(note, context, index)) for note in edges.notes]
+        extra[index].sort(key=_order)
+        extra[index] = _once(extra[index], told, parts[index])
+        renaming = Renaming.of_none(base, edges.streams)
+        out.append(Joined(index, renaming, 0, 0, extra[index]))
+    for one in chained:
+        for standing in one.standing:
+            _put(out[standing.split], standing, numbers[standing.born])
+    for joined in out:
+        joined.first_number = number
+        joined.rows += sum(isinstance(one.item, CapturedFrame) for one in joined.extra)
+        number += joined.rows
+    return Stitched(out, [streams[born] for born in sorted(streams)])
+
+
+def _order(extra: Extra) -> tuple[int, int, int, int]:
+    return extra.turn, extra.place, extra.rank, extra.ticket
+
+
+def _placed(note: Note, context: Context, index: int) -> Note:
+    return replace(note, packet=context.packets[index + 1])
+
+
+def _sorted(
+    context: Context, chained: Sequence[Chained], streams: Mapping[int, Stream], births: _Births
+) -> list[list[Extra]]:
+    """Extra items by split, with their streams, ends at their turns."""
+    out: list[list[Extra]] = [[] for _ in context.packets[1:]]
+    names = {id(stream): born for one in chained for born, stream in one.streams.items()}
+    for one in chained:
+        for extra in one.extra:
+            stream = extra.item.stream
+            assert stream is not None
+            born = names.get(id(stream), stream.number)
+            if isinstance(extra.item, CapturedFrame):
+                extra.item.stream = streams[born]
+            else:
+                extra.item = replace(extra.item, stream=streams[born])
+            extra.rank = max(extra.rank, _OWN if extra.turn == born else 0)
+            if births.bring_forward(extra):
+                out[max(0, bisect_left(context.packets, extra.turn) - 1)].append(extra)
+    return out
+
+
+class _Births:
+    """When connections began, and where within that packet's turn."""
+
+    def __init__(
+        self, context: Context, splits: Sequence[Edges], chained: Sequence[Chained], packets: Sequence[int]
+    ) -> None:
+        self._packets = packets
+        self._places: dict[int, int] = {}
+        """Of connections that a split saw begin, and that stand there."""
+        for one in chained:
+            for standing in one.standing:
+                row = splits[standing.split].births.get(standing.born - context.packets[standing.split])
+                if row is not None:
+                    self._places[standing.born] = row
+
+    def bring_forward(self, extra: Extra) -> bool:
+        """An end that could have been told when a connection began, was told then. False: it was not told at all."""
+        ready, extra.ready = extra.ready, AT_ONCE
+        for time in ready.times:
+            index = bisect_left(self._packets, time.start)
+            if index < len(self._packets) and self._packets[index] < (time.end or extra.turn):
+                extra.turn = self._packets[index]
+                extra.place = self._places.get(extra.turn, AFTER - 1)
+                extra.rank, extra.ticket = _CLOSING, ready.closing
+                assert isinstance(extra.item, StreamEnd)
+                extra.item = replace(extra.item, refused=time.refused, silent=time.silent)
+                return True
+        return not ready.only
+
+
+def _once(extra: list[Extra], told: set[int], part: int) -> list[Extra]:
+    """Cut packets are told once for each file."""
+    out = []
+    for one in extra:
+        if isinstance(one.item, Note) and one.item.kind == "snaplen":
+            if part in told:
+                continue
+            told.add(part)
+        out.append(one)
+    return out
+
+
+def _put(joined: Joined, standing: Standing, number: int) -> None:
+    renaming, stream = joined.renaming, standing.stream
+    renaming.streams[stream] = number
+    for column, values in (
+        (renaming.offsets, standing.offsets),
+        (renaming.sync, standing.sync),
+        (renaming.anchored, standing.anchored),
+        (renaming.lost, standing.lost),
+    ):
+        column[2 * stream : 2 * stream + 2] = values
+    joined.rows += standing.rows

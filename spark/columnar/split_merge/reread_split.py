@@ -1,0 +1,73 @@
+"""A split read again for a few keys, each from where it truly was: packet by packet, as the object path does.
+
+Rules of this file
+1. Packets of other keys are looked at only as columns. What cannot be read so (fragments, tunnels, options) goes
+   through `pull_segment`, whosever it is.
+2. How many data packets of others lie between is counted from headers. Only which retransmissions are still compared
+   depends on it.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from pcli.codec.capture.ip import Fragments
+from pcli.codec.capture.tunnels import Segment, pull_segment
+from pcli.spark.columnar.frame_columns import Longs
+from pcli.spark.columnar.reading.packet_records import Records
+from pcli.spark.columnar.reading.tcp_segments import Segments, read_segments
+from pcli.spark.columnar.split_merge.connection_chains import Context, Order, Repaired
+from pcli.spark.columnar.split_merge.held_packets import Held
+from pcli.spark.columnar.split_merge.packet_replay import Carried, Replay
+from pcli.spark.columnar.split_merge.split_reader import key_of
+
+__all__ = ["reread_split"]
+
+
+def reread_split(orders: Sequence[Order], context: Context, windows: Iterable[Records]) -> list[Repaired]:
+    """Carry out the orders of one split; ``windows`` are all of this split."""
+    split = orders[0].split
+    replays = {order.key: Replay(context.options, _load(order.carried)) for order in orders}
+    fragments, packet, fed = Fragments(), context.packets[split], context.fed[split]
+    for records in windows:
+        segments = read_segments(records)
+        rows, data = _chosen(records, segments, replays)
+        for row in rows.tolist():
+            start, end, wire, time_ns, face = records.record(row)
+            number = packet + row + 1
+            segment = pull_segment(records.data, face.link, start, end, wire, number, fragments)
+            replay = replays.get(key_of(segment.key)) if segment is not None else None
+            if segment is not None and replay is not None:
+                left_out = face.left_out is face
+                replay.packet(_held(segment, number, time_ns, left_out=left_out), fed + int(data[row]))
+        packet += len(records)
+        fed += int(data[-1]) if len(data) else 0
+    out = []
+    for order in orders:
+        replay = replays[order.key]
+        out.append(Repaired(split, order.key, replay.carried(), replay.extra, replay.met))
+    return out
+
+
+def _load(data: bytes) -> Carried:
+    carried: Carried = pickle.loads(data)  # noqa: S301  (our own bytes)
+    return carried
+
+
+def _chosen(records: Records, segments: Segments | None, keys: Iterable[bytes]) -> tuple[Longs, Longs]:
+    """The packets that are of these keys or may be, and how many data packets there are up to each one."""
+    if segments is None:
+        return np.arange(len(records)), np.zeros(len(records) + 1, np.int64)
+    wanted = set(keys)
+    mine = np.array([key_of(key) in wanted for key in segments.keys] + [True], np.bool_)
+    data = (segments.way >= 0) & (segments.stop > segments.at)
+    return np.flatnonzero(mine[segments.way]), np.concatenate((np.zeros(1, np.int64), np.cumsum(data)))
+
+
+def _held(segment: Segment, packet: int, time_ns: int, *, left_out: bool) -> Held:
+    data = bytes(segment.data[segment.start : segment.end])
+    numbers = (segment.seq, segment.ack, segment.flags)
+    return Held(packet, time_ns, segment.key, *numbers, data, segment.missing, segment.packets, left_out, 0)

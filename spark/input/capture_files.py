@@ -1,0 +1,160 @@
+"""The files that paths name, on any file system that pyarrow knows: found, described, opened. Nothing is read of them.
+
+Rules of this file
+1. A path is local; a URI (``file://``, ``s3://``, ``hdfs://``, …) is what `pyarrow.fs` makes of it. Files are named as
+   they were given; ``where`` opens them from any folder, on another machine too if it has them at the same place.
+2. What is found below a URI is a URI too: its names are quoted there (``a%20b``), and read back by `pyarrow.fs`.
+3. A folder is all files below it but hidden ones. A pattern (``*``, ``?``, ``[…]``, ``**``) works for URIs too.
+4. What is not there, or may not be looked at, is a `Found` with an error. Only when paths name nothing at all, it is a
+   LocalError. A name that is not UTF-8 can Arrow neither say nor open: that is such an error too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO, Final, cast
+from urllib.parse import quote
+
+from pyarrow import fs
+
+from pcli.codec.errors import LocalError
+from pcli.spark.tables.uri_redaction import hidden, shown
+
+__all__ = ["Found", "Place", "find", "open_file", "place_of", "reason_of"]
+
+Place = Callable[[str], tuple[Any, str]]
+"""From a path or URI to a pyarrow.fs.FileSystem and the path in it; LocalError when there is none."""
+
+_MAGIC: Final = re.compile(r"[*?\[]")
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+_NOT_TEXT: Final = "its name is not UTF-8: give it another one"
+
+_PLAIN: Final = "/!$&'()*+,;=:@~"
+"""What stands for itself in the path of a URI, beside letters and digits (RFC 3986, 3.3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file, as its file system describes it."""
+
+    path: str
+    """Path or URI, for people: relative if it was given so, without passwords."""
+    where: str
+    """Path or URI, absolute: to open it, and to know it again."""
+    size: int = 0
+    """Bytes, as it lies there."""
+    changed_ns: int = 0
+    """When it was last changed, ns since 1970; 0: the file system does not tell."""
+    error: str = ""
+    """Why it can't be looked at; empty: it can."""
+
+
+def place_of(path: str) -> tuple[Any, str]:
+    """The file system of a path or URI, and the path in it."""
+    if not _SCHEME.match(path):
+        return fs.LocalFileSystem(), str(Path(path).absolute())
+    try:
+        files, inner = fs.FileSystem.from_uri(path)
+    except (OSError, ValueError, NotImplementedError) as error:
+        raise LocalError(f"{hidden(path)}: {reason_of(error)}") from None
+    return files, inner
+
+
+def find(paths: Sequence[str], place: Place = place_of) -> list[Found]:
+    """All files that the paths name, each once, in the order of their names; LocalError when they name none."""
+    found = {one.where: one for path in paths for one in _named(path, place)}
+    if not found:
+        raise LocalError(f"no file there: {', '.join(map(hidden, paths))}" if paths else "no capture was named")
+    return sorted(found.values(), key=lambda one: one.path)
+
+
+def open_file(where: str, place: Place = place_of) -> BinaryIO:
+    """The file, to be read anywhere in it; OSError when it can't be opened."""
+    files, inner = place(where)
+    return cast(BinaryIO, files.open_input_file(inner))
+
+
+def reason_of(error: BaseException) -> str:
+    """Why something was refused, in a few words: Arrow's own say the path again, and more."""
+    number = getattr(error, "errno", None)
+    if number is not None:
+        return os.strerror(number).lower()
+    lines = str(error).splitlines()
+    return hidden(lines[0]) if lines else type(error).__name__
+
+
+def _named(path: str, place: Place) -> Iterator[Found]:
+    files, inner = place(path)
+    where = path if _SCHEME.match(path) else inner
+    try:
+        info = files.get_file_info(inner)
+        if info.type == fs.FileType.NotFound and (magic := _MAGIC.search(inner)) is not None:
+            fixed = inner[: inner.rfind("/", 0, magic.start()) + 1].rstrip("/") or "/"
+            yield from _below(path, files, inner, fixed, _pattern(inner))
+        elif info.type == fs.FileType.Directory:
+            base = inner.rstrip("/")
+            yield from _below(path, files, inner, inner, re.compile(re.escape(base) + r"(?:/(?!\.)[^/]+)+"))
+        elif info.type == fs.FileType.NotFound:
+            yield Found(hidden(path), where, error="no such file or folder")
+        else:
+            yield replace(_found(path, inner, inner, inner, info), error=_no_file(info))
+    except UnicodeEncodeError:
+        yield Found(shown(path), shown(where), error=_NOT_TEXT)
+    except OSError as error:
+        yield Found(hidden(path), where, error=reason_of(error))
+
+
+def _below(path: str, files: Any, inner: str, base: str, pattern: re.Pattern[str]) -> Iterator[Found]:
+    """The files below a folder that fit."""
+    for child in files.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive=True)):
+        if child.type == fs.FileType.Directory:
+            continue
+        try:
+            name, error = str(child.path), _no_file(child)
+        except UnicodeDecodeError as fault:
+            name, error = fault.object.decode(errors="backslashreplace"), _NOT_TEXT
+        if pattern.fullmatch(name):
+            yield replace(_found(path, inner, base, name, child), error=error)
+
+
+def _no_file(info: Any) -> str:
+    """Why it can't be read anywhere in it: to open a pipe would wait for who writes into it."""
+    return "" if info.type == fs.FileType.File else "it is a pipe, a socket or a device, and no file"
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    """``**`` is any folders; ``*`` and ``?`` stay within a name, and match no dot at its beginning, as in a shell."""
+    out = ""
+    for piece in re.findall(r"\*\*/?|\*|\?|\[!?\]?[^\]]*\]|.", text, re.DOTALL):
+        if piece.startswith("**"):
+            out += r"(?:(?!\.)[^/]+/)*" if piece.endswith("/") else ".*"
+        elif piece in "*?":
+            out += (r"(?!\.)" if out.endswith(("/", "/)*")) else "") + ("[^/]" if piece == "?" else "[^/]*")
+        elif len(piece) > 1:
+            out += (r"(?!\.)" if out.endswith(("/", "/)*")) else "") + ("[^" + piece[2:] if piece[1] == "!" else piece)
+        else:
+            out += re.escape(piece)
+    return re.compile(out, re.DOTALL)
+
+
+def _found(path: str, inner: str, base: str, child: str, info: Any) -> Found:
+    """A file ``child`` at or below ``base``, by the name that was given, which the file system calls ``inner``."""
+    size, changed = int(info.size or 0), int(info.mtime_ns or 0)
+    if _SCHEME.match(path) and child == inner:
+        return Found(hidden(path), path, size, changed)
+    if _SCHEME.match(path):
+        # What is asked for behind the path of a URI (?region=…) belongs to each of its files.
+        before, mark, options = path.partition("?")
+        start = base.rstrip("/")
+        before = before.rstrip("/")
+        for _ in filter(None, inner.removeprefix(start).split("/")):
+            before = before.rpartition("/")[0]
+        name = f"{before}/{quote(child.removeprefix(start).lstrip('/'), safe=_PLAIN)}{mark}{options}"
+        return Found(hidden(name), name, size, changed)
+    name = child if Path(path).is_absolute() else str(Path(child).relative_to(Path.cwd()))
+    return Found(name, child, size, changed)

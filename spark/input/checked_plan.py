@@ -1,0 +1,63 @@
+"""The plan of a request: what of it can be read, and the words when nothing can, or not all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from pyarrow import fs
+
+from pcli.codec.errors import CaptureError
+from pcli.spark.input.capture_files import Found, place_of
+from pcli.spark.input.read_plan import Entry, Plan, plan
+from pcli.spark.request import Request
+from pcli.spark.tables.table_store import Store
+from pcli.spark.tables.uri_redaction import hidden
+
+__all__ = ["planned", "strictly"]
+
+
+def planned(request: Request, store: Store, *, apart: bool, may_be_none: bool = False) -> Plan:
+    """The plan, without what lies in OUT; ``apart``: files are cut into splits.
+
+    CaptureError when nothing can be read, but with ``may_be_none``, or not all although the request is strict.
+    """
+    found = plan(
+        request.paths,
+        cluster=request.cluster,
+        split=request.split_bytes if apart else None,
+        since_ns=request.since_ns,
+        until_ns=request.until_ns,
+        may_be_none=may_be_none,
+    )
+    entries = [entry for entry in found.entries if not _lies_in(store, entry.found)]
+    bad = [entry for entry in entries if entry.head.status != "read"]
+    if not found.recordings and not may_be_none:
+        raise CaptureError(_nothing(request, bad))
+    given = {hidden(path) for path in request.paths}
+    named = [entry for entry in bad if entry.head.status == "unreadable" or entry.found.path in given]
+    if request.strict and named:
+        raise CaptureError(strictly([(one.found.path, one.head.error) for one in named]))
+    return Plan(tuple(entries), found.recordings)
+
+
+def _lies_in(store: Store, found: Found) -> bool:
+    """Whether a file is one of the store's, however both were named: by a path, a link, a URI."""
+    files, inner = place_of(found.where)
+    if store.local and isinstance(files, fs.LocalFileSystem):
+        return os.path.realpath(inner).startswith(f"{os.path.realpath(store.root)}/")
+    return bool(files.equals(store.files)) and inner.startswith(f"{store.root}/")
+
+
+def _nothing(request: Request, bad: Sequence[Entry]) -> str:
+    if len(bad) == 1:
+        return f"{bad[0].found.path}: {bad[0].head.error}"
+    more = f", {bad[0].found.path}: {bad[0].head.error}" if bad else ""
+    return f"{' '.join(map(hidden, request.paths))}: no capture among {len(bad)} files{more}"
+
+
+def strictly(bad: Sequence[tuple[str, str]]) -> str:
+    """Why nothing is done: these files, path and reason, are not all there."""
+    path, error = bad[0]
+    more = f", and {len(bad) - 1} more that are not all there" if len(bad) > 1 else ""
+    return f"{path}: {error}{more} (--strict: nothing was changed)"

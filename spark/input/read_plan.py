@@ -1,0 +1,198 @@
+"""From what a user names to what is to be read: files, recordings, splits.
+
+Rules of this file
+1. Nothing that is wrong with a file stops the others: each file that was found is an `Entry`, with the reason if it
+   will not be read. Only when nothing at all can be read, or a label makes no sense, it is a LocalError.
+2. All captures of a cluster are the parts of one recording, in the order of `codec.capture.rotated`: connections go on
+   from part to part, packets are counted on.
+3. A plan depends on the files and the options alone, and says so in numbers that do not change with the split size:
+   parts are counted, splits are too, but nobody may keep a split's number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pcli.codec.capture.rotated import Part, order_parts
+from pcli.codec.errors import CaptureError, LocalError
+from pcli.spark.input.capture_files import Found, Place, find, open_file, place_of, reason_of
+from pcli.spark.input.capture_headers import Head, read_head
+from pcli.spark.input.record_boundaries import cuts
+from pcli.spark.input.splits import Split
+from pcli.spark.request import SPLIT_BYTES
+from pcli.spark.tables.uri_redaction import hidden, shown
+
+__all__ = ["CLUSTER", "Entry", "Plan", "Recording", "ordered", "plan"]
+
+
+CLUSTER: Final = "default"
+"""The label when none was given."""
+
+_MARGIN: Final = 60_000_000_000
+"""Packets may stand in a file this much, in ns, before or behind those of their time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file that was found."""
+
+    found: Found
+    head: Head
+    cluster: str
+    part: int = -1
+    """Which part of its recording it is, from 0; -1: it will not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """All that was recorded of a cluster."""
+
+    cluster: str
+    parts: tuple[Entry, ...]
+    splits: tuple[Split, ...]
+    """In order; one for each part, or several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be read."""
+
+    entries: tuple[Entry, ...]
+    """Every file, read or not, by its path."""
+    recordings: tuple[Recording, ...]
+    """By their clusters."""
+
+
+def plan(
+    paths: Sequence[str],
+    *,
+    cluster: str = "",
+    split: int | None = SPLIT_BYTES,
+    since_ns: int | None = None,
+    until_ns: int | None = None,
+    may_be_none: bool = False,
+    place: Place = place_of,
+) -> Plan:
+    """Find what the paths name and decide how to read it.
+
+    ``cluster`` is a label, or tells where in a path it stands: ``captures/{cluster}/*.pcap``, or a regular expression
+    with a group of that name. ``split``: bytes of a split; None: each file is one. Splits that are surely outside of
+    ``since_ns`` and ``until_ns`` are left out. LocalError when nothing is there, no capture that can be read (but with
+    ``may_be_none``), or the pattern does not fit.
+    """
+    found = find(paths, place)
+    labels = _labels(hidden(cluster), found)
+    entries = [Entry(one, _head(one, place), label) for one, label in zip(found, labels, strict=True)]
+    recordings = []
+    for name in sorted(set(labels)):
+        parts = ordered([entry for entry in entries if entry.cluster == name and entry.head.status == "read"])
+        splits = [one for part in parts for one in _splits(part, split, place)]
+        kept = [one for one, first, last in _spans(splits) if _overlap(first, last, since_ns, until_ns)]
+        numbered = tuple(replace(one, index=index) for index, one in enumerate(kept))
+        if parts:
+            recordings.append(Recording(name, tuple(parts), numbered))
+    if not recordings and not may_be_none:
+        more = f", and {len(entries) - 1} more files are none either" if len(entries) > 1 else ""
+        raise LocalError(f"no capture to read: {entries[0].found.path}: {entries[0].head.error}{more}")
+    places = {part.found.where: part for recording in recordings for part in recording.parts}
+    return Plan(tuple(places.get(entry.found.where, entry) for entry in entries), tuple(recordings))
+
+
+def _head(found: Found, place: Place) -> Head:
+    if found.error:
+        return Head("unreadable", found.error)
+    try:
+        with open_file(found.where, place) as file:
+            return read_head(file)
+    except OSError as error:
+        return Head("unreadable", reason_of(error))
+
+
+def ordered(entries: Sequence[Entry]) -> list[Entry]:
+    """The files of a recording in their order, each with its place."""
+    named = {entry.found.path: entry for entry in entries}
+    order = order_parts(Part(entry.found.path, entry.head.first_ns) for entry in entries)
+    return [replace(named[part.name], part=number) for number, part in enumerate(order)]
+
+
+# -- splits --------------------------------------------------------------------------------------------------------
+
+
+def _splits(entry: Entry, every: int | None, place: Place) -> Iterator[Split]:
+    """The splits of a file, not yet numbered."""
+    found, head = entry.found, entry.head
+    places = _places(entry, every, place)
+    for number, (start, first_ns) in enumerate(places):
+        end = places[number + 1][0] if number + 1 < len(places) else -1
+        before = head.preamble if start else b""
+        yield Split(entry.cluster, found.path, found.where, entry.part, 0, start, end, before, first_ns)
+
+
+def _places(entry: Entry, every: int | None, place: Place) -> list[tuple[int, int | None]]:
+    """Where the splits of a file begin, each with the time of its first packet."""
+    out = [(0, entry.head.first_ns)]
+    if every is None or entry.found.size < every + every // 4:
+        return out
+    try:
+        with open_file(entry.found.where, place) as file:
+            out += cuts(file, entry.head, entry.found.size, every)
+    except (OSError, CaptureError):
+        return out  # whoever reads it will say so
+    return out
+
+
+def _spans(splits: Sequence[Split]) -> Iterator[tuple[Split, int | None, int | None]]:
+    """Each split with the times between which it surely lies; None: not known."""
+    for number, split in enumerate(splits):
+        follows = splits[number + 1] if number + 1 < len(splits) else None
+        last = follows.first_ns if follows is not None and follows.part == split.part else None
+        yield split, split.first_ns, last
+
+
+def _overlap(first: int | None, last: int | None, since: int | None, until: int | None) -> bool:
+    if since is not None and last is not None and last + _MARGIN < since:
+        return False
+    return until is None or first is None or first - _MARGIN < until
+
+
+# -- labels --------------------------------------------------------------------------------------------------------
+
+
+def _labels(cluster: str, found: Sequence[Found]) -> list[str]:
+    """The label of each file; LocalError when one has none."""
+    if shown(cluster) != cluster:
+        raise LocalError(f"--cluster {shown(cluster)}: it is not UTF-8")
+    pattern = _pattern(cluster)
+    if pattern is None:
+        return [cluster or CLUSTER] * len(found)
+    labels = []
+    for one in found:
+        match = pattern.search(one.path)
+        labels.append(match["cluster"] if match else "")
+    wrong = [one.path for one, label in zip(found, labels) if not label]
+    if len(wrong) == len(found):
+        raise LocalError(f"--cluster {cluster} fits none of {len(found)} files: {wrong[0]} is the first")
+    if wrong:
+        raise LocalError(f"--cluster {cluster} fits all but {len(wrong)} of {len(found)} files: not {wrong[0]}")
+    return labels
+
+
+def _pattern(cluster: str) -> re.Pattern[str] | None:
+    """None: it is the label itself."""
+    if "(?P<cluster>" in cluster:
+        try:
+            return re.compile(cluster)
+        except re.error as error:
+            raise LocalError(f"--cluster {cluster}: {error}") from None
+    if "{cluster}" not in cluster:
+        if "{" in cluster or "*" in cluster:
+            raise LocalError(f"--cluster {cluster}: a pattern needs {{cluster}} where the label stands")
+        return None
+    pieces = re.split(r"(\{cluster\}|\*\*/?|\*|\?)", cluster.removeprefix("./"))
+    words = {"{cluster}": "(?P<cluster>[^/]+?)", "**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    if pieces.count("{cluster}") > 1:
+        raise LocalError(f"--cluster {cluster}: {{cluster}} may stand there once")
+    return re.compile("(?:^|/)" + "".join(words.get(piece, re.escape(piece)) for piece in pieces) + "$")

@@ -1,0 +1,133 @@
+"""Frames of captures as a data source of Spark: ``spark.read.format("pulsar_capture").load("captures/")``.
+
+    from pcli.spark.jobs.data_source import PulsarCapture
+
+    spark.dataSource.register(PulsarCapture)
+    frames = spark.read.format("pulsar_capture").load("captures/")
+    frames.groupBy("type").count().show()
+
+Rules of this file
+1. A row is a frame, with the columns of the table `frames` (docs/tables.md).
+2. A partition is a recording: what was captured of a cluster, all its parts in order (option ``cluster``, as
+   --cluster). So every frame is right, and one recording is read by one task. Who wants large recordings read in
+   parallel makes the table: ``pcli spark-analyze --only frames``.
+3. A file that cannot be read, or not to its end, is an error, as with Spark's own sources; and as with these the option
+   ``ignoreCorruptFiles`` says that it shall cost its own rows only. A file among others that is no capture is none.
+4. Spark wants batches of exactly the schema that it was told, and prunes no columns of such a source.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from pcli.codec.errors import LocalError
+from pcli.spark.columnar.fields import read_fields
+from pcli.spark.columnar.fields.frame_table import FRAMES, frame_rows
+from pcli.spark.columnar.frame_columns import Places
+from pcli.spark.columnar.reading import Reader
+from pcli.spark.input.read_plan import Recording, plan
+from pcli.spark.input.splits import Split
+from pcli.spark.jobs.paths import plain_path
+from pcli.spark.jobs.schemas import ddl_of
+from pcli.spark.request import Request
+from pcli.spark.stages.split_windows import SplitWindows
+
+__all__ = ["PulsarCapture"]
+
+_BARE = pa.schema([pa.field(field.name, field.type) for field in FRAMES])
+
+_ROWS = 8192
+"""Rows of a batch."""
+
+
+class PulsarCapture(DataSource):
+    """Captures of Pulsar traffic.
+
+    Options: ``path`` (a file, folder, pattern or URI; a list of them for ``load``), ``cluster`` (as --cluster),
+    ``ignoreCorruptFiles`` (false).
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``format`` is given."""
+        return "pulsar_capture"
+
+    def schema(self) -> str:
+        """That of the table `frames`."""
+        return ddl_of(FRAMES)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """The reader; ``schema`` must be ours."""
+        return _Frames(self.options)
+
+
+@dataclass
+class _Part(InputPartition):
+    """A recording."""
+
+    recording: Recording
+
+    def __init__(self, recording: Recording) -> None:
+        super().__init__(recording.cluster)
+        self.recording = recording
+
+
+class _Frames(DataSourceReader):
+    def __init__(self, options: Mapping[str, str]) -> None:
+        paths = options.get("paths", "")  # what Spark makes of load() with a list
+        self._paths = json.loads(paths) if paths else [one for one in (options.get("path", ""),) if one]
+        self._cluster = options.get("cluster", "")
+        self._lenient = options.get("ignoreCorruptFiles", "false").strip().lower() == "true"
+
+    def partitions(self) -> list[InputPartition]:
+        """A recording each. LocalError: there is none, or a file that cannot be read."""
+        if not self._paths:
+            raise LocalError("pulsar_capture: name a path: .load('captures/')")
+        found = plan([plain_path(path) for path in self._paths], cluster=self._cluster, split=None)
+        bad = [entry for entry in found.entries if entry.head.status == "unreadable"]
+        if bad and not self._lenient:
+            raise _refused(bad[0].found.path, bad[0].head.error)
+        return [_Part(recording) for recording in found.recordings]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The frames of a recording, in order."""
+        assert isinstance(partition, _Part)
+        return _frames(partition.recording, lenient=self._lenient)
+
+
+def _refused(path: str, reason: str) -> LocalError:
+    return LocalError(f"{path}: {reason} (option ignoreCorruptFiles: true: what there is of it is read)")
+
+
+def _frames(recording: Recording, *, lenient: bool) -> Iterator[pa.RecordBatch]:
+    request = Request((), "")
+    reader, number = Reader(request.reading), 1
+    for entry in recording.parts:
+        reader.begin_file()
+        whole = Split(entry.cluster, entry.found.path, entry.found.where, entry.part, entry.part, 0, -1)
+        windows = SplitWindows(request, whole)
+        for records in windows:
+            batch = _rows(reader.take(records), number, entry.cluster)
+            number += batch.num_rows
+            yield from _cut(batch)
+        if windows.notes and not lenient:
+            raise _refused(entry.found.path, windows.notes[0].text)
+    yield from _cut(_rows(reader.end(), number, recording.cluster))
+
+
+def _rows(places: Places, number: int, cluster: str) -> pa.RecordBatch:
+    numbers = np.arange(number, number + len(places), dtype=np.int64)
+    rows = frame_rows(read_fields(places), numbers, cluster=cluster)
+    return pa.RecordBatch.from_arrays(rows.columns, schema=_BARE)
+
+
+def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    for start in range(0, batch.num_rows, _ROWS):
+        yield batch.slice(start, _ROWS)

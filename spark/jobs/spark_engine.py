@@ -1,0 +1,253 @@
+"""The analysis' four words (`pcli.spark.engine`) said to Spark, in its oldest language: RDDs of bytes.
+
+Rules of this file
+1. An item goes with its task, a task an item; a large one as a broadcast. So a worker has the items of its own tasks
+   only, and a task done again gets what it got before.
+2. Nothing of Spark SQL is used: bytes that are moved need no plans, and a JVM that never loads it starts its first
+   task in half the CPU time (docs/spark.md). Who has a session may give that.
+3. Pieces cross the JVM as bytes too (`pcli.spark.jobs.shuffle`): it shuffles them, and tasks put them in order.
+4. What pcli itself says of bad input is a result, not a failure of the task: Spark would try it three times more.
+5. What is broadcast is destroyed when nobody can ask for it any more: it lies in memory and files of all executors.
+6. Whoever gives up a stage (Ctrl-C) leaves no task behind that writes: its jobs are cancelled first.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+import pyarrow as pa
+
+from pcli.codec.errors import PcliError
+from pcli.spark.engine import OnProgress, Piece, Progress, Shared
+from pcli.spark.jobs.job_cancellation import cancelled_if_left
+from pcli.spark.jobs.job_progress import watched
+from pcli.spark.jobs.shuffle import in_buckets, sent
+from pcli.spark.jobs.spark_errors import plain_errors
+
+if TYPE_CHECKING:
+    from pyspark import RDD, Broadcast, SparkContext
+    from pyspark.sql import SparkSession
+
+__all__ = ["SparkEngine"]
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+_V = TypeVar("_V")
+
+_LARGE: Final = 1 << 20
+"""Bytes of an item that goes as a broadcast: Spark's messages to executors are no place for more."""
+
+_PARTITION: Final = 32 << 20
+"""Bytes of items for each partition of an exchange; what a task has to hold is less than this, mostly."""
+
+_UNKNOWN: Final = 200
+"""Partitions of an exchange when nobody said how much it is."""
+
+_Row = tuple[int, int, bytes]
+"""An item as it goes to its task: number, size, pickle (empty: it is a broadcast)."""
+
+_Result = tuple[int, bool, bytes]
+"""What a task gives: place among all, whether it went well, pickle of the value or of the PcliError."""
+
+
+class SparkEngine:
+    """Tasks on Spark."""
+
+    apart: Final = True
+
+    def __init__(self, spark: SparkContext | SparkSession, on_progress: OnProgress | None = None) -> None:
+        """``on_progress`` is told from another thread, a few times a second."""
+        self._context: SparkContext = getattr(spark, "sparkContext", None) or spark  # type: ignore[assignment]
+        self._told = on_progress
+        self._let_go: deque[Broadcast[Any]] = deque()
+
+    @property
+    def parallel(self) -> int:
+        """Cores that Spark has for tasks, as far as it knows by now."""
+        return int(self._context.defaultParallelism)
+
+    def share(self, value: _V) -> Shared[_V]:
+        """The value as a broadcast: each worker process reads it once. It is gone when nobody here has it any more."""
+        self._sweep()
+        with plain_errors():
+            return _Shared(self._context.broadcast(value), self._let_go)
+
+    def tell(self, progress: Progress) -> None:
+        """As `Engine.tell`."""
+        if self._told is not None:
+            self._told(progress)
+
+    def map(
+        self, what: str, function: Callable[[_T], _R], items: Sequence[_T], *, sizes: Sequence[int] | None = None
+    ) -> list[_R]:
+        """As `Engine.map`."""
+        if not items:
+            return []
+        with self._stage(what, items, len(items), sizes) as stage:
+            return _values(stage.rows.mapPartitions(_Map(function, stage.large, stage.count)))
+
+    def exchange(
+        self,
+        what: str,
+        cut: Callable[[_T], Iterator[Piece]],
+        items: Sequence[_T],
+        buckets: int,
+        join: Callable[[int, Iterator[tuple[str, pa.RecordBatch]]], _R],
+        *,
+        sizes: Sequence[int] | None = None,
+    ) -> list[_R]:
+        """As `Engine.exchange`."""
+        if not items:
+            return []
+        partitions = min(buckets, max(4 * self.parallel, sum(sizes) // _PARTITION if sizes else _UNKNOWN))
+        with self._stage(what, items, len(items) + partitions, sizes) as stage:
+            pieces = stage.rows.mapPartitions(_Cut(cut, stage.large, stage.count, partitions))
+            return _values(self._shuffled(pieces, partitions).mapPartitions(_Join(join)))
+
+    def close(self) -> None:
+        """Nothing more is asked for: what was shared is gone. Spark itself goes on."""
+        self._sweep()
+
+    @contextmanager
+    def _stage(self, what: str, items: Sequence[Any], tasks: int, sizes: Sequence[int] | None) -> Iterator[_Stage]:
+        """What a stage begins with; at its end nothing of it is left."""
+        self._sweep()
+        with plain_errors():
+            rows, large = self._rows(items, sizes or [0] * len(items))
+        try:
+            with (
+                plain_errors(),
+                watched(self._context, what, tasks, sum(sizes or ()), self._told) as count,
+                cancelled_if_left(self._context),
+            ):
+                yield _Stage(self._context.parallelize(rows, len(rows)), large, count if sizes else None)
+        finally:
+            self._let_go.extend(large.values())
+        self._sweep()
+
+    def _rows(self, items: Sequence[Any], sizes: Sequence[int]) -> tuple[list[_Row], dict[int, Broadcast[bytes]]]:
+        rows: list[_Row] = []
+        large = {}
+        for number, (item, size) in enumerate(zip(items, sizes)):
+            data = pickle.dumps(item)
+            if len(data) > _LARGE:
+                large[number], data = self._context.broadcast(data), b""
+            rows.append((number, size, data))
+        return rows, large
+
+    def _shuffled(self, pairs: RDD[bytes], partitions: int) -> RDD[bytes]:
+        """The second of each pair of partition and bytes, in that partition: `RDD.partitionBy`, but we make the pairs.
+
+        That one would hold up to a thousand of them at a time, whatever their size.
+        """
+        from pyspark import RDD
+        from pyspark.serializers import NoOpSerializer
+
+        java: Any = self._context._jvm
+        pairs._bypass_serializer = True  # type: ignore[attr-defined]
+        made = java.PairwiseRDD(pairs._jrdd.rdd()).asJavaPairRDD()
+        placed = made.partitionBy(java.PythonPartitioner(partitions, 0))
+        return RDD(java.PythonRDD.valueOfPair(placed), self._context, NoOpSerializer())
+
+    def _sweep(self) -> None:
+        """Destroy what was let go of. Not at once: that may be in the middle of a word with the JVM."""
+        while self._let_go:
+            with suppress(Exception):  # the JVM may have ended, or the file be gone: then there is nothing to destroy
+                self._let_go.popleft().destroy()
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    rows: RDD[_Row]
+    large: Mapping[int, Broadcast[bytes]]
+    count: Callable[[int], None] | None
+
+
+class _Shared(Generic[_V]):
+    """A broadcast that says when nobody has it any more; in tasks it is the broadcast itself."""
+
+    def __init__(self, broadcast: Broadcast[_V], let_go: deque[Broadcast[Any]]) -> None:
+        self._broadcast = broadcast
+        self._let_go = let_go
+
+    @property
+    def value(self) -> _V:
+        return self._broadcast.value
+
+    def __reduce__(self) -> tuple[Callable[[Broadcast[_V]], Broadcast[_V]], tuple[Broadcast[_V]]]:
+        return _itself, (self._broadcast,)
+
+    def __del__(self) -> None:
+        self._let_go.append(self._broadcast)
+
+
+def _itself(broadcast: Broadcast[_V]) -> Broadcast[_V]:
+    return broadcast
+
+
+def _values(results: RDD[_Result]) -> list[Any]:
+    """The results of all tasks in order; the first PcliError among them is raised."""
+    rows = sorted(results.collect())
+    for _, fine, data in rows:
+        if not fine:
+            raise pickle.loads(data)  # noqa: S301  (our own tasks wrote it)
+    return [pickle.loads(data) for _, _, data in rows]  # noqa: S301
+
+
+# -- in tasks ----------------------------------------------------------------------------------------------------------
+
+
+def _result(place: int, function: Callable[..., Any], *given: Any) -> _Result:
+    try:
+        fine, value = True, function(*given)
+    except PcliError as error:
+        fine, value = False, error
+    return place, fine, pickle.dumps(value)
+
+
+@dataclass(slots=True)
+class _Task:
+    """What every task of a stage has."""
+
+    function: Callable[[Any], Any]
+    large: Mapping[int, Broadcast[bytes]]
+    count: Callable[[int], None] | None
+
+    def given(self, rows: Iterable[_Row]) -> Iterator[tuple[int, Any]]:
+        """Numbers and items; an item is counted when its work is done."""
+        for number, size, data in rows:
+            yield number, pickle.loads(data or self.large[number].value)  # noqa: S301  (our own driver wrote it)
+            if self.count is not None:
+                self.count(size)
+
+
+class _Map(_Task):
+    def __call__(self, rows: Iterable[_Row]) -> Iterator[_Result]:
+        for number, item in self.given(rows):
+            yield _result(number, self.function, item)
+
+
+@dataclass(slots=True)
+class _Cut(_Task):
+    parts: int
+
+    def __call__(self, rows: Iterable[_Row]) -> Iterator[bytes]:
+        for number, item in self.given(rows):
+            yield from sent(number, self.function(item), self.parts)
+
+
+@dataclass(slots=True)
+class _Join:
+    function: Callable[[int, Iterator[tuple[str, pa.RecordBatch]]], Any]
+
+    def __call__(self, loads: Iterable[bytes]) -> Iterator[_Result]:
+        try:
+            for bucket, pieces in in_buckets(loads):
+                yield _result(bucket, self.function, bucket, pieces)
+        except PcliError as error:  # of who cut the pieces
+            yield -1, False, pickle.dumps(error)

@@ -1,0 +1,57 @@
+"""How the report says figures: durations, sizes, times, names."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from pcli.codec.observe.printable import printable
+from pcli.spark.input.read_plan import CLUSTER
+
+__all__ = ["duration", "moment", "named", "number", "said", "short_topic", "size"]
+
+_DURATIONS: Final = ((1e9 * 3600, "h"), (1e9 * 60, "min"), (1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+_SIZES: Final = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+
+
+def duration(ns: float) -> str:
+    """``3.2 ms``."""
+    for unit, name in _DURATIONS:
+        if abs(ns) >= unit:
+            return f"{ns / unit:.3g} {name}"
+    return "0 s"
+
+
+def size(count: float) -> str:
+    """``1.4 GB``."""
+    for unit, name in _SIZES:
+        if count >= unit:
+            return f"{count / unit:.3g} {name}"
+    return f"{count:.0f} B"
+
+
+def number(count: int) -> str:
+    """``12,345``."""
+    return f"{count:,}"
+
+
+def moment(time_ns: int) -> str:
+    """``2026-01-31 12:00:00.123 UTC``."""
+    seconds, rest = divmod(time_ns, 1_000_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{rest // 1_000_000:03d} UTC"
+
+
+def short_topic(name: str | None) -> str:
+    """A topic as people say it: without what is the same for nearly all."""
+    return said(name).removeprefix("persistent://").removeprefix("public/default/")
+
+
+def said(text: str | None) -> str:
+    """A name from the wire, its control characters made visible; a dash for none."""
+    return printable(text) if text else "–"
+
+
+def named(cluster: str, *rest: str | None) -> str:
+    """Cluster, topic, subscription, consumer in one line; a cluster that nobody has named is left out."""
+    words = [short_topic(rest[0]), *map(said, rest[1:])] if rest else []
+    return " / ".join([*([said(cluster)] if cluster != CLUSTER else []), *words])

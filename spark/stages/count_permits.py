@@ -1,0 +1,87 @@
+"""From the sums of permits in each window to the table `permits`.
+
+Rules of this file
+1. No task holds a consumer's whole history: splits give sums, the driver scans them once, and each split's rows are
+   made from its own sums and the balances with which they begin.
+2. A second that lies in two windows is one row: rows are joined by connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pcli.spark.columnar.permits import PERMITS, merge_permits, permit_rows, permit_starts
+from pcli.spark.engine import Engine, Piece, Shared
+from pcli.spark.stages.read_recording import ReadRecording, part_number, tables_of
+from pcli.spark.stages.split_tables import SplitParts, as_batch, size_of
+from pcli.spark.tables.catalog import TABLES
+from pcli.spark.tables.staging import Made, Staging, write_rows
+
+__all__ = ["count_permits"]
+
+_BUCKET_BYTES = 256 << 20
+"""Bytes of sums that one task joins."""
+
+
+def count_permits(
+    engine: Engine, staging: Staging, reading: ReadRecording, place: int, *, partitioned: bool
+) -> list[Made]:
+    """The table `permits` of one recording, written; ``place`` is that of the recording among all."""
+    totals, events = (
+        [batch for split in reading.splits for batch in _batches(staging, split, f"permit_{name}")]
+        for name in ("totals", "events")
+    )
+    starts = engine.share(_without(permit_starts(totals, events), reading.legs))
+    buckets = 1 + size_of(reading.splits, "permit_changes") // _BUCKET_BYTES
+    made = engine.exchange(
+        "permits",
+        partial(_cut, staging, starts, reading.recording.cluster, buckets),
+        reading.splits,
+        buckets,
+        partial(_join, staging, place, partitioned),
+    )
+    return [one for some in made for one in some]
+
+
+def _without(starts: pa.RecordBatch, legs: frozenset[int]) -> pa.RecordBatch:
+    """All but those of second legs, whose frames are counted on the first."""
+    if not legs:
+        return starts
+    return starts.filter(pc.invert(pc.is_in(starts.column("stream"), pa.array(sorted(legs), pa.int64()))))
+
+
+def _batches(staging: Staging, split: SplitParts, name: str) -> Iterator[pa.RecordBatch]:
+    for table in tables_of(staging, split, name):
+        yield from table.to_batches()
+
+
+def _cut(
+    staging: Staging, starts: Shared[pa.RecordBatch], cluster: str, buckets: int, split: SplitParts
+) -> Iterator[Piece]:
+    """A split's rows, by connection."""
+    tables = list(tables_of(staging, split, "permit_changes"))
+    if not tables:
+        return
+    mine = starts.value.filter(pc.equal(starts.value.column("cut"), split.split))
+    rows = permit_rows(as_batch(pa.concat_tables(tables)), mine, cluster=cluster)
+    of = rows.column("connection").to_numpy() % buckets
+    for bucket in np.unique(of).tolist():
+        yield Piece(bucket, split.split, "permits", rows.filter(pa.array(of == bucket)))
+
+
+def _join(
+    staging: Staging, place: int, partitioned: bool, bucket: int, rows: Iterator[tuple[str, pa.RecordBatch]]
+) -> list[Made]:
+    joined = merge_permits([_plain(batch) for _, batch in rows])
+    table = pa.Table.from_batches([joined])
+    return write_rows(staging, TABLES["permits"], part_number(place, bucket), table, partitioned=partitioned)
+
+
+def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """With the words on columns, which an exchange leaves out."""
+    return pa.RecordBatch.from_arrays(batch.columns, schema=PERMITS)

@@ -1,0 +1,112 @@
+"""A split made tables when it is read for the first time, in its own numbers, which are put right when it is stitched.
+
+Rules of this file
+1. Only partials of lives can be made so (`Wanted.once`): they know frames and connections by numbers alone, and
+   `lives.renumber` says them anew. Whoever loads them does that; nothing is written twice.
+2. What stitching adds has numbers of the recording and is read for itself: to those who merge it is one split more.
+3. Where bytes are missing, or a guess was not quite right, the split is read again: what that does to its marks depends
+   on where in it they stand.
+4. What only observing asks for (notes and ends in their order, frames by connection) is not told here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from pcli.codec.capture.frames import CapturedFrame, Note, StreamEnd
+from pcli.spark.columnar.fields import places_of, read_fields
+from pcli.spark.columnar.frame_columns import Longs, Places
+from pcli.spark.columnar.lifecycles.partial_renumbering import Shift
+from pcli.spark.columnar.lifecycles.split_aggregation import Combiner
+from pcli.spark.columnar.observation.capture_event_rows import Aside
+from pcli.spark.columnar.reading.packet_records import Records
+from pcli.spark.columnar.split_merge.merge_results import OWN, Extra, Joined
+from pcli.spark.columnar.split_merge.resync_certainty import NOWHERE
+from pcli.spark.input.splits import Split
+from pcli.spark.request import Wanted
+from pcli.spark.stages.read_sequentially import counted_of
+from pcli.spark.stages.split_parser import SplitParser
+from pcli.spark.stages.split_tables import Keeper, SplitParts, load
+from pcli.spark.tables.staging import Staging
+
+__all__ = ["OwnTables", "put_right", "stands"]
+
+_TURNS: Final = "turns"
+_TURN: Final = pa.schema([("turn", pa.int32()), ("stream", pa.int32())])
+"""Of each frame of a split, in its own numbers: at which packet it became known, counted from that of the frame before
+it, and its connection."""
+
+
+class OwnTables:
+    """The tables of one split, window by window."""
+
+    def __init__(self, split: Split, wanted: Wanted, staging: Staging) -> None:
+        self._wanted, self._keeper = wanted, Keeper(staging)
+        self._parser = SplitParser(split.index, split.part, split.cluster, wanted, self._keeper)
+        self._turns: list[pa.RecordBatch] = []
+        self._turn = self._rows = 0
+
+    def add(self, places: Places, records: Records) -> None:
+        """Take in a window."""
+        self._parser.parts.counted.add(counted_of(records))
+        if not len(places):
+            return
+        numbers = np.arange(self._rows + 1, self._rows + 1 + len(places), dtype=np.int64)
+        self._parser.add(read_fields(places, checksums=self._wanted.checksums), numbers)
+        columns = [np.diff(places.turn, prepend=self._turn), places.stream]
+        self._turns.append(pa.record_batch([column.astype(np.int32) for column in columns], schema=_TURN))
+        self._turn, self._rows = int(places.turn[-1]), self._rows + len(places)
+
+    def finish(self) -> SplitParts:
+        """All of it."""
+        parts = self._parser.finish()
+        parts.tables[_TURNS] = self._keeper.keep(_TURNS, [pa.Table.from_batches(self._turns, _TURN)])
+        return parts
+
+
+def stands(joined: Joined) -> bool:
+    """Whether the tables of a split are right but for its numbers."""
+    renaming = joined.renaming
+    told = renaming.sync != OWN
+    sure = (renaming.anchored[told] == NOWHERE) & (renaming.lost[told] == NOWHERE)
+    return bool(sure.all()) and not any(isinstance(extra.item, Note) for extra in joined.extra)
+
+
+def put_right(staging: Staging, number: int, own: SplitParts, joined: Joined) -> SplitParts:
+    """A split's tables, and those of what stitching adds, as the split of this number; it `stands`."""
+    renaming = joined.renaming
+    turn, stream = _turns(staging, own)
+    numbers, others = joined.numbers(turn, stream)
+    shift = Shift.of(renaming.streams, numbers, renaming.packets, renaming.offsets, renaming.sync)
+    tables = {
+        name: [replace(part, shift=shift) for part in some] for name, some in own.tables.items() if name != _TURNS
+    }
+    for name, table in _added(joined.extra, others):
+        tables[name] = [*tables.get(name, ()), *Keeper(staging).keep(name, [table])]
+    return SplitParts(number, own.part, tables, counted=replace(own.counted, frames=joined.rows))
+
+
+def _turns(staging: Staging, own: SplitParts) -> tuple[Longs, Longs]:
+    tables = [_TURN.empty_table(), *(load(staging, part) for part in own.tables[_TURNS])]
+    turn, stream = (pa.concat_tables(tables)[name].to_numpy().astype(np.int64) for name in _TURN.names)
+    return np.cumsum(turn), stream
+
+
+def _added(extra: Sequence[Extra], numbers: Longs) -> Iterator[tuple[str, pa.Table]]:
+    """The partials of what stitching adds, of which these are the numbers."""
+    if not extra:
+        return
+    both = list(zip(numbers.tolist(), (one.item for one in extra), strict=True))
+    frames = [(number, item) for number, item in both if isinstance(item, CapturedFrame)]
+    combiner = Combiner()
+    places = places_of([item for _, item in frames])
+    combiner.add(read_fields(places, checksums=False), numbers=np.array([number for number, _ in frames], np.int64))
+    combiner.tell(Aside(number, 0, 0, item) for number, item in both if isinstance(item, StreamEnd))
+    partials = combiner.finish()
+    for one in fields(partials):
+        yield one.name, getattr(partials, one.name)

@@ -1,0 +1,230 @@
+"""Reading only the files that are new: what an earlier run has read is taken as it left it.
+
+How it goes
+- Behind each of the last files the reader's state is kept, and of every split its tables. A file that stands behind all
+  that were read before is read on from there; the rest of the work begins with the tables of old and new.
+- What the end of the recording gave is not kept: it was no end.
+- A file that stands before others (it came late), or that has changed (it was still being written), is read together
+  with those behind it, from the nearest state before it on. These have to be there still.
+
+Rules of this file
+1. The tables are those of one run over everything, row for row, in whatever order the files came.
+2. A file that was read and is gone stays in the tables; so does one that cannot be read now, and `captures` says so.
+3. Options that change what is read must be those of the first run.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from importlib.metadata import version
+from itertools import takewhile
+from typing import Any, Final
+
+from pcli.codec.capture.frames import Stream
+from pcli.codec.errors import LocalError
+from pcli.spark.engine import Engine
+from pcli.spark.input.read_plan import Entry, Plan, Recording, ordered
+from pcli.spark.request import Request, Wanted
+from pcli.spark.stages.kept_values import dump, load
+from pcli.spark.stages.read_recording import ReadRecording, as_read, teller
+from pcli.spark.stages.read_sequentially import Checkpoint, read_in_order
+from pcli.spark.stages.split_tables import Keeper, SplitParts
+from pcli.spark.tables.staging import Staging, write_bytes
+from pcli.spark.tables.table_commit import Run
+from pcli.spark.tables.table_store import Store
+from pcli.spark.tables.uri_redaction import hidden
+
+__all__ = ["Kept", "keep", "kept_of", "read_new", "with_gone"]
+
+_STATE: Final = "_state"
+_INDEX: Final = "index"
+
+_CHECKPOINTS: Final = 4
+"""Files behind which the reader's state is kept: so many may come late, or change, at small cost."""
+
+
+@dataclass(slots=True)
+class KeptRecording:
+    """What was read of a recording."""
+
+    entries: list[Entry] = field(default_factory=list)
+    """Its files, in order."""
+    splits: list[SplitParts] = field(default_factory=list)
+    positions: dict[int, int] = field(default_factory=dict)
+    checkpoints: dict[int, str] = field(default_factory=dict)
+    """By count of files: the file with the reader's state behind them."""
+
+
+@dataclass(slots=True)
+class Kept:
+    """What an incremental run leaves for the next."""
+
+    options: dict[str, Any]
+    recordings: dict[str, KeptRecording] = field(default_factory=dict)
+    """By cluster."""
+
+
+def kept_of(run: Run, request: Request, wanted: Wanted) -> Kept:
+    """What the last run has left, or nothing; LocalError when it was asked for something else."""
+    store, options = run.staging.store, _options(request, wanted)
+    index = next((name for name in run.base.state if name.startswith(f"{_STATE}/{_INDEX}-")), None)
+    data = None if index is None else store.read(index)
+    if index is None or data is None:
+        return Kept(options)
+    kept: Kept = load(data, store.path(index))
+    for name, value in kept.options.items():
+        if options[name] != value:
+            raise LocalError(
+                f"{store.root}: --incremental goes on with what an earlier run has kept, and that had another {name}: "
+                "ask as then, or leave --incremental out to read everything again"
+            )
+    return kept
+
+
+def _options(request: Request, wanted: Wanted) -> dict[str, Any]:
+    return {
+        "version": version("pulsar-pcli"),
+        "choice of tables": asdict(wanted),
+        "--cluster": hidden(request.cluster),
+        "--since": request.since_ns,
+        "--until": request.until_ns,
+        "--decode-as": request.decode_as,
+    }
+
+
+def with_gone(plan: Plan, kept: Kept) -> tuple[Plan, frozenset[str]]:
+    """The plan with the files that were read before and are not to be read now, in their places; and which they are."""
+    now = {hidden(entry.found.where): entry for entry in plan.entries}
+    gone = [
+        _as_gone(entry, now.get(entry.found.where))
+        for one in kept.recordings.values()
+        for entry in one.entries
+        if entry.found.where not in now or now[entry.found.where].head.status == "unreadable"
+    ]
+    names = {entry.found.where for entry in gone}
+    there = [entry for where, entry in now.items() if where not in names]
+    recordings = {recording.cluster: recording for recording in plan.recordings}
+    for cluster in sorted({entry.cluster for entry in gone}):
+        parts = recordings[cluster].parts if cluster in recordings else ()
+        every = ordered([*parts, *(entry for entry in gone if entry.cluster == cluster)])
+        recordings[cluster] = Recording(cluster, tuple(every), ())
+    placed = {entry.found.where: entry for recording in recordings.values() for entry in recording.parts}
+    entries = [placed.get(entry.found.where, entry) for entry in (*there, *gone)]
+    whole = Plan(tuple(entries), tuple(recordings[cluster] for cluster in sorted(recordings)))
+    return whole, frozenset(names)
+
+
+def _as_gone(entry: Entry, now: Entry | None) -> Entry:
+    """A file as it was read, and why it cannot be read now; None: it is not there."""
+    error = "" if now is None else f"not now: {now.head.error}; its rows are of an earlier run"
+    return replace(entry, head=replace(entry.head, error=error))
+
+
+def read_new(
+    recording: Recording,
+    request: Request,
+    wanted: Wanted,
+    engine: Engine,
+    staging: Staging,
+    kept: Kept,
+    gone: frozenset[str],
+) -> ReadRecording:
+    """Read what is new of a recording, and bring ``kept`` up to date. LocalError when a file is needed that is gone."""
+    old = kept.recordings.get(recording.cluster, KeptRecording())
+    same = _same(old.entries, recording.parts)
+    at = max((count for count in old.checkpoints if count <= same), default=0)
+    for entry in recording.parts[at:]:
+        if entry.found.where in gone:
+            raise LocalError(
+                f"{entry.found.path}: a file that came late, or has changed, stands before it, and it cannot be read "
+                "again now: leave --incremental out to make tables of what is there"
+            )
+    carried = _carried(staging.store, old.checkpoints[at]) if at else None
+    before = [split for split in old.splits if split.part < at]
+    if carried is not None:
+        before = [_with_streams(split, carried.streams) for split in before]
+    checkpoints = {count: name for count, name in old.checkpoints.items() if count <= at}
+
+    def on_part(checkpoint: Checkpoint) -> None:
+        count = checkpoint.counters.parts
+        if count > len(recording.parts) - _CHECKPOINTS:
+            checkpoints[count] = write_bytes(staging, f"checkpoint-{uuid.uuid4().hex}", dump(checkpoint))
+
+    read = read_in_order(
+        recording,
+        request,
+        wanted,
+        Keeper(staging),
+        on_bytes=teller(engine, recording.parts[at:], at),
+        on_part=on_part,
+        carried=carried,
+        before=before,
+    )
+    read.positions = {part: place for part, place in old.positions.items() if part < at} | read.positions
+    newest = sorted(checkpoints)[-_CHECKPOINTS:]
+    kept.recordings[recording.cluster] = KeptRecording(
+        [_noted(entry) for entry in recording.parts],
+        list(read.splits),
+        read.positions,
+        {count: checkpoints[count] for count in newest},
+    )
+    return as_read(recording, read)
+
+
+def keep(run: Run, kept: Kept) -> dict[str, str]:
+    """Files for the next run, for `Run.commit`: where each is, and where it is to be."""
+    files: dict[str, str] = {}
+
+    def moved(path: str) -> str:
+        """Its place in the state; what is there already stays."""
+        files[path] = path if path.startswith(f"{_STATE}/") else f"{_STATE}/{path.rpartition('/')[2]}"
+        return files[path]
+
+    told = Kept(kept.options)
+    for cluster, one in kept.recordings.items():
+        splits = []
+        for split in one.splits:
+            tables = split.tables.items()
+            placed = {name: [replace(part, path=moved(part.path)) for part in some] for name, some in tables}
+            splits.append(replace(split, tables=placed))
+        checkpoints = {count: moved(name) for count, name in one.checkpoints.items()}
+        told.recordings[cluster] = replace(one, splits=splits, checkpoints=checkpoints)
+    if all(path == name for path, name in files.items()) and set(files) <= set(run.base.state):
+        return {name: name for name in run.base.state}  # nothing was read
+    index = write_bytes(run.staging, f"{_INDEX}-{uuid.uuid4().hex}", dump(told))
+    moved(index)
+    return files
+
+
+def _same(old: Sequence[Entry], new: Sequence[Entry]) -> int:
+    """How many files, from the first on, are those that were read."""
+    pairs = zip(map(_identity, old), map(_identity, new))
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _identity(entry: Entry) -> tuple[str, int, int]:
+    return hidden(entry.found.where), entry.found.size, entry.found.changed_ns
+
+
+def _noted(entry: Entry) -> Entry:
+    """A file as it is kept: it is not opened by that name again."""
+    return replace(entry, found=replace(entry.found, where=hidden(entry.found.where)))
+
+
+def _carried(store: Store, name: str) -> Checkpoint:
+    data = store.read(name)
+    if data is None:
+        raise LocalError(f"{store.path(name)}: not there; leave --incremental out to read everything again")
+    checkpoint: Checkpoint = load(data, store.path(name))
+    return checkpoint
+
+
+def _with_streams(split: SplitParts, streams: Mapping[int, Stream]) -> SplitParts:
+    """What was told speaks of the connections that go on changing, not of copies."""
+    told = [
+        one if one.item.stream is None else replace(one, item=replace(one.item, stream=streams[one.item.stream.number]))
+        for one in split.told
+    ]
+    return replace(split, told=told)

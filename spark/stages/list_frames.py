@@ -1,0 +1,34 @@
+"""The table `frames`: what the splits have listed, written split by split."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pyarrow as pa
+
+from pcli.spark.engine import Engine
+from pcli.spark.stages.read_recording import ReadRecording, part_number, tables_of
+from pcli.spark.stages.split_tables import SplitParts, size_of
+from pcli.spark.tables.catalog import TABLES
+from pcli.spark.tables.staging import Made, Staging, write_rows
+
+__all__ = ["list_frames"]
+
+
+def list_frames(
+    engine: Engine, staging: Staging, reading: ReadRecording, place: int, *, partitioned: bool
+) -> list[Made]:
+    """The table of one recording, written; ``place`` is that of the recording among all."""
+    sizes = [size_of([split], "frames") for split in reading.splits]
+    write = partial(_write, staging, place, partitioned)
+    return [one for some in engine.map("frames", write, reading.splits, sizes=sizes) for one in some]
+
+
+def _write(staging: Staging, place: int, partitioned: bool, split: SplitParts) -> list[Made]:
+    tables = list(tables_of(staging, split, "frames"))
+    if not tables:
+        return []
+    table = TABLES["frames"]
+    return write_rows(
+        staging, table, part_number(place, split.split), pa.concat_tables(tables), partitioned=partitioned
+    )

@@ -1,0 +1,172 @@
+"""From heads to what the Observer, the Tracker and the rules say: connections that belong together, one task each.
+
+Rules of this file
+1. What ties connections together (a topic, a transaction, a proxy) makes them a group; a group is observed whole, in
+   the order of the recording, and nothing that it is told depends on what else is in it.
+2. A group that would keep one task busy while others have nothing to do is divided: first its connections are observed,
+   then its topics (`watching_topics`). That is a third more work, so small ones are not.
+3. What a group gives is small, and comes back to the driver; it writes each table in one file a recording.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pcli.spark.columnar.frame_columns import Longs
+from pcli.spark.columnar.observation.capture_event_rows import Aside, aside_rows, stream_rows
+from pcli.spark.columnar.observation.connection_groups import groups_of, packed
+from pcli.spark.columnar.observation.group_division import Division, divide
+from pcli.spark.columnar.observation.observation_schemas import INNER
+from pcli.spark.columnar.observation.observation_schemas import TABLES as OBSERVED
+from pcli.spark.columnar.observation.observe_group import conclude, observe, observe_links
+from pcli.spark.columnar.observation.recording_context import Recording, recording_of
+from pcli.spark.engine import Engine, Piece, Shared
+from pcli.spark.stages.observe_topics import watch_topics
+from pcli.spark.stages.read_recording import ReadRecording, part_number, tables_of
+from pcli.spark.stages.shuffle_header_rows import pieces
+from pcli.spark.stages.split_tables import SplitParts, size_of
+from pcli.spark.tables.catalog import TABLES
+from pcli.spark.tables.staging import Made, Staging, write_rows
+
+__all__ = ["watch"]
+
+_LARGE: int = 3_000_000
+"""Frames from which on a group is divided: some two minutes of one task."""
+
+_PART: int = 1_000_000
+"""Frames of a part of a group's topics."""
+
+_Tables = dict[str, pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What all tasks know."""
+
+    cluster: str
+    recording: Recording
+    buckets: Longs
+    """By connection: the bucket of its group."""
+    divided: frozenset[int]
+    """The buckets of connections whose topics are observed apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """What one task cuts: the heads of a split, and the rows that go with them."""
+
+    split: SplitParts | None
+    """None: only the rows."""
+    rank: int
+    rows: pa.Table
+
+
+def watch(engine: Engine, staging: Staging, reading: ReadRecording, place: int, names: Iterable[str]) -> list[Made]:
+    """The tables of these names that observing gives of one recording, written."""
+    wanted = [name for name in OBSERVED if name in set(names)]
+    if not wanted:
+        return []
+    tables = _observed(engine, staging, reading)
+    return [made for name in wanted for made in write_rows(staging, TABLES[name], part_number(place, 0), tables[name])]
+
+
+def _observed(engine: Engine, staging: Staging, reading: ReadRecording) -> dict[str, pa.Table]:
+    """The tables of one recording."""
+    frames: Counter[int] = Counter()
+    for split in reading.splits:
+        frames.update(split.frames)
+    asides, cluster = _asides(reading.splits), reading.recording.cluster
+    recording = recording_of(
+        (one for some in asides for one in some), reading.streams, frames, reading.first_ns, reading.last_ns
+    )
+    groups, division = _groups(engine, staging, reading, frames)
+    buckets, size = _buckets(groups)
+    divided = frozenset(buckets[list(division.links)].tolist())
+    facts = engine.share(_Facts(cluster, recording, buckets, divided))
+    items = [_Item(None, 0, _table(stream_rows(reading.streams.values())))]
+    items += [
+        _Item(split, rank, _table(aside_rows(some)))
+        for rank, (split, some) in enumerate(zip(reading.splits, asides), 1)
+    ]
+    sizes = [1, *(size_of([split], "heads") for split in reading.splits)]
+    given = engine.exchange("observe", partial(_cut, staging, facts), items, size, partial(_join, facts), sizes=sizes)
+    if division.links:
+        events = [one.pop("link_events") for one in given if "link_events" in one]
+        given += watch_topics(engine, staging, reading, recording, division, events)
+    return _joined(given, recording, cluster)
+
+
+def _asides(splits: Iterable[SplitParts]) -> list[list[Aside]]:
+    """Notes and ends by split, counted over all."""
+    order = count(1)
+    return [[Aside(one.after, one.last_ns, next(order), one.item) for one in split.told] for split in splits]
+
+
+def _groups(
+    engine: Engine, staging: Staging, reading: ReadRecording, frames: Mapping[int, int]
+) -> tuple[dict[int, int], Division]:
+    """The group of each connection; of those in groups that are divided the part, and what is told of their topics."""
+    ties = [
+        batch for split in reading.splits for table in tables_of(staging, split, "ties") for batch in table.to_batches()
+    ]
+    groups = groups_of(ties, reading.streams, frames)
+    sizes: Counter[int] = Counter()
+    for stream, group in groups.items():
+        sizes[group] += frames.get(stream, 0)
+    large = {group for group, size in sizes.items() if size > _LARGE} if engine.parallel > 1 else set()
+    streams = {number: stream for number, stream in reading.streams.items() if groups[number] in large}
+    if not streams:
+        return groups, Division()
+    table = pa.Table.from_batches(ties)
+    ours = table.filter(pc.is_in(table["stream"], pa.array(list(streams), pa.int64())))
+    division = divide(ours.to_batches(), streams, frames, _PART)
+    if division.heaviest > sum(sizes[group] for group in large) / 2:
+        return groups, Division()
+    return groups | packed(division.links, frames), division
+
+
+def _buckets(groups: Mapping[int, int]) -> tuple[Longs, int]:
+    """The bucket of each connection, and how many there are."""
+    names = {group: bucket for bucket, group in enumerate(sorted(set(groups.values())))}
+    buckets = np.zeros(max(groups, default=-1) + 1, np.int64)
+    for stream, group in groups.items():
+        buckets[stream] = names[group]
+    return buckets, len(names)
+
+
+def _cut(staging: Staging, facts: Shared[_Facts], item: _Item) -> Iterator[Piece]:
+    """The rows of each group that a split has, in order."""
+    tables = [] if item.split is None else tables_of(staging, item.split, "heads")
+    rows = pa.concat_tables([*tables, item.rows])
+    buckets = facts.value.buckets[rows["stream"].to_numpy()]
+    order = np.lexsort((rows["order"].to_numpy(), rows["place"].to_numpy(), buckets))
+    buckets, rows = buckets[order], rows.take(pa.array(order))
+    yield from pieces(rows, buckets, item.rank)
+
+
+def _join(facts: Shared[_Facts], bucket: int, rows: Iterator[tuple[str, pa.RecordBatch]]) -> _Tables:
+    """What observing gives of one group."""
+    known = facts.value
+    look = observe_links if bucket in known.divided else observe
+    return look((batch for _, batch in rows), known.recording, cluster=known.cluster)
+
+
+def _joined(given: Sequence[_Tables], recording: Recording, cluster: str) -> dict[str, pa.Table]:
+    """The tables of a recording from those of its groups."""
+    found = {name: [one[name] for one in given] for name in (*OBSERVED, *INNER)}
+    events, parts = found.pop("host_events"), found.pop("capture_parts")
+    findings = conclude(found.pop("findings"), events, parts, recording, cluster=cluster)
+    tables = {name: pa.Table.from_batches(some, OBSERVED[name]) for name, some in found.items()}
+    return tables | {"findings": _table(findings)}
+
+
+def _table(batch: pa.RecordBatch) -> pa.Table:
+    return pa.Table.from_batches([batch])

@@ -1,0 +1,73 @@
+"""Topics of a group that is divided: each part is a task of its own, and is told of connections what these have told.
+
+See `pcli.spark.columnar.observation.group_division`; `watching` has observed the connections before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pcli.spark.columnar.observation.capture_event_rows import stream_rows
+from pcli.spark.columnar.observation.group_division import Division
+from pcli.spark.columnar.observation.observe_group import observe_topics
+from pcli.spark.columnar.observation.partial_trackers import sorted_events
+from pcli.spark.columnar.observation.recording_context import Recording
+from pcli.spark.columnar.observation.topic_routing import topic_rows
+from pcli.spark.engine import Engine, Piece, Shared
+from pcli.spark.stages.read_recording import ReadRecording, tables_of
+from pcli.spark.stages.shuffle_header_rows import pieces
+from pcli.spark.stages.split_tables import SplitParts, size_of
+from pcli.spark.tables.staging import Staging
+
+__all__ = ["watch_topics"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What all tasks know."""
+
+    cluster: str
+    recording: Recording
+    division: Division
+    events: pa.Table
+    """Rows of LINK_EVENTS, in order."""
+
+
+def watch_topics(
+    engine: Engine,
+    staging: Staging,
+    reading: ReadRecording,
+    recording: Recording,
+    division: Division,
+    events: Iterable[pa.RecordBatch],
+) -> list[dict[str, pa.RecordBatch]]:
+    """The tables of all parts of topics; ``events``: what was told of their connections."""
+    facts = engine.share(_Facts(reading.recording.cluster, recording, division, sorted_events(events)))
+    streams = pa.Table.from_batches([stream_rows(reading.streams[number] for number in division.links)])
+    items: list[tuple[int, pa.Table | SplitParts]] = [(0, streams), *enumerate(reading.splits, 1)]
+    sizes = [1, *(size_of([split], "heads") for split in reading.splits)]
+    cut, join = partial(_cut, staging, facts), partial(_join, facts)
+    return engine.exchange("observe topics", cut, items, division.size, join, sizes=sizes)
+
+
+def _cut(staging: Staging, facts: Shared[_Facts], item: tuple[int, pa.Table | SplitParts]) -> Iterator[Piece]:
+    """The rows of each part that a split has, in order."""
+    known, (rank, source) = facts.value, item
+    wanted = pa.array(list(known.division.links), pa.int64())
+    for heads in [source] if isinstance(source, pa.Table) else tables_of(staging, source, "heads"):
+        ours = heads.filter(pc.is_in(heads["stream"], wanted))
+        yield from pieces(*topic_rows(ours, known.division), rank)
+
+
+def _join(facts: Shared[_Facts], part: int, rows: Iterator[tuple[str, pa.RecordBatch]]) -> dict[str, pa.RecordBatch]:
+    """What observing gives of one part."""
+    known = facts.value
+    ours = [stream for stream, told in known.division.told.items() if part in told]
+    events = known.events.filter(pc.is_in(known.events["stream"], pa.array(ours, pa.int64()))).to_pylist()
+    batches = (batch for _, batch in rows)
+    return observe_topics(batches, known.recording, known.division, part, events, cluster=known.cluster)

@@ -1,0 +1,236 @@
+"""A recording read split by split, by tasks that know nothing of each other, and yet as if by one reader.
+
+scan -> stitch on the driver, and read again what does not fit -> parse
+
+Rules of this file
+1. The first reading of a split tells how its connections begin and end; then it is known which of its rows stand, and
+   what they are called. A second one makes its frames tables, in the recording's own numbers: so whoever makes them has
+   nothing to do with splits. Where tables can be put right, they are made at once (`apart_once`), and few splits are
+   read twice.
+2. A split that did not end where the next one begins (a cut that was none, damage) is read anew with its true end.
+3. A connection that does not fit is read again in that split, from its true state; that may show the next one.
+4. The driver holds what is at the edges of splits, never frames of their middle, but for connections read again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from pcli.codec.capture.frames import Note
+from pcli.spark.columnar.split_merge import chain, context_of, join, reread_split
+from pcli.spark.columnar.split_merge.connection_chains import Chained, Context, Order, Repaired
+from pcli.spark.columnar.split_merge.merge_results import Joined, Stitched
+from pcli.spark.columnar.split_merge.split_reader import EdgeReader, Edges, Span
+from pcli.spark.engine import Engine, Shared
+from pcli.spark.input.read_plan import Entry, Recording
+from pcli.spark.input.splits import Ended, Split, mend
+from pcli.spark.request import Request, Wanted
+from pcli.spark.stages.first_reading import OwnTables, put_right, stands
+from pcli.spark.stages.read_sequentially import no_garbage
+from pcli.spark.stages.second_reading import Parsed, parse_split
+from pcli.spark.stages.split_tables import SplitParts, Told
+from pcli.spark.stages.split_windows import SplitWindows
+from pcli.spark.tables.staging import Staging
+
+__all__ = ["Apart", "read_apart"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """What the first reading of a split gave."""
+
+    edges: Edges
+    ended: Ended
+    read: bool
+    """Whether there was something to read."""
+    own: SplitParts | None
+    """Its tables, if they are made at once."""
+
+
+@dataclass(slots=True)
+class Apart:
+    """What a recording gave."""
+
+    parsed: list[Parsed]
+    stitched: Stitched
+    positions: dict[int, int]
+    """By part: how far it was read, in bytes of what it unpacks to."""
+    again: int
+    """How many times a connection was read again."""
+
+
+def read_apart(recording: Recording, request: Request, wanted: Wanted, engine: Engine, staging: Staging) -> Apart:
+    """Read all splits of a recording; the tables are in files of the staging folder."""
+    splits, scanned = _scan_all(recording, partial(_scan, request, wanted, staging), engine)
+    stitched, again = _stitch(request, engine, splits, [one.edges for one in scanned])
+    items = [
+        _Item(number, split, joined, one.own if one.own is not None and stands(joined) else None)
+        for number, (split, joined, one) in enumerate(zip(splits, stitched.splits, scanned))
+    ]
+    sizes = [size if item.own is None else 0 for size, item in zip(_sizes(recording, splits), items)]
+    parsed = engine.map("parse", partial(_parse, request, wanted, staging), items, sizes=sizes)
+    _carry_times(parsed)
+    _look_up_times(request, engine, splits, stitched, parsed)
+    parsed += [Parsed(SplitParts(len(splits) + entry.part, entry.part)) for entry in _unread(recording, splits)]
+    positions = {split.part: one.ended.position for split, one in zip(splits, scanned) if one.read}
+    return Apart(parsed, stitched, positions, again)
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A split of which it is known what stands."""
+
+    number: int
+    split: Split
+    joined: Joined
+    own: SplitParts | None
+    """Its tables, if they are right but for its numbers."""
+
+
+def _parse(request: Request, wanted: Wanted, staging: Staging, item: _Item) -> Parsed:
+    if item.own is not None:
+        return Parsed(put_right(staging, item.number, item.own, item.joined))
+    with no_garbage():
+        return parse_split(request, wanted, staging, item.number, item.split, item.joined)
+
+
+def _unread(recording: Recording, splits: Sequence[Split]) -> Iterator[Entry]:
+    """Files that are wholly outside of the time that was asked for."""
+    read = {split.part for split in splits}
+    return (entry for entry in recording.parts if entry.part not in read)
+
+
+def _sizes(recording: Recording, splits: Sequence[Split]) -> list[int]:
+    sizes = {entry.part: entry.found.size for entry in recording.parts}
+    return [(split.end if split.end >= 0 else sizes[split.part]) - split.start for split in splits]
+
+
+def _carry_times(parsed: Sequence[Parsed]) -> None:
+    """What a split tells before its first frame stands behind the last one of the splits before."""
+    last_ns = 0
+    for one in parsed:
+        one.parts.told = [told if told.last_ns else replace(told, last_ns=last_ns) for told in one.parts.told]
+        last_ns = one.last_ns or last_ns
+
+
+def _look_up_times(
+    request: Request, engine: Engine, splits: Sequence[Split], stitched: Stitched, parsed: Sequence[Parsed]
+) -> None:
+    """The times of packets that a note names and that are of another split: few, and only where packets were lost."""
+    starts = [joined.renaming.packets for joined in stitched.splits]
+    wanted: dict[int, set[int]] = {}
+    for one in parsed:
+        for told in one.parts.told:
+            if _timeless(told):
+                wanted.setdefault(bisect_left(starts, told.item.packet) - 1, set()).add(told.item.packet)
+    items = [(splits[row], [packet - starts[row] for packet in sorted(some)]) for row, some in sorted(wanted.items())]
+    times: dict[int, int] = {}
+    for row, found in zip(sorted(wanted), engine.map("times", partial(_times, request), items), strict=True):
+        times.update((packet + starts[row], time_ns) for packet, time_ns in found.items())
+    for one in parsed:
+        one.parts.told = [
+            replace(told, packet_ns=times.get(told.item.packet)) if _timeless(told) else told for told in one.parts.told
+        ]
+
+
+def _timeless(told: Told) -> bool:
+    return told.packet_ns is None and told.item.packet > 0 and isinstance(told.item, Note) and told.item.kind != "file"
+
+
+def _times(request: Request, item: tuple[Split, list[int]]) -> dict[int, int]:
+    """The times of these packets of a split, counted from 1."""
+    split, wanted = item
+    before, found = 0, dict[int, int]()
+    for records in SplitWindows(request, split):
+        here = [packet for packet in wanted if before < packet <= before + len(records)]
+        found.update((packet, int(records.time_ns[packet - before - 1])) for packet in here)
+        before += len(records)
+    return found
+
+
+# -- the first time --------------------------------------------------------------------------------------------------
+
+
+def _scan_all(
+    recording: Recording, task: Callable[[tuple[Split, bool]], Scanned], engine: Engine
+) -> tuple[list[Split], list[Scanned]]:
+    """The splits by which the recording is read, each with what it gave."""
+    splits = list(recording.splits)
+    known: dict[tuple[Split, bool], Scanned] = {}
+    while True:
+        new = [(split, not number) for number, split in enumerate(splits) if (split, not number) not in known]
+        found = engine.map("scan", task, new, sizes=_sizes(recording, [split for split, _ in new]))
+        known.update(zip(new, found, strict=True))
+        scanned = [known[split, not number] for number, split in enumerate(splits)]
+        mended = _mended(splits, scanned)
+        if mended == splits:
+            return splits, _with_last_notes(splits, scanned)
+        splits = mended
+
+
+def _mended(splits: Sequence[Split], scanned: Sequence[Scanned]) -> list[Split]:
+    out = []
+    for part in sorted({split.part for split in splits}):
+        rows = [row for row, split in enumerate(splits) if split.part == part]
+        out += mend([splits[row] for row in rows], [scanned[row].ended for row in rows])
+    return out
+
+
+def _with_last_notes(splits: Sequence[Split], scanned: Sequence[Scanned]) -> list[Scanned]:
+    """A note on a file counts if it is of the file's last split: what others stumbled over was a cut."""
+    out = []
+    for split, one, follows in zip(splits, scanned, [*splits[1:], None], strict=True):
+        last = follows is None or follows.part != split.part
+        out.append(one if last or not one.edges.notes else replace(one, edges=replace(one.edges, notes=[])))
+    return out
+
+
+def _scan(request: Request, wanted: Wanted, staging: Staging, item: tuple[Split, bool]) -> Scanned:
+    split, first = item
+    reader, windows = EdgeReader(request.reading, first=first), SplitWindows(request, split)
+    own = OwnTables(split, wanted, staging) if wanted.once else None
+    with no_garbage():
+        for records in windows:
+            places = reader.take(records)
+            if reader.noted:
+                own = None  # it will be read again
+            if own is not None:
+                own.add(places, records)
+    for note in windows.notes:
+        reader.note(note)
+    return Scanned(reader.close(), windows.ended, windows.read, None if own is None else own.finish())
+
+
+# -- between ---------------------------------------------------------------------------------------------------------
+
+
+def _stitch(request: Request, engine: Engine, splits: Sequence[Split], edges: Sequence[Edges]) -> tuple[Stitched, int]:
+    """All connections through all splits; what does not fit is read again, split by split."""
+    context = context_of(request.reading, edges)
+    shared = engine.share(context)
+    keys: dict[bytes, list[tuple[int, Span]]] = {}
+    for number, one in enumerate(edges):
+        for span in one.spans:
+            keys.setdefault(span.key, []).append((number, span))
+    repaired: dict[bytes, dict[int, Repaired]] = {key: {} for key in keys}
+    chained: dict[bytes, Chained] = {}
+    again, left = 0, list(keys)
+    while left:
+        chained |= {key: chain(keys[key], context, repaired[key]) for key in left}
+        orders = [order for key in left if (order := chained[key].order) is not None]
+        again += len(orders)
+        rounds = {split: [one for one in orders if one.split == split] for split in {one.split for one in orders}}
+        items = [(splits[split], mine) for split, mine in sorted(rounds.items())]
+        for found in engine.map("repair", partial(_repair, request, shared), items):
+            for done in found:
+                repaired[done.key][done.split] = done
+        left = [order.key for order in orders]
+    return join(context, edges, [split.part for split in splits], list(chained.values())), again
+
+
+def _repair(request: Request, context: Shared[Context], item: tuple[Split, list[Order]]) -> list[Repaired]:
+    split, orders = item
+    return reread_split(orders, context.value, SplitWindows(request, split))

@@ -1,0 +1,101 @@
+"""A recording read: its splits' tables, in the recording's own numbers for whoever loads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from pcli.codec.capture.frames import Stream
+from pcli.spark.columnar.lifecycles.partial_renumbering import globalize_table
+from pcli.spark.engine import Engine, Progress
+from pcli.spark.input.read_plan import Entry, Recording
+from pcli.spark.request import Request, Wanted
+from pcli.spark.stages.read_in_parallel import Apart, read_apart
+from pcli.spark.stages.read_sequentially import ReadInOrder, read_in_order
+from pcli.spark.stages.split_tables import Keeper, SplitParts, load
+from pcli.spark.tables.staging import Staging
+
+__all__ = ["ReadRecording", "as_read", "part_number", "read_recording", "tables_of", "teller"]
+
+_PARTS: Final = 100_000
+"""Parts of a table that one recording may have."""
+
+
+@dataclass(slots=True)
+class ReadRecording:
+    """What the reading of a recording gave."""
+
+    recording: Recording
+    splits: list[SplitParts] = field(default_factory=list)
+    streams: dict[int, Stream] = field(default_factory=dict)
+    """All connections, as they are known at the end."""
+    frames: int = 0
+    first_ns: int = 0
+    """Time of the first frame; 0: there is none."""
+    last_ns: int = 0
+    legs: frozenset[int] = frozenset()
+    """Connections that are the second leg of one through a Pulsar proxy; known when lives are merged, or observed."""
+    positions: dict[int, int] = field(default_factory=dict)
+    """By part: how far it was read, in bytes of what it unpacks to."""
+
+
+def read_recording(
+    recording: Recording, request: Request, wanted: Wanted, engine: Engine, keeper: Keeper, staging: Staging
+) -> ReadRecording:
+    """Read it, in the way that suits the engine; ``keeper`` is for one process."""
+    if engine.apart:
+        return _of_apart(recording, read_apart(recording, request, wanted, engine, staging))
+    on_bytes = teller(engine, recording.parts)
+    return as_read(recording, read_in_order(recording, request, wanted, keeper, on_bytes=on_bytes))
+
+
+def _of_apart(recording: Recording, read: Apart) -> ReadRecording:
+    return ReadRecording(
+        recording,
+        [one.parts for one in read.parsed],
+        {stream.number: stream for stream in read.stitched.streams},
+        sum(one.parts.counted.frames for one in read.parsed),
+        next((one.first_ns for one in read.parsed if one.first_ns), 0),
+        next((one.last_ns for one in reversed(read.parsed) if one.last_ns), 0),
+        positions=read.positions,
+    )
+
+
+def teller(engine: Engine, entries: Sequence[Entry], first: int = 0) -> Callable[[int, int], None]:
+    """Tells an engine how far the reading of these files is, by part and bytes; they are the parts from ``first``."""
+    total = sum(entry.found.size for entry in entries)
+
+    def tell(part: int, done: int) -> None:
+        engine.tell(Progress("read", part - first, 1, len(entries), min(done, total), total))
+
+    return tell
+
+
+def as_read(recording: Recording, read: ReadInOrder) -> ReadRecording:
+    """What was read in order, with what the end of the recording gave."""
+    splits = [*read.splits, *([] if read.ending is None else [read.ending])]
+    counters = read.counters
+    return ReadRecording(
+        recording,
+        splits,
+        read.streams,
+        counters.frames,
+        counters.first_ns,
+        counters.last_ns,
+        positions=read.positions,
+    )
+
+
+def tables_of(staging: Staging, split: SplitParts, name: str) -> Iterator[pa.Table]:
+    """A table of a split, in the recording's own numbers, in one piece or several."""
+    for part in split.tables.get(name, ()):
+        table = load(staging, part)
+        yield table if part.shift is None else globalize_table(name, table, part.shift)
+
+
+def part_number(place: int, number: int) -> int:
+    """The number of a part of a table, of the recording at ``place`` among all."""
+    return place * _PARTS + number

@@ -1,0 +1,247 @@
+"""A recording read from its first packet to its last, by one reader: what one process does.
+
+Rules of this file
+1. The reader goes on from file to file. So nothing has to be stitched, and numbers are the recording's own.
+2. Partials are closed every so many bytes, so that what is kept in memory does not grow with the file.
+3. A file that cannot be read on is told, and the next one is read, as `read_capture` does.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+from pcli.codec.capture.frames import Note, Stream
+from pcli.codec.errors import CaptureError
+from pcli.spark.columnar.fields import read_fields
+from pcli.spark.columnar.frame_columns import Longs, Places
+from pcli.spark.columnar.reading import Reader, State
+from pcli.spark.columnar.reading.packet_records import Records
+from pcli.spark.input.capture_files import reason_of
+from pcli.spark.input.read_plan import Recording
+from pcli.spark.input.splits import Split, SplitReader, open_split
+from pcli.spark.request import Request, Wanted
+from pcli.spark.stages.split_parser import SplitParser
+from pcli.spark.stages.split_tables import Counted, Keeper, SplitParts, Told
+
+__all__ = ["Checkpoint", "ReadInOrder", "between", "counted_of", "no_garbage", "read_in_order"]
+
+_TIMED: Final = 4_000_000
+"""Packets before the present window whose times are known: 32 MB of them."""
+
+_NONE: Final = np.zeros(0, np.int64)
+_NOTHING: Final = Records(b"", _NONE, _NONE, _NONE, _NONE, _NONE, [])
+
+
+@dataclass(slots=True)
+class Counters:
+    """How far a recording has been read."""
+
+    parts: int = 0
+    """Files."""
+    fed: int = 0
+    """The last of them that had packets, from 0: what the end gives is told of that one."""
+    packets: int = 0
+    frames: int = 0
+    first_ns: int = 0
+    """Time of the first frame; 0: there was none."""
+    last_ns: int = 0
+    """Time of the last one."""
+
+
+@dataclass(slots=True)
+class Checkpoint:
+    """All that the reading of the next file needs. It holds living objects: pickle it before reading on."""
+
+    counters: Counters
+    reader: State
+    streams: dict[int, Stream]
+    times: deque[tuple[int, Longs]]
+    """When packets were captured of which something may still be told: see `_InOrder`."""
+
+
+@dataclass(slots=True)
+class ReadInOrder:
+    """What a recording gave."""
+
+    splits: list[SplitParts] = field(default_factory=list)
+    ending: SplitParts | None = None
+    """What its end gave: it counts as long as nothing more comes."""
+    streams: dict[int, Stream] = field(default_factory=dict)
+    counters: Counters = field(default_factory=Counters)
+    positions: dict[int, int] = field(default_factory=dict)
+    """By part: how far it was read, in bytes of what it unpacks to."""
+
+
+def read_in_order(
+    recording: Recording,
+    request: Request,
+    wanted: Wanted,
+    keeper: Keeper,
+    *,
+    on_bytes: Callable[[int, int], None],
+    on_part: Callable[[Checkpoint], None] | None = None,
+    carried: Checkpoint | None = None,
+    before: Sequence[SplitParts] = (),
+) -> ReadInOrder:
+    """Read the files of a recording.
+
+    ``on_bytes`` is told the part, and the bytes so far; ``on_part`` how things stand behind each file. ``carried`` and
+    ``before``: how they stood when the first files had been read, and what these gave; the others are read.
+    """
+    with no_garbage():
+        reading = _InOrder(recording, request, wanted, keeper, carried, before)
+        return reading.read(on_bytes, on_part)
+
+
+@contextmanager
+def no_garbage() -> Iterator[None]:
+    """Columns make no cycles: looking for them among the objects that live as long as the run costs a tenth."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+class _InOrder:
+    def __init__(
+        self,
+        recording: Recording,
+        request: Request,
+        wanted: Wanted,
+        keeper: Keeper,
+        carried: Checkpoint | None,
+        before: Sequence[SplitParts],
+    ) -> None:
+        self._recording, self._request, self._wanted, self._keeper = recording, request, wanted, keeper
+        self._reader = Reader(request.reading, None if carried is None else carried.reader)
+        counters = Counters() if carried is None else carried.counters
+        self._out = ReadInOrder(list(before), counters=counters)
+        if carried is not None:
+            self._reader.streams = carried.streams
+        self._parser = self._next(counters.parts)
+        self._times: deque[tuple[int, Longs]] = deque() if carried is None else carried.times
+        """Of windows: the number of their first packet, and when their packets were captured."""
+        self._timed = sum(len(times) for _, times in self._times)
+
+    def read(self, on_bytes: Callable[[int, int], None], on_part: Callable[[Checkpoint], None] | None) -> ReadInOrder:
+        """All that was not read before."""
+        out, done = self._out, 0
+        for entry in self._recording.parts[out.counters.parts :]:
+            self._parser = self._next(entry.part)
+            self._reader.begin_file()
+            for item in self._items(entry.part):
+                if isinstance(item, Note):
+                    self._tell(item)
+                    continue
+                self._take(item)
+                done += len(item.data)
+                on_bytes(entry.part, done)
+                if self._parser.parts.counted.read_bytes >= self._request.split_bytes:
+                    out.splits.append(self._parser.finish())
+                    self._parser = self._next(entry.part)
+            out.splits.append(self._parser.finish())
+            out.counters.parts += 1
+            if on_part is not None:
+                on_part(Checkpoint(out.counters, self._reader.state(), self._reader.streams, self._times))
+        self._parser = self._next(out.counters.fed)
+        self._add(self._reader.end(), _NOTHING)
+        out.ending = self._parser.finish()
+        out.streams = self._reader.streams
+        return out
+
+    def _items(self, part: int) -> Iterator[Records | Note]:
+        """The windows of a file, and what is wrong with it."""
+        entry = self._recording.parts[part]
+        found = entry.found
+        split = Split(entry.cluster, found.path, found.where, part, part, 0, -1)
+        try:
+            with open_split(split) as file:
+                reader = SplitReader(split, file)
+                yield from reader.windows()
+            self._out.positions[part] = reader.ended.position
+        except CaptureError as error:
+            yield Note("file", error.text, offset=error.offset, source=found.path)
+        except OSError as error:
+            yield Note("file", reason_of(error), source=found.path)
+
+    def _take(self, records: Records) -> None:
+        kept = between(records, self._request.since_ns, self._request.until_ns)
+        if len(kept):
+            self._out.counters.fed = self._parser.parts.part
+        self._parser.parts.counted.add(counted_of(kept))
+        self._add(self._reader.take(kept), kept)
+        self._out.counters.packets += len(kept)
+
+    def _add(self, places: Places, records: Records) -> None:
+        """The frames and notes of a window."""
+        frames = read_fields(places, checksums=self._wanted.checksums)
+        counters, notes = self._out.counters, self._reader.notes
+        self._remember(records)
+        numbers = np.arange(counters.frames + 1, counters.frames + 1 + len(frames), dtype=np.int64)
+        self._parser.add(frames, numbers, notes)
+        times = places.time_ns
+        for row, item in notes:
+            last_ns = int(times[row - 1]) if row else counters.last_ns
+            self._parser.parts.told.append(Told(counters.frames + row, last_ns, self._time_of(item.packet), item))
+        if len(frames):
+            counters.first_ns = counters.first_ns or int(times[0])
+            counters.last_ns = int(times[-1])
+        counters.frames += len(frames)
+
+    def _remember(self, records: Records) -> None:
+        self._times.append((self._out.counters.packets + 1, records.time_ns))
+        self._timed += len(records)
+        while self._timed - len(self._times[0][1]) > _TIMED:
+            self._timed -= len(self._times.popleft()[1])
+
+    def _time_of(self, packet: int) -> int | None:
+        """When a packet was captured, one of long ago, perhaps: what a note is about may have been held for a while."""
+        for first, times in reversed(self._times):
+            if 0 <= packet - first < len(times):
+                return int(times[packet - first])
+        return None
+
+    def _tell(self, note: Note) -> None:
+        """What is wrong with a file, behind its last packet."""
+        counters = self._out.counters
+        note = replace(note, packet=counters.packets)
+        places = self._reader.take(_NOTHING)
+        self._parser.add(read_fields(places, checksums=False), np.zeros(0, np.int64), [(0, note)])
+        self._parser.parts.told.append(Told(counters.frames, counters.last_ns, None, note))
+
+    def _next(self, part: int) -> SplitParser:
+        return SplitParser(len(self._out.splits), part, self._recording.cluster, self._wanted, self._keeper)
+
+
+def between(records: Records, since_ns: int | None, until_ns: int | None) -> Records:
+    """The packets of a time: as if the capture had been cut there."""
+    if since_ns is None and until_ns is None:
+        return records
+    keep = np.ones(len(records), np.bool_)
+    if since_ns is not None:
+        keep &= records.time_ns >= since_ns
+    if until_ns is not None:
+        keep &= records.time_ns < until_ns
+    if keep.all():
+        return records
+    columns = {name: getattr(records, name)[keep] for name in ("start", "end", "wire", "time_ns", "face")}
+    return replace(records, **columns)
+
+
+def counted_of(records: Records) -> Counted:
+    """What is counted of a window; its frames are not known yet."""
+    counted = Counted(len(records), 0, len(records.data))
+    if len(records):
+        counted.first_ns, counted.last_ns = int(records.time_ns.min()), int(records.time_ns.max())
+        counted.links = {records.interfaces[face].link for face in np.unique(records.face).tolist()}
+    return counted

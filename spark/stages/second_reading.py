@@ -1,0 +1,87 @@
+"""The second reading of a split: its frames made tables, in the recording's own numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pcli.codec.capture.frames import Note, StreamEnd
+from pcli.spark.columnar.fields import read_fields
+from pcli.spark.columnar.frame_columns import Places
+from pcli.spark.columnar.reading.packet_records import Records
+from pcli.spark.columnar.split_merge import EdgeReader
+from pcli.spark.columnar.split_merge.merge_results import Joined
+from pcli.spark.input.splits import Split
+from pcli.spark.request import Request, Wanted
+from pcli.spark.stages.join_split import Aside, Joining
+from pcli.spark.stages.read_sequentially import counted_of
+from pcli.spark.stages.split_parser import SplitParser
+from pcli.spark.stages.split_tables import Keeper, SplitParts, Told
+from pcli.spark.stages.split_windows import SplitWindows
+from pcli.spark.tables.staging import Staging
+
+__all__ = ["Parsed", "parse_split"]
+
+
+@dataclass(slots=True)
+class Parsed:
+    """What it gave."""
+
+    parts: SplitParts
+    first_ns: int = 0
+    """Time of its first frame; 0: it has none."""
+    last_ns: int = 0
+
+
+def parse_split(
+    request: Request, wanted: Wanted, staging: Staging, number: int, split: Split, joined: Joined
+) -> Parsed:
+    """Read the split of this number again, now that it is known what stands of it."""
+    return _Parse(request, wanted, staging, number, split, joined).run()
+
+
+class _Parse:
+    def __init__(
+        self, request: Request, wanted: Wanted, staging: Staging, number: int, split: Split, joined: Joined
+    ) -> None:
+        self._wanted = wanted
+        self._windows = SplitWindows(request, split)
+        self._reader = EdgeReader(request.reading, first=not number)
+        self._joining = Joining(joined)
+        self._parser = SplitParser(number, split.part, split.cluster, wanted, Keeper(staging))
+        self._before = joined.renaming.packets
+        self._number = joined.first_number
+        self._out = Parsed(self._parser.parts)
+
+    def run(self) -> Parsed:
+        packets = 0
+        for records in self._windows:
+            packets += len(records)
+            self._parser.parts.counted.add(counted_of(records))
+            places, asides = self._joining.window(self._reader.take(records), packets)
+            self._add(places, asides, records)
+            self._before += len(records)
+        self._add(*self._joining.rest(), None)
+        self._out.parts = self._parser.finish()
+        return self._out
+
+    def _add(self, places: Places, asides: list[Aside], records: Records | None) -> None:
+        count, times = len(places), places.time_ns
+        numbers = np.arange(self._number, self._number + count, dtype=np.int64)
+        self._parser.add(read_fields(places, checksums=self._wanted.checksums), numbers, asides)
+        for row, item in asides:
+            packet = item.packet - self._before - 1
+            known = records is not None and 0 <= packet < len(records) and not _of_file(item)
+            packet_ns = int(records.time_ns[packet]) if records is not None and known else None
+            last_ns = int(times[row - 1]) if row else self._out.last_ns
+            self._parser.parts.told.append(Told(self._number + row - 1, last_ns, packet_ns, item))
+        if count:
+            self._out.first_ns = self._out.first_ns or int(times[0])
+            self._out.last_ns = int(times[-1])
+        self._number += count
+
+
+def _of_file(item: Note | StreamEnd) -> bool:
+    """Whether it is about a file, and so about no packet."""
+    return isinstance(item, Note) and item.kind == "file"

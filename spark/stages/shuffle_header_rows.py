@@ -1,0 +1,26 @@
+"""Rows of heads as pieces of an exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from pcli.spark.columnar.frame_columns import Longs
+from pcli.spark.engine import Piece
+
+__all__ = ["pieces"]
+
+_PIECE: Final = 1 << 16
+"""Rows of a piece."""
+
+
+def pieces(rows: pa.Table, buckets: Longs, rank: int) -> Iterator[Piece]:
+    """Rows that stand by bucket, cut into pieces; ``buckets`` are those of the rows."""
+    edges = [0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), len(buckets)]
+    for start, end in pairwise(edges):
+        for batch in rows.slice(start, end - start).combine_chunks().to_batches(_PIECE):
+            yield Piece(int(buckets[start]), rank, "heads", batch)

@@ -1,0 +1,176 @@
+"""One split's frames, window by window, to the tables that the stages behind need.
+
+Rules of this file
+1. Each window is let go before the next comes: what is kept are partials, heads and sums, never frames.
+2. Only what the wanted tables need is made: without findings no heads are kept, without permits nothing is counted.
+3. The numbers of frames are whatever the caller gives: the recording's own where it is read in order, else the split's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from pcli.codec.capture.frames import Note, StreamEnd
+from pcli.spark.columnar.frame_columns import Frames, Longs
+from pcli.spark.request import Wanted
+from pcli.spark.stages.split_tables import Keeper, SplitParts, as_batch
+
+if TYPE_CHECKING:
+    from pcli.spark.columnar.lifecycles.split_aggregation import Combiner
+
+__all__ = ["SplitParser"]
+
+Events = Sequence[tuple[int, Note | StreamEnd]]
+
+_LARGE: Final = 64 << 20
+"""Bytes of a table that are collected before they are put away."""
+
+
+class _Collector(Protocol):
+    """Makes some of a split's tables."""
+
+    def add(self, frames: Frames, numbers: Longs, events: Events) -> dict[str, pa.Table]:
+        """Take in a window; what it gives at once."""
+
+    def finish(self) -> dict[str, pa.Table]:
+        """No more will come; what was not given before."""
+
+
+class SplitParser:
+    """The tables of one split."""
+
+    def __init__(self, split: int, part: int, cluster: str, wanted: Wanted, keeper: Keeper) -> None:
+        """``split`` and ``part``: its places in the recording, and that of its file."""
+        self._keeper = keeper
+        self._observing = wanted.observing
+        self._collectors = list(_collectors(split, cluster, wanted))
+        self._held: dict[str, list[pa.Table]] = {}
+        self._sizes: dict[str, int] = {}
+        self.parts = SplitParts(split, part)
+
+    def add(self, frames: Frames, numbers: Longs, events: Events = ()) -> None:
+        """Take in a window: its frames with their numbers, and what stands between them (row before which, item)."""
+        for collector in self._collectors:
+            self._hold(collector.add(frames, numbers, events))
+        self.parts.counted.frames += len(frames)
+        if self._observing:
+            streams, counts = np.unique(frames.places.stream, return_counts=True)
+            self.parts.frames.update(dict(zip(streams.tolist(), counts.tolist(), strict=True)))
+
+    def finish(self) -> SplitParts:
+        """All that it gives."""
+        for collector in self._collectors:
+            self._hold(collector.finish())
+        for name in list(self._held):
+            self._put(name)
+        return self.parts
+
+    def _hold(self, tables: dict[str, pa.Table]) -> None:
+        for name, table in tables.items():
+            self._held.setdefault(name, []).append(table)
+            self._sizes[name] = self._sizes.get(name, 0) + int(table.nbytes)
+            if self._sizes[name] > _LARGE:
+                self._put(name)
+
+    def _put(self, name: str) -> None:
+        table = pa.concat_tables(self._held.pop(name))
+        self._sizes[name] = 0
+        self.parts.tables.setdefault(name, []).extend(self._keeper.keep(name, [table]))
+
+
+def _collectors(split: int, cluster: str, wanted: Wanted) -> list[_Collector]:
+    # What nobody wants is not even imported: the rules and the Tracker take their time.
+    found: list[_Collector] = []
+    if wanted.lives:
+        from pcli.spark.columnar.lifecycles.split_aggregation import Combiner
+
+        found.append(_Lives(Combiner()))
+    if wanted.observing:
+        found.append(_Heads())
+    if wanted.permits:
+        found.append(_Permits(split))
+    if wanted.frames:
+        found.append(_FrameRows(cluster))
+    return found
+
+
+class _Lives:
+    def __init__(self, combiner: Combiner) -> None:
+        self._combiner = combiner
+
+    def add(self, frames: Frames, numbers: Longs, events: Events) -> dict[str, pa.Table]:
+        self._combiner.add(frames, events, numbers=numbers)
+        return {}
+
+    def finish(self) -> dict[str, pa.Table]:
+        partials = self._combiner.finish()
+        return {one.name: getattr(partials, one.name) for one in fields(partials)}
+
+
+class _Heads:
+    def __init__(self) -> None:
+        self._ties: list[pa.RecordBatch] = []
+
+    def add(self, frames: Frames, numbers: Longs, events: Events) -> dict[str, pa.Table]:
+        from pcli.spark.columnar.observation.connection_ties import ties_of
+        from pcli.spark.columnar.observation.frame_header_rows import to_heads
+
+        self._ties.append(ties_of(frames, numbers))
+        return {"heads": _table(to_heads(frames, numbers))}
+
+    def finish(self) -> dict[str, pa.Table]:
+        from pcli.spark.columnar.observation.connection_ties import merge_ties
+
+        return {"ties": _table(merge_ties(self._ties))}
+
+
+class _Permits:
+    """A split is one cut: connections count their events over all its windows."""
+
+    def __init__(self, split: int) -> None:
+        self._split = split
+        self._seen: Counter[int] = Counter()
+        self._changes: list[pa.RecordBatch] = []
+        self._events: list[pa.RecordBatch] = []
+
+    def add(self, frames: Frames, numbers: Longs, events: Events) -> dict[str, pa.Table]:
+        from pcli.spark.columnar.permits import permit_parts
+
+        parts = permit_parts(frames, numbers, cut=self._split, seen=self._seen)
+        self._changes.append(parts.changes)
+        self._events.append(parts.events)
+        return {}
+
+    def finish(self) -> dict[str, pa.Table]:
+        from pcli.spark.columnar.permits import CHANGES, EVENTS, permit_totals
+
+        changes = pa.Table.from_batches(self._changes, CHANGES).combine_chunks()
+        totals = permit_totals(as_batch(changes))
+        return {
+            "permit_changes": changes,
+            "permit_totals": _table(totals),
+            "permit_events": pa.Table.from_batches(self._events, EVENTS),
+        }
+
+
+class _FrameRows:
+    def __init__(self, cluster: str) -> None:
+        self._cluster = cluster
+
+    def add(self, frames: Frames, numbers: Longs, events: Events) -> dict[str, pa.Table]:
+        from pcli.spark.columnar.fields.frame_table import frame_rows
+
+        return {"frames": _table(frame_rows(frames, numbers, cluster=self._cluster))}
+
+    def finish(self) -> dict[str, pa.Table]:
+        return {}
+
+
+def _table(batch: pa.RecordBatch) -> pa.Table:
+    return pa.Table.from_batches([batch])

@@ -1,0 +1,43 @@
+"""The packets of a split, as far as they are wanted, and how it ended: the same each time that it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pcli.codec.capture.frames import Note
+from pcli.codec.errors import CaptureError
+from pcli.spark.columnar.reading.packet_records import Records
+from pcli.spark.input.capture_files import reason_of
+from pcli.spark.input.splits import Ended, Split, SplitReader, open_split
+from pcli.spark.request import Request
+from pcli.spark.stages.read_sequentially import between
+
+__all__ = ["SplitWindows"]
+
+
+class SplitWindows:
+    """The packets of a split that are wanted, window by window; then what is wrong with the file."""
+
+    def __init__(self, request: Request, split: Split) -> None:
+        self._request, self._split = request, split
+        self.notes: list[Note] = []
+        """On the file, when all is read."""
+        self.ended = Ended(split.start, split.preamble)
+        self.read = False
+        """Whether it was read, to its end or to damage: the file was there, and is a capture."""
+
+    def __iter__(self) -> Iterator[Records]:
+        """All windows, once."""
+        try:
+            with open_split(self._split) as file:
+                reader = SplitReader(self._split, file)
+                for item in reader.windows():
+                    if isinstance(item, Note):
+                        self.notes.append(item)
+                    else:
+                        yield between(item, self._request.since_ns, self._request.until_ns)
+                self.ended, self.read = reader.ended, True
+        except CaptureError as error:
+            self.notes.append(Note("file", error.text, offset=error.offset, source=self._split.path))
+        except OSError as error:
+            self.notes.append(Note("file", reason_of(error), source=self._split.path))

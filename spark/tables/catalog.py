@@ -1,0 +1,107 @@
+"""All tables that a run gives: names, what a row is, schemas, the order of rows.
+
+Rules of this file
+1. The schemas belong to who makes the rows; here they stand together, in the order of docs/tables.md.
+2. Rows of a file are sorted by ``order``, so that the same run gives the same bytes.
+3. ``hour`` names the time by which a large table is partitioned; small tables are one file or a few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from pcli.codec.errors import LocalError
+from pcli.codec.observe.fields import nearest
+from pcli.spark.columnar import permits
+from pcli.spark.columnar.fields import frame_table
+from pcli.spark.columnar.lifecycles import lifecycle_schemas as lives
+from pcli.spark.columnar.observation import observation_schemas as seen
+from pcli.spark.tables import inventory_schemas
+
+__all__ = ["ON_REQUEST", "TABLES", "Table", "chosen_tables"]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table."""
+
+    name: str
+    """Its folder in OUT."""
+    row: str
+    """What a row of it is: ``a message, as the broker stores it, …``."""
+    schema: pa.Schema
+    order: tuple[str, ...]
+    """Columns by which the rows of a file are sorted."""
+    hour: str = ""
+    """The column whose hour, in UTC, is the partition of a row; empty: the table is never partitioned."""
+
+
+_ALL: Final = (
+    Table("captures", "a file that was read, or was not", inventory_schemas.CAPTURES, inventory_schemas.CAPTURES_ORDER),
+    Table(
+        "gaps",
+        "bytes that the captures do not have, or a place that is in doubt",
+        inventory_schemas.GAPS,
+        inventory_schemas.GAPS_ORDER,
+    ),
+    Table(
+        "messages",
+        "an entry as brokers store it (a message, or a batch of them): how it was published, to whom it was delivered, "
+        "what became of it",
+        lives.MESSAGES,
+        lives.MESSAGES_ORDER,
+        lives.MESSAGES_HOUR,
+    ),
+    Table(
+        "exchanges",
+        "a request with its answer, or without one",
+        lives.EXCHANGES,
+        lives.EXCHANGES_ORDER,
+        lives.EXCHANGES_HOUR,
+    ),
+    Table("findings", "something that is wrong, as `pcli diagnose` says it", seen.FINDINGS, seen.FINDINGS_ORDER),
+    Table("topics", "a topic", seen.TOPICS, seen.TOPICS_ORDER),
+    Table("subscriptions", "a subscription", seen.SUBSCRIPTIONS, seen.SUBSCRIPTIONS_ORDER),
+    Table("consumers", "a consumer on a connection", seen.CONSUMERS, seen.CONSUMERS_ORDER),
+    Table("producers", "a producer on a connection", seen.PRODUCERS, seen.PRODUCERS_ORDER),
+    Table("connections", "a TCP connection", seen.CONNECTIONS, seen.CONNECTIONS_ORDER),
+    Table(
+        "permits",
+        "a second of a consumer's session in which permits changed",
+        permits.PERMITS,
+        permits.PERMITS_ORDER,
+        permits.PERMITS_HOUR,
+    ),
+    Table("keys", "a key whose order was broken, or that changed its owner", seen.KEYS, seen.KEYS_ORDER),
+    Table(
+        "frames",
+        "a frame, without its payload",
+        frame_table.FRAMES,
+        frame_table.FRAMES_ORDER,
+        frame_table.FRAMES_HOUR,
+    ),
+)
+
+TABLES: Final[dict[str, Table]] = {table.name: table for table in _ALL}
+"""Every table by its name."""
+
+ON_REQUEST: Final = frozenset({"frames"})
+"""Tables that are made only when they are asked for."""
+
+
+def chosen_tables(only: Iterable[str], *, frames: bool = False) -> list[Table]:
+    """The tables of a run: those named, or all but the large ones that nobody asked for.
+
+    ``captures`` and ``gaps`` say what the others are worth, so they are always among them. Raises LocalError for a name
+    that is no table.
+    """
+    names = {name.strip() for word in only for name in word.split(",") if name.strip()}
+    for name in sorted(names - TABLES.keys()):
+        near = nearest(name, list(TABLES)) or f"; there are {', '.join(TABLES)}"
+        raise LocalError(f"--only {name}: no table of that name{near}")
+    wanted = names | {"captures", "gaps"} if names else TABLES.keys() - ON_REQUEST
+    return [table for table in TABLES.values() if table.name in wanted or (frames and table.name in ON_REQUEST)]

@@ -1,0 +1,194 @@
+"""Recordings on two ways: through the tracker, and through splits, windows and buckets as columns."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import io
+import random
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pcli.codec.capture import CapturedFrame, ReadOptions, read_capture
+from pcli.codec.capture.frames import Stream
+from pcli.spark.columnar.fields import places_of, read_fields
+from pcli.spark.columnar.lifecycles import (
+    PARTIALS,
+    Combiner,
+    Partials,
+    Shift,
+    exchanges_of_acks,
+    exchanges_of_requests,
+    globalize_table,
+    join_chunks,
+    joined,
+    know,
+    merge,
+    recall,
+    settle,
+)
+from pcli.spark.columnar.observation.capture_event_rows import Aside
+
+
+class Recording:
+    """Frames, notes and ends, as read_capture gives them."""
+
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+        self.frames = [item for item in items if isinstance(item, CapturedFrame)]
+        self.asides: list[tuple[int, Any]] = []
+        streams: dict[int, Stream] = {}
+        seen = 0
+        for item in items:
+            if item.stream is not None:
+                streams[item.stream.number] = item.stream
+            if isinstance(item, CapturedFrame):
+                seen += 1
+            else:
+                self.asides.append((seen, item))
+        self.streams = list(streams.values())
+
+    @classmethod
+    def of(cls, data: bytes) -> Recording:
+        return cls(list(read_capture([("", io.BytesIO(data))], ReadOptions(ends=True))))
+
+
+class Bulk:
+    """The tables of a recording, cut in splits of several windows, and merged in buckets."""
+
+    def __init__(self, recording: Recording, dice: random.Random | None = None, *, told_apart: bool = False) -> None:
+        """``told_apart``: notes and ends come with the recording's numbers, as stitching gives them."""
+        self.recording = recording
+        self.told_apart = told_apart
+        edges = [0, len(recording.frames)]
+        if dice is not None and recording.frames:
+            edges += [dice.randrange(len(recording.frames)) for _ in range(dice.randrange(8))]
+        edges.sort()
+        parts = [self._split(at, low, high, dice) for at, (low, high) in enumerate(pairwise(edges))]
+        if told_apart:
+            combiner = Combiner()
+            times = [0, *(one.time_ns for one in recording.frames)]
+            asides = enumerate(recording.asides, 1)
+            combiner.tell(Aside(after, times[after], order, item) for order, (after, item) in asides)
+            parts.append(combiner.finish())
+        self.small = joined(parts)
+        self.known = know(self.small, recording.streams)
+        kept = [recall(part.published, self.known) for part in parts]
+        self.back = pa.concat_tables([one[1] for one in kept])
+        self.settled = settle(self.small, self.back, self.known, recording.streams)
+        buckets = 1 if dice is None else dice.randrange(1, 5)
+        published = pa.concat_tables([one[0] for one in kept])
+        self.merged = [
+            merge(
+                *(_bucket(table, at, buckets) for table in (published, self.small.consumed, self.settled)),
+                self.known,
+                "c",
+            )
+            for at in range(buckets)
+        ]
+
+    def _split(self, split: int, low: int, high: int, dice: random.Random | None) -> Any:
+        """One split, whose connections and frames have numbers of their own."""
+        recording = self.recording
+        streams = [one.number for one in recording.streams]
+        if dice is not None:
+            dice.shuffle(streams)
+        own = {number: at for at, number in enumerate(streams)}
+        combiner = Combiner()
+        edges = sorted([low, high] + ([dice.randrange(low, high + 1)] if dice is not None else []))
+        for begin, end in pairwise(edges):
+            frames = read_fields(places_of(recording.frames[begin:end]))
+            frames.places.stream = np.array([own[one] for one in frames.places.stream.tolist()], np.int64)
+            asides = [
+                (after - begin, _moved(item, own))
+                for after, item in recording.asides
+                if begin < after <= end or (not after and not begin and not split)
+            ]
+            if self.told_apart:
+                asides = []
+            combiner.add(frames, asides)
+        numbers = np.arange(low, high, dtype=np.int64) + 1
+        own, shift = combiner.finish(), Shift.of(np.array(streams, np.int64), numbers)
+        return Partials(**{name: globalize_table(name, getattr(own, name), shift) for name in PARTIALS})
+
+    def messages(self) -> list[dict[str, Any]]:
+        chunks = pa.concat_tables([one.chunks for one in self.merged])
+        tables = [one.messages for one in self.merged] + [join_chunks(chunks, self.settled, self.known, "c")]
+        rows: list[dict[str, Any]] = pa.concat_tables(tables).to_pylist()
+        return rows
+
+    def exchanges(self) -> list[dict[str, Any]]:
+        known, streams = self.known, self.recording.streams
+        tables = [
+            exchanges_of_requests(self.small, known, streams, "c"),
+            exchanges_of_acks(self.small.answered, known, streams, "c"),
+        ]
+        rows: list[dict[str, Any]] = pa.concat_tables(tables).to_pylist()
+        return sorted(rows, key=lambda row: row["asked_frame"])
+
+
+def _moved(item: Any, own: dict[int, int]) -> Any:
+    stream = item.stream
+    if stream is None:
+        return item
+    moved = Stream(own[stream.number], stream.client, stream.server, midstream=stream.midstream)
+    return dataclasses.replace(item, stream=moved)
+
+
+def _bucket(table: pa.Table, at: int, buckets: int) -> pa.Table:
+    return table.filter(pa.array(table.column("place").to_numpy() % buckets == at))
+
+
+class Captures:
+    """The captures of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._made: dict[str, tuple[Recording, Bulk]] = {}
+        self._paths = {
+            f"{path.parent.name}/{path.name.partition('.pcap')[0]}": path for path in sorted(folder.glob("*/*.pcap*"))
+        }
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def made(self, name: str) -> tuple[Recording, Bulk]:
+        """A recording, and its tables made in one split."""
+        if name not in self._made:
+            recording = self.recording(name)
+            self._made[name] = recording, Bulk(recording)
+        return self._made[name]
+
+    def recording(self, name: str) -> Recording:
+        path = self._paths[name]
+        data = path.read_bytes()
+        return Recording.of(gzip.decompress(data) if path.suffix == ".gz" else data)
+
+
+@pytest.fixture(scope="session")
+def whole(captures: Path) -> Captures:
+    """All captures."""
+    return Captures(captures)
+
+
+@pytest.fixture(scope="session")
+def few(small_captures: Path) -> Captures:
+    """The committed ones."""
+    return Captures(small_captures)
+
+
+@pytest.fixture(scope="session")
+def bulk() -> type[Bulk]:
+    """Makes tables of a recording."""
+    return Bulk
+
+
+@pytest.fixture(scope="session")
+def recorded() -> type[Recording]:
+    """Makes a recording of items, or of bytes (`of`)."""
+    return Recording

@@ -1,0 +1,23 @@
+"""What ids mean, learned from the frames that go on as bytes."""
+
+import random
+
+import pytest
+
+from pcli.codec.observe.tracking.tracker import Tracker
+from pcli.spark.columnar.lifecycles import know
+
+
+@pytest.mark.parametrize("name", ["flex/01-produce-consume", "flex/04-reconnect", "python/10-shared-redelivery"])
+def test_however_many_splits_there_are_the_tracker_sees_the_same_frames(few, bulk, monkeypatch, name):
+    """A consumer's first message in a split far behind would have it count all that lies between."""
+    recording = few.recording(name)
+    whole, splits = bulk(recording).small, bulk(recording, random.Random(name)).small
+    assert len(splits.spoken) > len(whole.spoken)
+    seen = []
+    see = Tracker.see
+    monkeypatch.setattr(Tracker, "see", lambda self, facts: seen.append(facts.frame.number) or see(self, facts))
+    know(whole, recording.streams)
+    wanted, seen = seen, []
+    know(splits, recording.streams)
+    assert seen == wanted

@@ -1,0 +1,81 @@
+"""Cumulative ACKs: the first in time that reaches a position, by brute force and without."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pcli.spark.columnar.lifecycles.cumulative_acks import marks_of, reaching, subscriptions_of
+from pcli.spark.columnar.lifecycles.interval_join import Intervals
+from pcli.spark.columnar.lifecycles.partial_tables import CUMULATIVE
+from pcli.spark.columnar.lifecycles.recording_facts import Known, Session
+
+LONGEST = (1 << 63) - 1
+FAR = st.sampled_from([1 << 40, (1 << 40) + 1, 1 << 62, LONGEST - 1, LONGEST])
+PLACES = st.tuples(st.integers(0, 3) | FAR, st.integers(-1, 6) | FAR)
+"""A hostile peer may write any ids."""
+
+
+def known(kind="Exclusive"):
+    one = np.array([1], np.int64)
+    session = Session(1, 1, "t", "s", "c", kind, persistent=True, sub=0, system=False)
+    none = Intervals(*[one[:0]] * 3)
+    return Known(none, [], one[:0], Intervals(one, one, one), [session], one * 0, one > 0, one << 40)
+
+
+def known_of_nobody():
+    none = np.zeros(0, np.int64)
+    nobody = Intervals(none, none, none)
+    return Known(nobody, [], none, nobody, [], none, none > 0, none)
+
+
+def cumulative(places):
+    rows = [
+        {"stream": 1, "consumer_id": 1, "ledger": ledger, "entry": entry, "number": 10 + at,
+         "time_ns": 100 + at, "ack": None}
+        for at, (ledger, entry) in enumerate(places)
+    ]  # fmt: skip
+    return pa.Table.from_pylist(rows, CUMULATIVE)
+
+
+@given(st.lists(PLACES, min_size=1, max_size=12), st.lists(PLACES, min_size=1, max_size=12))
+def test_the_first_that_reaches_a_position(acks, asked):
+    marks = marks_of(cumulative(acks), known())[0]
+    rows = reaching(marks, *(np.array(column, np.int64) for column in zip(*asked, strict=True)))
+    found = [int(marks.number[row]) if row >= 0 else -1 for row in rows]
+    want = [min((10 + at for at, to in enumerate(acks) if to >= one), default=-1) for one in asked]
+    assert found == want
+
+
+def test_shared_subscriptions_have_none():
+    assert marks_of(cumulative([(1, 1)]), known("Shared")) == {}
+
+
+def test_before_its_consumer_is_attached_it_is_somebody_elses():
+    known_later = known()
+    known_later.consumers.number = np.array([11], np.int64)
+    found = marks_of(cumulative([(1, 1), (1, 2)]), known_later)
+    assert sorted(len(one.number) for one in found.values()) == [1, 1]
+    assert found[0].entry.tolist() == [2]
+
+
+def test_consumers_without_a_name_have_numbers_that_no_other_has():
+    owners = [0, 1, 5, (1 << 24) + 1, 1 << 25, (1 << 32) - 1, 1 << 32, (1 << 63) - 1, -(1 << 63), -16_777_219, -5, -2]
+    pairs = [(stream, owner) for stream in (0, 1, 2, 3, (1 << 30) - 2) for owner in owners if (stream, owner) != (1, 1)]
+    stream, owner = (np.array(column, np.int64) for column in zip(*pairs, strict=True))
+    for one in (known(), known_of_nobody()):
+        found, at = subscriptions_of(one, stream, owner, np.full(len(pairs), 20))
+        assert (found < -1).all()
+        assert (at == -1).all()
+        assert len(set(found.tolist())) == len(pairs)
+
+
+def test_ids_of_many_bits_hide_nobody():
+    """Connection, id and frame are one key: 64 bits have no room for an id of 38 and a frame of 26."""
+    columns = ((0, 0, 1), (0, 1 << 38, 0), (1, 5, 7))
+    owners = Intervals(*(np.array(column, np.int64) for column in columns))
+    for late in (100, (1 << 26) - 2, (1 << 40) - 2):
+        assert owners.find(owners.stream, owners.id, np.full(3, late)).tolist() == [0, 1, 2], late
+    assert owners.find(owners.stream, owners.id, owners.number - 1).tolist() == [-1, -1, -1]

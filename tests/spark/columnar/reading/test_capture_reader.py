@@ -1,0 +1,264 @@
+"""The columnar reader against the object path: all must be equal, whatever the windows, wherever it hands over."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import random
+from collections import Counter
+
+import pytest
+
+from pcli.codec.capture import NOTE_KINDS, PcapngWriter, ReadOptions, connections, streams
+from pcli.codec.capture.packets import LEFT_OUT, Packet
+from pcli.codec.errors import CaptureError
+from pcli.spark.columnar.reading import Reader, capture_reader, read_places, tcp_segments, window_decoder
+
+WHOLE = 1 << 24
+
+
+def paths(folder):
+    kinds = (".pcap", ".pcapng", ".gz", ".zst")
+    found = sorted(path for path in folder.rglob("*") if path.suffix in kinds)
+    assert found
+    return found
+
+
+@pytest.fixture
+def eager(monkeypatch):
+    """Packets are taken together however few they are: else most packets of small captures would go one by one."""
+    monkeypatch.setattr(window_decoder, "FIRST", 1)
+    monkeypatch.setattr(window_decoder, "LATER", 2)
+    monkeypatch.setattr(capture_reader, "SMALL", 2)
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """Counts the packets that `Tcp.segment` saw."""
+    calls = Counter()
+    original = streams.Tcp.segment
+
+    def counted(self, segment, packet, time_ns):
+        calls["segment"] += 1
+        original(self, segment, packet, time_ns)
+
+    monkeypatch.setattr(streams.Tcp, "segment", counted)
+    return calls
+
+
+# -- real captures -------------------------------------------------------------------------------------------------
+
+
+def test_the_corpus(both, captures):
+    for path in paths(captures):
+        blob = path.read_bytes()
+        told = both.objects([blob])
+        for size in (WHOLE, 5000):
+            assert both.columns([blob], size) == told, path
+
+
+def test_the_corpus_in_stretches_of_any_length(both, captures, eager):
+    for path in paths(captures):
+        both.same([path.read_bytes()], 30_000)
+
+
+def test_windows_of_one_packet(both, small_captures, eager):
+    for path in paths(small_captures)[::3]:
+        both.same([path.read_bytes()], 1)
+
+
+def test_a_rotated_recording(both, small_captures):
+    blobs = [path.read_bytes() for path in paths(small_captures)[:6]]
+    whole = both.same(blobs, 20_000)
+    assert len(whole) > sum(len(both.objects([blob])) for blob in blobs) // 2
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_real_captures_mutated(both, small_captures, eager, seed):
+    dice = random.Random(seed)
+    for path in dice.sample([path for path in paths(small_captures) if path.stat().st_size < 200_000], 6):
+        link, packets = both.packets_of(path)
+        blob = both.pcap(both.mutated(packets, dice, dice.choice([0.002, 0.01, 0.05])), link)
+        both.same([blob], dice.choice([1, 3000, 30_000, WHOLE]))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_damaged_files(both, small_captures, seed):
+    dice = random.Random(seed)
+    name = dice.choice(["python/01-exclusive-unbatched.pcapng", "python/37-packets-lost.pcap", "java/cut-packets.pcap",
+                        "python/03-compression-lz4.pcap.gz", "python/04-compression-zlib.pcapng.zst"])  # fmt: skip
+    data = bytearray((small_captures / name).read_bytes())
+    for _ in range(dice.choice([0, 1, 5])):
+        at = dice.randrange(len(data))
+        data[at : at + dice.randrange(5)] = dice.choice([b"\0\0\0\0", b"\xff\xff\xff\xff", b"", dice.randbytes(7)])
+    if dice.random() < 0.4:
+        del data[dice.randrange(len(data)) :]
+    blobs = [bytes(data)]
+    told = ended(both.objects, blobs)
+    for size in (1, 4000, WHOLE):
+        assert ended(lambda size=size: both.columns(blobs, size)) == told
+
+
+def ended(read, *what):
+    """What is read, or the error that it ends with."""
+    try:
+        return read(*what)
+    except CaptureError as error:
+        return str(error), error.offset
+
+
+# -- made-up traffic -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_traffic_mutated(both, eager, seed):
+    dice = random.Random(seed)
+    link, packets = both.wrapped(both.talk(dice, dice.choice([100, 600])), dice.choice(sorted(both.WRAPS)))
+    packets = both.mutated(packets, dice, dice.choice([1e-9, 0.002, 0.02]))
+    options = ReadOptions(ends=True, max_frame_size=dice.choice([5 << 20, 5 << 20, 4000, 2000]))
+    told = both.same([both.pcap(packets, link)], dice.choice([3000, 30_000, WHOLE]), options)
+    assert len(told) > 10
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_connections_are_left_as_the_object_path_leaves_them(both, eager, seed):
+    """Every field of every connection, also when the reader was pickled and carried on between windows."""
+    dice = random.Random(seed)
+    link, packets = both.wrapped(both.talk(dice, 400), "ethernet" if seed % 2 else dice.choice(sorted(both.WRAPS)))
+    packets = both.mutated(packets, dice, dice.choice([1e-9, 0.01]))
+    blob = both.pcap(packets[: dice.randrange(len(packets))], link)
+    options = ReadOptions(ends=True, max_frame_size=dice.choice([5 << 20, 10_000]))
+    state = both.object_state(blob, options)
+    assert both.column_state(blob, dice.choice([2000, 20_000, WHOLE]), options, lambda: dice.random() < 0.3) == state
+
+
+def test_a_reader_carries_on_where_another_stopped(both):
+    dice = random.Random(1)
+    link, packets = both.wrapped(both.talk(dice, 600), "ethernet")
+    packets = both.mutated(packets, dice, 0.005)
+    told = both.objects([both.pcap(packets, link)])
+    rows = []
+    state = None
+    for at in range(0, len(packets), 150):
+        carried = both.reader_of(state)
+        rows += both.taken(carried, both.pcap(packets[at : at + 150], link))
+        state = both.pickled(carried)
+    last = both.reader_of(state)
+    assert rows + both.places_rows(last.end(), last.notes) == told
+
+
+@pytest.mark.parametrize("name", ["ethernet", "ethernet, IPv6", "vlan", "qinq, IPv6", "no length", "no length, IPv6",
+                                  "cooked", "cooked 2, IPv6", "null", "null, big", "loop", "raw", "raw, IPv6", "IPv4",
+                                  "IPv6", "padded"])  # fmt: skip
+def test_ordinary_traffic_is_taken_together(both, slow, name):
+    """The two ways give the same anyway; this holds the fast one to its work."""
+    link, packets = both.wrapped(both.talk(random.Random(3), 3000, mss=1400), name)
+    blob = both.pcap(packets, link)
+    for _ in read_places(both.files_of([blob])):
+        pass
+    assert slow["segment"] < len(packets) // 20
+    both.same([blob], WHOLE)
+
+
+def test_a_direction_that_was_found_by_search_is_taken_together(both, slow):
+    _, packets = both.wrapped(both.talk(random.Random(4), 3000), "ethernet")
+    blob = both.pcap(packets[500:])
+    for _ in read_places(both.files_of([blob])):
+        pass
+    assert slow["segment"] < len(packets) // 3
+    told = both.same([blob], WHOLE)
+    assert any(row[-2] == "resync" for row in told)
+    # And over the bytes behind which such a direction is believed.
+    both.same([blob], 40_000, ReadOptions(ends=True, max_frame_size=6000))
+
+
+def test_a_frame_that_is_none_costs_its_own_packets_only(both, slow):
+    segments = both.talk(random.Random(5), 3000, connections=2)
+    half = len(segments) // 2
+    at = next(index for index, one in enumerate(segments) if index > half and len(one[-1]) > 1000)
+    torn = bytearray(segments[at][-1])
+    for place in range(0, len(torn) - 4, 7):
+        torn[place : place + 4] = b"\xff\xff\xff\xff"
+    segments[at] = (*segments[at][:-1], bytes(torn))
+    _, packets = both.wrapped(segments, "ethernet")
+    for _ in read_places(both.files_of([both.pcap(packets)])):
+        pass
+    assert slow["segment"] < len(packets) // 3
+    assert {"length", "resync"} <= {row[2] for row in both.same([both.pcap(packets)], WHOLE) if row[0] == "Note"}
+
+
+def test_several_interfaces_fragments_and_left_out(both, eager):
+    """One pcapng: two link types in turn, a fragmented packet, a packet with the comment of excerpts."""
+    dice = random.Random(6)
+    segments = both.talk(dice, 300)
+    large = [index for index, one in enumerate(segments) if len(one[-1]) == 1400 and index % 50]
+    gap = large[len(large) // 2]
+    side = [index for index, one in enumerate(segments) if index > gap and one[-1] and one[:2] == segments[gap][:2]]
+    behind = side[0]
+    file = io.BytesIO()
+    writer = PcapngWriter(file)
+    for index, one in enumerate(segments):
+        name = ("ethernet", "cooked 2")[index % 2]
+        link, ((time_ns, data, wire),) = both.wrapped([one], name)
+        if index == gap:
+            continue
+        if index % 50 == 0 and len(one[-1]) > 100 and index != behind:
+            whole = both.ip4_of(one)
+            for start in range(0, len(whole) - 20, 64):
+                more = 0x2000 if start + 64 < len(whole) - 20 else 0
+                piece = both.fragment(whole, start, more, index)
+                writer.packet(Packet(0, time_ns, 1, both.ETHERNET + b"\x08\0" + piece, 34 + 64))
+        else:
+            writer.packet(Packet(0, time_ns, link, data, wire, left_out=index == behind))
+    blob = file.getvalue()
+    assert LEFT_OUT in blob
+    for size in (2000, WHOLE):
+        told = both.same([blob], size)
+    assert any("left out of this excerpt" in str(row) for row in told)
+
+
+# -- bounds --------------------------------------------------------------------------------------------------------
+
+
+def test_more_connections_than_are_remembered(both, eager, monkeypatch):
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 8)
+    monkeypatch.setattr(window_decoder, "MAX_CONNECTIONS", 8)
+    link, packets = both.wrapped(both.talk(random.Random(7), 600, connections=30), "ethernet")
+    told = both.same([both.pcap(packets, link)], WHOLE)
+    assert any("forgotten" in str(row) for row in told)
+
+
+def test_keys_that_cannot_be_told_apart(both, monkeypatch):
+    monkeypatch.setattr(tcp_segments, "FACTORS", tcp_segments.FACTORS * 0)
+    both.same([both.pcap(both.wrapped(both.talk(random.Random(8)), "ethernet")[1])], WHOLE)
+
+
+def test_no_capture_at_all(both):
+    for blobs in ([], [b""], [b"nothing"], [b"nothing", b""]):
+        told = ended(both.objects, blobs)
+        assert isinstance(told[0], str)
+        assert ended(both.columns, blobs, WHOLE) == told
+
+
+def test_packed_parts_and_one_that_is_none(both):
+    dice = random.Random(9)
+    link, packets = both.wrapped(both.talk(dice, 300), "ethernet")
+    first, second = both.pcap(packets[:300], link), both.pcap(packets[300:], link)
+    told = both.same([b"none", gzip.compress(first), b"", second[:-7]], 9000)
+    assert [row[2] for row in told if row[0] == "Note"].count("file") == 3
+    assert {row[2] for row in told if row[0] == "Note"} <= set(NOTE_KINDS)
+
+
+def test_what_a_reader_tells_beside_frames(both):
+    _, packets = both.wrapped(both.talk(random.Random(10), 300, connections=4), "ethernet")
+    reader = Reader()
+    both.taken(reader, both.pcap(packets))
+    assert sorted(reader.streams) == [0, 1, 2, 3]
+    assert {stream.server[1] for stream in reader.streams.values()} == {6650}
+    assert reader.packet == len(packets)
+    assert reader.fed == sum(1 for one in packets if len(one[1]) > 54)
+    # A connection is over when the other side has ended it, too.
+    assert reader.note_turns == [note.packet + 1 for _, note in reader.notes]
+    assert len(reader.notes) == 3
+    reader.end()
+    assert reader.note_turns == [len(packets)] * len(reader.notes)

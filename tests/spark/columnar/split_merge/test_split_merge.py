@@ -1,0 +1,400 @@
+"""Splits read apart and put together give what `read_capture` gives, wherever they are cut."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import pickle
+import random
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pcli.codec.capture import CapturedFrame, Note, Packet, PcapngWriter, ReadOptions, read_capture
+from pcli.codec.capture.frames import StreamEnd
+from pcli.codec.capture.reading import opened
+from pcli.codec.proto import pb
+from pcli.codec.wire import push_frame
+from pcli.codec.wire.hot import push_ack, push_message, push_send, push_send_receipt
+from pcli.spark.columnar.frame_columns import Places
+from pcli.spark.columnar.reading.capture_windows import windows
+from pcli.spark.columnar.reading.packet_records import Records
+from pcli.spark.columnar.split_merge import chain, context_of, join, reread_split
+from pcli.spark.columnar.split_merge.connection_chains import Chained, Repaired
+from pcli.spark.columnar.split_merge.merge_results import Stitched
+from pcli.spark.columnar.split_merge.split_reader import EdgeReader, Edges, Span
+
+OPTIONS = ReadOptions(ends=True)
+SYNC = ("start", "anchored", "resync")
+Row = tuple[Any, ...]
+
+
+@dataclass
+class Piece:
+    """A split: windows, and the notes on its file."""
+
+    part: int
+    records: list[Records]
+    notes: list[Note] = field(default_factory=list)
+
+
+def sliced(records: Records, start: int, end: int) -> Records:
+    rows = slice(start, end)
+    columns = (records.start, records.end, records.wire, records.time_ns, records.face)
+    return Records(records.data, *(column[rows] for column in columns), records.interfaces)
+
+
+def pieces_of(files: Sequence[bytes], every: Iterator[int]) -> list[Piece]:
+    """The files as splits of so many packets each; a split is of one file."""
+    out: list[Piece] = []
+    for part, (_, source, _) in enumerate(opened([("", io.BytesIO(data)) for data in files])):
+        assert source is not None
+        out.append(Piece(part, []))
+        left = next(every)
+        for item in windows("", source, 50_000):
+            if isinstance(item, Note):
+                out[-1].notes.append(item)
+                continue
+            at = 0
+            while at < len(item):
+                if not left:
+                    out.append(Piece(part, []))
+                    left = next(every)
+                size = min(left, len(item) - at)
+                out[-1].records.append(sliced(item, at, at + size))
+                at, left = at + size, left - size
+    return out
+
+
+@dataclass
+class Result:
+    rows: list[Row]
+    stitched: Stitched
+    orders: int
+
+
+def apart(pieces: list[Piece], options: ReadOptions = OPTIONS) -> Result:
+    """Each split alone, then stitched; everything that would go between machines is pickled."""
+    places: list[list[Places]] = []
+    edges: list[Edges] = []
+    for index, piece in enumerate(pieces):
+        reader = EdgeReader(options, first=not index)
+        places.append([reader.take(records) for records in piece.records])
+        for note in piece.notes:
+            reader.note(note)
+        edges.append(pickle.loads(pickle.dumps(reader.close())))
+    context = context_of(options, edges)
+    keys: dict[bytes, list[tuple[int, Span]]] = {}
+    for index, one in enumerate(edges):
+        for span in one.spans:
+            keys.setdefault(span.key, []).append((index, span))
+    repaired: dict[bytes, dict[int, Repaired]] = {key: {} for key in keys}
+    chained: dict[bytes, Chained] = {}
+    orders = 0
+    while left := [key for key in keys if key not in chained or chained[key].order is not None]:
+        for key in left:
+            chained[key] = pickle.loads(pickle.dumps(chain(keys[key], context, repaired[key])))
+        again = [one.order for one in chained.values() if one.order is not None]
+        orders += len(again)
+        for split in {order.split for order in again}:
+            mine = [order for order in again if order.split == split]
+            for done in pickle.loads(pickle.dumps(reread_split(mine, context, pieces[split].records))):
+                repaired[done.key][split] = done
+    stitched = join(context, edges, [piece.part for piece in pieces], list(chained.values()))
+    return Result(rows_of(stitched, places), stitched, orders)
+
+
+def rows_of(stitched: Stitched, places: list[list[Places]]) -> list[Row]:
+    """Frames, notes and ends as they would be read of the splits."""
+    out: list[Row] = []
+    for joined, mine in zip(stitched.splits, places, strict=True):
+        turn = np.concatenate([np.zeros(0, np.int64), *(one.turn for one in mine)])
+        stream = np.concatenate([np.zeros(0, np.int64), *(one.stream for one in mine)])
+        numbers, others = joined.numbers(turn, stream)
+        keyed: list[tuple[tuple[int, int, bool], Row]] = []
+        row = 0
+        for one in mine:
+            renamed = joined.renaming.places(one)
+            for index in range(len(one)):
+                if numbers[row] >= 0:
+                    keyed.append(((int(renamed.turn[index]), row, True), _row(renamed, index, int(numbers[row]))))
+                row += 1
+        for extra, number in zip(joined.extra, others.tolist(), strict=True):
+            framed = isinstance(extra.item, CapturedFrame)
+            keyed.append(((extra.turn, extra.place, False), plain(extra.item, number if framed else 0)))
+        keyed.sort(key=lambda entry: entry[0])
+        out += [one for _, one in keyed]
+    return out
+
+
+def _row(places: Places, row: int, number: int) -> Row:
+    start, kept = int(places.start[row]), int(places.kept[row])
+    data = places.data[start : start + kept].tobytes()
+    columns = (places.packet, places.first_packet, places.time_ns, places.stream)
+    told = (bool(places.from_client[row]), int(places.offset[row]), SYNC[places.sync[row]])
+    return ("frame", number, data, *(int(column[row]) for column in columns), *told, places.trouble.get(row, ()))
+
+
+def plain(item: CapturedFrame | Note | StreamEnd, number: int = 0) -> Row:
+    if isinstance(item, CapturedFrame):
+        frame = (item.data, item.packet, item.packets[0], item.time_ns, item.stream.number)
+        told = (item.from_client, item.offset, item.sync, item.capture_problems)
+        return ("frame", number or item.number, *frame, *told)
+    stream = item.stream.number if item.stream is not None else None
+    if isinstance(item, Note):
+        where = (item.from_client, item.offset, item.length, item.source)
+        return ("note", item.kind, item.text, item.packet, stream, *where)
+    return ("end", stream, item.packet, item.time_ns, item.from_client, item.reset, item.refused, item.silent)
+
+
+def expected(files: Sequence[bytes], options: ReadOptions = OPTIONS) -> tuple[list[Row], list[Row]]:
+    """Rows, and streams by their numbers."""
+    items = list(read_capture([("", io.BytesIO(data)) for data in files], options))
+    streams = {item.stream.number: item.stream for item in items if item.stream is not None}
+    return [plain(item) for item in items], [streams_row(streams[number]) for number in sorted(streams)]
+
+
+def streams_row(stream: Any) -> Row:
+    return stream.number, stream.client, stream.server, stream.midstream, stream.opening, stream.kind
+
+
+def check(files: Sequence[bytes], every: Iterator[int], options: ReadOptions = OPTIONS) -> int:
+    """Equal; the number of orders that it took."""
+    rows, streams = expected(files, options)
+    result = apart(pieces_of(files, every), options)
+    for number, (mine, theirs) in enumerate(zip(result.rows, rows)):
+        assert mine == theirs, number
+    assert len(result.rows) == len(rows)
+    found = {row[0]: row for row in map(streams_row, result.stitched.streams)}
+    assert [found[row[0]] for row in streams] == streams
+    return result.orders
+
+
+def sizes(seed: int, most: int) -> Iterator[int]:
+    chance = random.Random(seed)
+    while True:
+        yield chance.randint(1, most)
+
+
+# -- traffic -------------------------------------------------------------------------------------------------------
+
+FIN, SYN, RST, ACK = 1, 2, 4, 16
+
+
+class Storm:
+    """Connections at random, some of them no Pulsar, some begun before the capture, that use ports again; and packets
+    lost, doubled, out of order, cut."""
+
+    def __init__(self, seed: int, packets: int, weather: dict[str, float]) -> None:
+        self.chance = random.Random(seed)
+        self.weather = {"hostile": 0.3, "midstream": 0.3, "plain": 0.2, "close": 0.5, "big": 0.05, "ports": 4} | weather
+        self.packets: list[bytes] = []
+        lives: dict[int, Life] = {}
+        while len(self.packets) < packets:
+            port = 40_000 + self.chance.randrange(int(self.weather["ports"]))
+            if port not in lives or lives[port].done:
+                lives[port] = Life(self, port)
+            for _ in range(self.chance.choice((1, 1, 2, 6, 20))):
+                lives[port].step()
+        self._distort()
+
+    def happens(self, what: str) -> bool:
+        return self.chance.random() < self.weather.get(what, 0)
+
+    def frame(self, *, client: bool, nested: bool = False) -> bytes:
+        """Any frame of a side; payloads may be frames."""
+        number, kind = self.chance.randrange(10**6), self.chance.random()
+        if kind < 0.1:
+            return push_frame(pb.CommandPing())
+        payload = self.chance.randbytes(20) if nested else self._payload()
+        metadata = pb.MessageMetadata(producer_name="p", sequence_id=number, publish_time=1).SerializeToString()
+        if client:
+            frame = push_send(1, number, 1, 0, metadata, payload)
+            return frame if kind < 0.6 else push_ack(1, 0, [(77, number, -1, -1)])
+        message = push_message(1, 77, number, -1, 0, len(metadata).to_bytes(4, "big") + metadata + payload)
+        return message if kind < 0.5 else push_send_receipt(1, number, 77, number, 0)
+
+    def _payload(self) -> bytes:
+        if self.happens("hostile"):
+            count = self.chance.randrange(1, 12)
+            return b"".join(self.frame(client=bool(number % 2), nested=True) for number in range(count))
+        return self.chance.randbytes(30_000 if self.happens("big") else self.chance.choice((3, 200, 1000, 4000)))
+
+    def put(self, port: int, *, server: bool, seq: int, ack: int, flags: int, data: bytes) -> None:
+        ends = [(b"\x0a\0\0\x01", port), (b"\x0a\0\0\x02", 6650)]
+        (near, source), (far, target) = reversed(ends) if server else ends
+        numbers = (seq & 0xFFFFFFFF, ack & 0xFFFFFFFF if flags & ACK else 0)
+        tcp = struct.pack(">HHIIBBHHH", source, target, *numbers, 0x50, flags, 9000, 0, 0) + data
+        ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(tcp), 1, 0x4000, 64, 6, 0, near, far)
+        self.packets.append(b"\x02\0\0\0\0\x01\x02\0\0\0\0\x02\x08\0" + ip + tcp)
+
+    def _distort(self) -> None:
+        out: list[bytes] = []
+        for packet in self.packets:
+            if self.happens("loss"):
+                continue
+            out.append(packet)
+            if self.happens("again"):
+                old = out[-min(len(out), self.chance.choice((1, 2, 5, 40, 200)))]
+                out.append(old[:-3] + bytes(3) if len(old) > 60 and self.happens("other") else old)
+            if len(out) > 3 and self.happens("swap"):
+                out.append(out.pop(-self.chance.randrange(2, min(len(out), 40))))
+        self.packets = out
+
+    def capture(self) -> bytes:
+        out = io.BytesIO()
+        writer = PcapngWriter(out)
+        for number, packet in enumerate(self.packets, 1):
+            kept = packet[: max(54, len(packet) - 100)] if self.happens("cut") else packet
+            writer.packet(Packet(number, 10**18 + number * 1_000_000, 1, kept, len(packet)))
+        return out.getvalue()
+
+
+class Life:
+    """One connection: handshake, talk, some end."""
+
+    def __init__(self, storm: Storm, port: int) -> None:
+        chance = storm.chance
+        self.storm, self.port, self.done, self.state = storm, port, False, 0
+        self.next = [chance.getrandbits(32), chance.getrandbits(32)]
+        self.queue = [b"", b""]
+        self.plain, self.lonely = storm.happens("plain"), chance.random() < 0.03
+        if storm.happens("midstream"):
+            self.state = 3
+            if chance.random() < 0.5:
+                self.queue = [chance.randbytes(chance.randrange(300)) for _ in range(2)]
+
+    def _put(self, side: int, flags: int, data: bytes = b"") -> None:
+        if not (self.lonely and side):
+            numbers = {"seq": self.next[side], "ack": self.next[1 - side]}
+            self.storm.put(self.port, server=bool(side), **numbers, flags=flags, data=data)
+        self.next[side] += len(data) + bool(flags & (SYN | FIN))
+
+    def step(self) -> None:
+        chance = self.storm.chance
+        if self.done:
+            return
+        if self.state < 3:
+            self._handshake()
+        elif self.state == 4:
+            self._put(1, FIN | ACK)
+            self._put(0, ACK)
+            self.done = True
+        elif chance.random() < self.storm.weather["close"] * 0.02:
+            self._end(chance.random())
+        else:
+            self._talk(chance.getrandbits(1))
+
+    def _handshake(self) -> None:
+        self._put((0, 1, 0)[self.state], (SYN, SYN | ACK, ACK)[self.state])
+        if self.state == 0 and self.storm.chance.random() < 0.1:
+            self.next[0] -= 1  # and once more
+            return
+        self.state += 1
+        if self.state == 3 and not self.plain:
+            most = self.storm.chance.choice((0, 0, 5 << 20, 8 << 20))
+            self.queue = [
+                push_frame(pb.CommandConnect(client_version="a", protocol_version=21)),
+                push_frame(pb.CommandConnected(server_version="b", protocol_version=21, max_message_size=most)),
+            ]
+
+    def _talk(self, side: int) -> None:
+        chance = self.storm.chance
+        if not self.queue[side]:
+            if chance.random() < 0.3:
+                self._put(side, ACK)
+                return
+            count = chance.choice((1, 1, 1, 3, 20))
+            frames = b"".join(self.storm.frame(client=not side) for _ in range(count))
+            self.queue[side] = b"\x17\x03\x03\x00\xc8" + chance.randbytes(200) if self.plain else frames
+        size = chance.choice((1448, 1448, 1448, 60_000, chance.randrange(1, 1448)))
+        self._put(side, ACK, self.queue[side][:size])
+        self.queue[side] = self.queue[side][size:]
+        if chance.random() < 0.5:
+            self._put(1 - side, ACK)
+
+    def _end(self, kind: float) -> None:
+        if kind < 0.4:
+            self._put(0, FIN | ACK)
+            self.state = 4
+            return
+        if kind < 0.8:
+            self._put(int(kind > 0.6), RST | ACK)
+        self.done = True
+
+
+WEATHERS: dict[str, dict[str, float]] = {
+    "fair": {},
+    "hostile": {"hostile": 1, "big": 0},
+    "hostile and lossy": {"hostile": 0.8, "loss": 0.02},
+    "lossy": {"loss": 0.1},
+    "out of order": {"swap": 0.1},
+    "retransmitted": {"again": 0.1, "other": 0.5},
+    "everything": {"again": 0.05, "other": 0.3, "swap": 0.05, "loss": 0.03, "close": 3},
+    "cut": {"cut": 0.3},
+    "no Pulsar": {"plain": 1, "close": 2},
+    "begun before": {"midstream": 1},
+    "ports again": {"ports": 1, "close": 4},
+    "many": {"ports": 20, "close": 2},
+    "large": {"big": 0.5},
+}
+
+
+@pytest.mark.parametrize("weather", WEATHERS)
+@pytest.mark.parametrize("most", [3, 15, 60, 400])
+def test_any_traffic_cut_anywhere(weather: str, most: int) -> None:
+    storm = Storm(list(WEATHERS).index(weather) * 10 + most, 300, WEATHERS[weather])
+    check([storm.capture()], sizes(most, most))
+
+
+def test_frames_in_payloads_may_mislead_a_split_and_are_read_again() -> None:
+    """A split that begins inside of such a payload sees frames in it; its true beginning shows that they are none."""
+    inner = b"".join(push_send_receipt(1, number, 77, number, 0) for number in range(400))
+    tape = Storm(1, 0, {})
+    metadata = pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1).SerializeToString()
+    life = Life(tape, 40_000)
+    life.plain, life.lonely, life.state = False, False, 0
+    while life.state < 3:
+        life._handshake()
+    life.queue[0] += b"".join(push_send(1, number, 1, 0, metadata, inner) for number in range(4))
+    while any(life.queue):
+        for side in (0, 1):
+            life._put(side, ACK, life.queue[side][:1000])
+            life.queue[side] = life.queue[side][1000:]
+    assert check([tape.capture()], itertools.repeat(20)) > 1
+
+
+def test_ordinary_traffic_is_not_read_again() -> None:
+    storm = Storm(5, 3000, {"hostile": 0, "midstream": 0, "plain": 0, "close": 0, "big": 0})
+    assert check([storm.capture()], itertools.repeat(250)) == 0
+
+
+def test_parts_of_a_recording_and_a_damaged_one(small_captures: Path) -> None:
+    whole = Storm(7, 600, {"cut": 0.1})
+    parts = []
+    for start, end in ((0, 200), (200, 401), (401, 600)):
+        part = Storm(0, 0, {"cut": 0.1})
+        part.packets = whole.packets[start:end]
+        parts.append(part.capture())
+    parts[1] = parts[1][:-30]
+    for most in (10, 100, 1000):
+        check(parts, sizes(most, most))
+
+
+def test_the_corpus_cut_anywhere(small_captures: Path) -> None:
+    paths = sorted(path for path in small_captures.rglob("*.pcap*") if path.stat().st_size < 200_000)
+    assert len(paths) > 10
+    for number, path in enumerate(paths[::3]):
+        check([path.read_bytes()], sizes(number, (3, 20, 200)[number % 3]))
+
+
+def test_numbers_are_those_of_one_reader_whatever_is_asked_first(small_captures: Path) -> None:
+    """Chains may run in any order and any number of times."""
+    storm = Storm(11, 300, WEATHERS["everything"])
+    pieces = pieces_of([storm.capture()], sizes(1, 40))
+    assert apart(pieces).rows == apart(pieces).rows

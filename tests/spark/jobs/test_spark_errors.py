@@ -1,0 +1,101 @@
+"""Spark's errors in one line."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from py4j.protocol import Py4JNetworkError
+from pyspark import cloudpickle
+
+from pcli.codec.errors import LocalError
+from pcli.spark.jobs.spark_engine import SparkEngine
+from pcli.spark.jobs.spark_errors import one_line, plain_errors
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (
+            "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n  File x\n"
+            "ModuleNotFoundError: No module named 'numpy'",
+            "the Python of the workers lacks numpy: install pulsar-pcli[spark] there, or name another one by "
+            "PYSPARK_PYTHON (docs/spark.md)",
+        ),
+        (
+            "org.apache.spark.SparkException: Job aborted due to stage failure: java.io.IOException: "
+            "No space left on device\n\tat java.base",
+            "no space left where Spark keeps its temporary files (spark.local.dir) or the tables are written",
+        ),
+        (
+            "org.apache.spark.SparkException: Job aborted due to stage failure: Total size of serialized results of 17 "
+            "tasks (1030.2 MiB) is bigger than spark.driver.maxResultSize (1024.0 MiB)\n\tat x",
+            "what the tasks give back (1030.2 MiB) is more than the driver takes (1024.0 MiB): --conf "
+            "spark.driver.memory=8g makes it more",
+        ),
+        ("Traceback\n  File x\nValueError: no such thing: 3\n", "ValueError: no such thing: 3"),
+        (": java.lang.IllegalStateException: Cannot do\n\tat x.y.Z", "IllegalStateException: Cannot do"),
+        ("", "it says nothing; --debug shows all it prints"),
+    ],
+)
+def test_lines(words, line):
+    assert one_line(words) == line
+
+
+def test_secrets_of_uris_are_not_told():
+    with pytest.raises(LocalError, match=r"s3://\*\*\*@bucket") as told, plain_errors():
+        raise ConnectionError("ValueError: s3://key:secret@bucket/x")
+    assert "secret" not in str(told.value)
+
+
+def test_ctrl_c_stays_itself_whatever_py4j_makes_of_it():
+    """The signal, then the socket that was closed on the way out, then what py4j says of that."""
+    closed = OSError("Bad file descriptor")
+    closed.__context__ = KeyboardInterrupt()
+    told = Py4JNetworkError("Answer from Java side is empty")
+    told.__context__ = closed
+    with pytest.raises(KeyboardInterrupt), plain_errors():
+        raise told
+
+
+def dying(mark, item):
+    """Kills its process, once."""
+    if item == 1 and not Path(mark).exists():
+        Path(mark).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return item * 2
+
+
+def always_dying(item):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def broken(item):
+    return item["no such key"]
+
+
+@pytest.fixture
+def engine(spark):
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield SparkEngine(spark)
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
+def test_a_python_worker_that_is_killed_costs_no_results(engine, tmp_path):
+    from functools import partial
+
+    mark = tmp_path / "killed"
+    assert engine.map("die", partial(dying, str(mark)), [0, 1, 2]) == [0, 2, 4]
+    assert mark.exists()
+
+
+def test_workers_that_are_killed_again_and_again_are_told_in_one_line(engine, capfd):
+    with pytest.raises(LocalError, match="a Python worker died again and again"):
+        engine.map("die", always_dying, [1])
+    assert capfd.readouterr() == ("", "")
+
+
+def test_what_a_task_raises_is_told_in_one_line(engine):
+    with pytest.raises(LocalError, match=r"^Spark: TypeError: 'int' object is not subscriptable$"):
+        engine.map("break", broken, [1])

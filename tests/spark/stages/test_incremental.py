@@ -1,0 +1,284 @@
+"""--incremental: the same tables as one run over everything, whatever came when; and only what is new is read."""
+
+import json
+import os
+import random
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from pcli.codec.capture import Packet, PcapngWriter, read_packets
+from pcli.codec.errors import LocalError
+from pcli.spark.analysis import analyze
+from pcli.spark.engine import InProcess
+from pcli.spark.input import read_plan as plan_module
+from pcli.spark.request import Request
+from pcli.spark.stages import kept_values, read_sequentially
+from pcli.spark.tables.stored_tables import StoredTables
+
+MANY = ("messages", "exchanges", "connections", "consumers", "producers", "findings", "permits", "frames", "keys")
+
+
+def cut(path, folder, parts):
+    """A capture as the parts of a rotated one; gives their paths."""
+    with path.open("rb") as file:
+        packets = [item for item in read_packets([(path.name, file)]) if isinstance(item, Packet)]
+    paths = []
+    for number in range(parts):
+        target = folder / f"part_{number:03d}.pcapng"
+        with target.open("wb") as file:
+            writer = PcapngWriter(file)
+            for packet in packets[number * len(packets) // parts : (number + 1) * len(packets) // parts]:
+                writer.packet(packet)
+        paths.append(target)
+    return paths
+
+
+@pytest.fixture
+def parts(tmp_path, small_captures):
+    """A capture in five parts."""
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    return cut(small_captures / "flex" / "01-produce-consume.pcap", folder, 5)
+
+
+@pytest.fixture
+def captures(tmp_path):
+    folder = tmp_path / "captures"
+    folder.mkdir()
+    return folder
+
+
+def run(captures, out, **more):
+    request = Request((str(captures),), str(out), only=MANY, split_bytes=20_000, **more)
+    return analyze(request, InProcess())
+
+
+def rows(table):
+    return sorted(json.dumps(row, sort_keys=True, default=repr) for row in table.to_pylist())
+
+
+def equal(one, other):
+    left, right = StoredTables(str(one)), StoredTables(str(other))
+    assert left.names == right.names
+    for name in left.names:
+        assert rows(left.read(name)) == rows(right.read(name)), name
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """The parts that were opened to be read."""
+    names = []
+    whole = read_sequentially.open_split
+
+    def noted(split):
+        names.append(split.path.rpartition("/")[2])
+        return whole(split)
+
+    monkeypatch.setattr(read_sequentially, "open_split", noted)
+    return names
+
+
+def test_file_by_file_gives_the_tables_of_one_run(tmp_path, parts, captures, opened):
+    for number, part in enumerate(parts, 1):
+        shutil.copy2(part, captures)
+        opened.clear()
+        summary = run(captures, tmp_path / "out", incremental=True)
+        assert opened == [part.name]
+        assert summary.generation == number
+        if number in (3, 5):
+            run(captures, tmp_path / f"whole-{number}")
+            equal(tmp_path / "out", tmp_path / f"whole-{number}")
+
+
+def test_nothing_new_changes_nothing(tmp_path, parts, captures, opened):
+    for part in parts[:3]:
+        shutil.copy2(part, captures)
+    run(captures, tmp_path / "out", incremental=True)
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")}
+    opened.clear()
+    assert not run(captures, tmp_path / "out", incremental=True).changed
+    assert opened == []
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")} == before
+
+
+def test_notes_have_the_times_of_packets_that_earlier_runs_have_read(tmp_path, captures, small_captures):
+    """What is missing shows at the end of the recording; and a run that finds nothing new changes nothing of it."""
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    for part in cut(small_captures / "python" / "37-packets-lost.pcap", folder, 5):
+        shutil.copy2(part, captures)
+        run(captures, tmp_path / "out", incremental=True)
+        run(captures, tmp_path / "whole")
+        equal(tmp_path / "out", tmp_path / "whole")
+    kinds = StoredTables(str(tmp_path / "out")).read("gaps")["kind"].to_pylist()
+    assert {"gap", "resync"} <= set(kinds)
+    assert not run(captures, tmp_path / "out", incremental=True).changed
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_in_any_order(tmp_path, parts, captures, seed):
+    order = random.Random(seed).sample(parts, len(parts))
+    for start in range(0, len(order), 2):
+        for part in order[start : start + 2]:
+            shutil.copy2(part, captures)
+        run(captures, tmp_path / "out", incremental=True)
+    run(captures, tmp_path / "whole")
+    equal(tmp_path / "out", tmp_path / "whole")
+
+
+def test_a_late_file_costs_only_what_stands_behind_it(tmp_path, parts, captures, opened):
+    for part in (*parts[:3], parts[4]):
+        shutil.copy2(part, captures)
+    run(captures, tmp_path / "out", incremental=True)
+    opened.clear()
+    shutil.copy2(parts[3], captures)
+    run(captures, tmp_path / "out", incremental=True)
+    assert opened == [parts[3].name, parts[4].name]
+    run(captures, tmp_path / "whole")
+    equal(tmp_path / "out", tmp_path / "whole")
+
+
+def test_files_that_were_rotated_away_stay_in_the_tables(tmp_path, parts, captures):
+    for part in parts:
+        shutil.copy2(part, captures)
+        run(captures, tmp_path / "out", incremental=True)
+        for old in sorted(captures.iterdir())[:-1]:
+            old.rename(tmp_path / old.name)
+    for part in parts[:-1]:
+        (tmp_path / part.name).rename(captures / part.name)
+    run(captures, tmp_path / "whole")
+    equal(tmp_path / "out", tmp_path / "whole")
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_file_that_cannot_be_read_now_stays_in_the_tables(tmp_path, parts, captures, monkeypatch, named):
+    for part in parts[:4]:
+        shutil.copy2(part, captures)
+    monkeypatch.chdir(captures)
+    paths = tuple(part.name for part in parts) if named else (str(captures),)
+    request = Request(paths, str(tmp_path / "out"), only=MANY, split_bytes=20_000, incremental=True)
+    analyze(request, InProcess())
+    shutil.copy2(parts[4], captures)
+    whole = plan_module.open_file
+
+    def refused(where, place):
+        if where.endswith(parts[1].name):
+            raise PermissionError(13, "no")
+        return whole(where, place)
+
+    if named:
+        (captures / parts[1].name).rename(tmp_path / "away")
+    monkeypatch.setattr(plan_module, "open_file", refused)
+    for _ in range(2):
+        summary = analyze(request, InProcess())
+    assert summary.generation == 2
+    told = StoredTables(str(tmp_path / "out")).read("captures").to_pylist()
+    reason = "no such file or folder" if named else "permission denied"
+    assert [row["error"] for row in told if row["error"]] == [f"not now: {reason}; its rows are of an earlier run"]
+    assert [row["part"] for row in sorted(told, key=lambda row: row["path"])] == [0, 1, 2, 3, 4]
+    monkeypatch.setattr(plan_module, "open_file", whole)
+    if named:
+        (tmp_path / "away").rename(captures / parts[1].name)
+    analyze(request, InProcess())
+    analyze(replace(request, out=str(tmp_path / "whole"), incremental=False), InProcess())
+    equal(tmp_path / "out", tmp_path / "whole")
+
+
+def test_a_file_that_is_needed_again_and_gone_is_named(tmp_path, parts, captures):
+    for part in (*parts[:2], parts[3]):
+        shutil.copy2(part, captures)
+    run(captures, tmp_path / "out", incremental=True)
+    before = StoredTables(str(tmp_path / "out")).manifest
+    (captures / parts[3].name).unlink()
+    shutil.copy2(parts[2], captures)
+    with pytest.raises(LocalError, match=r"part_003\.pcapng: a file that came late"):
+        run(captures, tmp_path / "out", incremental=True)
+    assert StoredTables(str(tmp_path / "out")).manifest == before
+    run(captures, tmp_path / "out")
+
+
+def test_a_file_that_was_half_written_is_read_again_when_it_is_whole(tmp_path, parts, captures, opened):
+    for part in parts[:3]:
+        shutil.copy2(part, captures)
+    last = captures / parts[2].name
+    last.write_bytes(parts[2].read_bytes()[:-1001])
+    assert [status for _, status, _ in run(captures, tmp_path / "out", incremental=True).troubles] == ["partly"]
+    shutil.copy2(parts[2], captures)
+    shutil.copy2(parts[3], captures)
+    opened.clear()
+    assert run(captures, tmp_path / "out", incremental=True).troubles == []
+    assert opened == [parts[2].name, parts[3].name]
+    run(captures, tmp_path / "whole")
+    equal(tmp_path / "out", tmp_path / "whole")
+
+
+def test_more_parts_than_states_are_kept_for(tmp_path, parts, captures, opened, monkeypatch):
+    monkeypatch.setattr("pcli.spark.stages.incremental._CHECKPOINTS", 2)
+    for part in parts[1:4]:
+        shutil.copy2(part, captures)
+    run(captures, tmp_path / "out", incremental=True)
+    shutil.copy2(parts[0], captures)
+    opened.clear()
+    run(captures, tmp_path / "out", incremental=True)
+    assert opened == [part.name for part in parts[:4]]
+    run(captures, tmp_path / "whole")
+    equal(tmp_path / "out", tmp_path / "whole")
+
+
+def test_several_clusters(tmp_path, parts, captures, small_captures):
+    for cluster in ("east", "west"):
+        (captures / cluster).mkdir()
+    more = {"cluster": "captures/{cluster}/*"}
+    shutil.copy2(small_captures / "go" / "nack.pcap", captures / "west")
+    for part in parts[:3]:
+        shutil.copy2(part, captures / "east")
+        run(captures, tmp_path / "out", incremental=True, **more)
+    run(captures, tmp_path / "whole", **more)
+    equal(tmp_path / "out", tmp_path / "whole")
+
+
+def test_another_choice_is_refused(tmp_path, parts, captures):
+    shutil.copy2(parts[0], captures)
+    run(captures, tmp_path / "out", incremental=True)
+    request = Request((str(captures),), str(tmp_path / "out"), only=("messages",), incremental=True)
+    with pytest.raises(LocalError, match="another choice of tables"):
+        analyze(request, InProcess())
+    with pytest.raises(LocalError, match="another --since"):
+        run(captures, tmp_path / "out", incremental=True, since_ns=5)
+
+
+def test_a_whole_run_forgets_what_was_kept(tmp_path, parts, captures):
+    shutil.copy2(parts[0], captures)
+    run(captures, tmp_path / "out", incremental=True)
+    assert (tmp_path / "out" / "_state").exists()
+    run(captures, tmp_path / "out")
+    assert not (tmp_path / "out" / "_state").exists()
+
+
+def test_what_is_kept_does_not_grow_with_runs(tmp_path, parts, captures):
+    sizes = []
+    for part in parts:
+        shutil.copy2(part, captures)
+        run(captures, tmp_path / "out", incremental=True)
+        files = [path for path in (tmp_path / "out" / "_state").rglob("*") if path.is_file()]
+        assert {f"_state/{path.name}" for path in files} == set(StoredTables(str(tmp_path / "out")).manifest.state)
+        sizes.append(sum(1 for path in files if path.name.startswith(("checkpoint", "index"))))
+    assert max(sizes) <= 5
+
+
+class Evil:
+    def __reduce__(self):
+        return os.system, ("touch evil",)
+
+
+def test_a_kept_file_that_somebody_else_wrote_does_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(LocalError, match="here: damaged, or kept by another version"):
+        kept_values.load(kept_values.dump(Evil()), "here")
+    for data in (b"", b"nonsense", kept_values.dump([1])[:-5]):
+        with pytest.raises(LocalError, match="here: damaged"):
+            kept_values.load(data, "here")
+    assert not (tmp_path / "evil").exists()
+    assert kept_values.load(kept_values.dump({1: (2, b"3", {4})}), "here") == {1: (2, b"3", {4})}

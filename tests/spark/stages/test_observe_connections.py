@@ -1,0 +1,55 @@
+"""Groups of connections that are divided among tasks: the same tables as when each is observed by one."""
+
+import json
+
+import pytest
+
+from pcli.spark.analysis import analyze
+from pcli.spark.engine import InProcess
+from pcli.spark.request import Request
+from pcli.spark.stages import observe_connections
+from pcli.spark.tables.stored_tables import StoredTables
+
+NAMES = ("findings", "consumers", "producers", "connections", "keys", "subscriptions", "topics")
+
+
+class Several(InProcess):
+    """As if it could run tasks at a time."""
+
+    def __init__(self):
+        super().__init__()
+        self.stages = []
+
+    @property
+    def parallel(self):
+        return 4
+
+    def exchange(self, what, *others, **more):
+        found = super().exchange(what, *others, **more)
+        self.stages.append((what, len(found)))
+        return found
+
+
+def tables(out, paths, engine):
+    analyze(Request(tuple(map(str, paths)), str(out), only=NAMES, cluster="a"), engine)
+    stored = StoredTables(str(out))
+    return {name: sorted(json.dumps(row, default=repr) for row in stored.read(name).to_pylist()) for name in NAMES}
+
+
+def test_all_captures_in_one_recording(tmp_path, small_captures, monkeypatch):
+    paths = [path for path in sorted(small_captures.rglob("*")) if path.suffix in (".pcap", ".pcapng")]
+    whole = tables(tmp_path / "whole", paths, InProcess())
+    monkeypatch.setattr(observe_connections, "_LARGE", 100)
+    monkeypatch.setattr(observe_connections, "_PART", 300)
+    engine = Several()
+    assert tables(tmp_path / "divided", paths, engine) == whole
+    assert dict(engine.stages)["observe topics"] > 10
+
+
+@pytest.mark.parametrize("parallel", [1, 4])
+def test_what_one_topic_has_nearly_all_of_is_not_divided(tmp_path, small_captures, monkeypatch, parallel):
+    monkeypatch.setattr(observe_connections, "_LARGE", 100)
+    monkeypatch.setattr(Several, "parallel", parallel)
+    engine = Several()
+    tables(tmp_path / "out", [small_captures / "go/nack.pcap"], engine)
+    assert [what for what, _ in engine.stages if what.startswith("observe")] == ["observe"]

@@ -1,0 +1,55 @@
+"""What splits give: in memory as long as it is little, in files beyond."""
+
+import pyarrow as pa
+import pytest
+
+from pcli.spark.stages.split_tables import Counted, Keeper, SplitParts, as_batch, load, size_of
+from pcli.spark.tables.staging import Staging
+from pcli.spark.tables.table_store import open_store
+
+
+@pytest.fixture
+def staging(tmp_path):
+    return Staging(open_store(str(tmp_path)), "_work/x")
+
+
+def table(*values):
+    return pa.table({"a": pa.array(values, pa.int64())}).replace_schema_metadata({"k": "v"})
+
+
+def test_little_stays_in_memory_and_more_goes_to_files(staging):
+    keeper = Keeper(staging, memory=30)
+    small, large, last = keeper.keep("t", [table(1, 2), table(*range(10)), table(3)])
+    assert (small.path, last.path) == ("", "")
+    assert large.path.startswith("_work/x/parts/t-")
+    assert staging.store.list(deep=True) == [large.path]
+    for part, wanted in ((small, table(1, 2)), (large, table(*range(10))), (last, table(3))):
+        assert load(staging, part).equals(wanted, check_metadata=True)
+        assert part.rows == len(wanted)
+
+
+def test_nothing_is_kept_of_nothing(staging):
+    assert Keeper(staging).keep("t", [table()]) == []
+
+
+def test_sizes_are_added_by_name(staging):
+    keeper = Keeper(staging, memory=1000)
+    splits = [
+        SplitParts(number, 0, {"a": keeper.keep("a", [table(1, 2)]), "b": keeper.keep("b", [table(1)])})
+        for number in (0, 1)
+    ]
+    assert size_of(splits, "a") == 32
+    assert size_of(splits, "a", "b", "c") == 48
+
+
+def test_pieces_as_one_batch():
+    pieces = pa.concat_tables([table(1), table(2, 3)])
+    assert as_batch(pieces).to_pydict() == {"a": [1, 2, 3]}
+    assert as_batch(table()).num_rows == 0
+
+
+def test_counts_of_pieces_of_a_file():
+    whole = Counted()
+    for one in (Counted(2, 3, 10, 5, 9, {1}), Counted(), Counted(1, 1, 5, 2, 4, {113})):
+        whole.add(one)
+    assert whole == Counted(3, 4, 15, 2, 9, {1, 113})

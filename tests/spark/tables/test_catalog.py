@@ -1,0 +1,101 @@
+"""The tables' schemas: what every reader of Parquet can read, and documented."""
+
+import re
+
+import pyarrow as pa
+import pytest
+
+from pcli.codec.errors import LocalError
+from pcli.codec.observe.tracking.doubts import DOUBTS
+from pcli.codec.observe.tracking.life import STATES
+from pcli.codec.observe.tracking.links import ENDS
+from pcli.codec.observe.tracking.topics import AGAIN
+from pcli.spark.columnar.lifecycles import EVIDENCE
+from pcli.spark.columnar.table_schema import what_of
+from pcli.spark.request import Request, Wanted
+from pcli.spark.tables.catalog import ON_REQUEST, TABLES, chosen_tables
+from pcli.spark.tables.documentation import tables_page
+
+ISSUE = {
+    "messages", "exchanges", "connections", "consumers", "producers", "permits", "keys", "findings", "gaps", "captures",
+    "frames",
+}  # fmt: skip
+
+
+def fields(schema, before=""):
+    """All fields, those inside of lists and structs too."""
+    for field in schema:
+        yield f"{before}{field.name}", field
+        inner = field.type.value_type if pa.types.is_list(field.type) else field.type
+        if pa.types.is_struct(inner):
+            yield from fields(inner, f"{before}{field.name}.")
+
+
+def test_all_tables_of_the_issue_are_there():
+    assert TABLES.keys() >= ISSUE
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
+def test_every_column_says_what_it_is_and_spark_knows_its_type(table):
+    plain = {"string", "int8", "int16", "int32", "int64", "bool", "double", "binary"}
+    for name, field in fields(table.schema):
+        assert what_of(field), name
+        kind = field.type.value_type if pa.types.is_list(field.type) else field.type
+        assert pa.types.is_struct(kind) or str(kind) in plain, (name, field.type)
+        if name.endswith("_ns"):
+            assert field.type == pa.int64(), name
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
+def test_cluster_comes_first_and_the_order_is_of_columns(table):
+    assert table.schema.names[0] == "cluster"
+    assert table.order[0] == "cluster"
+    assert set(table.order) <= set(table.schema.names)
+    assert table.hour in ("", *(name for name in table.schema.names if name.endswith("_ns")))
+    assert "hour" not in table.schema.names
+
+
+def test_large_tables_have_an_hour():
+    assert {name for name, table in TABLES.items() if table.hour} == {"messages", "exchanges", "permits", "frames"}
+
+
+def test_without_a_choice_all_tables_but_the_large_one():
+    assert {table.name for table in chosen_tables([])} == TABLES.keys() - ON_REQUEST
+    assert {table.name for table in chosen_tables([], frames=True)} == set(TABLES)
+
+
+def test_chosen_tables_come_with_what_says_what_they_are_worth():
+    assert [table.name for table in chosen_tables(["messages,exchanges", " keys "])] == [
+        "captures", "gaps", "messages", "exchanges", "keys",
+    ]  # fmt: skip
+
+
+def test_a_name_that_is_no_table_is_an_error_with_the_nearest():
+    with pytest.raises(LocalError, match=r"--only message: no table of that name.*messages"):
+        chosen_tables(["message"])
+
+
+@pytest.mark.parametrize(
+    ("only", "wanted"),
+    [
+        ("messages", Wanted(lives=True, observing=False, permits=False, frames=False)),
+        ("findings", Wanted(lives=False, observing=True, permits=False, frames=False)),
+        ("permits", Wanted(lives=True, observing=False, permits=True, frames=False)),
+        ("frames", Wanted(lives=False, observing=False, permits=False, frames=True)),
+        ("captures", Wanted(lives=False, observing=False, permits=False, frames=False)),
+    ],
+)
+def test_only_what_is_needed_is_done(only, wanted):
+    assert Wanted.of(Request(("x",), "out", only=(only,)).tables) == wanted
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
+def test_no_column_sends_its_reader_into_the_code(table):
+    for name, field in fields(table.schema):
+        assert not re.search(r"\b(?:pcli|tracking)\.|\bkey of [A-Z]", what_of(field)), (name, what_of(field))
+
+
+@pytest.mark.parametrize("words", [STATES, EVIDENCE, AGAIN, ENDS, DOUBTS])
+def test_the_page_says_what_the_words_in_columns_mean(words):
+    rows = tables_page().splitlines()
+    assert [word for word, text in words.items() if f"| `{word}` | {text} |" not in rows] == []
