@@ -11,7 +11,7 @@ import sys
 from pcli.codec.proto import pb
 from pcli.codec.wire import FrameReader, push_frame
 from pcli.codec.wire.hot import pull_send, push_send_receipt
-from pcli.minibroker.shell import new_event_loop
+from pcli.minibroker.server.tcp_server import new_event_loop
 
 SEND = pb.BaseCommand.SEND
 

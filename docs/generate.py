@@ -15,7 +15,7 @@ from pcli.codec.observe import all_fields
 from pcli.codec.observe.rules import RULES
 from pcli.codec.observe.rules.pages import page_of
 from pcli.codec.wire.problems import KINDS
-from pcli.minibroker import listing
+from pcli.minibroker import capabilities
 from pcli.minibroker.settings import IGNORED, Settings
 from pcli.spark.tables.documentation import tables_page
 
@@ -67,12 +67,12 @@ def with_lists(page: str) -> str:
             row["since"] + (f" until {row['until']}" if row["until"] else ""),
             f"[{row['file'].rpartition('/')[2]}](../{row['file']})",
         )
-        for row in listing.dispatcher_rows()
+        for row in capabilities.dispatcher_rows()
     )  # fmt: skip
     settings = (
         (f"`{row.name}`", row.kind, f"`{row.default}`" if row.default else "", row.text) for row in Settings.describe()
     )
-    endpoints = ((", ".join(row.methods), f"`{row.path}`", row.text) for row in listing.endpoint_rows())
+    endpoints = ((", ".join(row.methods), f"`{row.path}`", row.text) for row in capabilities.endpoint_rows())
     parts = [
         "## Dispatchers\n",
         "The first row that fits serves a subscription; `pcli broker --dispatchers` prints them too.\n",
@@ -92,14 +92,14 @@ def with_lists(page: str) -> str:
 
 def limits() -> Iterator[str]:
     """What the mini-broker does not do, item by item."""
-    yield f"- **Commands answered with NotAllowedError**, whatever they ask: {words(listing.refused_commands())}."
+    yield f"- **Commands answered with NotAllowedError**, whatever they ask: {words(capabilities.refused_commands())}."
     yield (
         "- **Commands that end the connection**, as on 4.2.4, which does not know them either: "
-        f"{words(listing.cutting_commands())}."
+        f"{words(capabilities.cutting_commands())}."
     )
-    missing = "; ".join(f"`{path}` ({text})" for path, text in listing.missing_families())
+    missing = "; ".join(f"`{path}` ({text})" for path, text in capabilities.missing_families())
     yield f"- **Parts of the REST API that are not there**: {missing}."
-    yield f"- **Policies that are kept and given back, without effect**: {words(listing.kept_policies())}."
+    yield f"- **Policies that are kept and given back, without effect**: {words(capabilities.kept_policies())}."
     yield (
         f"- **Settings ignored** in a `--conf` file, and refused by `--set` ({len(IGNORED)}): "
         "what is about clusters, BookKeeper, TLS and authentication, and:\n"

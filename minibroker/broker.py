@@ -14,27 +14,30 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from pcli.codec.proto import pb
 from pcli.codec.session import Offer
 from pcli.codec.session.timers import Timer, Timers
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.topic_name import TopicName
-from pcli.minibroker.answers import NOBODY, error
+from pcli.minibroker.commands import HANDLERS, HOT
 from pcli.minibroker.connection import Connection
-from pcli.minibroker.directory import Directory
-from pcli.minibroker.ledger import EntryCache
-from pcli.minibroker.names import namespace_of
-from pcli.minibroker.policies import Policies
-from pcli.minibroker.rate_limits import PublishThrottle, RateLimiter
-from pcli.minibroker.rates import Rates
-from pcli.minibroker.refusal import Refused
-from pcli.minibroker.schemas import SchemaRegistry
+from pcli.minibroker.dispatch.dispatcher_table import make_dispatcher
+from pcli.minibroker.error_responses import NOBODY, error
+from pcli.minibroker.errors import Refused
+from pcli.minibroker.policies.policy_store import Policies
+from pcli.minibroker.scheduler import Runnable
+from pcli.minibroker.schema.registry import SchemaRegistry
 from pcli.minibroker.settings import Settings
-from pcli.minibroker.storage import Pool
-from pcli.minibroker.topic import Topic
-from pcli.minibroker.watchers import Watchers
+from pcli.minibroker.stats.rates import Rates
+from pcli.minibroker.storage.ledger import EntryCache
+from pcli.minibroker.storage.spilling_storage import Pool
+from pcli.minibroker.topic_names import namespace_of
+from pcli.minibroker.topics.rate_limiters import PublishThrottle, RateLimiter
+from pcli.minibroker.topics.topic import Topic
+from pcli.minibroker.topics.topic_list_watchers import TopicListWatchers
+from pcli.minibroker.topics.topic_registry import TopicRegistry
 
 __all__ = ["VERSION", "Broker", "Timer"]
 
@@ -46,13 +49,6 @@ _FEATURES: Final = (
     "supports_repl_dedup_by_lid_and_eid",
 )
 _WATCHING: Final = ("supports_topic_watchers", "supports_topic_watcher_reconcile")
-
-
-class _Runs(Protocol):
-    """Who has something to do at the end of a turn: dispatchers, mostly."""
-
-    def run(self) -> None:
-        """Do what can be done now."""
 
 
 class Broker:
@@ -90,16 +86,16 @@ class Broker:
         """Connections with something to be written, or to be closed."""
         self._lost: list[Connection] = []
         self._paused: list[Connection] = []
-        self._soon: dict[_Runs, None] = {}
+        self._soon: dict[Runnable, None] = {}
         self._timers = Timers()
         self._ledger_ids = itertools.count()
         self._names = itertools.count()
         self.policies = Policies(settings, self.policies_changed)
         self.schemas = SchemaRegistry()
-        self.watchers = Watchers()
-        self.directory = Directory(self)
-        self.topics = self.directory.topics
-        self.stored = self.directory.stored
+        self.watchers = TopicListWatchers()
+        self.topic_registry = TopicRegistry(self, make_dispatcher)
+        self.topics = self.topic_registry.topics
+        self.stored = self.topic_registry.stored
         publish = settings.brokerPublisherThrottlingMaxMessageRate, settings.brokerPublisherThrottlingMaxByteRate
         limiter = RateLimiter(*publish, now)
         self.publish_throttle = PublishThrottle(self, limiter) if limiter.limits else None
@@ -107,14 +103,14 @@ class Broker:
         limiter = RateLimiter(settings.dispatchThrottlingRateInMsg, settings.dispatchThrottlingRateInByte, now)
         self.dispatch_rate = limiter if limiter.limits else None
         """The limit of dispatching for all topics together; None: there is none."""
-        self.rates = Rates(self)
+        self.rates = Rates(self, self.topics)
 
     # -- connections -----------------------------------------------------------------------------------------------
 
     def connect(self, peer: tuple[str, int], now: int) -> Connection:
         """A client has come. One too many gets an ERROR and is closed with the next drain."""
         self.begin(now)
-        connection = Connection(self, peer)
+        connection = Connection(self, peer, HANDLERS, HOT)
         refused = self._full(peer[0])
         self.connections[connection] = None
         if refused is not None:
@@ -235,9 +231,9 @@ class Broker:
         """The same at a time."""
         return self._timers.call_at(max(due, self.now + 1), action)
 
-    def soon(self, dispatcher: _Runs) -> None:
+    def soon(self, runnable: Runnable) -> None:
         """Run a dispatcher once at the end of this turn."""
-        self._soon[dispatcher] = None
+        self._soon[runnable] = None
 
     def settle(self) -> None:
         """Finish the turn: lost connections first, then dispatchers, until nobody asks any more."""
@@ -278,11 +274,15 @@ class Broker:
 
     def check_owned(self, name: TopicName) -> None:
         """Refused (ServiceNotReady) when the bundle of a topic was never looked up."""
-        self.directory.check_owned(name)
+        self.topic_registry.check_owned(name)
 
     def get_or_create(self, name: TopicName, *, create: bool = True) -> Topic:
         """The topic for a producer or consumer, created if it may be; Refused says why not."""
-        return self.directory.get_or_create(name, create=create)
+        return self.topic_registry.get_or_create(name, create=create)
+
+    def remove_topic(self, full_name: str) -> None:
+        """Remove a non-persistent topic that was unloaded."""
+        self.topics.pop(full_name, None)
 
     def policies_changed(self, name: str) -> None:
         """Policies of a namespace (``tenant/namespace``) or of a topic (its name without partition) have changed."""
@@ -292,8 +292,8 @@ class Broker:
 
     def create_partitioned(self, name: TopicName, count: int) -> None:
         """Make a topic of so many partitions, or give it more. Refused (NotAllowedError): too many of the namespace."""
-        self.directory.check_room(name, count - self.directory.partitions(name))
-        self.directory.set_partitions(name, count)
+        self.topic_registry.check_room(name, count - self.topic_registry.partitions(name))
+        self.topic_registry.set_partitions(name, count)
 
     def unload(self, topic: Topic) -> None:
         """Close its clients and roll its ledger; what is stored stays."""
@@ -305,11 +305,11 @@ class Broker:
 
     def delete_topic(self, name: TopicName, *, force: bool = False) -> None:
         """Delete a topic, or one partition. Refused: it is not there, or (without ``force``) somebody is connected."""
-        topic = self.directory.load(name)
+        topic = self.topic_registry.load(name)
         if topic is None:
             raise Refused(pb.TopicNotFound, f"Topic {name} not found")
         topic.delete(force=force)
-        self.directory.forget(name)
+        self.topic_registry.forget(name)
 
     def close(self) -> None:
         """Tell all clients that it is over, as an unload of every topic does, and close their connections."""

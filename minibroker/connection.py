@@ -13,9 +13,9 @@ Rules of this file
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from google.protobuf.message import Message
 
@@ -27,18 +27,24 @@ from pcli.codec.wire.commands import BY_NAME, name_of
 from pcli.codec.wire.constants import FRAME_OVERHEAD
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.hot import pull_ack, pull_flow, pull_send
-from pcli.minibroker.answers import error, refusal
-from pcli.minibroker.commands import HANDLERS, HOT
-from pcli.minibroker.refusal import Refused
+from pcli.minibroker.error_responses import error, refusal
+from pcli.minibroker.errors import Refused
+from pcli.minibroker.topics.broker_service import BrokerService
 
 if TYPE_CHECKING:
+    from pcli.codec.session import Offer
     from pcli.codec.session.timers import Timer
-    from pcli.minibroker.broker import Broker
-    from pcli.minibroker.consumer import Consumer
-    from pcli.minibroker.producer import Producer
-    from pcli.minibroker.watchers import Watcher
+    from pcli.codec.wire.topic_name import TopicName
+    from pcli.minibroker.topics.consumer import Consumer
+    from pcli.minibroker.topics.producer import Producer
+    from pcli.minibroker.topics.topic import Topic
+    from pcli.minibroker.topics.topic_list_watchers import TopicListWatcher
+    from pcli.minibroker.topics.topic_registry import TopicRegistry
 
-__all__ = ["Connection"]
+__all__ = ["Connection", "ConnectionOwner", "Handler"]
+
+Handler = Callable[..., None]
+"""The function of a command: function(connection, body, frame)."""
 
 _two_lengths = Struct(">II").unpack_from
 _length = Struct(">I").unpack_from
@@ -53,16 +59,48 @@ _PING_COMMAND: Final = _PING_FRAME[8:]
 _PONG_FRAME: Final = push_frame(pb.CommandPong())
 
 
+class ConnectionOwner(BrokerService, Protocol):
+    """The interface of the broker that connections and the functions of commands use."""
+
+    service_url: str
+    until: int
+    offer: Offer
+    topics: dict[str, Topic]
+    topic_registry: TopicRegistry
+    dirty: list[Connection]
+    """Connections with frames to write, or to close."""
+
+    def lost(self, connection: Connection) -> None:
+        """Release the producers and consumers of a closing connection at the end of this turn."""
+
+    def reading_changed(self, connection: Connection) -> None:
+        """Note that `Connection.reading` has changed."""
+
+    def report(self, fault: BaseException, connection: Connection | None = None) -> None:
+        """Record an exception that is a bug of the broker."""
+
+    def next_producer_name(self) -> str:
+        """Return a generated producer name."""
+
+    def check_owned(self, name: TopicName) -> None:
+        """Raise Refused (ServiceNotReady) if the bundle of a topic was never looked up."""
+
+    def get_or_create(self, name: TopicName, *, create: bool = True) -> Topic:
+        """Return a topic for a producer or consumer, created if policies allow it; raise Refused otherwise."""
+
+
 class Connection:
     """One connection of a client."""
 
     __slots__ = (
+        "_handlers",
         "_high_water",
         "_holds",
         "_limit",
         "_needed",
         "_probe_timer",
         "_probes",
+        "_quick_handlers",
         "_rest",
         "_tick_timer",
         "broker",
@@ -85,8 +123,17 @@ class Connection:
         "writable",
     )
 
-    def __init__(self, broker: Broker, peer: tuple[str, int]) -> None:
+    def __init__(
+        self,
+        broker: ConnectionOwner,
+        peer: tuple[str, int],
+        handlers: Mapping[int, Handler],
+        quick_handlers: Mapping[int, Callable[..., None]],
+    ) -> None:
+        """``handlers``, ``quick_handlers``: the tables of `commands`, by command type."""
         self.broker = broker
+        self._handlers = handlers
+        self._quick_handlers = quick_handlers
         self.peer = peer
         """Address and port of the other side."""
         self.connected_since = broker.now
@@ -96,7 +143,7 @@ class Connection:
         self.consumers: dict[int, Consumer] = {}
         self.joining: dict[int, pb.CommandSubscribe] = {}
         """Consumers that wait until it is known whether another one lives, by their id."""
-        self.watchers: dict[int, Watcher] = {}
+        self.watchers: dict[int, TopicListWatcher] = {}
         self.recently_closed: dict[int, int] = {}
         """Producer ids that the broker closed, and until when SENDs to them are dropped (ms)."""
         self.out: list[bytes] = []
@@ -253,7 +300,7 @@ class Connection:
         arguments = pull_ack(data, start, stop) if kind == _ACK else pull_flow(data, start, stop)
         if arguments is None:
             return False
-        HOT[kind](self, *arguments)
+        self._quick_handlers[kind](self, *arguments)
         return True
 
     def take(self, frame: Frame) -> None:
@@ -262,7 +309,7 @@ class Connection:
         frame.type = command.type
         if not self.session.allows(frame.type):
             raise RemoteError(f"{name_of(frame.type)} in state {self.session.state.value}")
-        handler = HANDLERS.get(frame.type)
+        handler = self._handlers.get(frame.type)
         if handler is None:
             raise RemoteError(f"{name_of(frame.type)} is no command for this broker")
         try:
@@ -409,6 +456,17 @@ class Connection:
         self._holds -= 1
         if self._holds == 0:
             self.broker.reading_changed(self)
+
+    # -- producers and consumers that were closed ---------------------------------------------------------------------
+
+    def removed_producer(self, producer_id: int, producer: object) -> None:
+        """Free the id of a producer that was closed, unless another producer has it."""
+        if self.producers.get(producer_id) is producer:
+            del self.producers[producer_id]
+
+    def removed_consumer(self, consumer_id: int) -> None:
+        """Free the id of a consumer that was closed."""
+        self.consumers.pop(consumer_id, None)
 
     # -- producers that the broker closed --------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from pcli.minibroker.api import MiniBroker
+    from pcli.minibroker.embedded.mini_broker import MiniBroker
 
 __all__ = [
     "pulsar_broker",
@@ -55,7 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def pulsar_broker(request: pytest.FixtureRequest) -> Iterator[MiniBroker]:
     """A broker of this test's own; ``pulsar_broker.service_url`` is where clients connect."""
-    from pcli.minibroker.api import MiniBroker
+    from pcli.minibroker.embedded.mini_broker import MiniBroker
 
     arguments: dict[str, Any] = {}
     for mark in reversed(list(request.node.iter_markers("pulsar_broker"))):  # the nearest one counts most
@@ -68,7 +68,7 @@ def pulsar_broker(request: pytest.FixtureRequest) -> Iterator[MiniBroker]:
 @pytest.fixture(scope="session")
 def pulsar_broker_session(request: pytest.FixtureRequest) -> Iterator[MiniBroker]:
     """One broker for the whole run: topics of other tests are there, so each test takes names of its own."""
-    from pcli.minibroker.api import MiniBroker
+    from pcli.minibroker.embedded.mini_broker import MiniBroker
 
     with MiniBroker() as broker:
         request.config.stash[_SHARED] = broker

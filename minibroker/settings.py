@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final, get_args, get_type_hints
 
 from pcli.codec.errors import LocalError
 from pcli.codec.wire.near import near
-from pcli.minibroker.settings_ignored import IGNORED
+from pcli.minibroker.ignored_settings import IGNORED
 
 __all__ = ["IGNORED", "Row", "Settings"]
 

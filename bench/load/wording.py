@@ -20,7 +20,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire import push_frame
 from pcli.codec.wire.build import join_frame
 from pcli.codec.wire.hot import push_ack, push_flow, push_message, push_send, push_varint
-from pcli.minibroker.receipts import Receipts
+from pcli.minibroker.topics.send_receipts import SendReceiptWriter
 
 __all__ = ["Wording"]
 
@@ -50,7 +50,7 @@ class Wording:
         """Frames up to the entry id, by what stands before it."""
         self._names = [b"\x0a" + _sized(one.name.encode()) + b"\x10" for one in cast.producers]
         self._producers = [one.id for one in cast.producers]
-        self._receipts = [Receipts(one.id) for one in cast.producers]
+        self._receipts = [SendReceiptWriter(one.id) for one in cast.producers]
         self._consumers = [one.id for one in cast.consumers]
         self._sends: list[bytes] = []
         """SENDs of messages from ``_base`` on."""

@@ -61,7 +61,7 @@ class Run:
 
     def _broker(self, log: LiveLog | None) -> MiniBroker:
         from pcli.minibroker import MiniBroker
-        from pcli.minibroker.arguments import size_of
+        from pcli.minibroker.embedded.argument_parsing import size_of
 
         faults = []
         if self.faults:
@@ -129,7 +129,7 @@ class Run:
 def list_dispatchers(output: str) -> None:
     """Print the table of dispatchers."""
     from pcli.cli.common.text_tables import print_rows
-    from pcli.minibroker.listing import dispatcher_rows
+    from pcli.minibroker.capabilities import dispatcher_rows
 
     rows: list[dict[str, Any]] = dispatcher_rows()
     if output == "json":

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
-from pcli.minibroker.admin.call import Call, Endpoint, Reply, RestError
-from pcli.minibroker.policy_table import BadValueError
-from pcli.minibroker.refusal import Refused
+from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
+from pcli.minibroker.errors import Refused
+from pcli.minibroker.policies.policy_table import BadValueError
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -51,7 +51,7 @@ def application(broker: Broker, now: Callable[[], int]) -> _Asgi:
     from starlette.exceptions import HTTPException
     from starlette.routing import Route
 
-    from pcli.minibroker.admin.table import ENDPOINTS
+    from pcli.minibroker.admin.endpoint_table import ENDPOINTS
 
     routes = []
     for endpoint in ENDPOINTS:

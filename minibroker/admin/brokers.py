@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pcli.minibroker.admin.call import Call, Endpoint, Reply, RestError
+from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
 from pcli.minibroker.broker import VERSION
 from pcli.minibroker.settings import Settings
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pcli.minibroker.admin.call import Call, Endpoint, Reply, RestError
+from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
 
 __all__ = ["ENDPOINTS"]
 
@@ -14,10 +14,10 @@ _TOPIC: Final = "/{domain}/{tenant}/{namespace}/{topic}"
 def _lookup(call: Call) -> Any:
     name = call.topic_name
     call.namespace("Namespace not found")
-    directory = call.broker.directory
-    if not directory.exists(name) and not directory.may_create(name):
+    registry = call.broker.topic_registry
+    if not registry.exists(name) and not registry.may_create(name):
         raise RestError(404, f"Topic {name} not found")
-    directory.look_up(name)
+    registry.look_up(name)
     urls = {"brokerUrl": call.broker.service_url, "httpUrl": call.broker.http_url}
     return {**urls, "nativeUrl": call.broker.service_url, "brokerUrlSsl": ""}
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pcli.minibroker.admin.call import Call, Endpoint, Reply, RestError
-from pcli.minibroker.admin.payloads import payload
-from pcli.minibroker.internal_stats import internal_stats
-from pcli.minibroker.ledger import ManagedLedger
-from pcli.minibroker.partitioned_stats import partitioned_stats
-from pcli.minibroker.stats import Json, backlog_size, topic_stats
+from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
+from pcli.minibroker.admin.message_responses import payload
+from pcli.minibroker.stats.internal_stats import internal_stats
+from pcli.minibroker.stats.partitioned_stats import partitioned_stats
+from pcli.minibroker.stats.topic_stats import Json, backlog_size, topic_stats
+from pcli.minibroker.storage.ledger import ManagedLedger
 
 __all__ = ["ENDPOINTS"]
 
@@ -31,7 +31,7 @@ def _id(place: tuple[int, int], partition: int, batch_index: int = -1) -> Json:
 def _last(call: Call) -> Any:
     if not call.topic_name.persistent:
         raise RestError(405, "GetLastMessageId on a non-persistent topic is not allowed")
-    if call.broker.directory.partitions(call.topic_name):
+    if call.broker.topic_registry.partitions(call.topic_name):
         raise RestError(404, f"Topic {call.topic_name} not found")
     ledger, partition = _ledger(call, "GetLastMessageId")
     entry = ledger.entry(ledger.next - 1)
@@ -93,7 +93,7 @@ def _stats(call: Call) -> Any:
 
 def _partitioned(call: Call) -> int:
     name = call.topic_name
-    count = call.broker.directory.partitions(name)
+    count = call.broker.topic_registry.partitions(name)
     if not count:
         raise RestError(404, f"Partitioned Topic {name} not found")
     return count

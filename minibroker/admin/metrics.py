@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from pcli.minibroker.admin.call import Call, Endpoint, Reply
-from pcli.minibroker.names import namespace_of
-from pcli.minibroker.stats import Json, topic_stats
+from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply
+from pcli.minibroker.stats.topic_stats import Json, topic_stats
+from pcli.minibroker.topic_names import namespace_of
 
 if TYPE_CHECKING:
     from pcli.minibroker.broker import Broker

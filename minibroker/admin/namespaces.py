@@ -6,16 +6,16 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.wire.topic_name import TopicName
-from pcli.minibroker.admin.call import Call, Endpoint, RestError
-from pcli.minibroker.admin.kept import quota
+from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError
+from pcli.minibroker.admin.namespace_quotas_and_permissions import quota
 from pcli.minibroker.admin.topics import delete_topic, forget
-from pcli.minibroker.names import namespace_of
-from pcli.minibroker.policies import Namespace
-from pcli.minibroker.policy_table import POLICIES
+from pcli.minibroker.policies.policy_store import Namespace
+from pcli.minibroker.policies.policy_table import POLICIES
+from pcli.minibroker.topic_names import namespace_of
 
 if TYPE_CHECKING:
     from pcli.minibroker.broker import Broker
-    from pcli.minibroker.topic import Topic
+    from pcli.minibroker.topics.topic import Topic
 
 __all__ = ["ENDPOINTS", "delete_namespace"]
 
@@ -136,12 +136,12 @@ def delete_namespace(broker: Broker, name: str) -> None:
     for topic in _partitioned(broker, name):
         del broker.policies.partitioned[topic]
         forget(broker, TopicName.parse(topic))
-    broker.directory.forget_namespace(name)
+    broker.topic_registry.forget_namespace(name)
     del broker.policies.namespaces[name]
 
 
 def _all_topics(broker: Broker, name: str) -> list[str]:
-    listed = broker.directory.names
+    listed = broker.topic_registry.names
     return listed(name, system=True) + listed(name, persistent=False, system=True)
 
 
@@ -153,7 +153,7 @@ def _topics(call: Call) -> Any:
     name, mode = call.namespace().name, call.query.get("mode", "PERSISTENT").upper()
     if mode not in ("PERSISTENT", "NON_PERSISTENT", "ALL"):
         raise RestError(404, f"mode {mode!r} is none of PERSISTENT, NON_PERSISTENT, ALL")
-    system, listed = call.flag("includeSystemTopic"), call.broker.directory.names
+    system, listed = call.flag("includeSystemTopic"), call.broker.topic_registry.names
     found = listed(name, system=system) if mode != "NON_PERSISTENT" else []
     return found + (listed(name, persistent=False, system=system) if mode != "PERSISTENT" else [])
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from pcli.codec.wire.topic_name import TopicName
-from pcli.minibroker.admin.call import Call, Endpoint, Reply, RestError
-from pcli.minibroker.admin.kept import quota
-from pcli.minibroker.policy_table import POLICIES, Policy
+from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
+from pcli.minibroker.admin.namespace_quotas_and_permissions import quota
+from pcli.minibroker.policies.policy_table import POLICIES, Policy
 
 __all__ = ["ENDPOINTS"]
 
@@ -58,9 +58,9 @@ def _topic(call: Call) -> TopicName:
     if not call.broker.settings.topicLevelPoliciesEnabled:
         raise RestError(405, "Topic level policies is disabled, to enable the topic level policy and retry.")
     name = call.topic_name
-    if name.partition >= 0 and call.broker.directory.partitions(name.base):
+    if name.partition >= 0 and call.broker.topic_registry.partitions(name.base):
         raise RestError(412, "Not allowed to set/get topic policy for a partition")
-    if not call.broker.directory.exists(name):
+    if not call.broker.topic_registry.exists(name):
         raise RestError(404, f"Topic {name} not found")
     return name
 

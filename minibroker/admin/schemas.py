@@ -6,12 +6,12 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.proto import pb
-from pcli.minibroker.admin.call import Call, Endpoint, Reply, RestError
-from pcli.minibroker.refusal import Refused
-from pcli.minibroker.schemas import TYPE_NAMES, version_number
+from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
+from pcli.minibroker.errors import Refused
+from pcli.minibroker.schema.registry import TYPE_NAMES, version_number
 
 if TYPE_CHECKING:
-    from pcli.minibroker.schemas import StoredSchema
+    from pcli.minibroker.schema.registry import StoredSchema
 
 __all__ = ["ENDPOINTS"]
 

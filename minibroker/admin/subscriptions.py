@@ -9,14 +9,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.wire.bits import ones
-from pcli.minibroker.admin.call import Call, Endpoint, RestError
-from pcli.minibroker.admin.payloads import payload
-from pcli.minibroker.stats import shown_subscriptions
+from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError
+from pcli.minibroker.admin.message_responses import payload
+from pcli.minibroker.stats.topic_stats import shown_subscriptions
 
 if TYPE_CHECKING:
-    from pcli.minibroker.ledger import ManagedLedger
-    from pcli.minibroker.subscription import Subscription
-    from pcli.minibroker.topic import Topic
+    from pcli.minibroker.storage.ledger import ManagedLedger
+    from pcli.minibroker.topics.subscription import Subscription
+    from pcli.minibroker.topics.topic import Topic
 
 __all__ = ["ENDPOINTS"]
 
@@ -57,14 +57,14 @@ def _list(call: Call) -> Any:
 
 
 def _create(call: Call) -> None:
-    name, directory = call.topic_name, call.broker.directory
+    name, registry = call.topic_name, call.broker.topic_registry
     if not name.persistent:
         raise RestError(400, "Create subscription on non-persistent topic can only be done through client")
     call.namespace("Namespace not found")
-    if not directory.exists(name):
-        if not directory.may_create(name):
+    if not registry.exists(name):
+        if not registry.may_create(name):
             raise RestError(404, f"Topic {name} not found")
-        directory.create(name)
+        registry.create(name)
     subscription = call.word("subscription")
     topics = call.topics()
     if all(subscription in topic.subscriptions for topic in topics):
@@ -131,7 +131,7 @@ def _reset_to_time(call: Call, topic: Topic, subscription: Subscription) -> None
 
 
 def _reset_to_id(call: Call) -> None:
-    if call.broker.directory.partitions(call.topic_name):
+    if call.broker.topic_registry.partitions(call.topic_name):
         raise RestError(405, "Reset-cursor at position is not allowed for partitioned-topic")
     topic = call.topic()
     subscription = call.subscription(topic)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from pcli.minibroker.admin.call import Call, Endpoint, Reply, RestError
+from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
 from pcli.minibroker.admin.namespaces import delete_namespace
-from pcli.minibroker.policies import Tenant
+from pcli.minibroker.policies.policy_store import Tenant
 
 __all__ = ["ENDPOINTS"]
 

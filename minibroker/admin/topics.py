@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pcli.minibroker.admin.call import Call, Endpoint, Reply, RestError
-from pcli.minibroker.refusal import Refused
+from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
+from pcli.minibroker.errors import Refused
 
 if TYPE_CHECKING:
     from pcli.codec.wire.topic_name import TopicName
@@ -29,13 +29,13 @@ _TOPIC: Final = f"{_SPACE}/{{topic}}"
 def _create(call: Call) -> None:
     name = call.topic_name
     call.namespace("Namespace not found")
-    directory = call.broker.directory
+    registry = call.broker.topic_registry
     if name.partition >= 0:
-        _check_partition(name, directory.partitions(name.base))
-    if directory.exists(name):
+        _check_partition(name, registry.partitions(name.base))
+    if registry.exists(name):
         raise RestError(409, "This topic already exists")
     _create_it(call, name)
-    directory.look_up(name)
+    registry.look_up(name)
     if isinstance(call.body, dict) and call.body:
         call.broker.policies.properties[str(name.base)] = strings(call.body)
 
@@ -53,14 +53,14 @@ def _check_partition(name: TopicName, count: int) -> None:
 
 def _create_it(call: Call, name: TopicName) -> None:
     try:
-        call.broker.directory.create(name)
+        call.broker.topic_registry.create(name)
     except Refused as refused:
         raise RestError(412, refused.text) from None
 
 
 def _delete(call: Call) -> None:
     name = call.topic_name
-    if call.broker.directory.partitions(name):
+    if call.broker.topic_registry.partitions(name):
         text = "is a partitioned topic, instead of calling delete topic, please call delete-partitioned-topic."
         raise RestError(409, f"{name} {text}")
     topic = call.topic()
@@ -70,7 +70,7 @@ def _delete(call: Call) -> None:
 
 def check_free(call: Call, names: list[TopicName]) -> None:
     """412 when a client is connected to one of them, but for ``force``."""
-    found = [topic for name in names if (topic := call.broker.directory.load(name)) is not None]
+    found = [topic for name in names if (topic := call.broker.topic_registry.load(name)) is not None]
     consumers = sum(len(topic.consumers) for topic in found)
     producers = sum(len(topic.producers) for topic in found)
     if (consumers or producers) and not call.flag("force"):
@@ -100,7 +100,7 @@ def _terminate(call: Call) -> Any:
     name = call.topic_name
     if not name.persistent:
         raise RestError(406, "Need to provide a persistent topic name")
-    if call.broker.directory.partitions(name):
+    if call.broker.topic_registry.partitions(name):
         raise RestError(405, "Termination of a partitioned topic is not allowed")
     topic = call.topic()
     return message_id(call.broker.terminate(topic), topic.partition)
@@ -133,7 +133,7 @@ def _trim(call: Call) -> Reply:
 def _list(call: Call) -> Any:
     space = call.namespace()
     system = call.flag("includeSystemTopic")
-    names = call.broker.directory.names(space.name, persistent=call.path["domain"] == "persistent", system=system)
+    names = call.broker.topic_registry.names(space.name, persistent=call.path["domain"] == "persistent", system=system)
     bundle = call.query.get("bundle", "")
     return [name for name in names if not bundle or space.bundle(name) == bundle]
 
@@ -153,7 +153,7 @@ def _existing(call: Call) -> str:
     name = call.topic_name
     if not name.persistent:
         raise RestError(406, "Need to provide a persistent topic name")
-    if not call.broker.directory.exists(name):
+    if not call.broker.topic_registry.exists(name):
         raise RestError(404, f"Topic {name} not found")
     return str(name.base)
 

@@ -10,7 +10,7 @@ reads them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.wire.commands import BY_NAME
 from pcli.minibroker.commands import (
@@ -23,14 +23,14 @@ from pcli.minibroker.commands import (
     schema,
     send,
     subscribe,
-    topics,
-    unsupported,
+    topic_lists,
+    transactions,
 )
 
-__all__ = ["HANDLERS", "HOT", "Handler"]
+if TYPE_CHECKING:
+    from pcli.minibroker.connection import Handler
 
-Handler = Callable[..., None]
-"""function(connection, body, frame)"""
+__all__ = ["HANDLERS", "HOT"]
 
 _MODULES: Final[tuple[Any, ...]] = (
     acknowledge,
@@ -42,8 +42,8 @@ _MODULES: Final[tuple[Any, ...]] = (
     schema,
     send,
     subscribe,
-    topics,
-    unsupported,
+    topic_lists,
+    transactions,
 )
 
 HANDLERS: Final[dict[int, Handler]] = {

@@ -11,11 +11,11 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.bits import set_of
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.message_id import signed
-from pcli.minibroker.refusal import Refused
+from pcli.minibroker.errors import Refused
 
 if TYPE_CHECKING:
     from pcli.minibroker.connection import Connection
-    from pcli.minibroker.subscription import Position
+    from pcli.minibroker.topics.subscription import Position
 
 __all__ = ["HANDLERS", "HOT"]
 

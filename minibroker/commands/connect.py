@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from pcli.codec.errors import RemoteError
 from pcli.codec.proto import pb
-from pcli.minibroker.answers import NOBODY
-from pcli.minibroker.refusal import Refused
+from pcli.minibroker.error_responses import NOBODY
+from pcli.minibroker.errors import Refused
 
 if TYPE_CHECKING:
     from pcli.codec.wire.frame import Frame
-    from pcli.minibroker.commands import Handler
-    from pcli.minibroker.connection import Connection
+    from pcli.minibroker.connection import Connection, Handler
 
 __all__ = ["HANDLERS"]
 

@@ -10,15 +10,15 @@ from pcli.codec.wire.bits import set_of
 from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.message_id import signed
-from pcli.minibroker.consumer import Consumer
-from pcli.minibroker.dispatch.kinds import EXCLUSIVE, FAILOVER
-from pcli.minibroker.entry import Entry
-from pcli.minibroker.refusal import Refused
-from pcli.minibroker.times import date_text
+from pcli.minibroker.errors import Refused
+from pcli.minibroker.storage.entry import Entry
+from pcli.minibroker.timestamps import date_text
+from pcli.minibroker.topics.consumer import Consumer
+from pcli.minibroker.topics.dispatcher import EXCLUSIVE, FAILOVER
 
 if TYPE_CHECKING:
     from pcli.minibroker.connection import Connection
-    from pcli.minibroker.subscription import Subscription
+    from pcli.minibroker.topics.subscription import Subscription
 
 __all__ = ["HANDLERS"]
 

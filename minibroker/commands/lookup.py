@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from pcli.codec.proto import pb
-from pcli.minibroker.names import topic_name
-from pcli.minibroker.refusal import Refused
+from pcli.minibroker.errors import Refused
+from pcli.minibroker.topic_names import topic_name
 
 if TYPE_CHECKING:
     from pcli.codec.wire.frame import Frame
     from pcli.codec.wire.topic_name import TopicName
-    from pcli.minibroker.broker import Broker
-    from pcli.minibroker.commands import Handler
-    from pcli.minibroker.connection import Connection
+    from pcli.minibroker.connection import Connection, ConnectionOwner, Handler
 
 __all__ = ["HANDLERS"]
 
@@ -34,7 +32,7 @@ def _lookup(connection: Connection, command: pb.CommandLookupTopic, frame: Frame
     name = topic_name(command.topic)
     if command.advertised_listener_name:
         raise Refused(pb.ServiceNotReady, f"the broker do not have {command.advertised_listener_name} listener")
-    broker.directory.look_up(name)
+    broker.topic_registry.look_up(name)
     connection.send_command(
         pb.CommandLookupTopicResponse(
             request_id=command.request_id,
@@ -56,7 +54,7 @@ def _is_loopback(url: str) -> bool:
 
 def _partitioned_metadata(connection: Connection, command: pb.CommandPartitionedTopicMetadata, frame: Frame) -> None:
     name = topic_name(command.topic)
-    connection.broker.directory.check_namespace(name)
+    connection.broker.topic_registry.check_namespace(name)
     count = _partitions(connection.broker, name, create=command.metadata_auto_creation_enabled)
     connection.send_command(
         pb.CommandPartitionedTopicMetadataResponse(
@@ -67,11 +65,11 @@ def _partitioned_metadata(connection: Connection, command: pb.CommandPartitioned
     )
 
 
-def _partitions(broker: Broker, name: TopicName, *, create: bool) -> int:
-    directory = broker.directory
-    if directory.exists(name):
-        return directory.partitions(name)
-    if not (create and directory.may_create(name)):
+def _partitions(broker: ConnectionOwner, name: TopicName, *, create: bool) -> int:
+    registry = broker.topic_registry
+    if registry.exists(name):
+        return registry.partitions(name)
+    if not (create and registry.may_create(name)):
         raise Refused(pb.TopicNotFound, "")
     if (
         broker.policies.effective(name, "allowAutoTopicCreationType") != "partitioned"
@@ -80,8 +78,8 @@ def _partitions(broker: Broker, name: TopicName, *, create: bool) -> int:
     ):
         return 0
     count = int(broker.policies.effective(name, "defaultNumPartitions"))
-    directory.check_room(name, count)
-    directory.set_partitions(name, count)
+    registry.check_room(name, count)
+    registry.set_partitions(name, count)
     return count
 
 

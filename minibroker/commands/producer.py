@@ -9,14 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pcli.codec.proto import pb
-from pcli.minibroker.names import topic_name
-from pcli.minibroker.producer import Producer
-from pcli.minibroker.refusal import Refused
+from pcli.minibroker.errors import Refused
+from pcli.minibroker.topic_names import topic_name
+from pcli.minibroker.topics.producer import Producer
 
 if TYPE_CHECKING:
     from pcli.codec.wire.frame import Frame
-    from pcli.minibroker.commands import Handler
-    from pcli.minibroker.connection import Connection
+    from pcli.minibroker.connection import Connection, Handler
 
 __all__ = ["HANDLERS"]
 

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from pcli.codec.errors import RemoteError
 from pcli.codec.proto import pb
-from pcli.minibroker.names import topic_name
-from pcli.minibroker.refusal import Refused
+from pcli.minibroker.errors import Refused
+from pcli.minibroker.topic_names import topic_name
 
 if TYPE_CHECKING:
     from pcli.codec.wire.frame import Frame
-    from pcli.minibroker.commands import Handler
-    from pcli.minibroker.connection import Connection
+    from pcli.minibroker.connection import Connection, Handler
 
 __all__ = ["HANDLERS"]
 
@@ -46,7 +45,7 @@ def get_or_create_schema(connection: Connection, command: pb.CommandGetOrCreateS
         name = topic_name(command.topic)
     except Refused as refusal:
         raise RemoteError(refusal.text) from None
-    topic = connection.broker.directory.load(name)
+    topic = connection.broker.topic_registry.load(name)
     if topic is None:
         raise Refused(pb.TopicNotFound, f"Topic not found {name}")
     version = topic.add_schema(None if command.schema.type == pb.Schema.Type.Value("None") else command.schema)

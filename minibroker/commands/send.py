@@ -12,8 +12,7 @@ from pcli.codec.errors import RemoteError
 if TYPE_CHECKING:
     from pcli.codec.proto import pb
     from pcli.codec.wire.frame import Frame
-    from pcli.minibroker.commands import Handler
-    from pcli.minibroker.connection import Connection
+    from pcli.minibroker.connection import Connection, Handler
 
 __all__ = ["HANDLERS"]
 

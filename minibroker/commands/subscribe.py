@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Final
 from pcli.codec.proto import pb
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.message_id import signed
-from pcli.minibroker.consumer import Consumer
-from pcli.minibroker.cursor import ManagedCursor
-from pcli.minibroker.dispatch.kinds import EXCLUSIVE, FAILOVER, KEY_SHARED
-from pcli.minibroker.names import is_system, topic_name
-from pcli.minibroker.refusal import Refused
-from pcli.minibroker.subscription import Subscription
+from pcli.minibroker.errors import Refused
+from pcli.minibroker.storage.cursor import ManagedCursor
+from pcli.minibroker.topic_names import is_system, topic_name
+from pcli.minibroker.topics.consumer import Consumer
+from pcli.minibroker.topics.dispatcher import EXCLUSIVE, FAILOVER, KEY_SHARED
+from pcli.minibroker.topics.subscription import Subscription
 
 if TYPE_CHECKING:
     from pcli.minibroker.connection import Connection
-    from pcli.minibroker.topic import Topic
+    from pcli.minibroker.topics.topic import Topic
 
 __all__ = ["HANDLERS"]
 

@@ -6,7 +6,7 @@ of non-persistent ones. `election`, `round_robin`, `selectors`, `draining`, `red
 that they are made of.
 """
 
-from pcli.minibroker.dispatch.base import Dispatcher, PersistentDispatcher
-from pcli.minibroker.dispatch.kinds import KINDS, DispatcherKind, make_dispatcher
+from pcli.minibroker.dispatch.dispatcher_table import KINDS, DispatcherKind, make_dispatcher
+from pcli.minibroker.topics.dispatcher import Dispatcher, PersistentDispatcher
 
 __all__ = ["KINDS", "Dispatcher", "DispatcherKind", "PersistentDispatcher", "make_dispatcher"]

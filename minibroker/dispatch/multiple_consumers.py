@@ -15,16 +15,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pcli.minibroker.dispatch.base import NO_COUNTS, PersistentDispatcher
-from pcli.minibroker.dispatch.delayed import InMemoryDelayedDeliveryTracker
-from pcli.minibroker.dispatch.redelivery import MessageRedeliveryController
+from pcli.minibroker.dispatch.delayed_delivery import InMemoryDelayedDeliveryTracker
+from pcli.minibroker.dispatch.redelivery_controller import MessageRedeliveryController
 from pcli.minibroker.dispatch.round_robin import RoundRobin
+from pcli.minibroker.topics.dispatcher import NO_COUNTS, PersistentDispatcher
 
 if TYPE_CHECKING:
-    from pcli.minibroker.broker import Timer
-    from pcli.minibroker.consumer import Consumer
-    from pcli.minibroker.entry import Entry
-    from pcli.minibroker.subscription import Subscription
+    from pcli.codec.session.timers import Timer
+    from pcli.minibroker.storage.entry import Entry
+    from pcli.minibroker.topics.consumer import Consumer
+    from pcli.minibroker.topics.subscription import Subscription
 
 __all__ = ["PersistentDispatcherMultipleConsumers"]
 

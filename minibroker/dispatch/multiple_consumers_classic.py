@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pcli.minibroker.dispatch.multiple_consumers import PersistentDispatcherMultipleConsumers
 
 if TYPE_CHECKING:
-    from pcli.minibroker.consumer import Consumer
+    from pcli.minibroker.topics.consumer import Consumer
 
 __all__ = ["PersistentDispatcherMultipleConsumersClassic"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-from pcli.minibroker.dispatch.base import NO_COUNTS, Dispatcher
+from pcli.minibroker.topics.dispatcher import NO_COUNTS, Dispatcher
 
 if TYPE_CHECKING:
-    from pcli.minibroker.consumer import Consumer
-    from pcli.minibroker.entry import Entry
-    from pcli.minibroker.subscription import Subscription
+    from pcli.minibroker.storage.entry import Entry
+    from pcli.minibroker.topics.consumer import Consumer
+    from pcli.minibroker.topics.subscription import Subscription
 
 __all__ = ["NonPersistentDispatcher"]
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pcli.minibroker.dispatch.election import by_index, candidates
+from pcli.minibroker.dispatch.active_consumer_election import by_index, candidates
 from pcli.minibroker.dispatch.non_persistent import NonPersistentDispatcher
 
 if TYPE_CHECKING:
-    from pcli.minibroker.consumer import Consumer
-    from pcli.minibroker.entry import Entry
-    from pcli.minibroker.subscription import Subscription
+    from pcli.minibroker.storage.entry import Entry
+    from pcli.minibroker.topics.consumer import Consumer
+    from pcli.minibroker.topics.subscription import Subscription
 
 __all__ = ["NonPersistentDispatcherSingleActiveConsumer"]
 

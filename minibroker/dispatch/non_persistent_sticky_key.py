@@ -9,9 +9,9 @@ from pcli.minibroker.dispatch.non_persistent import NonPersistentDispatcher
 from pcli.minibroker.dispatch.sticky_key import holder_in, is_sticky, make_selector
 
 if TYPE_CHECKING:
-    from pcli.minibroker.consumer import Consumer
-    from pcli.minibroker.entry import Entry
-    from pcli.minibroker.subscription import Subscription
+    from pcli.minibroker.storage.entry import Entry
+    from pcli.minibroker.topics.consumer import Consumer
+    from pcli.minibroker.topics.subscription import Subscription
 
 __all__ = ["NonPersistentStickyKeyDispatcherMultipleConsumers"]
 

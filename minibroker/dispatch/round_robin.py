@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pcli.minibroker.consumer import Consumer
+    from pcli.minibroker.topics.consumer import Consumer
 
 __all__ = ["RoundRobin"]
 

@@ -15,15 +15,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pcli.codec.wire.hashes import slot_of
-from pcli.minibroker.dispatch.base import NO_COUNTS, PersistentDispatcher
-from pcli.minibroker.dispatch.election import by_index, by_ring, candidates
-from pcli.minibroker.dispatch.ranges import Ranges
+from pcli.minibroker.dispatch.active_consumer_election import by_index, by_ring, candidates
+from pcli.minibroker.dispatch.key_hash_ranges import Ranges
+from pcli.minibroker.topics.dispatcher import NO_COUNTS, PersistentDispatcher
 
 if TYPE_CHECKING:
-    from pcli.minibroker.broker import Timer
-    from pcli.minibroker.consumer import Consumer
-    from pcli.minibroker.entry import Entry
-    from pcli.minibroker.subscription import Subscription
+    from pcli.codec.session.timers import Timer
+    from pcli.minibroker.storage.entry import Entry
+    from pcli.minibroker.topics.consumer import Consumer
+    from pcli.minibroker.topics.subscription import Subscription
 
 __all__ = ["PersistentDispatcherSingleActiveConsumer"]
 

@@ -13,17 +13,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pcli.codec.proto import pb
-from pcli.minibroker.dispatch.draining import DrainingHashesTracker
+from pcli.minibroker.dispatch.consumer_selectors import (
+    ConsistentHashing,
+    HashRangeAutoSplit,
+    HashRangeExclusive,
+    Selector,
+)
+from pcli.minibroker.dispatch.draining_hashes import DrainingHashesTracker
+from pcli.minibroker.dispatch.key_hash_ranges import Ranges
 from pcli.minibroker.dispatch.multiple_consumers import PersistentDispatcherMultipleConsumers
-from pcli.minibroker.dispatch.ranges import Ranges
-from pcli.minibroker.dispatch.selectors import ConsistentHashing, HashRangeAutoSplit, HashRangeExclusive, Selector
 
 if TYPE_CHECKING:
-    from pcli.minibroker.broker import Timer
-    from pcli.minibroker.consumer import Consumer
-    from pcli.minibroker.entry import Entry
+    from pcli.codec.session.timers import Timer
     from pcli.minibroker.settings import Settings
-    from pcli.minibroker.subscription import Subscription
+    from pcli.minibroker.storage.entry import Entry
+    from pcli.minibroker.topics.consumer import Consumer
+    from pcli.minibroker.topics.subscription import Subscription
 
 __all__ = ["PersistentStickyKeyDispatcherMultipleConsumers", "holder_in", "is_sticky", "make_selector"]
 

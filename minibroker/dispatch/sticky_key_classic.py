@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pcli.codec.proto import pb
-from pcli.minibroker.dispatch.selectors import INT_RANGE, ConsistentHashing, Selector
+from pcli.minibroker.dispatch.consumer_selectors import INT_RANGE, ConsistentHashing, Selector
 from pcli.minibroker.dispatch.sticky_key import PersistentStickyKeyDispatcherMultipleConsumers, make_selector
 
 if TYPE_CHECKING:
-    from pcli.minibroker.consumer import Consumer
-    from pcli.minibroker.entry import Entry
-    from pcli.minibroker.subscription import Subscription
+    from pcli.minibroker.storage.entry import Entry
+    from pcli.minibroker.topics.consumer import Consumer
+    from pcli.minibroker.topics.subscription import Subscription
 
 __all__ = ["PersistentStickyKeyDispatcherMultipleConsumersClassic"]
 

@@ -8,7 +8,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_frame
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.topic_name import TopicName
-from pcli.minibroker.refusal import Refused
+from pcli.minibroker.errors import Refused
 
 T = TopicName.parse("persistent://public/default/t")
 
@@ -174,7 +174,7 @@ def test_deleting(world, client):
     world.broker.delete_topic(T, force=True)
     world.deliver()
     assert names(client.hear()) == ["CloseProducer"]
-    assert not world.broker.directory.exists(T)
+    assert not world.broker.topic_registry.exists(T)
     assert refused(world.broker.delete_topic, T) == "TopicNotFound"
 
 

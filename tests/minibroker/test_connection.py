@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from pcli.codec.errors import RemoteError
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import join_frame, push_entry, push_frame
-from pcli.codec.wire.commands import COMMANDS
+from pcli.codec.wire.commands import BY_NAME, COMMANDS
+from pcli.minibroker.commands import HANDLERS
 
 PING = push_frame(pb.CommandPing())
 ENTRY = push_entry(pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=1), b"hello")
@@ -163,12 +164,10 @@ def test_no_bytes_make_an_error_of_our_own(make_world, data):
 
 def test_an_error_of_our_own_is_not_lost(make_world, monkeypatch):
     """It costs the connection, is kept, and is told."""
-    from pcli.minibroker import connection as module
-
     world = make_world()
     client, told = world.client(), []
     world.broker.on_failure = lambda fault, connection: told.append((str(fault), connection))
-    monkeypatch.setattr(module, "HANDLERS", dict.fromkeys(module.HANDLERS, _boom))
+    monkeypatch.setitem(HANDLERS, BY_NAME["LOOKUP"].number, _boom)
     assert client(pb.CommandLookupTopic(topic="t")) == []
     assert client.closed
     assert told == [("ours", client.connection)]
@@ -181,12 +180,10 @@ def _boom(connection, body, frame):
 
 
 def test_a_handler_may_end_the_connection(world, client, monkeypatch):
-    from pcli.minibroker import connection as module
-
     def cut(connection, body, frame):
         raise RemoteError("enough")
 
-    monkeypatch.setattr(module, "HANDLERS", dict.fromkeys(module.HANDLERS, cut))
+    monkeypatch.setitem(HANDLERS, BY_NAME["LOOKUP"].number, cut)
     client(pb.CommandLookupTopic(topic="t"))
     assert (client.closed, client.connection.reason) == (True, "enough")
 

@@ -16,8 +16,8 @@ from pcli.codec.proto import pb
 from pcli.codec.session import ClientSession
 from pcli.codec.wire.build import push_entry, push_frame
 from pcli.minibroker.broker import Broker
+from pcli.minibroker.server.tcp_server import Server
 from pcli.minibroker.settings import Settings
-from pcli.minibroker.shell import Server
 
 CONSUMERS = 1000
 IDLE = 2000

@@ -14,8 +14,8 @@ import pytest
 from pcli.codec.proto import pb
 from pcli.codec.session import ClientSession
 from pcli.codec.wire.build import push_entry, push_frame
+from pcli.minibroker.server.tcp_server import Server, new_event_loop
 from pcli.minibroker.settings import Settings
-from pcli.minibroker.shell import Server, new_event_loop
 
 WAIT = 20
 """Seconds after which a test gives up: far more than anything takes."""

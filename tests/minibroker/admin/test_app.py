@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from pcli.codec.proto import pb
-from pcli.minibroker.admin.table import ENDPOINTS
+from pcli.minibroker.admin.endpoint_table import ENDPOINTS
 
 TOPIC = "/admin/v2/persistent/public/default/t"
 

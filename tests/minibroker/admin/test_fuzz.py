@@ -8,7 +8,7 @@ import re
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pcli.minibroker.admin.table import ENDPOINTS
+from pcli.minibroker.admin.endpoint_table import ENDPOINTS
 
 WORDS = {
     "domain": ["persistent", "non-persistent"],

@@ -405,7 +405,7 @@ def test_non_persistent_entries_have_no_place(client):
 
 
 def test_without_room_all_producers_connect_anew(world):
-    from pcli.minibroker.storage import Pool
+    from pcli.minibroker.storage.spilling_storage import Pool
 
     world.broker.pool = Pool(max_backlog=1000)
     client, other = world.client(), world.client()

@@ -5,7 +5,7 @@ import pytest
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import join_frame, push_frame
 from pcli.minibroker.dispatch.multiple_consumers import PersistentDispatcherMultipleConsumers
-from pcli.minibroker.subscription import Subscription
+from pcli.minibroker.topics.subscription import Subscription
 from pcli.replay.player.rules import RULES
 
 

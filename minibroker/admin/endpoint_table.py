@@ -1,0 +1,41 @@
+"""All endpoints, in the order in which they are tried.
+
+What clients ask for often comes first. Within a module a literal word stands before a name in its place.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pcli.minibroker.admin import (
+    brokers,
+    lookup,
+    messages,
+    metrics,
+    namespace_quotas_and_permissions,
+    namespaces,
+    partitioned_topics,
+    policies,
+    schemas,
+    subscriptions,
+    tenants,
+    topics,
+)
+from pcli.minibroker.admin.endpoint import Endpoint
+
+__all__ = ["ENDPOINTS"]
+
+ENDPOINTS: Final[tuple[Endpoint, ...]] = (
+    *lookup.ENDPOINTS,
+    *partitioned_topics.ENDPOINTS,
+    *topics.ENDPOINTS,
+    *messages.ENDPOINTS,
+    *subscriptions.ENDPOINTS,
+    *schemas.ENDPOINTS,
+    *tenants.ENDPOINTS,
+    *brokers.ENDPOINTS,
+    *namespace_quotas_and_permissions.ENDPOINTS,
+    *namespaces.ENDPOINTS,
+    *policies.ENDPOINTS,
+    *metrics.ENDPOINTS,
+)

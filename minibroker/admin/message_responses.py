@@ -1,0 +1,114 @@
+"""A stored message as an answer: its payload, uncompressed, and its metadata in headers (generateResponseWithEntry).
+
+The payload is still a batch, or encrypted, as it was sent; what does not open comes as it is.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Final
+
+from pcli.codec.proto import pb
+from pcli.minibroker.admin.endpoint import Reply, RestError
+from pcli.minibroker.storage.entry import metadata_bounds
+from pcli.minibroker.timestamps import instant_text
+
+if TYPE_CHECKING:
+    from pcli.minibroker.storage.entry import Entry
+
+__all__ = ["payload"]
+
+_X: Final = "X-Pulsar-"
+
+_PLAIN: Final = {
+    "producer_name": "producer-name",
+    "sequence_id": "sequence-id",
+    "replicated_from": "replicated-from",
+    "partition_key": "partition-key",
+    "partition_key_b64_encoded": "partition-key-b64-encoded",
+    "encryption_algo": "encryption-algo",
+    "null_partition_key": "null-partition-key",
+    "null_value": "null-value",
+    "uuid": "uuid",
+    "chunk_id": "chunk-id",
+    "num_chunks_from_msg": "num-chunks-from-msg",
+    "total_chunk_msg_size": "total-chunk-msg-size",
+    "marker_type": "marker-type",
+    "txnid_least_bits": "txnid-least-bits",
+    "txnid_most_bits": "txnid-most-bits",
+    "uncompressed_size": "uncompressed-size",
+}
+"""Fields of the metadata that are shown as they are, when they are there."""
+
+_TIMES: Final = {
+    "publish_time": "publish-time",
+    "event_time": "event-time",
+    "deliver_at_time": "deliver-at-time",
+}
+
+_BASE64: Final = {
+    "ordering_key": "Base64-ordering-key",
+    "schema_version": "Base64-schema-version",
+    "encryption_param": "Base64-encryption-param",
+}
+
+
+def payload(entry: Entry) -> Reply:
+    """The answer; 500 when the metadata cannot be read."""
+    if not entry.parsed:
+        entry.parse()
+    metadata = entry.metadata
+    if metadata is None:
+        raise RestError(500, "The metadata of the message cannot be read")
+    start, end = metadata_bounds(entry.data, entry.block)
+    headers = {
+        f"{_X}Message-ID": f"{entry.ledger_id}:{entry.entry_id}",
+        f"{_X}PROPERTY": json.dumps({pair.key: pair.value for pair in metadata.properties}, separators=(",", ":")),
+        **_broker_entry(entry),
+        **_fields(metadata),
+        f"{_X}Is-Encrypted": str(bool(metadata.encryption_keys)).lower(),
+        f"{_X}txn-uncommitted": "false",
+    }
+    if metadata.HasField("num_messages_in_batch"):
+        headers[f"{_X}num-batch-message"] = str(metadata.num_messages_in_batch)
+        headers[f"{_X}batch-size"] = str(len(entry.data) - entry.block - (end - start))
+    return Reply(200, _opened(metadata, entry.data[end:]), headers)
+
+
+def _opened(metadata: pb.MessageMetadata, data: bytes) -> bytes:
+    from pcli.codec.payload.compression import decompress  # late: only this needs the codecs
+
+    opened = data if metadata.encryption_keys else decompress(metadata.compression, data, metadata.uncompressed_size)
+    return opened if isinstance(opened, bytes) else data
+
+
+def _fields(metadata: pb.MessageMetadata) -> dict[str, str]:
+    there = {descriptor.name: value for descriptor, value in metadata.ListFields()}
+    found = {f"{_X}{header}": _text(there[field]) for field, header in _PLAIN.items() if field in there}
+    for field, header in _TIMES.items():
+        if there.get(field):
+            found[f"{_X}{header}"] = instant_text(there[field])
+    for field, header in _BASE64.items():
+        if field in there:
+            found[f"{_X}{header}"] = base64.b64encode(there[field]).decode()
+    if metadata.compression:
+        found[f"{_X}compression"] = pb.CompressionType.Name(metadata.compression)
+    return found
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _broker_entry(entry: Entry) -> dict[str, str]:
+    if not entry.block:
+        return {}
+    stamp = pb.BrokerEntryMetadata()
+    stamp.ParseFromString(entry.data[6 : entry.block])
+    found = {}
+    if stamp.HasField("broker_timestamp"):
+        found[f"{_X}Broker-Entry-METADATA-timestamp"] = instant_text(stamp.broker_timestamp)
+    if stamp.HasField("index"):
+        found[f"{_X}Broker-Entry-METADATA-index"] = str(stamp.index)
+    return found

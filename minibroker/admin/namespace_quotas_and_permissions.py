@@ -1,0 +1,88 @@
+"""What a namespace keeps and gives back without effect: backlog quotas, permissions, properties, clusters."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
+
+__all__ = ["ENDPOINTS", "quota"]
+
+_SPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
+
+
+def quota(body: Any) -> dict[str, Any]:
+    """A backlog quota as REST answers it; 400 when it is none."""
+    if not isinstance(body, dict):
+        raise RestError(400, "A backlog quota has to be an object")
+    size = body.get("limitSize", body.get("limit", -1))
+    policy = body.get("policy", "producer_request_hold")
+    return {"limit": size, "limitSize": size, "limitTime": body.get("limitTime", -1), "policy": policy}
+
+
+def _quotas(call: Call) -> Any:
+    return call.namespace().quotas
+
+
+def _set_quota(call: Call) -> None:
+    space = call.namespace("Namespace policies does not exist")
+    space.quotas[call.query.get("backlogQuotaType", "destination_storage")] = quota(call.body)
+
+
+def _unset_quota(call: Call) -> None:
+    call.namespace().quotas.pop(call.query.get("backlogQuotaType", "destination_storage"), None)
+
+
+def _permissions(call: Call) -> Any:
+    return {role: sorted(actions) for role, actions in call.namespace().permissions.items()}
+
+
+def _grant(call: Call) -> None:
+    if not isinstance(call.body, list):
+        raise RestError(400, "The body has to be a list of actions")
+    call.namespace("Namespace policies does not exist").permissions[call.word("role")] = [str(one) for one in call.body]
+
+
+def _revoke(call: Call) -> None:
+    call.namespace().permissions.pop(call.word("role"), None)
+
+
+def _properties(call: Call) -> Any:
+    return call.namespace().properties
+
+
+def _set_properties(call: Call) -> None:
+    if not isinstance(call.body, dict):
+        raise RestError(400, "Properties have to be an object")
+    call.namespace().properties.update({str(key): str(value) for key, value in call.body.items()})
+
+
+def _unset_properties(call: Call) -> None:
+    call.namespace().properties.clear()
+
+
+def _clusters(call: Call) -> Any:
+    return call.namespace().clusters
+
+
+def _set_clusters(call: Call) -> Reply:
+    space = call.namespace()
+    if not isinstance(call.body, list) or not set(call.body) <= set(call.broker.policies.clusters):
+        raise RestError(403, "Invalid cluster id")
+    space.clusters = [str(one) for one in call.body]
+    return Reply(200)
+
+
+ENDPOINTS: Final = (
+    Endpoint("GET", f"{_SPACE}/backlogQuotaMap", _quotas, "backlog quotas (kept only)"),
+    Endpoint("POST", f"{_SPACE}/backlogQuota", _set_quota, "set a backlog quota (kept only)"),
+    Endpoint("DELETE", f"{_SPACE}/backlogQuota", _unset_quota, "remove a backlog quota"),
+    Endpoint("GET", f"{_SPACE}/permissions", _permissions, "permissions by role (kept only)"),
+    Endpoint("POST", f"{_SPACE}/permissions/{{role}}", _grant, "set what a role may do (kept only)"),
+    Endpoint("DELETE", f"{_SPACE}/permissions/{{role}}", _revoke, "remove a role's permissions"),
+    Endpoint("GET", f"{_SPACE}/properties", _properties, "properties of a namespace"),
+    Endpoint("PUT", f"{_SPACE}/properties", _set_properties, "add properties to a namespace"),
+    Endpoint("DELETE", f"{_SPACE}/properties", _unset_properties, "remove all properties of a namespace"),
+    Endpoint("GET", f"{_SPACE}/replication", _clusters, "the clusters of a namespace"),
+    Endpoint("POST", f"{_SPACE}/replication", _set_clusters, "set the clusters of a namespace (kept only)"),
+)

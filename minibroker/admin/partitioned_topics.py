@@ -1,0 +1,114 @@
+"""Partitioned topics: create, enlarge, delete, list, terminate. Clients ask here how many partitions a topic has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError
+from pcli.minibroker.admin.topics import check_free, forget, message_id, strings
+from pcli.minibroker.errors import Refused
+
+if TYPE_CHECKING:
+    from pcli.codec.wire.topic_name import TopicName
+
+__all__ = ["ENDPOINTS"]
+
+_SPACE: Final = "/admin/v2/{domain}/{tenant}/{namespace}"
+_TOPIC: Final = f"{_SPACE}/{{topic}}"
+_PARTITIONS: Final = f"{_TOPIC}/partitions"
+_WITH_PROPERTIES: Final = "application/vnd.partitioned-topic-metadata+json"
+
+
+def _create(call: Call) -> None:
+    name, registry = call.topic_name, call.broker.topic_registry
+    call.namespace("Namespace not found")
+    if name.partition >= 0:
+        raise RestError(412, "Partitioned Topic Name should not contain '-partition-'")
+    body = call.body
+    with_properties = call.media.startswith(_WITH_PROPERTIES) and isinstance(body, dict)
+    count = _count(call, body.get("partitions") if with_properties else body)
+    if registry.exists(name):
+        raise RestError(409, "This topic already exists")
+    stray = [one for one in registry.stored if one.startswith(f"{name}-partition-")]
+    if any(int(one.rpartition("-")[2]) >= count for one in stray if one.rpartition("-")[2].isdigit()):
+        raise RestError(409, f"Already have a partition of {name} with a higher index")
+    _set_partitions(call, name, count)
+    if with_properties and body.get("properties"):
+        call.broker.policies.properties[str(name)] = strings(body["properties"])
+
+
+def _count(call: Call, body: Any) -> int:
+    if not isinstance(body, int) or isinstance(body, bool):
+        raise RestError(400, "The body has to be the number of partitions")
+    if body <= 0:
+        raise RestError(406, "Number of partitions should be more than 0")
+    limit = call.broker.settings.maxNumPartitionsPerPartitionedTopic
+    if 0 < limit < body:
+        raise RestError(406, f"Number of partitions should be less than or equal to {limit}")
+    return body
+
+
+def _set_partitions(call: Call, name: TopicName, count: int) -> None:
+    try:
+        call.broker.create_partitioned(name, count)
+    except Refused as refused:
+        raise RestError(412, refused.text) from None
+
+
+def _partitions(call: Call) -> Any:
+    name, registry = call.topic_name, call.broker.topic_registry
+    call.namespace("Namespace not found")
+    if not registry.exists(name) and not (call.flag("checkAllowAutoCreation") and registry.may_create(name)):
+        raise RestError(404, f"Topic {name} not found")
+    found: dict[str, Any] = {"partitions": registry.partitions(name), "deleted": False}
+    properties = call.broker.policies.properties.get(str(name))
+    return {**found, "properties": properties} if found["partitions"] and properties else found
+
+
+def _enlarge(call: Call) -> None:
+    name = call.topic_name
+    now = call.broker.topic_registry.partitions(name)
+    if not now:
+        raise RestError(409, f"Topic {name} is not the partitioned topic.")
+    count = _count(call, call.body)
+    if count < now:
+        raise RestError(422, f"Desired partitions {count} can't be less than the current partitions {now}.")
+    _set_partitions(call, name, count)
+
+
+def _delete(call: Call) -> None:
+    name, registry = call.topic_name, call.broker.topic_registry
+    count = registry.partitions(name)
+    if not count:
+        if registry.exists(name):
+            text = "is a non-partitioned topic. Instead of calling delete-partitioned-topic please call delete."
+            raise RestError(409, f"{name} {text}")
+        raise RestError(404, f"Topic {name} not found.")
+    names = [part for index in range(count) if registry.exists(part := name.with_partition(index))]
+    check_free(call, names)
+    for part in names:
+        if registry.load(part) is not None:
+            call.broker.delete_topic(part, force=True)
+    del call.broker.policies.partitioned[str(name)]
+    forget(call.broker, name)
+
+
+def _list(call: Call) -> Any:
+    prefix = f"{call.path['domain']}://{call.namespace().name}/"
+    return sorted(name for name in call.broker.policies.partitioned if name.startswith(prefix))
+
+
+def _terminate(call: Call) -> Any:
+    if not call.broker.topic_registry.partitions(call.topic_name):
+        raise RestError(405, "Termination of a non-partitioned topic is not allowed using partitioned-terminate")
+    return {str(topic.partition): message_id(call.broker.terminate(topic), -1) for topic in call.topics()}
+
+
+ENDPOINTS: Final = (
+    Endpoint("GET", f"{_SPACE}/partitioned", _list, "names of the partitioned topics"),
+    Endpoint("PUT", _PARTITIONS, _create, "create a partitioned topic"),
+    Endpoint("GET", _PARTITIONS, _partitions, "how many partitions a topic has"),
+    Endpoint("POST", _PARTITIONS, _enlarge, "give a topic more partitions"),
+    Endpoint("DELETE", _PARTITIONS, _delete, "delete a partitioned topic"),
+    Endpoint("POST", f"{_TOPIC}/terminate/partitions", _terminate, "the same for all partitions"),
+)

@@ -1,0 +1,107 @@
+"""What this broker has and what it has not, as rows: for `pcli broker --dispatchers` and for docs/mini-broker.md."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.commands import COMMANDS
+from pcli.minibroker.commands import HANDLERS, transactions
+from pcli.minibroker.dispatch import KINDS
+
+__all__ = [
+    "EndpointRow",
+    "cutting_commands",
+    "dispatcher_rows",
+    "endpoint_rows",
+    "kept_policies",
+    "missing_families",
+    "refused_commands",
+]
+
+_KEPT: Final = " (kept only)"
+"""What ends the text of an endpoint whose value has no effect."""
+
+_FAMILIES: Final = {
+    "/admin/v2/bookies": "bookies and their racks",
+    "/admin/v2/broker-stats": "statistics of the broker itself",
+    "/admin/v2/resource-quotas": "quotas of bundles",
+    "/admin/v2/resourcegroups": "resource groups",
+    "/admin/v2/scalable": "scalable topics",
+    "/admin/v2/worker": "function workers",
+    "/admin/v3/functions": "functions",
+    "/admin/v3/packages": "packages",
+    "/admin/v3/sinks": "sinks",
+    "/admin/v3/sources": "sources",
+    "/admin/v3/transactions": "transactions",
+    "/ws/v2": "WebSocket clients",
+}
+"""Parts of Pulsar's REST API beyond topics, namespaces and tenants; those without an endpoint here are missing."""
+
+
+class EndpointRow(NamedTuple):
+    """All methods of one path."""
+
+    methods: list[str]
+    path: str
+    text: str
+    """What they do."""
+
+
+def dispatcher_rows() -> list[dict[str, Any]]:
+    """A row for each dispatcher: class, subscriptions, topics, setting, since, until, file.
+
+    The first whose subscription type and topic fit, and whose setting is on, serves a subscription. Cells that say
+    nothing are None.
+    """
+    return [
+        {
+            "class": kind.make.__name__,
+            "subscriptions": [pb.CommandSubscribe.SubType.Name(_sub_type(one)) for one in kind.types],
+            "topics": kind.domain,
+            "setting": kind.setting or None,
+            "since": kind.since,
+            "until": kind.until or None,
+            "file": kind.file,
+        }
+        for kind in KINDS
+    ]
+
+
+def _sub_type(number: int) -> pb.CommandSubscribe.SubType.ValueType:
+    return pb.CommandSubscribe.SubType.ValueType(number)
+
+
+def refused_commands() -> list[str]:
+    """Commands that are known, and answered with an error whatever they ask."""
+    return list(transactions.HANDLERS)
+
+
+def cutting_commands() -> list[str]:
+    """Commands of clients that this broker takes for unknown: they cost the connection, as on 4.2.4."""
+    return [row.name for row in COMMANDS.values() if row.client_may_send and row.number not in HANDLERS]
+
+
+def endpoint_rows() -> list[EndpointRow]:
+    """The paths that are served, in the order in which they are tried."""
+    from pcli.minibroker.admin.endpoint_table import ENDPOINTS
+
+    by_path: dict[str, tuple[list[str], list[str]]] = {}
+    for endpoint in ENDPOINTS:
+        methods, texts = by_path.setdefault(endpoint.path, ([], []))
+        methods.append(endpoint.method)
+        # "policy x of a topic" says enough for "set policy x of a topic" as well.
+        if not any(known in endpoint.text for known in texts):
+            texts.append(endpoint.text)
+    return [EndpointRow(methods, path, "; ".join(texts)) for path, (methods, texts) in by_path.items()]
+
+
+def kept_policies() -> list[str]:
+    """Last words of the paths whose values are kept and have no effect."""
+    return sorted({row.path.rpartition("/")[2] for row in endpoint_rows() if _KEPT in row.text and "/" in row.path})
+
+
+def missing_families() -> list[tuple[str, str]]:
+    """Parts of Pulsar's REST API that are not here: beginning of the path, and what it is about."""
+    paths = [row.path for row in endpoint_rows()]
+    return [(start, text) for start, text in _FAMILIES.items() if not any(path.startswith(start) for path in paths)]

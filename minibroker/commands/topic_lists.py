@@ -1,0 +1,110 @@
+"""GET_TOPICS_OF_NAMESPACE, WATCH_TOPIC_LIST and its end.
+
+Rules of this file (ServerCnx, TopicListService; 4.2.4)
+1. A namespace that is none costs the connection; one that does not exist has an empty list.
+2. A list is filtered here when the pattern is short enough (``subscriptionPatternMaxLength``), else it comes whole with
+   filtered = false. A watcher's pattern that is too long is refused. The first is measured with its scheme, the other
+   without.
+3. With the hash that the client has already the list stays at home: changed = false, or an empty list of a watcher.
+4. A broken pattern is a MetadataError to a list and an InvalidTopicName to a watcher; one with a scheme that topics do
+   not have a MetadataError and an AuthorizationError.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from pcli.codec.proto import pb
+from pcli.minibroker.errors import Refused
+from pcli.minibroker.topic_names import check_namespace
+from pcli.minibroker.topics.topic_list_watchers import (
+    TopicListWatcher,
+    compile_pattern,
+    matching,
+    topics_hash,
+    without_scheme,
+)
+
+if TYPE_CHECKING:
+    from pcli.codec.wire.frame import Frame
+    from pcli.minibroker.connection import Connection, ConnectionOwner, Handler
+
+__all__ = ["HANDLERS"]
+
+_KINDS: Final = {
+    pb.CommandGetTopicsOfNamespace.PERSISTENT: (True,),
+    pb.CommandGetTopicsOfNamespace.NON_PERSISTENT: (False,),
+    pb.CommandGetTopicsOfNamespace.ALL: (True, False),
+}
+
+
+def _list(connection: Connection, command: pb.CommandGetTopicsOfNamespace, frame: Frame) -> None:
+    broker = connection.broker
+    namespace = check_namespace(command.namespace)
+    kinds = _KINDS[command.mode]
+    names = [name for kind in kinds for name in broker.topic_registry.names(namespace, persistent=kind)]
+    filtered = command.HasField("topics_pattern") and _may_filter(broker, command.topics_pattern)
+    if filtered:
+        try:
+            names = matching(names, compile_pattern(command.topics_pattern))
+        except (re.error, ValueError) as fault:
+            raise Refused(pb.MetadataError, str(fault)) from None
+    digest = topics_hash(names)
+    changed = command.topics_hash != digest
+    connection.send_command(
+        pb.CommandGetTopicsOfNamespaceResponse(
+            request_id=command.request_id,
+            topics=names if changed else [],
+            filtered=filtered,
+            topics_hash=digest,
+            changed=changed,
+        )
+    )
+
+
+def _may_filter(broker: ConnectionOwner, pattern: str) -> bool:
+    settings = broker.settings
+    return (
+        settings.enableBrokerSideSubscriptionPatternEvaluation and len(pattern) <= settings.subscriptionPatternMaxLength
+    )
+
+
+def _watch(connection: Connection, command: pb.CommandWatchTopicList, frame: Frame) -> None:
+    broker = connection.broker
+    namespace = check_namespace(command.namespace)
+    try:
+        pattern = without_scheme(command.topics_pattern)
+    except ValueError as fault:
+        raise Refused(pb.AuthorizationError, str(fault)) from None
+    if not broker.settings.enableBrokerTopicListWatcher or not _may_filter(broker, pattern):
+        limit = broker.settings.subscriptionPatternMaxLength
+        raise Refused(pb.NotAllowedError, f"Unable to create topic list watcher: Pattern longer than maximum: {limit}")
+    try:
+        found = matching(broker.topic_registry.names(namespace), compile_pattern(command.topics_pattern))
+    except re.error as fault:
+        raise Refused(pb.InvalidTopicName, f"Invalid topics pattern: {fault}") from None
+    broker.watchers.add(TopicListWatcher(connection, command, set(found)))
+    digest = topics_hash(found)
+    connection.send_command(
+        pb.CommandWatchTopicListSuccess(
+            request_id=command.request_id,
+            watcher_id=command.watcher_id,
+            topic=[] if command.topics_hash == digest else found,
+            topics_hash=digest,
+        )
+    )
+
+
+def _watch_close(connection: Connection, command: pb.CommandWatchTopicListClose, frame: Frame) -> None:
+    watcher = connection.watchers.get(command.watcher_id)
+    if watcher is not None:
+        connection.broker.watchers.remove(watcher)
+    connection.answer_success(command.request_id)
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    "GET_TOPICS_OF_NAMESPACE": _list,
+    "WATCH_TOPIC_LIST": _watch,
+    "WATCH_TOPIC_LIST_CLOSE": _watch_close,
+}

@@ -1,0 +1,237 @@
+"""Which consumer a key belongs to: the selectors of Key_Shared (interface StickyKeyConsumerSelector).
+
+| selector | when | slots |
+|---|---|---|
+| ConsistentHashing | auto-split, ``subscriptionKeySharedUseConsistentHashing`` (default) | 1 to 65535 |
+| HashRangeAutoSplit | auto-split without it | 0 to 65535 |
+| HashRangeExclusive | sticky: consumers declare their ranges | 0 to 65535 |
+
+A slot is never 0 when it comes from a key: 0 stands for "unknown" and becomes 1. The Classic dispatcher's ring is as
+wide as an int.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from typing import TYPE_CHECKING, Final, Protocol
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.hashes import CONSISTENT_RANGE, SLOTS, murmur3_31, slot_of
+from pcli.minibroker.dispatch.key_hash_ranges import Ranges
+from pcli.minibroker.errors import Refused
+
+if TYPE_CHECKING:
+    from pcli.minibroker.topics.consumer import Consumer
+
+__all__ = ["INT_RANGE", "ConsistentHashing", "HashRangeAutoSplit", "HashRangeExclusive", "Selector"]
+
+INT_RANGE: Final = (1 << 31) - 2
+"""Places on the ring of the Classic dispatcher."""
+
+
+class Selector(Protocol):
+    """Slots to consumers."""
+
+    def add(self, consumer: Consumer) -> None:
+        """A consumer joins; Refused when there is no place for it."""
+
+    def remove(self, consumer: Consumer) -> None:
+        """A consumer has left."""
+
+    def slot(self, key_hash: int) -> int:
+        """The slot of a key, from its Murmur3 hash of 31 bits."""
+
+    def select(self, slot: int) -> Consumer | None:
+        """Whom a slot belongs to; None: nobody."""
+
+    def ranges(self) -> dict[Consumer, list[tuple[int, int]]]:
+        """The ranges of each consumer, both ends included, for the statistics."""
+
+
+class ConsistentHashing:
+    """A ring with so many points for each consumer (ConsistentHashingStickyKeyConsumerSelector).
+
+    Two consumers of one name differ by an index. Of two consumers on one point the first has it, the others queue.
+    """
+
+    def __init__(self, points: int, size: int = CONSISTENT_RANGE) -> None:
+        self._count = points
+        self._size = size
+        self._points: list[int] = []
+        self._owners: dict[int, list[Consumer]] = {}
+        self._index: dict[Consumer, int] = {}
+
+    def add(self, consumer: Consumer) -> None:
+        """Put its points on the ring."""
+        taken = {index for one, index in self._index.items() if one.name == consumer.name}
+        index = next(free for free in range(len(taken) + 1) if free not in taken)
+        self._index[consumer] = index
+        for point in self._places(consumer.name, index):
+            owners = self._owners.setdefault(point, [])
+            if not owners:
+                insort(self._points, point)
+            owners.append(consumer)
+
+    def remove(self, consumer: Consumer) -> None:
+        """Take its points away; who queued behind one has it now."""
+        for point in self._places(consumer.name, self._index.pop(consumer)):
+            owners = self._owners[point]
+            owners.remove(consumer)
+            if not owners:
+                del self._owners[point]
+                self._points.pop(bisect_left(self._points, point))
+
+    def slot(self, key_hash: int) -> int:
+        """1 to the size of the ring."""
+        return key_hash % self._size + 1
+
+    def select(self, slot: int) -> Consumer | None:
+        """The owner of the first point at or above the slot."""
+        points = self._points
+        if not points:
+            return None
+        place = bisect_left(points, slot)
+        return self._owners[points[place if place < len(points) else 0]][0]
+
+    def ranges(self) -> dict[Consumer, list[tuple[int, int]]]:
+        """Neighbouring points of one owner are one range; what lies above the last point belongs to the first."""
+        found: dict[Consumer, list[tuple[int, int]]] = {}
+        start = 1
+        for point in self._points:
+            _join(found.setdefault(self._owners[point][0], []), start, point)
+            start = point + 1
+        if self._points and start <= self._size:
+            _join(found[self._owners[self._points[0]][0]], start, self._size)
+        return found
+
+    def _places(self, name: str, index: int) -> list[int]:
+        """Points of a consumer; a point that its own name hits twice counts once."""
+        found = (murmur3_31(f"{name}\0{index}\0{point}".encode()) % self._size + 1 for point in range(self._count))
+        return list(dict.fromkeys(found))
+
+
+class HashRangeAutoSplit:
+    """Each newcomer takes the lower half of the widest range (HashRangeAutoSplitStickyKeyConsumerSelector)."""
+
+    def __init__(self) -> None:
+        self._bounds: list[int] = []
+        """Upper bounds, ascending; the last is SLOTS."""
+        self._owners: dict[int, Consumer] = {}
+
+    def add(self, consumer: Consumer) -> None:
+        """Take everything, or half of the widest range; Refused when no range can be halved."""
+        if not self._bounds:
+            self._put(SLOTS, consumer)
+            return
+        lower, widest, upper = 0, 0, 0
+        for bound in self._bounds:
+            if bound - lower > widest:
+                widest, upper = bound - lower, bound
+            lower = bound
+        if widest <= 1:
+            raise _refused("No more range can assigned to new consumer")
+        self._put(upper - (widest >> 1), consumer)
+
+    def remove(self, consumer: Consumer) -> None:
+        """Its range falls to the next above; of the highest to the one below."""
+        bound = next(bound for bound, owner in self._owners.items() if owner is consumer)
+        place = self._bounds.index(bound)
+        if bound == SLOTS and place:
+            below = self._bounds.pop(place - 1)
+            self._owners[SLOTS] = self._owners.pop(below)
+        else:
+            del self._bounds[place]
+            del self._owners[bound]
+
+    def slot(self, key_hash: int) -> int:
+        """0 is kept free."""
+        return slot_of(key_hash)
+
+    def select(self, slot: int) -> Consumer | None:
+        """The owner of the smallest bound at or above the slot."""
+        if not self._bounds:
+            return None
+        return self._owners[self._bounds[bisect_left(self._bounds, slot)]]
+
+    def ranges(self) -> dict[Consumer, list[tuple[int, int]]]:
+        """Each has one range."""
+        found: dict[Consumer, list[tuple[int, int]]] = {}
+        lower = 0
+        for bound in self._bounds:
+            found[self._owners[bound]] = [(lower, bound)]
+            lower = bound + 1
+        return found
+
+    def _put(self, bound: int, consumer: Consumer) -> None:
+        insort(self._bounds, bound)
+        self._owners[bound] = consumer
+
+
+class HashRangeExclusive:
+    """Ranges that the consumers declare, without overlap (HashRangeExclusiveStickyKeyConsumerSelector)."""
+
+    def __init__(self) -> None:
+        self._ranges: dict[Consumer, Ranges] = {}
+        self._starts: list[int] = []
+        self._by_start: list[tuple[int, Consumer]] = []
+        """End and owner of each range, in order of their starts."""
+
+    def add(self, consumer: Consumer) -> None:
+        """Join with its ranges; Refused when they are wrong in themselves or overlap another's."""
+        meta = consumer.key_shared_meta
+        ranges = Ranges.of(meta) if meta is not None else Ranges([])
+        problem = ranges.problem()
+        if problem:
+            raise _refused(problem)
+        other = self.holder(ranges)
+        if other is not None:
+            raise _refused(f"Range conflict with consumer {other.name}")
+        self._ranges[consumer] = ranges
+        self._deal()
+
+    def holder(self, ranges: Ranges) -> Consumer | None:
+        """A consumer whose ranges overlap these."""
+        return next((one for one, taken in self._ranges.items() if taken.overlap(ranges)), None)
+
+    def remove(self, consumer: Consumer) -> None:
+        """Its ranges are free."""
+        self._ranges.pop(consumer, None)
+        self._deal()
+
+    def _deal(self) -> None:
+        dealt = sorted(
+            (start, end, number, one)
+            for number, (one, ranges) in enumerate(self._ranges.items())
+            for start, end in ranges.pairs
+        )
+        self._starts = [start for start, *_ in dealt]
+        self._by_start = [(end, one) for _, end, _, one in dealt]
+
+    def slot(self, key_hash: int) -> int:
+        """0 is kept free."""
+        return slot_of(key_hash)
+
+    def select(self, slot: int) -> Consumer | None:
+        """Whoever declared it; None: nobody did."""
+        place = bisect_right(self._starts, slot) - 1
+        if place < 0:
+            return None
+        end, owner = self._by_start[place]
+        return owner if slot <= end else None
+
+    def ranges(self) -> dict[Consumer, list[tuple[int, int]]]:
+        """As declared."""
+        return {one: list(ranges.pairs) for one, ranges in self._ranges.items()}
+
+
+def _refused(text: str) -> Refused:
+    """No place for a consumer (ConsumerAssignError)."""
+    return Refused(pb.ConsumerAssignError, text)
+
+
+def _join(ranges: list[tuple[int, int]], start: int, end: int) -> None:
+    """Add a range, as one with the last when they touch."""
+    if ranges and ranges[-1][1] == start - 1:
+        ranges[-1] = (ranges[-1][0], end)
+    else:
+        ranges.append((start, end))

@@ -1,0 +1,106 @@
+"""Which dispatcher serves which subscription: one row each, by type, persistence and setting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pcli.codec.proto import pb
+from pcli.minibroker.dispatch.multiple_consumers import PersistentDispatcherMultipleConsumers
+from pcli.minibroker.dispatch.multiple_consumers_classic import PersistentDispatcherMultipleConsumersClassic
+from pcli.minibroker.dispatch.non_persistent_multiple_consumers import NonPersistentDispatcherMultipleConsumers
+from pcli.minibroker.dispatch.non_persistent_single_active import NonPersistentDispatcherSingleActiveConsumer
+from pcli.minibroker.dispatch.non_persistent_sticky_key import NonPersistentStickyKeyDispatcherMultipleConsumers
+from pcli.minibroker.dispatch.single_active import PersistentDispatcherSingleActiveConsumer
+from pcli.minibroker.dispatch.sticky_key import PersistentStickyKeyDispatcherMultipleConsumers
+from pcli.minibroker.dispatch.sticky_key_classic import PersistentStickyKeyDispatcherMultipleConsumersClassic
+from pcli.minibroker.dispatch.streaming_dispatchers import (
+    PersistentStreamingDispatcherMultipleConsumers,
+    PersistentStreamingDispatcherSingleActiveConsumer,
+)
+from pcli.minibroker.topics.dispatcher import EXCLUSIVE, FAILOVER, KEY_SHARED, SHARED, Dispatcher
+
+if TYPE_CHECKING:
+    from pcli.minibroker.topics.subscription import Subscription
+
+__all__ = ["KINDS", "DispatcherKind", "make_dispatcher"]
+
+
+@dataclass(frozen=True, slots=True)
+class DispatcherKind:
+    """One dispatcher."""
+
+    types: tuple[int, ...]
+    """The subscription types that it serves."""
+    domain: str
+    """Of the topics: persistent or non-persistent."""
+    setting: str
+    """The switch that chooses it; empty: nothing else is chosen."""
+    make: Callable[..., Any]
+    """Its class; the name is Pulsar's."""
+    since: str
+    """The version of Pulsar with which it came."""
+    until: str = ""
+    """The version of Pulsar that has it no more; empty: it is there still."""
+
+    @property
+    def file(self) -> str:
+        """Our file."""
+        return self.make.__module__.removeprefix("pcli.").replace(".", "/") + ".py"
+
+
+KINDS: Final = (
+    DispatcherKind(
+        (EXCLUSIVE, FAILOVER),
+        "persistent",
+        "streamingDispatch",
+        PersistentStreamingDispatcherSingleActiveConsumer,
+        "2.8",
+        "3.1",
+    ),
+    DispatcherKind((EXCLUSIVE, FAILOVER), "persistent", "", PersistentDispatcherSingleActiveConsumer, "1.16"),
+    DispatcherKind(
+        (SHARED,), "persistent", "streamingDispatch", PersistentStreamingDispatcherMultipleConsumers, "2.8", "3.1"
+    ),
+    DispatcherKind(
+        (SHARED,),
+        "persistent",
+        "subscriptionSharedUseClassicPersistentImplementation",
+        PersistentDispatcherMultipleConsumersClassic,
+        "4.0",
+    ),
+    DispatcherKind((SHARED,), "persistent", "", PersistentDispatcherMultipleConsumers, "1.16"),
+    DispatcherKind(
+        (KEY_SHARED,),
+        "persistent",
+        "subscriptionKeySharedUseClassicPersistentImplementation",
+        PersistentStickyKeyDispatcherMultipleConsumersClassic,
+        "4.0",
+    ),
+    DispatcherKind((KEY_SHARED,), "persistent", "", PersistentStickyKeyDispatcherMultipleConsumers, "2.4"),
+    DispatcherKind((EXCLUSIVE, FAILOVER), "non-persistent", "", NonPersistentDispatcherSingleActiveConsumer, "1.20"),
+    DispatcherKind((SHARED,), "non-persistent", "", NonPersistentDispatcherMultipleConsumers, "1.20"),
+    DispatcherKind((KEY_SHARED,), "non-persistent", "", NonPersistentStickyKeyDispatcherMultipleConsumers, "2.4"),
+)
+"""In order: the first row whose type, persistence and setting fit is taken."""
+
+
+def make_dispatcher(subscription: Subscription, kind: int, meta: pb.KeySharedMeta | None) -> Dispatcher:
+    """The dispatcher of a subscription of type ``kind`` (SubType) as the settings have it."""
+    settings = subscription.topic.broker.settings
+    row = next(
+        row
+        for row in KINDS
+        if kind in row.types
+        and (row.domain == "persistent") == subscription.topic.persistent
+        and (not row.setting or getattr(settings, row.setting))
+    )
+    dispatcher: Dispatcher
+    if kind == KEY_SHARED:
+        dispatcher = row.make(subscription, meta)
+    elif kind == SHARED:
+        dispatcher = row.make(subscription)
+    else:
+        dispatcher = row.make(subscription, failover=kind == FAILOVER)
+    return dispatcher

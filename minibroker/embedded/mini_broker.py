@@ -1,0 +1,379 @@
+"""A broker for a test: `with MiniBroker() as broker`, in a thread and a loop of its own.
+
+Rules of this file
+1. Whatever is asked of it runs in the broker's thread, between two turns; the caller waits for the result. So any
+   thread may ask, and sees the broker in no half state.
+2. What it gives are plain values (snapshots.py) and frames (conversation.py). Both can still be asked for when the
+   broker has stopped.
+3. Errors are LocalError: a wrong setting, a port that is taken, nobody of that name. `wait_until` alone has another,
+   TimeoutError, and says what it saw.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, BinaryIO, Final, Literal, Self, TypeVar
+
+from pcli.codec.errors import LocalError
+from pcli.codec.wire.constants import FRAME_OVERHEAD
+from pcli.codec.wire.topic_name import TopicName
+from pcli.minibroker.embedded import operations
+from pcli.minibroker.embedded.argument_parsing import host_of, port_of, size_of
+from pcli.minibroker.embedded.clock_and_faults import BrokerClock, BrokerFaults
+from pcli.minibroker.embedded.conversation_log import Frames
+from pcli.minibroker.embedded.snapshots import TopicState
+from pcli.minibroker.embedded.wait_until import Waiter
+from pcli.minibroker.server.clock import Clock, ManualClock
+from pcli.minibroker.server.intercepting_server import WatchedServer
+from pcli.minibroker.server.tcp_server import new_event_loop
+from pcli.minibroker.settings import Settings
+from pcli.minibroker.storage.spilling_storage import Pool
+
+if TYPE_CHECKING:
+    from pcli.codec.capture.tap import Tap
+    from pcli.codec.capture.tap_recording import Recording
+    from pcli.codec.faults import Fault
+
+__all__ = ["MiniBroker"]
+
+_LOG: Final = 64 << 20
+_T = TypeVar("_T")
+
+
+class MiniBroker:
+    """A broker that runs while its ``with`` block does; `start` and `stop` do the same without a block."""
+
+    def __init__(
+        self,
+        *,
+        port: int = 0,
+        http_port: int = 0,
+        bind: str = "127.0.0.1",
+        advertised_address: str = "",
+        set: Mapping[str, object] | None = None,  # noqa: A002  (as the option of the command line)
+        conf: Settings | None = None,
+        topics: str | Iterable[str] = (),
+        capture: str | Path | None = None,
+        clock: Literal["real", "manual"] = "real",
+        max_backlog: int | str | None = None,
+        faults: Iterable[Fault] = (),
+        taps: Iterable[Tap] = (),
+        max_log: int | str = _LOG,
+        **settings: object,
+    ) -> None:
+        """Nothing runs yet. LocalError for a setting that is unknown, or a value that is none.
+
+        - ``port``, ``http_port``: 0 is any that is free; ``bind``: the address of both; ``advertised_address``: the
+          host in the URLs that clients are given
+        - ``set`` and further keywords: settings by their names in broker.conf; ``conf``: those to begin with
+        - ``topics``: to be created at the start; ``jobs:4`` has four partitions
+        - ``capture``: path of a pcapng file for every byte of every connection
+        - ``clock``: ``manual`` stands still until ``broker.clock.advance(seconds)``
+        - ``max_backlog``: bytes of stored entries, or ``2G``; what does not fit is refused
+        - ``faults``, ``taps``: from the first connection on
+        - ``max_log``: bytes of conversation kept for `frames`; 0: none, and faults only if given here
+        """
+        chosen = {**(set or {}), **settings}
+        self._settings = Settings.from_pairs([f"{name}={_text(value)}" for name, value in chosen.items()], conf)
+        self._settings.brokerServicePort = port_of("port", port)
+        self._settings.webServicePort = port_of("http_port", http_port)
+        self._settings.bindAddress = host_of("bind", bind)
+        advertised = advertised_address or self._settings.advertisedAddress
+        self._settings.advertisedAddress = host_of("advertised_address", advertised)
+        if clock not in ("real", "manual"):
+            raise LocalError(f"clock {clock!r}: real or manual")
+        names = [topics] if isinstance(topics, str) else topics
+        self._topics = [operations.partitioned_name(topic) for topic in names]
+        self._capture = capture
+        self._recording: Recording | None = None
+        self._max_backlog = None if max_backlog is None else size_of("max_backlog", max_backlog)
+        limit = self._settings.maxMessageSize + FRAME_OVERHEAD
+        self._frames = Frames(size_of("max_log", max_log), limit) if max_log else None
+        self._taps = [*([self._frames] if self._frames is not None else []), *taps]
+        self._time: Clock = ManualClock() if clock == "manual" else Clock()
+        self._server: WatchedServer | None = None
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._over: asyncio.Event | None = None
+        self.clock = BrokerClock(self._time, self._act)
+        """The broker's time."""
+        self.faults = BrokerFaults(faults, self._frames, self._act)
+        """What goes wrong on purpose."""
+
+    def __repr__(self) -> str:
+        server, thread = self._server, self._thread
+        alive = thread is not None and thread.is_alive()
+        return (
+            f"<MiniBroker {server.service_url}{'' if alive else ' stopped'}>" if server else "<MiniBroker not started>"
+        )
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    def start(self) -> Self:
+        """Run; it accepts connections when this returns. LocalError: a port is taken, the capture can't be written."""
+        if self._server is not None:
+            raise LocalError("a MiniBroker starts once; restart() is for a broker that went away")
+        ready: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, args=(ready,), name="pcli-minibroker", daemon=True)
+        self._thread.start()
+        try:
+            ready.result()
+        except BaseException:
+            self._thread.join()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Tell the clients, close everything. Takes less than a second; a second call does nothing."""
+        self._from_outside("stop")
+        thread, loop = self._thread, self._loop
+        if thread is not None and loop is not None and thread.is_alive():
+            assert self._over is not None
+            loop.call_soon_threadsafe(self._over.set)
+            thread.join()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        return await asyncio.to_thread(self.start)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.stop)
+
+    def _run(self, ready: Future[None]) -> None:
+        with ExitStack() as stack:
+            try:
+                taps = [*self._taps, *self._open_capture(stack)]
+            except LocalError as fault:
+                ready.set_exception(fault)
+                return
+            runner = stack.enter_context(asyncio.Runner(loop_factory=new_event_loop))
+            runner.run(self._serve(taps, ready))
+
+    def _open_capture(self, stack: ExitStack) -> Iterator[Tap]:
+        if self._capture is not None:
+            from pcli.codec.capture.tap_recording import Recording
+
+            try:
+                file = Path(self._capture).open("wb")  # noqa: SIM115  (the stack closes it)
+                stack.callback(_close, file)
+                self._recording = Recording(file)
+            except OSError as fault:
+                raise LocalError(f"{self._capture}: {(fault.strerror or str(fault)).lower()}") from None
+            yield self._recording
+
+    async def _serve(self, taps: list[Tap], ready: Future[None]) -> None:
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        pool = Pool(max_backlog=self._max_backlog)
+        watched = bool(taps) or len(self.faults) > 0
+        http_taps = [self._recording] if self._recording is not None else []
+        server = WatchedServer(self._settings, self._time, pool=pool, taps=taps, http_taps=http_taps, watched=watched)
+        if len(self.faults):
+            self.faults.inject(server)
+        try:
+            await server.start()
+            for name, partitions in self._topics:
+                operations.create_topic(server, name, partitions)
+        except BaseException as fault:
+            await server.stop()
+            ready.set_exception(fault)
+            return
+        self._server = server
+        ready.set_result(None)
+        await self._over.wait()
+        await server.stop()
+
+    # -- what there is ---------------------------------------------------------------------------------------------
+
+    @property
+    def service_url(self) -> str:
+        """``pulsar://host:port``, for clients."""
+        return self._running().service_url
+
+    @property
+    def http_url(self) -> str:
+        """``http://host:port``, for REST."""
+        return self._running().http_url
+
+    @property
+    def frames(self) -> Frames:
+        """The conversation with all clients: iterate, or ``broker.frames("pulsar.type == 'ACK'")``."""
+        if self._frames is None:
+            raise LocalError("there is no log: max_log is 0")
+        return self._frames
+
+    @property
+    def failures(self) -> list[BaseException]:
+        """Exceptions that are the broker's own fault; empty, or a bug of pcli."""
+        return list(self._running().failures)
+
+    @property
+    def topics(self) -> list[str]:
+        """Full names of the topics that exist; of partitioned ones the partitions."""
+        return self._ask(lambda server: operations.topic_names(server.broker))
+
+    def topic(self, name: str) -> TopicState:
+        """A snapshot of a topic, or of a partitioned one. LocalError: there is none of that name."""
+        wanted = TopicName.parse(name)
+        return self._ask(
+            lambda server: operations.state(server.broker, wanted, lambda read: self._ask(lambda _: read()))
+        )
+
+    @property
+    def capture_failure(self) -> OSError | None:
+        """Why the capture ended early; None: it did not."""
+        return None if self._recording is None else self._recording.failure
+
+    @property
+    def connections(self) -> list[str]:
+        """``address:port`` of the clients that are connected."""
+        return self._ask(lambda server: [operations.client(one) for one in server.broker.connections])
+
+    # -- waiting ---------------------------------------------------------------------------------------------------
+
+    def wait_until(self, predicate: Callable[[MiniBroker], _T], timeout: float = 5) -> _T:
+        """Wait until ``predicate(broker)`` is true, and give what it gave; it is asked after each turn of the broker.
+
+        A topic or subscription that is not there yet is not true yet. TimeoutError says what there was instead.
+        """
+        waiter = self._waiter(predicate)
+        try:
+            return waiter.result.result(timeout)
+        except TimeoutError:
+            if waiter.result.done():
+                raise
+            raise self._timed_out(waiter, timeout) from None
+        finally:
+            self._forget(waiter)
+
+    async def await_until(self, predicate: Callable[[MiniBroker], _T], timeout: float = 5) -> _T:
+        """The same for a coroutine: the caller's loop goes on meanwhile."""
+        waiter = self._waiter(predicate)
+        try:
+            async with asyncio.timeout(timeout):
+                return await asyncio.wrap_future(waiter.result)
+        except TimeoutError:
+            if waiter.result.done() and not waiter.result.cancelled():
+                raise
+            raise self._timed_out(waiter, timeout) from None
+        finally:
+            self._forget(waiter)
+
+    def _waiter(self, predicate: Callable[[MiniBroker], _T]) -> Waiter[_T]:
+        self._from_outside("wait")
+        waiter = Waiter(lambda: predicate(self))
+
+        def begin(server: WatchedServer) -> None:
+            server.waiters[waiter.look] = None
+            waiter.look()
+
+        self._act(begin)
+        return waiter
+
+    def _forget(self, waiter: Waiter[_T]) -> None:
+        self._ask(lambda server: server.waiters.pop(waiter.look, None))
+
+    def _timed_out(self, waiter: Waiter[_T], timeout: float) -> TimeoutError:
+        seen = self._ask(lambda server: operations.describe(server.broker))
+        last = [frame.text for frame in self._frames()[-5:]] if self._frames is not None else []
+        return waiter.timed_out(timeout, [*seen, *(["the last frames:", *last] if last else [])])
+
+    # -- what may be done to it ------------------------------------------------------------------------------------
+
+    def create_topic(self, name: str, partitions: int = 0) -> None:
+        """Create a topic, with partitions or (0) without; it may be there already. LocalError: it can't be."""
+        wanted = TopicName.parse(name)
+        self._act(lambda server: operations.create_topic(server, wanted, partitions))
+
+    def unload(self, topic: str) -> None:
+        """Close the topic's clients and roll its ledger, as an unload of its bundle does."""
+        wanted = TopicName.parse(topic)
+        self._act(lambda server: operations.unload(server, wanted))
+
+    def disconnect(
+        self, *, client: str | int | None = None, producer: str | None = None, consumer: str | None = None
+    ) -> int:
+        """Cut the connection of a client (``address:port``, or its number), or close a producer or consumer by name.
+
+        Without arguments all connections are cut. How many that were; LocalError when a name was given and nobody
+        has it. Who is closed is told (CLOSE_PRODUCER, CLOSE_CONSUMER) and comes back on the same connection.
+        """
+        wanted = [(kind, value) for kind, value in (("client", client), ("producer", producer), ("consumer", consumer))]
+        given = [(kind, value) for kind, value in wanted if value is not None]
+        if len(given) > 1:
+            raise LocalError("disconnect: one of client, producer, consumer")
+        kind, value = given[0] if given else ("client", "")
+        return self._act(lambda server: operations.disconnect(server, kind, value))
+
+    def restart(self) -> None:
+        """Go down and come back on the same ports: connections are cut, ledgers rolled, stored data is kept."""
+        self._from_outside("restart")
+        self._act(lambda _: None)
+        assert self._loop is not None
+        asyncio.run_coroutine_threadsafe(self._running().restart(), self._loop).result()
+
+    # -- the broker's thread ---------------------------------------------------------------------------------------
+
+    def _running(self) -> WatchedServer:
+        if self._server is None:
+            raise LocalError("the broker was not started: use it in a with block, or call start()")
+        return self._server
+
+    def _from_outside(self, deed: str) -> None:
+        """Refuse what would wait for the broker's own thread within it."""
+        if threading.current_thread() is self._thread:
+            raise RuntimeError(f"a predicate can't {deed}: it is asked in the broker's thread, again and again")
+
+    def _act(self, action: Callable[[WatchedServer], _T]) -> _T:
+        """Run something in the broker's thread that changes it."""
+        self._running()
+        if self._thread is None or not self._thread.is_alive():
+            raise LocalError("the broker has stopped")
+        return self._ask(action)
+
+    def _ask(self, question: Callable[[WatchedServer], _T]) -> _T:
+        """Run something in the broker's thread; when that has ended, nobody else is there."""
+        server, thread, loop = self._running(), self._thread, self._loop
+        assert thread is not None
+        assert loop is not None
+        if threading.current_thread() is thread or not thread.is_alive():
+            return question(server)
+        answer: Future[_T] = Future()
+
+        def run() -> None:
+            try:
+                answer.set_result(question(server))
+            except BaseException as fault:
+                answer.set_exception(fault)
+
+        try:
+            loop.call_soon_threadsafe(run)
+        except RuntimeError:  # it has just closed
+            thread.join()
+            return question(server)
+        return answer.result()
+
+
+def _close(file: BinaryIO) -> None:
+    """Close a capture; what could not be written before can't be now, and was told."""
+    with suppress(OSError):
+        file.close()
+
+
+def _text(value: object) -> str:
+    """A value as a conf file has it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

@@ -1,0 +1,166 @@
+"""What a test may ask of a broker and do to it, as functions that run in the broker's thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pcli.codec.errors import LocalError
+from pcli.codec.wire.constants import FRAME_OVERHEAD
+from pcli.codec.wire.near import near
+from pcli.codec.wire.topic_name import TopicName
+from pcli.minibroker.embedded.snapshots import StoredMessage, TopicState, partitioned_state, topic_state
+from pcli.minibroker.errors import Refused
+from pcli.minibroker.topic_names import is_system
+
+if TYPE_CHECKING:
+    from pcli.codec.observe.live import LiveFrames
+    from pcli.minibroker.broker import Broker
+    from pcli.minibroker.connection import Connection
+    from pcli.minibroker.embedded.conversation_log import Frames
+    from pcli.minibroker.server.intercepting_server import WatchedServer
+    from pcli.minibroker.topics.topic import Topic
+
+__all__ = [
+    "client",
+    "create_topic",
+    "describe",
+    "disconnect",
+    "live",
+    "partitioned_name",
+    "state",
+    "topic_names",
+    "unload",
+]
+
+_Reader = Callable[[Callable[[], list[StoredMessage]]], list[StoredMessage]]
+
+
+def partitioned_name(text: str) -> tuple[TopicName, int]:
+    """``orders`` or ``jobs:4`` as the topic's name and its partitions, 0 for none. LocalError: it is neither."""
+    name, colon, count = text.rpartition(":")
+    if not colon or not name or "/" in count:
+        return TopicName.parse(text), 0
+    if not (count.isascii() and count.isdigit() and int(count) > 0):
+        raise LocalError(f"topic {text}: behind the colon stands a number of partitions, 1 or more")
+    return TopicName.parse(name), int(count)
+
+
+def client(connection: Connection) -> str:
+    """``address:port`` of a client."""
+    address, port = connection.peer
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def topic_names(broker: Broker) -> list[str]:
+    """Full names of the topics that exist, those of the system left out."""
+    names = {*broker.stored, *broker.topics}
+    return sorted(name for name in names if not is_system(TopicName.parse(name)))
+
+
+def state(broker: Broker, name: TopicName, ask: _Reader) -> TopicState:
+    """The state of a topic or a partitioned one; LocalError: there is none of that name."""
+    count = broker.topic_registry.partitions(name)
+    if count:
+        partitions = [state(broker, name.with_partition(index), ask) for index in range(count)]
+        return partitioned_state(str(name), partitions)
+    topic = broker.topic_registry.load(name)
+    if topic is None:
+        if name.partition >= 0 and broker.topic_registry.partitions(name.base):  # a non-persistent one that nobody uses
+            return TopicState(str(name), read=list)
+        known = {TopicName.parse(one).local: one for one in topic_names(broker)}
+        raise LocalError(f"there is no topic {name}{near(name.local, known)}")
+    return topic_state(topic, ask)
+
+
+def create_topic(server: WatchedServer, name: TopicName, partitions: int) -> None:
+    """Create a topic unless it is there; LocalError: it is there as something else, or not allowed."""
+    broker = server.broker
+    broker.begin(server.now())
+    registry = broker.topic_registry
+    try:
+        registry.check_namespace(name)
+        if partitions < 0:
+            raise LocalError(f"topic {name}: {partitions} partitions; 1 or more, or 0 for a topic without")
+        if partitions:
+            if str(name) in broker.topics or registry.partitions(name) > partitions:
+                raise LocalError(f"topic {name} exists, and has not {partitions} partitions")
+            broker.create_partitioned(name, partitions)
+        elif not registry.exists(name):
+            registry.create(name)
+    except Refused as refused:
+        raise LocalError(f"topic {name}: {refused.text}") from None
+    finally:
+        _end_turn(server)
+
+
+def unload(server: WatchedServer, name: TopicName) -> None:
+    """Close the clients of a topic, of all its partitions, and roll its ledger."""
+    broker = server.broker
+    count = broker.topic_registry.partitions(name)
+    names = [name.with_partition(index) for index in range(count)] if count else [name]
+    broker.begin(server.now())
+    topics = [topic for one in names if (topic := broker.topic_registry.load(one)) is not None]
+    if not topics:
+        raise LocalError(f"there is no topic {name}")
+    for topic in topics:
+        broker.unload(topic)
+    _end_turn(server)
+
+
+def disconnect(server: WatchedServer, kind: str, wanted: str | int) -> int:
+    """Cut or close whoever is called so; empty: all. How many that were; LocalError: nobody."""
+    server.broker.begin(server.now())
+    gone = (
+        _cut(server.broker, wanted) if kind == "client" else _close(list(server.broker.topics.values()), kind, wanted)
+    )
+    _end_turn(server)
+    if not gone and wanted != "":
+        raise LocalError(f"there is no {kind} {wanted}")
+    return gone
+
+
+def _cut(broker: Broker, wanted: str | int) -> int:
+    found = [
+        one for one in broker.connections if wanted == "" or wanted in (client(one), getattr(one.link, "number", None))
+    ]
+    for connection in found:
+        connection.close("disconnected on purpose")
+    return len(found)
+
+
+def _close(topics: list[Topic], kind: str, wanted: str | int) -> int:
+    found = [
+        one
+        for topic in topics
+        for one in (topic.producers.values() if kind == "producer" else topic.consumers)
+        if one.name == wanted
+    ]
+    for one in found:
+        one.disconnect()
+    return len(found)
+
+
+def _end_turn(server: WatchedServer) -> None:
+    server.broker.settle()
+    server.flush()
+
+
+def describe(broker: Broker) -> list[str]:
+    """What there is, in lines for people."""
+    topics = [broker.topics[name] for name in topic_names(broker) if name in broker.topics]
+    lines = [f"{len(broker.connections)} clients are connected, {len(topics)} topics are loaded"]
+    for topic in topics:
+        entries = topic.ledger.next if topic.ledger is not None else 0
+        head, *rest = repr(topic_state(topic, lambda read: read())).splitlines()
+        lines += [f"{head}, {entries} entries published", *rest]
+    return lines
+
+
+def live(server: WatchedServer, frames: Frames | None) -> LiveFrames:
+    """What is known of the connections up to now, for faults."""
+    if frames is not None:
+        return frames.fork()
+    from pcli.codec.observe.live import LiveFrames
+
+    return LiveFrames(max_frame_size=server.settings.maxMessageSize + FRAME_OVERHEAD)

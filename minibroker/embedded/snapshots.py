@@ -1,0 +1,292 @@
+"""What a test sees of topics: plain values, as they were when they were asked for.
+
+Rules of this file
+1. A snapshot never changes, and holds nothing of the broker but what it needs to read the stored messages, which are
+   read when they are asked for: a snapshot costs the same for ten messages and for a million.
+2. Messages are those of the application: batches split, compressed ones unpacked, chunks joined. What is encrypted
+   stays so. Markers are nobody's messages.
+3. Message ids are texts as everywhere in pcli: ledger:entry, then :partition and :batch where there are any.
+4. The snapshot of a partitioned topic holds those of its partitions, and the sums.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.message_id import MessageId
+from pcli.minibroker.storage.entry import metadata_bounds
+
+if TYPE_CHECKING:
+    from pcli.codec.payload import Message
+    from pcli.minibroker.topics.consumer import Consumer
+    from pcli.minibroker.topics.producer import Producer
+    from pcli.minibroker.topics.subscription import Subscription
+    from pcli.minibroker.topics.topic import Topic
+
+__all__ = [
+    "ConsumerState",
+    "ProducerState",
+    "StoredMessage",
+    "SubscriptionState",
+    "TopicState",
+    "partitioned_state",
+    "topic_state",
+]
+
+_ALL: Final = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """One message of a topic."""
+
+    id: str
+    """``ledger:entry[:partition][:batch]``"""
+    payload: bytes
+    """The bytes of the application; of an encrypted message the ciphertext."""
+    key: str | None
+    """None: it has none. Keys that are bytes stand in base64, as on the wire."""
+    properties: dict[str, str]
+    sequence_id: int
+    producer_name: str
+    publish_time: int
+    """Milliseconds since 1970, as the producer has it."""
+    event_time: int
+    """The same of the application; 0: not given."""
+    deliver_at: int
+    """When a delayed message is due; 0: at once."""
+    ordering_key: bytes | None
+    encrypted: bool
+    offset: int
+    """Number of its entry in the topic, from 0."""
+    batch_index: int
+    """Its place in the batch, from 0; -1: it came alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerState:
+    """One producer."""
+
+    name: str
+    client: str
+    """``address:port``"""
+    messages_in: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerState:
+    """One consumer."""
+
+    name: str
+    client: str
+    """``address:port``"""
+    permits: int
+    """What is left of its FLOWs; a batch may bring it below 0."""
+    unacked: int
+    """Messages that it has and did not acknowledge; always 0 on Exclusive and Failover, as with Pulsar."""
+    blocked: bool
+    """Whether it holds too much to be given more."""
+    active: bool
+    """Whether it gets messages at all: of Exclusive and Failover one does."""
+    messages_out: int
+    acked: int
+    """Acknowledgements that it sent, as Pulsar counts them (messageAckCounter)."""
+
+
+class SubscriptionState:
+    """One subscription."""
+
+    __slots__ = ("_acked", "_first", "_sets", "backlog", "consumers", "durable", "mark_delete", "name", "type")
+
+    def __init__(self, subscription: Subscription) -> None:
+        self.name = subscription.name
+        self.type = pb.CommandSubscribe.SubType.Name(_sub_type(subscription.kind)) if subscription.kind >= 0 else ""
+        """Exclusive, Shared, Failover or Key_Shared; empty: it never had a consumer."""
+        self.durable = subscription.durable
+        self.backlog = subscription.backlog
+        """Entries that are not acknowledged (msgBacklog): a batch is one."""
+        self.consumers = tuple(_consumer(one, subscription) for one in subscription.consumers)
+        cursor, ledger = subscription.cursor, subscription.topic.ledger
+        self.mark_delete = ""
+        """Id of the entry up to which all is acknowledged; empty on a non-persistent topic."""
+        self._first = -1
+        self._acked: list[tuple[int, int]] = []
+        self._sets: dict[int, int] = {}
+        if cursor is not None and ledger is not None:
+            self.mark_delete = str(MessageId(*ledger.place(cursor.mark_delete)))
+            self._first = cursor.mark_delete
+            self._acked = cursor.deleted_ranges()
+            self._sets = dict(cursor.ack_sets)
+
+    @property
+    def unacked(self) -> int:
+        """Messages that its consumers have and did not acknowledge."""
+        return sum(consumer.unacked for consumer in self.consumers)
+
+    @property
+    def permits(self) -> int:
+        """Permits of all consumers."""
+        return sum(consumer.permits for consumer in self.consumers)
+
+    def acked(self, message: StoredMessage) -> bool:
+        """Whether a message of this topic is acknowledged; of a partitioned topic ask that of the partition."""
+        if message.offset <= self._first:
+            return True
+        bits = self._sets.get(message.offset)
+        if bits is not None and message.batch_index >= 0:
+            return not bits >> message.batch_index & 1
+        place = bisect_right(self._acked, (message.offset, _ALL)) - 1
+        return place >= 0 and message.offset <= self._acked[place][1]
+
+    def __repr__(self) -> str:
+        names = ", ".join(
+            f"{one.name}{'' if one.active else ' (inactive)'} permits {one.permits} unacked {one.unacked}"
+            for one in self.consumers
+        )
+        return f"{self.name} {self.type or 'no type'} backlog {self.backlog} [{names}]"
+
+
+class TopicState:
+    """One topic, or a partitioned one with all its partitions."""
+
+    __slots__ = ("_messages", "_read", "name", "partitions", "producers", "subscriptions", "terminated")
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        read: Callable[[], list[StoredMessage]],
+        producers: Iterable[ProducerState] = (),
+        subscriptions: dict[str, SubscriptionState] | None = None,
+        partitions: Iterable[TopicState] = (),
+        terminated: bool = False,
+    ) -> None:
+        self.name = name
+        """The full name."""
+        self.partitions = tuple(partitions)
+        """Those of a partitioned topic; empty: it is none."""
+        self.producers = tuple(producers)
+        self.subscriptions = subscriptions or {}
+        """By name. Of a partitioned topic it is empty: look at its partitions."""
+        self.terminated = terminated
+        self._read = read
+        self._messages: list[StoredMessage] | None = None
+
+    @property
+    def messages(self) -> list[StoredMessage]:
+        """What was stored when the snapshot was made and is stored still, in order; partition by partition."""
+        if self._messages is None:
+            self._messages = self._read()
+        return self._messages
+
+    @property
+    def payloads(self) -> list[bytes]:
+        """The payloads of `messages`."""
+        return [message.payload for message in self.messages]
+
+    @property
+    def backlog(self) -> int:
+        """Entries that are not acknowledged, over all subscriptions and partitions."""
+        own = sum(one.backlog for one in self.subscriptions.values())
+        return own + sum(partition.backlog for partition in self.partitions)
+
+    def __repr__(self) -> str:
+        lines = [f"{self.name}: {len(self.producers)} producers, {len(self.subscriptions)} subscriptions"]
+        lines += (f"  {one!r}" for one in self.subscriptions.values())
+        lines += (f"  {line}" for partition in self.partitions for line in repr(partition).splitlines())
+        return "\n".join(lines)
+
+
+def topic_state(topic: Topic, ask: Callable[[Callable[[], list[StoredMessage]]], list[StoredMessage]]) -> TopicState:
+    """The state of a topic; ``ask`` runs what reads messages where that may be done."""
+    end = topic.ledger.next if topic.ledger is not None else 0
+    return TopicState(
+        topic.full,
+        read=lambda: ask(lambda: _messages(topic, end)),
+        producers=[_producer(one) for one in topic.producers.values()],
+        subscriptions={one.name: SubscriptionState(one) for one in topic.subscriptions.values()},
+        terminated=topic.terminated,
+    )
+
+
+def partitioned_state(name: str, partitions: list[TopicState]) -> TopicState:
+    """The state of a partitioned topic."""
+    return TopicState(
+        name,
+        read=lambda: [message for partition in partitions for message in partition.messages],
+        producers=[producer for partition in partitions for producer in partition.producers],
+        partitions=partitions,
+    )
+
+
+def _messages(topic: Topic, end: int) -> list[StoredMessage]:
+    from pcli.codec.payload import ChunkJoiner, open_entry
+
+    ledger = topic.ledger
+    if ledger is None:
+        return []
+    found: list[StoredMessage] = []
+    chunks = ChunkJoiner()
+    at = ledger.first
+    while at < end:
+        entries = ledger.read(at, min(1000, end - at), _ALL)
+        at = entries[-1].offset + 1 if entries else end
+        for entry in entries:
+            if not entry.parsed:
+                entry.parse()
+            if entry.metadata is None or entry.marker:
+                continue
+            payload = entry.data[metadata_bounds(entry.data, entry.block)[1] :]
+            place = MessageId(entry.ledger_id, entry.entry_id, topic.partition)
+            opened = open_entry(entry.metadata, payload, chunks=chunks, scope=entry.metadata.producer_name)
+            found += (_stored(one, place, entry.offset) for one in opened.messages)
+    return found
+
+
+def _stored(message: Message, place: MessageId, offset: int) -> StoredMessage:
+    metadata = message.metadata
+    return StoredMessage(
+        id=str(MessageId(place.ledger, place.entry, place.partition, message.index)),
+        payload=message.payload,
+        key=message.key,
+        properties=dict(message.properties),
+        sequence_id=message.sequence_id,
+        producer_name=metadata.producer_name,
+        publish_time=metadata.publish_time,
+        event_time=message.event_time,
+        deliver_at=metadata.deliver_at_time,
+        ordering_key=message.ordering_key,
+        encrypted=bool(metadata.encryption_keys),
+        offset=offset,
+        batch_index=message.index,
+    )
+
+
+def _producer(producer: Producer) -> ProducerState:
+    return ProducerState(producer.name, _client(producer.connection.peer), producer.messages_in)
+
+
+def _consumer(consumer: Consumer, subscription: Subscription) -> ConsumerState:
+    active = subscription.active
+    return ConsumerState(
+        name=consumer.name,
+        client=_client(consumer.connection.peer),
+        permits=consumer.permits,
+        unacked=consumer.unacked,
+        blocked=consumer.blocked,
+        active=active is None or active is consumer,
+        messages_out=consumer.messages_out,
+        acked=consumer.messages_acked,
+    )
+
+
+def _client(peer: tuple[str, int]) -> str:
+    return f"[{peer[0]}]:{peer[1]}" if ":" in peer[0] else f"{peer[0]}:{peer[1]}"
+
+
+def _sub_type(kind: int) -> pb.CommandSubscribe.SubType.ValueType:
+    return pb.CommandSubscribe.SubType.ValueType(kind)

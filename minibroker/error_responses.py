@@ -1,0 +1,84 @@
+"""How a refusal travels: the answer that each request gets when it is not granted.
+
+Rules of this file (ServerCnx, Commands; the design's 1.6)
+1. A request with an answer of its own gets the error in there, every other one ERROR with its request id.
+2. What has no request id and no answer (FLOW, REDELIVER, ACK without id) gets none.
+3. SEND is not here: its producer answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from google.protobuf.message import Message
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.commands import BY_NAME
+from pcli.minibroker.errors import Refused
+
+__all__ = ["NOBODY", "error", "refusal"]
+
+NOBODY: Final = 0xFFFFFFFFFFFFFFFF
+"""The request id of a command that answers nothing: -1 as an unsigned number."""
+
+
+def error(request_id: int, refused: Refused) -> pb.CommandError:
+    """ERROR to a request."""
+    return pb.CommandError(request_id=request_id, error=_code(refused), message=refused.text)
+
+
+def refusal(number: int, body: Message, refused: Refused) -> Message | None:
+    """The answer to a request of this type and body; None when there is none."""
+    make = _ANSWERS.get(number)
+    if make is not None:
+        return make(body, refused)
+    if "request_id" not in body.DESCRIPTOR.fields_by_name or not body.HasField("request_id"):
+        return None
+    return error(body.request_id, refused)  # type: ignore[attr-defined]
+
+
+def _code(refused: Refused) -> pb.ServerError.ValueType:
+    return pb.ServerError.ValueType(refused.code)
+
+
+def _metadata(body: Any, refused: Refused) -> Message:
+    failed = pb.CommandPartitionedTopicMetadataResponse.Failed
+    return pb.CommandPartitionedTopicMetadataResponse(
+        request_id=body.request_id, response=failed, error=_code(refused), message=refused.text
+    )
+
+
+def _lookup(body: Any, refused: Refused) -> Message:
+    failed = pb.CommandLookupTopicResponse.Failed
+    return pb.CommandLookupTopicResponse(
+        request_id=body.request_id, response=failed, error=_code(refused), message=refused.text
+    )
+
+
+def _ack(body: Any, refused: Refused) -> Message | None:
+    if not body.HasField("request_id"):
+        return None
+    return pb.CommandAckResponse(
+        request_id=body.request_id, consumer_id=body.consumer_id, error=_code(refused), message=refused.text
+    )
+
+
+def _with_error_code(kind: Callable[..., Message]) -> Callable[[Any, Refused], Message]:
+    def make(body: Any, refused: Refused) -> Message:
+        return kind(request_id=body.request_id, error_code=_code(refused), error_message=refused.text)
+
+    return make
+
+
+_ANSWERS: Final[dict[int, Callable[[Any, Refused], Message | None]]] = {
+    BY_NAME[name].number: make
+    for name, make in {
+        "PARTITIONED_METADATA": _metadata,
+        "LOOKUP": _lookup,
+        "ACK": _ack,
+        "CONSUMER_STATS": _with_error_code(pb.CommandConsumerStatsResponse),
+        "GET_SCHEMA": _with_error_code(pb.CommandGetSchemaResponse),
+        "GET_OR_CREATE_SCHEMA": _with_error_code(pb.CommandGetOrCreateSchemaResponse),
+    }.items()
+}

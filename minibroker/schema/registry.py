@@ -1,0 +1,291 @@
+"""The schemas of the topics, their versions, and whether a new one may join them: SchemaRegistry.
+
+Rules of this file
+1. Schemas belong to a schema id, the name of a topic without scheme and partition; versions are 0, 1, 2, … and eight
+   bytes big-endian on the wire. A deletion is a version too: what was before is gone, counting goes on.
+2. A schema that is known already is not stored again: Avro and what is judged like it (Json, Protobuf) by what it
+   says, the others by their bytes. Names and properties do not count.
+3. A new one must suit the latest, under a transitive strategy all that live. Another type never suits, except under
+   ALWAYS_COMPATIBLE.
+4. A consumer's schema must be able to read: the latest, or what the strategy names where it is transitive backward.
+
+Source of the rules: SchemaRegistryServiceImpl, BookkeeperSchemaStorage, the *SchemaCompatibilityCheck and
+*SchemaDataValidator classes; seen on a 4.2.4 broker.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.problems import Problem
+from pcli.minibroker.errors import Refused
+from pcli.minibroker.schema.avro_compatibility import AvroError, AvroSchema, can_read, normal_form, parse
+
+__all__ = ["TYPE_NAMES", "SchemaRegistry", "StoredSchema", "version_number"]
+
+_Effective = Callable[[str], Any]
+"""A setting as it holds for the topic, by its name in broker.conf."""
+
+_WORDS: Final = {
+    "Bool": "BOOLEAN",
+    "KeyValue": "KEY_VALUE",
+    "LocalDate": "LOCAL_DATE",
+    "LocalTime": "LOCAL_TIME",
+    "LocalDateTime": "LOCAL_DATE_TIME",
+    "ProtobufNative": "PROTOBUF_NATIVE",
+    "AutoConsume": "AUTO_CONSUME",
+}
+
+TYPE_NAMES: Final[dict[int, str]] = {number: _WORDS.get(name, name.upper()) for name, number in pb.Schema.Type.items()}
+"""The words of the Java enum SchemaType, which REST and properties use, by the numbers of the protocol."""
+
+_NUMBERS: Final = {word: number for number, word in TYPE_NAMES.items()} | {"BYTES": 0}
+
+_AVRO: Final = frozenset([pb.Schema.Avro, pb.Schema.Json, pb.Schema.Protobuf])
+"""Types whose data is an Avro schema."""
+
+_ANYTHING: Final = frozenset([pb.Schema.Type.Value("None"), pb.Schema.External])
+"""Types whose data nobody looks at."""
+
+_MAX_DEPTH: Final = 4
+"""KeyValue schemas inside each other."""
+
+_i32 = struct.Struct(">i").unpack_from
+
+
+class StoredSchema:
+    """One version."""
+
+    __slots__ = ("key", "parsed", "schema", "timestamp", "version")
+
+    def __init__(self, schema: pb.Schema, version: bytes, timestamp: int, parsed: _Parsed) -> None:
+        self.schema = schema
+        self.version = version
+        """Eight bytes, as on the wire."""
+        self.timestamp = timestamp
+        """When it was stored, ms since 1970."""
+        self.parsed = parsed
+        self.key = parsed.key()
+        """Equal schemas have equal ones."""
+
+
+class _Parsed(NamedTuple):
+    """A schema that is valid, and what its data means."""
+
+    type: int
+    data: bytes
+    avro: AvroSchema | None = None
+    root: str = ""
+    """ProtobufNative: name of the message."""
+    halves: tuple[_Parsed, ...] = ()
+    """KeyValue: key and value."""
+
+    def key(self) -> tuple[int, object]:
+        return self.type, self.data if self.avro is None else normal_form(self.avro)
+
+
+def _parse(schema: pb.Schema, depth: int = 0) -> _Parsed:
+    """Look at a schema's data; Refused if it is not what its type asks for."""
+    kind, data = schema.type, schema.schema_data
+    try:
+        if kind in _AVRO:
+            avro = parse(data)
+            if kind == pb.Schema.Avro and avro.kind == "union":
+                raise AvroError("a union is no schema of a topic")
+            return _Parsed(kind, data, avro=avro)
+    except AvroError as error:
+        raise _invalid(kind, str(error)) from None
+    if kind == pb.Schema.AutoConsume:
+        raise _invalid(kind, "it declares nothing")
+    if kind == pb.Schema.ProtobufNative:
+        root = _root_message(data)
+        if root is None:
+            raise _invalid(kind, "it describes no message")
+        return _Parsed(kind, data, root=root)
+    if kind == pb.Schema.KeyValue:
+        return _Parsed(kind, data, halves=tuple(_parse(half, depth + 1) for half in _halves(schema, depth)))
+    if data and kind not in _ANYTHING and not (kind == pb.Schema.String and data == b"null"):
+        raise _invalid(kind, f"it has no data, {len(data)} bytes are found")
+    return _Parsed(kind, data)
+
+
+def _root_message(data: bytes) -> str | None:
+    """Return the full name of the message that a ProtobufNative schema describes, or None.
+
+    A broker of 4.2.4 compares nothing but this name (ProtobufNativeSchemaCompatibilityCheck).
+    """
+    from pcli.codec.payload.protobuf_native import parse_native  # imported late: it loads all of codec.payload
+
+    kind = parse_native(data)
+    return None if isinstance(kind, Problem) else kind.DESCRIPTOR.full_name
+
+
+def _invalid(kind: int, reason: str) -> Refused:
+    return Refused(
+        pb.IncompatibleSchema, f"Invalid schema definition data for {TYPE_NAMES.get(kind, kind)} schema: {reason}"
+    )
+
+
+def _halves(schema: pb.Schema, depth: int) -> list[pb.Schema]:
+    """Key and value of a KeyValue schema: ``i32 size, key, i32 size, value``, their types in the properties."""
+    if depth >= _MAX_DEPTH:
+        raise _invalid(schema.type, "KeyValue too deep inside KeyValue")
+    words = {pair.key: pair.value for pair in schema.properties}
+    data, position, halves = schema.schema_data, 0, list[pb.Schema]()
+    for name in ("key", "value"):
+        if len(data) < position + 4:
+            raise _invalid(schema.type, "its bytes end early")
+        size = max(_i32(data, position)[0], 0)
+        kind = _NUMBERS.get(words.get(f"{name}.schema.type", "BYTES"))
+        if kind is None or len(data) < position + 4 + size:
+            raise _invalid(schema.type, f"its {name} is none")
+        half = data[position + 4 : position + 4 + size]
+        halves.append(pb.Schema(name=name, type=pb.Schema.Type.ValueType(kind), schema_data=half))
+        position += 4 + size
+    return halves
+
+
+class SchemaRegistry:
+    """The schemas of all topics. ``effective``: settings of the topic; times are ms since 1970."""
+
+    def __init__(self) -> None:
+        self._stored: dict[str, list[StoredSchema]] = {}
+        """Living versions, oldest first."""
+        self._next: dict[str, int] = {}
+        """Number of the next version."""
+
+    def has(self, schema_id: str) -> bool:
+        """Whether there is a schema."""
+        return schema_id in self._stored
+
+    def put(
+        self, schema_id: str, schema: pb.Schema, effective: _Effective, now: int = 0, *, by_admin: bool = False
+    ) -> bytes:
+        """The version of a schema, stored if it is new; Refused (IncompatibleSchema) if it may not be.
+
+        An administrator may bring new schemas also where isAllowAutoUpdateSchemaEnabled is off.
+        """
+        versions = self._stored.get(schema_id, [])
+        for stored in versions:
+            if stored.schema.type == schema.type and stored.schema.schema_data == schema.schema_data:
+                return stored.version
+        parsed = _parse(schema)
+        known = _find(versions, parsed)
+        if known is not None:
+            return known
+        if not by_admin and not effective("isAllowAutoUpdateSchemaEnabled"):
+            raise Refused(pb.IncompatibleSchema, "Schema not found and schema auto updating is disabled.")
+        _check_new(versions, parsed, effective("schemaCompatibilityStrategy"))
+        version = self._number(schema_id)
+        self._stored.setdefault(schema_id, []).append(StoredSchema(_copy(schema, schema_id), version, now, parsed))
+        return version
+
+    def check(self, schema_id: str, schema: pb.Schema, effective: _Effective) -> None:
+        """Refused unless the schema could be stored."""
+        _check_new(self._stored.get(schema_id, []), _parse(schema), effective("schemaCompatibilityStrategy"))
+
+    def check_consumer(self, schema_id: str, schema: pb.Schema, effective: _Effective) -> None:
+        """Refused unless a consumer with that schema may read a topic that is in use."""
+        strategy = effective("schemaCompatibilityStrategy")
+        if strategy == "ALWAYS_COMPATIBLE":
+            return
+        versions = self._stored.get(schema_id)
+        if not versions:
+            text = "Failed to add schema to an active topic with empty(BYTES) schema: new schema type "
+            raise Refused(pb.IncompatibleSchema, text + TYPE_NAMES.get(schema.type, ""))
+        if strategy in ("BACKWARD", "FORWARD", "FORWARD_TRANSITIVE", "FULL"):
+            versions, strategy = versions[-1:], "BACKWARD"
+        _check_all(versions, _parse(schema), strategy)
+
+    def find(self, schema_id: str, schema: pb.Schema) -> bytes | None:
+        """The version under which a schema is stored; None: it is not. Refused if it is no schema."""
+        return _find(self._stored.get(schema_id, []), _parse(schema))
+
+    def get(self, schema_id: str, version: bytes | None = None) -> StoredSchema | None:
+        """The schema of that version, without one the latest."""
+        versions = self._stored.get(schema_id, [])
+        if version is None:
+            return versions[-1] if versions else None
+        return next((stored for stored in versions if stored.version == version), None)
+
+    def versions(self, schema_id: str) -> list[StoredSchema]:
+        """All that are not deleted, oldest first."""
+        return list(self._stored.get(schema_id, []))
+
+    def delete(self, schema_id: str, now: int = 0) -> bytes:
+        """Delete all versions; the version that says so. Also where there are none."""
+        self._stored.pop(schema_id, None)
+        return self._number(schema_id)
+
+    def forget(self, schema_id: str) -> None:
+        """The topic is deleted: its schemas go, and counting begins anew."""
+        self._stored.pop(schema_id, None)
+        self._next.pop(schema_id, None)
+
+    def _number(self, schema_id: str) -> bytes:
+        number = self._next.get(schema_id, 0)
+        self._next[schema_id] = number + 1
+        return number.to_bytes(8, "big")
+
+
+def version_number(version: bytes) -> int:
+    """A version as REST shows it."""
+    return int.from_bytes(version, "big", signed=True)
+
+
+def _copy(schema: pb.Schema, schema_id: str) -> pb.Schema:
+    """As it is given out: under the name of its id."""
+    copy = pb.Schema()
+    copy.CopyFrom(schema)
+    copy.name = schema_id
+    return copy
+
+
+def _find(versions: Sequence[StoredSchema], parsed: _Parsed) -> bytes | None:
+    key = parsed.key()
+    return next((stored.version for stored in versions if stored.key == key), None)
+
+
+def _check_new(versions: Sequence[StoredSchema], new: _Parsed, strategy: str) -> None:
+    _check_all(versions if strategy.endswith("_TRANSITIVE") else versions[-1:], new, strategy)
+
+
+def _check_all(versions: Sequence[StoredSchema], new: _Parsed, strategy: str) -> None:
+    """Refused unless ``new`` suits every one of them."""
+    for stored in versions:
+        if stored.parsed.type == new.type and stored.parsed.data == new.data and len(versions) == 1:
+            return
+        _check(stored.parsed, new, strategy)
+
+
+def _check(old: _Parsed, new: _Parsed, strategy: str) -> None:
+    if strategy == "ALWAYS_COMPATIBLE":
+        return
+    if old.type != new.type:
+        names = TYPE_NAMES.get(old.type), TYPE_NAMES.get(new.type)
+        text = f"Incompatible schema: exists schema type {names[0]}, new schema type {names[1]}"
+        raise Refused(pb.IncompatibleSchema, text)
+    if strategy == "ALWAYS_INCOMPATIBLE":
+        raise Refused(pb.IncompatibleSchema, f"Incompatible schema: the strategy is {strategy}")
+    if old.root != new.root:
+        text = f"Protobuf root message changes from {old.root} to {new.root}: not allowed under {strategy}"
+        raise Refused(pb.IncompatibleSchema, text)
+    for old_half, new_half in zip(old.halves, new.halves):
+        _check(old_half, new_half, strategy)
+    if old.avro is not None and new.avro is not None:
+        _check_avro(old.avro, new.avro, strategy)
+
+
+def _check_avro(old: AvroSchema, new: AvroSchema, strategy: str) -> None:
+    direction = strategy.removesuffix("_TRANSITIVE")
+    try:
+        if direction in ("BACKWARD", "FULL"):
+            can_read(new, old)
+        if direction in ("FORWARD", "FULL"):
+            can_read(old, new)
+    except AvroError as error:
+        text = f"Error during schema compatibility check with strategy {strategy}: {error}"
+        raise Refused(pb.IncompatibleSchema, text) from None

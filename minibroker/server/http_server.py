@@ -1,0 +1,71 @@
+"""The HTTP side on sockets: the admin application behind uvicorn's own protocol class, in the broker's loop.
+
+No uvicorn server runs: its protocol is all that is needed, and it is made for one connection like any other. Frames
+that a request causes go out before its answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from pcli.minibroker.admin import application
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pcli.minibroker.broker import Broker
+
+__all__ = ["Web"]
+
+
+class Web:
+    """All HTTP connections of one broker."""
+
+    def __init__(self, broker: Broker, now: Callable[[], int], flush: Callable[[], None]) -> None:
+        """``now``: milliseconds since 1970; ``flush``: writes the frames of the broker."""
+        self._broker = broker
+        self._now = now
+        self._flush = flush
+        self._application = application(broker, now)
+        self._state = ServerState()
+        self._config = Config(
+            self._call,
+            interface="asgi3",
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+        )
+        self._config.load()
+
+    def protocol(self) -> asyncio.Protocol:
+        """The protocol for one connection."""
+        return H11Protocol(self._config, self._state, {})
+
+    async def _call(self, scope: Any, receive: Any, send: Any) -> None:
+        """One request, as a turn of the broker."""
+
+        async def send_after_frames(message: Any) -> None:
+            self._broker.settle()
+            self._flush()
+            await send(message)
+
+        self._broker.begin(self._now())
+        await self._application(scope, receive, send_after_frames)
+
+    async def close(self, seconds: float) -> None:
+        """Close all connections, after the answers under way."""
+        for protocol in list(self._state.connections):
+            protocol.shutdown()
+        tasks = list(self._state.tasks)
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+        for protocol in list(self._state.connections):
+            protocol.transport.abort()

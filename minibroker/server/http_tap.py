@@ -1,0 +1,86 @@
+"""HTTP connections that are listened to: for captures, which have every connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from pcli.minibroker.server.tcp_server import ends_of
+
+if TYPE_CHECKING:
+    from pcli.codec.capture.tap import Tap
+    from pcli.minibroker.server.clock import Clock
+
+__all__ = ["WatchedHttp"]
+
+
+class WatchedHttp(asyncio.Protocol):
+    """Stands between a socket and the protocol that serves it, and tells what passes."""
+
+    def __init__(self, inner: Any, number: int, clock: Clock, taps: Iterable[Tap]) -> None:
+        self._inner = inner
+        self._number = number
+        self._clock = clock
+        self._taps = list(taps)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has come."""
+        for tap in self._taps:
+            tap.opened(self._number, *ends_of(transport), self._clock.time_ns())
+        self._transport = _Telling(transport, self)
+        self._inner.connection_made(self._transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of the client."""
+        self.tell(data, from_client=True)
+        self._inner.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        """It will say no more."""
+        return self._inner.eof_received()  # type: ignore[no-any-return]
+
+    def pause_writing(self) -> None:
+        """It does not read as fast as it gets."""
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        """It has read most of it."""
+        self._inner.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is closed."""
+        reset = isinstance(exc, ConnectionResetError)
+        for tap in self._taps:
+            now = self._clock.time_ns()
+            tap.closed(self._number, now, from_client=not self._transport.closed, reset=reset, reason="")
+        self._inner.connection_lost(exc)
+
+    def tell(self, data: bytes, *, from_client: bool) -> None:
+        """Bytes passed."""
+        for tap in self._taps:
+            tap.passed(self._number, data, self._clock.time_ns(), from_client=from_client)
+
+
+class _Telling:
+    """A transport that tells what is written to it; all else is the real one's."""
+
+    def __init__(self, transport: Any, watched: WatchedHttp) -> None:
+        self._transport = transport
+        self._watched = watched
+        self.closed = False
+        """Whether our side has closed it."""
+
+    def write(self, data: bytes) -> None:
+        """Bytes to the client."""
+        if not self._transport.is_closing():
+            self._watched.tell(data, from_client=False)
+        self._transport.write(data)
+
+    def close(self) -> None:
+        """Close it."""
+        self.closed = True
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)

@@ -1,0 +1,231 @@
+"""A server whose connections are listened to, and bent by faults.
+
+Rules of this file
+1. The plain server of `shell` knows nothing of this. Here every link tells the taps what crosses its socket, and gives
+   the bytes to the faults' injector once there is one.
+2. What is late waits as a timer of the core, so that a manual clock brings it as well.
+3. Whoever waits for something is asked after each turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from pcli.codec.errors import LocalError
+from pcli.minibroker.server.tcp_server import Link, Server, ends_of
+
+if TYPE_CHECKING:
+    from pcli.codec.capture.tap import Tap
+    from pcli.codec.faults import Injector, Step
+    from pcli.minibroker.server.clock import Clock
+    from pcli.minibroker.settings import Settings
+    from pcli.minibroker.storage.spilling_storage import Pool
+
+__all__ = ["WatchedServer"]
+
+_MS = 1_000_000
+
+
+class WatchedServer(Server):
+    """A server for tests and for onlookers."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        *,
+        pool: Pool | None = None,
+        taps: Iterable[Tap] = (),
+        http_taps: Iterable[Tap] = (),
+        watched: bool,
+    ) -> None:
+        """``watched``: whether taps and faults see the connections; without it they are as plain as the server's.
+
+        ``taps`` hear the binary protocol, ``http_taps`` HTTP; numbers of connections are of both together.
+        """
+        super().__init__(settings, pool=pool, clock=clock.now)
+        self.clock = clock
+        self.taps = list(taps)
+        self._http_taps = list(http_taps)
+        self.injector: Injector | None = None
+        """None until there is a fault."""
+        self.waiters: dict[Callable[[], None], None] = {}
+        """Called after each turn."""
+        self.watched = watched
+        """Whether its links tell anybody anything."""
+        self._numbers = itertools.count()
+        self._asking = False
+
+    def new_link(self) -> Link:
+        """A link that is listened to, if anybody listens."""
+        return _WatchedLink(self, next(self._numbers)) if self.watched else Link(self)
+
+    def flush(self) -> None:
+        """Write what is to be written; then ask those who wait."""
+        super().flush()
+        if self.waiters and not self._asking:
+            self._asking = True  # who is asked may do something that ends in a turn
+            for waiter in list(self.waiters):
+                waiter()
+            self._asking = False
+
+    def _http(self) -> asyncio.BaseProtocol:
+        protocol = super()._http()
+        if not self._http_taps:
+            return protocol
+        from pcli.minibroker.server.http_tap import WatchedHttp
+
+        return WatchedHttp(protocol, next(self._numbers), self.clock, self._http_taps)
+
+    async def _listen(self, factory: Callable[[], asyncio.BaseProtocol], port: int) -> int:
+        try:
+            return await super()._listen(factory, port)
+        except OSError as fault:
+            # A loop wraps the system's words in words of its own; errors of name look-ups have negative numbers.
+            reason = (
+                os.strerror(fault.errno)
+                if fault.errno is not None and fault.errno > 0
+                else fault.strerror or str(fault)
+            )
+            raise LocalError(f"port {port} of {self.settings.bindAddress}: {reason.lower()}") from None
+
+    async def start(self) -> None:
+        """Listen; the ports are kept from now on. LocalError when one is taken."""
+        await super().start()
+        ports = [listener.sockets[0].getsockname()[1] for listener in self._listeners]
+        self.settings.brokerServicePort, self.settings.webServicePort = ports
+
+    async def restart(self) -> None:
+        """As a broker that goes down and comes back: connections are cut, ledgers rolled, what is stored stays."""
+        await self._close_listeners()
+        broker = self.broker
+        broker.begin(self.now())
+        for connection in list(broker.connections):
+            connection.close("the broker restarts")
+        broker.settle()
+        self.flush()
+        for topic in list(broker.topics.values()):
+            if topic.persistent:
+                topic.unload()
+            else:
+                broker.delete_topic(topic.name, force=True)
+        for namespace in list(broker.policies.namespaces):
+            broker.topic_registry.forget_namespace(namespace)
+        broker.settle()
+        self.flush()
+        for link in list(self.links):
+            link.abort()
+        if self._web is not None:
+            await self._web.close(0)
+            self._web = None
+        await self.start()
+
+
+class _WatchedLink(Link):
+    """The socket of one client, with listeners."""
+
+    def __init__(self, server: WatchedServer, number: int) -> None:
+        super().__init__(server)
+        self._watched = server
+        self.number = number
+        self._ended = False
+        """Whether we have closed it."""
+        self._cut = False
+        self._late: dict[bool, deque[Step]] = {True: deque(), False: deque()}
+        """What waits for its time, to the broker (True) and to the client; nothing overtakes it."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has come."""
+        addresses = ends_of(transport)
+        now = self._watched.clock.time_ns()
+        for tap in self._watched.taps:
+            tap.opened(self.number, *addresses, now)
+        if self._watched.injector is not None:
+            self._watched.injector.open(self.number, *addresses)
+        super().connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of the client."""
+        server, now = self._watched, self._watched.clock.time_ns()
+        for tap in server.taps:
+            tap.passed(self.number, data, now, from_client=True)
+        if server.injector is None:
+            super().data_received(data)
+            return
+        for step in server.injector.feed(self.number, data, now, from_client=True):
+            self._do(step)
+        server.flush()
+
+    def write(self, data: bytes) -> None:
+        """Bytes to the client."""
+        injector = self._watched.injector
+        if injector is None:
+            self._tell(data)
+            return
+        for step in injector.feed(self.number, data, self._watched.clock.time_ns(), from_client=False):
+            self._do(step)
+
+    def close(self) -> None:
+        """Close it, after what faults have made late."""
+        server = self._watched
+        due = 0 if server.injector is None else server.injector.last_due(self.number, from_client=False)
+        if due > server.clock.time_ns():
+            server.broker.call_at(-(-due // _MS), self._end)
+        else:
+            self._end()
+
+    def abort(self) -> None:
+        """Close it now."""
+        self._ended = True
+        super().abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is closed, by whomever."""
+        server = self._watched
+        reset = self._cut or isinstance(exc, ConnectionResetError)
+        reason = self.connection.reason
+        for tap in server.taps:
+            now = server.clock.time_ns()
+            tap.closed(self.number, now, from_client=not self._ended, reset=reset, reason=reason)
+        if server.injector is not None:
+            server.injector.close(self.number)
+        super().connection_lost(exc)
+
+    def _end(self) -> None:
+        self._ended = True
+        super().close()
+
+    def _tell(self, data: bytes) -> None:
+        if data and not self._cut and self._transport is not None:
+            for tap in self._watched.taps:
+                tap.passed(self.number, data, self._watched.clock.time_ns(), from_client=False)
+            super().write(data)
+
+    # -- faults ----------------------------------------------------------------------------------------------------
+
+    def _do(self, step: Step) -> None:
+        """Do a step now, or when it is due."""
+        late = self._late[step.to_broker]
+        if late or step.due_ns > self._watched.clock.time_ns():
+            late.append(step)
+            self._watched.broker.call_at(-(-step.due_ns // _MS), lambda: self._do_late(late.popleft()))
+        elif step.to_broker and not step.cut:
+            super().data_received(bytes(step.data))
+        else:
+            self._do_late(step)
+
+    def _do_late(self, step: Step) -> None:
+        """The same within a turn of the core, which writes what comes of it at its end."""
+        if step.cut:
+            self._cut = True
+            self.connection.close("cut by a fault")
+            self.abort()
+        elif step.to_broker:
+            self.connection.receive(bytes(step.data))
+        else:
+            self._tell(bytes(step.data))

@@ -1,0 +1,319 @@
+"""The broker on sockets: the only place with a clock, a loop and ports.
+
+Rules of this file
+1. The core is asked in turns: bytes in, `Broker.receive`, then everything that became to be written in one write per
+   connection. What a write makes possible (a client that had too much in one turn takes more) is done in the same turn.
+2. One timer of the loop stands for all timers of the core.
+3. A client that does not read: entries stop at the high-water mark of its socket, and its requests are not read any
+   more when even their answers pile up (`_FULL`). So what a connection costs is bounded.
+4. The web stack is imported when the first HTTP connection comes, not before.
+5. No exception is lost: those of the core and those of the loop are logged and kept in `failures`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from pcli.minibroker.broker import Broker
+from pcli.minibroker.settings import Settings
+
+if TYPE_CHECKING:
+    from pcli.codec.capture.tap import Address
+    from pcli.minibroker.connection import Connection
+    from pcli.minibroker.server.http_server import Web
+    from pcli.minibroker.storage.spilling_storage import Pool
+
+__all__ = ["Server", "ends_of", "new_event_loop", "wall_clock"]
+
+_log = logging.getLogger("pcli.minibroker")
+
+_FULL: Final = 8 << 20
+"""Bytes waiting for one client at which its requests are not read any more."""
+
+_LINGER: Final = 0.5
+"""Seconds that a closed connection has to take what was still to be written."""
+
+_BACKLOG: Final = 1024
+"""Connections that may wait to be accepted (Netty's SO_BACKLOG)."""
+
+_ANY: Final = ("0.0.0.0", "::", "")  # noqa: S104  (compared with, not bound to)
+
+
+def wall_clock() -> Callable[[], int]:
+    """A clock in milliseconds since 1970 that starts at the wall's time and never jumps."""
+    start = time.time() * 1000 - time.monotonic() * 1000
+    monotonic = time.monotonic
+    return lambda: int(start + monotonic() * 1000)
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """A loop for a broker: uvloop's where it is installed, else asyncio's."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def ends_of(transport: asyncio.BaseTransport) -> tuple[Address, Address]:
+    """Address and port of the client and of ourselves; a client that has gone already has none: 0.0.0.0 and 0."""
+    client, server = (transport.get_extra_info(name) or (_ANY[0], 0) for name in ("peername", "sockname"))
+    return (client[0], client[1]), (server[0], server[1])
+
+
+class Server:
+    """A broker that listens. All of it belongs to the loop that calls `start`."""
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        *,
+        instance: int = 0,
+        pool: Pool | None = None,
+        clock: Callable[[], int] | None = None,
+    ) -> None:
+        self.now = wall_clock() if clock is None else clock
+        """Milliseconds since 1970."""
+        self.settings = Settings() if settings is None else settings
+        self.broker = Broker(self.settings, instance=instance, pool=pool, now=self.now())
+        self.broker.on_failure = self._on_failure
+        self.failures: list[BaseException] = []
+        """Exceptions that are our own fault."""
+        self.links: set[Link] = set()
+        self._listeners: list[asyncio.Server] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._armed = 0
+        self._flushing = False
+        self._web: Web | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._emptied: asyncio.Event | None = None
+
+    @property
+    def service_url(self) -> str:
+        """``pulsar://host:port``."""
+        return self.broker.service_url
+
+    @property
+    def http_url(self) -> str:
+        """``http://host:port``."""
+        return self.broker.http_url
+
+    # -- life ------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Listen. OSError when an address is taken."""
+        loop = self._loop = asyncio.get_running_loop()
+        if loop.get_exception_handler() is None:
+            loop.set_exception_handler(self._on_loop_failure)
+        settings, broker = self.settings, self.broker
+        try:
+            port = await self._listen(self.new_link, settings.brokerServicePort)
+            http_port = await self._listen(self._http, settings.webServicePort)
+        except BaseException:
+            await self._close_listeners()
+            raise
+        host = settings.advertisedAddress or settings.bindAddress
+        host = "localhost" if host in _ANY else f"[{host}]" if ":" in host else host
+        broker.service_url = f"pulsar://{host}:{port}"
+        broker.http_url = f"http://{host}:{http_port}"
+        self._arm()
+
+    def new_link(self) -> Link:
+        """The socket of a client that comes; another kind of server may have another kind."""
+        return Link(self)
+
+    async def _listen(self, factory: Callable[[], asyncio.BaseProtocol], port: int) -> int:
+        assert self._loop is not None
+        host = self.settings.bindAddress or None
+        listener = await self._loop.create_server(factory, host, port, backlog=_BACKLOG)
+        self._listeners.append(listener)
+        return int(listener.sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        """Tell the clients, close their connections, and the ports. Takes less than a second, whatever they do."""
+        await self._close_listeners()
+        self.broker.begin(self.now())
+        self.broker.close()
+        self.flush()
+        if self._web is not None:
+            await self._web.close(_LINGER)
+        if self.links:
+            self._emptied = asyncio.Event()
+            try:
+                await asyncio.wait_for(self._emptied.wait(), _LINGER)
+            except TimeoutError:
+                for link in list(self.links):
+                    link.abort()
+                await asyncio.sleep(0)
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._loop is not None and self._loop.get_exception_handler() == self._on_loop_failure:
+            self._loop.set_exception_handler(None)
+        self.broker.pool.close()
+
+    async def _close_listeners(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+        self._listeners.clear()
+        await asyncio.sleep(0)
+
+    # -- turns -----------------------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Write what the core has to say, until it has said everything; close what is to be closed."""
+        if self._flushing:
+            # A write may call back (resume_writing): what came of it waits for the writes before it.
+            return
+        self._flushing = True
+        try:
+            self._write_all()
+        finally:
+            self._flushing = False
+        self._arm()
+
+    def _write_all(self) -> None:
+        broker = self.broker
+        while pieces := broker.drain():
+            for connection, data in pieces:
+                link: Link = connection.link
+                link.write(data)
+                if connection.closing:
+                    link.close()
+            broker.settle()
+        for connection in broker.take_reading_changes():
+            connection.link.set_reading()
+
+    def run_due(self) -> None:
+        """Run the timers that are due by the clock."""
+        self._timer = None
+        self.broker.advance(self.now())
+        self.flush()
+
+    def _arm(self) -> None:
+        """Set the loop's timer to the first of the core's; one that is early is left, it looks again."""
+        deadline = self.broker.deadline
+        if deadline is None or self._loop is None:
+            return
+        if self._timer is not None:
+            if self._armed <= deadline:
+                return
+            self._timer.cancel()
+        self._armed = deadline
+        self._timer = self._loop.call_later(max(0, deadline - self.now()) / 1000, self.run_due)
+
+    def forget(self, link: Link) -> None:
+        """A socket is closed."""
+        self.links.discard(link)
+        if self._emptied is not None and not self.links:
+            self._emptied.set()
+
+    # -- HTTP ------------------------------------------------------------------------------------------------------
+
+    def _http(self) -> asyncio.BaseProtocol:
+        if self._web is None:
+            from pcli.minibroker.server.http_server import Web
+
+            self._web = Web(self.broker, self.now, self.flush)
+        return self._web.protocol()
+
+    # -- failures --------------------------------------------------------------------------------------------------
+
+    def _on_failure(self, fault: BaseException, connection: Connection | None) -> None:
+        where = "" if connection is None else f" (connection of {connection.peer[0]}:{connection.peer[1]})"
+        self._report(f"an error of the broker{where}: {type(fault).__name__}: {fault}", fault)
+
+    def _on_loop_failure(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        fault = context.get("exception") or RuntimeError(context["message"])
+        self._report(f"{context['message']}: {type(fault).__name__}: {fault}", fault)
+
+    def _report(self, text: str, fault: BaseException) -> None:
+        self.failures.append(fault)
+        del self.failures[:-100]
+        _log.error("%s", text)
+        _log.debug("%s", text, exc_info=fault)
+
+
+class Link(asyncio.Protocol):
+    """The socket of one client."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._transport: Any = None
+        self._held = False
+        """Its requests are not read, because their answers are not."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has come."""
+        server, settings = self._server, self._server.settings
+        self._transport = transport
+        self._transport.set_write_buffer_limits(
+            high=settings.pulsarChannelWriteBufferHighWaterMark, low=settings.pulsarChannelWriteBufferLowWaterMark
+        )
+        server.links.add(self)
+        self.connection = server.broker.connect(ends_of(transport)[0], server.now())
+        self.connection.link = self
+        server.flush()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of the client."""
+        server, connection = self._server, self.connection
+        server.broker.receive(connection, data, server.now())
+        server.flush()
+        if connection.congested and not self._held and self._transport.get_write_buffer_size() > _FULL:
+            self._held = True
+            connection.hold_reading()
+            server.flush()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is closed, by whomever."""
+        self._transport = None
+        server = self._server
+        server.broker.disconnected(self.connection, server.now())
+        server.flush()
+        server.forget(self)
+
+    def pause_writing(self) -> None:
+        """The client does not read as fast as it gets."""
+        self._server.broker.writable(self.connection, self._server.now(), yes=False)
+
+    def resume_writing(self) -> None:
+        """It has read most of it."""
+        if self._held:
+            self._held = False
+            self.connection.release_reading()
+        self._server.broker.writable(self.connection, self._server.now(), yes=True)
+        self._server.flush()
+
+    # -- what the server does with it ------------------------------------------------------------------------------
+
+    def write(self, data: bytes) -> None:
+        """Bytes to the client."""
+        if data and self._transport is not None:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """Close it after what was written; a client that does not read is not waited for long."""
+        transport = self._transport
+        if transport is not None:
+            transport.close()
+            if transport.get_write_buffer_size():
+                asyncio.get_running_loop().call_later(_LINGER, transport.abort)
+
+    def abort(self) -> None:
+        """Close it now."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def set_reading(self) -> None:
+        """Read from it or not, as the core has it."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if self.connection.reading:
+            transport.resume_reading()
+        else:
+            transport.pause_reading()

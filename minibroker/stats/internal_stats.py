@@ -1,0 +1,124 @@
+"""A topic's ledgers and cursors, as ``internalStats`` shows them (PersistentTopicInternalStats, CursorStats of 4.2.4).
+
+Positions are ``ledger:entry``; a run of acknowledged entries is written ``(before:last]`` as on the real broker. There
+are no cursor ledgers and no compacted ledger here: their ids are -1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pcli.minibroker.stats.topic_stats import Json
+from pcli.minibroker.timestamps import instant_text
+from pcli.minibroker.topics.dispatcher import PersistentDispatcher
+
+if TYPE_CHECKING:
+    from pcli.minibroker.storage.cursor import ManagedCursor
+    from pcli.minibroker.storage.ledger import ManagedLedger
+    from pcli.minibroker.topics.subscription import Subscription
+    from pcli.minibroker.topics.topic import Topic
+
+__all__ = ["internal_stats", "position"]
+
+_NO_LEDGER: Final[Json] = {"ledgerId": -1, "entries": -1, "size": -1, "offloaded": False, "underReplicated": False}
+
+
+def position(ledger: ManagedLedger, offset: int) -> str:
+    """A place as text."""
+    ledger_id, entry_id = ledger.place(offset)
+    return f"{ledger_id}:{entry_id}"
+
+
+def internal_stats(topic: Topic) -> Json:
+    """One topic."""
+    ledger = topic.ledger
+    if ledger is None:
+        return _without_ledger(topic)
+    current = ledger.ledgers[-1]
+    return {
+        "entriesAddedCounter": ledger.entries_added,
+        "numberOfEntries": ledger.next - ledger.first,
+        "totalSize": ledger.total_size,
+        "currentLedgerEntries": current.entries,
+        "currentLedgerSize": current.size,
+        "lastLedgerCreatedTimestamp": instant_text(current.created_ms),
+        "waitingCursorsCount": sum(_waits(one) for one in topic.subscriptions.values()),
+        "pendingAddEntriesCount": 0,
+        "lastConfirmedEntry": position(ledger, ledger.next - 1),
+        "state": "Terminated" if ledger.terminated else "LedgerOpened",
+        "ledgers": [
+            {
+                "ledgerId": one.id,
+                # The open ledger's figures are not known to the real broker's list either.
+                "entries": one.entries if one.closed_ms is not None else 0,
+                "size": one.size if one.closed_ms is not None else 0,
+                "offloaded": False,
+                "underReplicated": False,
+            }
+            for one in ledger.ledgers
+        ],
+        "cursors": {
+            name: _cursor(ledger, one, one.cursor)
+            for name, one in topic.subscriptions.items()
+            if one.cursor is not None
+        },
+        "properties": topic.broker.policies.properties.get(str(topic.name.base), {}),
+        "schemaLedgers": [],
+        "compactedLedger": _NO_LEDGER,
+    }
+
+
+def _waits(subscription: Subscription) -> bool:
+    """Whether its dispatcher would read if there were something."""
+    cursor = subscription.cursor
+    return cursor is not None and not cursor.has_more and any(one.available for one in subscription.consumers)
+
+
+def _cursor(ledger: ManagedLedger, subscription: Subscription, cursor: ManagedCursor) -> Json:
+    ranges = cursor.deleted_ranges()
+    waits = _waits(subscription)
+    runs = ",".join(f"({position(ledger, first - 1)}..{position(ledger, last)}]" for first, last in ranges)
+    return {
+        "markDeletePosition": position(ledger, cursor.mark_delete),
+        "readPosition": position(ledger, cursor.read_position),
+        "waitingReadOp": waits,
+        "pendingReadOps": 0,
+        "messagesConsumedCounter": max(0, ledger.next - ledger.first - cursor.backlog),
+        "cursorLedger": -1,
+        "cursorLedgerLastEntry": -1,
+        "individuallyDeletedMessages": f"[{runs}]",
+        "lastLedgerSwitchTimestamp": instant_text(subscription.topic.created),
+        "state": "Open" if cursor.mark_delete >= ledger.first else "NoLedger",
+        "active": bool(subscription.consumers),
+        "numberOfEntriesSinceFirstNotAckedMessage": cursor.read_position - cursor.mark_delete,
+        "totalNonContiguousDeletedMessagesRange": len(ranges),
+        "subscriptionHavePendingRead": waits and isinstance(subscription.dispatcher, PersistentDispatcher),
+        "subscriptionHavePendingReplayRead": False,
+        "properties": cursor.properties,
+    }
+
+
+def _without_ledger(topic: Topic) -> Json:
+    """A non-persistent topic: nothing is stored."""
+    nothing = {
+        "waitingReadOp": False,
+        "pendingReadOps": 0,
+        "messagesConsumedCounter": 0,
+        "cursorLedger": 0,
+        "cursorLedgerLastEntry": 0,
+        "active": False,
+        "numberOfEntriesSinceFirstNotAckedMessage": 0,
+        "totalNonContiguousDeletedMessagesRange": 0,
+        "subscriptionHavePendingRead": False,
+        "subscriptionHavePendingReplayRead": False,
+    }
+    return {
+        "entriesAddedCounter": topic.messages_in,
+        "numberOfEntries": 0,
+        "totalSize": 0,
+        "currentLedgerEntries": 0,
+        "currentLedgerSize": 0,
+        "waitingCursorsCount": 0,
+        "pendingAddEntriesCount": 0,
+        "cursors": dict.fromkeys(topic.subscriptions, nothing),
+    }

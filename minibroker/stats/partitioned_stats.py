@@ -1,0 +1,82 @@
+"""Statistics of partitioned topics: those of the partitions, added up (PartitionedTopicStats of 4.2.4).
+
+What cannot be added is left at zero; of the topic's own times the latest counts. Publishers and consumers are added
+by their place in the list, without their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pcli.minibroker.stats.topic_stats import Json
+from pcli.minibroker.timestamps import instant_text
+
+__all__ = ["partitioned_stats"]
+
+_LATEST: Final = frozenset(("topicCreationTimeStamp", "lastPublishTimeStamp", "lastExpireTimestamp"))
+"""Of these times the latest counts."""
+
+_SAME: Final = frozenset(("backlogQuotaLimitSize", "backlogQuotaLimitTime"))
+_ZERO: Final = frozenset(("oldestBacklogMessageAgeSeconds", "avgMessagesPerEntry", "producerId", "averageMsgSize"))
+_ONE_BY_ONE: Final = frozenset(
+    (
+        "ownerBroker",
+        "deduplicationStatus",
+        "topicEpoch",
+        "accessMode",
+        "producerName",
+        "address",
+        "connectedSince",
+        "clientVersion",
+        "metadata",
+        "drainingHashes",
+        "keyHashRangeArrays",
+        "keySharedMode",
+        "activeConsumerName",
+    )
+)
+"""What only a single topic or client has."""
+
+_NEVER: Final = frozenset(("lastAckedTime", "lastConsumedTime"))
+"""Times that are not added: 1970. (Those that end in ``Timestamp`` are 0.)"""
+
+
+def partitioned_stats(partitions: dict[str, Json], count: int, *, each: bool) -> Json:
+    """The statistics of a partitioned topic from those of its partitions, and with ``each`` these too."""
+    return {
+        **_merge(list(partitions.values())),
+        "metadata": {"partitions": count, "deleted": False},
+        "partitions": partitions if each else {},
+    }
+
+
+def _merge(parts: list[Json]) -> Json:
+    return {name: value for name, value in _merged(parts) if name not in _ONE_BY_ONE}
+
+
+def _merged(parts: list[Json]) -> Iterator[tuple[str, Any]]:
+    for name in dict.fromkeys(name for part in parts for name in part):
+        values = [part[name] for part in parts if name in part]
+        first = values[0]
+        if name in _ZERO or name in _SAME:
+            yield name, first if name in _SAME else type(first)(0)
+        elif name in _NEVER:
+            yield name, instant_text(0)
+        elif name in _LATEST:
+            yield name, max(values)
+        elif name == "subscriptions":
+            yield name, {key: _merge([value[key] for value in values if key in value]) for key in _keys(values)}
+        elif name in ("publishers", "consumers"):
+            places = range(max(len(value) for value in values))
+            yield name, [_merge([value[place] for value in values if place < len(value)]) for place in places]
+        elif isinstance(first, bool):
+            yield name, any(values)
+        elif isinstance(first, int | float):
+            yield name, 0 if name.endswith("Timestamp") else sum(values)
+        else:
+            yield name, first
+
+
+def _keys(values: list[Json]) -> list[str]:
+    return list(dict.fromkeys(key for value in values for key in value))

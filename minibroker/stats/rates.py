@@ -1,0 +1,87 @@
+"""Messages and bytes a second of producers, consumers and drops, measured over ``statsUpdateFrequencyInSecs``.
+
+As on the real broker a rate is what was counted between the last two measurements, divided by the time between them (or
+since the client came); whoever came after the last one has rates of 0 until the next. Subscriptions of non-persistent
+topics are measured too: what they drop is no consumer's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from pcli.minibroker.dispatch.non_persistent import NonPersistentDispatcher
+from pcli.minibroker.topics.broker_service import Rate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pcli.minibroker.topics.broker_service import BrokerService
+    from pcli.minibroker.topics.consumer import Consumer
+    from pcli.minibroker.topics.producer import Producer
+    from pcli.minibroker.topics.subscription import Subscription
+    from pcli.minibroker.topics.topic import Topic
+
+    _Client: TypeAlias = Producer | Consumer | Subscription
+
+__all__ = ["NONE", "Rates"]
+
+
+NONE: Final = Rate()
+"""Of whoever came after the last measurement."""
+
+_Counters = tuple[int, ...]
+"""In the order of Rate."""
+_ZERO: Final[_Counters] = (0,) * 7
+
+
+class Rates:
+    """The rates of all clients of a broker."""
+
+    def __init__(self, broker: BrokerService, topics: Mapping[str, Topic]) -> None:
+        self._broker = broker
+        self._topics = topics
+        self._counters: dict[_Client, _Counters] = {}
+        self._rates: dict[object, Rate] = {}
+        self._measured = broker.now
+        self._period = max(1, broker.settings.statsUpdateFrequencyInSecs) * 1000
+        broker.call_later(self._period, self._tick)
+
+    def of(self, client: object) -> Rate:
+        """The rates of a producer, a consumer, or a subscription of a non-persistent topic."""
+        return self._rates.get(client, NONE)
+
+    def _tick(self) -> None:
+        self.measure()
+        self._broker.call_later(self._period, self._tick)
+
+    def measure(self) -> None:
+        """Count, divide by the time since the last measurement, and remember. Clients that left are forgotten."""
+        now = self._broker.now
+        before, self._counters = self._counters, {}
+        rates: dict[object, Rate] = {}
+        for topic in self._topics.values():
+            for client, since, count in _counted(topic):
+                start = self._measured if client in before else max(self._measured, since)
+                rates[client] = _rate(count, before.get(client, _ZERO), now - start)
+                self._counters[client] = count
+        self._rates, self._measured = rates, now
+
+
+def _counted(topic: Topic) -> Iterator[tuple[_Client, int, _Counters]]:
+    """Who is measured, since when it is there (ms), and what it has counted."""
+    for producer in topic.producers.values():
+        yield producer, producer.connected_since, (producer.messages_in, producer.bytes_in, 0, 0, 0, 0, 0)
+    for subscription in topic.subscriptions.values():
+        for one in subscription.consumers:
+            count = (0, 0, one.messages_out, one.bytes_out, one.messages_redelivered, one.messages_acked, 0)
+            yield one, one.connected_since, count
+        dispatcher = subscription.dispatcher
+        if isinstance(dispatcher, NonPersistentDispatcher) and dispatcher.consumers:
+            since = min(one.connected_since for one in dispatcher.consumers)
+            yield subscription, since, (0, 0, 0, 0, 0, 0, dispatcher.dropped)
+
+
+def _rate(count: _Counters, before: _Counters, elapsed: int) -> Rate:
+    if elapsed <= 0:
+        return NONE
+    return Rate(*(1000 * (new - old) / elapsed for new, old in zip(count, before)))

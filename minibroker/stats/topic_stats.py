@@ -1,0 +1,371 @@
+"""Statistics of topics under Pulsar's names (TopicStats, PublisherStats, SubscriptionStats, ConsumerStats of 4.2.4).
+
+Rules of this file
+1. All names of a real answer are there; those of things that this broker has not (offloading, transactions, entry
+   filters, replication, compaction) have the value that they have there when the thing is not used.
+2. Counters are since the topic was loaded, rates as `Rates` measures them. Backlogs count entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from pcli.codec.proto import pb
+from pcli.minibroker.dispatch.delayed_delivery import InMemoryDelayedDeliveryTracker
+from pcli.minibroker.dispatch.multiple_consumers import PersistentDispatcherMultipleConsumers
+from pcli.minibroker.dispatch.sticky_key import PersistentStickyKeyDispatcherMultipleConsumers
+from pcli.minibroker.timestamps import instant_text
+
+if TYPE_CHECKING:
+    from pcli.minibroker.dispatch.draining_hashes import DrainingHashesTracker
+    from pcli.minibroker.storage.ledger import ManagedLedger
+    from pcli.minibroker.topics.consumer import Consumer
+    from pcli.minibroker.topics.producer import Producer
+    from pcli.minibroker.topics.subscription import Subscription
+    from pcli.minibroker.topics.topic import Topic
+    from pcli.minibroker.topics.transport_cnx import TransportCnx
+
+__all__ = ["Json", "backlog_size", "shown_subscriptions", "topic_stats"]
+
+Json = dict[str, Any]
+
+_MODES: Final = {
+    pb.Shared: "Shared",
+    pb.Exclusive: "Exclusive",
+    pb.ExclusiveWithFencing: "ExclusiveWithFencing",
+    pb.WaitForExclusive: "WaitForExclusive",
+}
+
+_UNUSED_TOPIC: Final[Json] = {
+    "systemTopicBytesInCounter": 0,
+    "bytesOutInternalCounter": 0,
+    "backlogQuotaLimitSize": -1,
+    "backlogQuotaLimitTime": -1,
+    "oldestBacklogMessageAgeSeconds": -1,
+    "publishRateLimitedTimes": 0,
+    "earliestMsgPublishTimeInBacklogs": 0,
+    "offloadedStorageSize": 0,
+    "lastOffloadLedgerId": 0,
+    "lastOffloadSuccessTimeStamp": 0,
+    "lastOffloadFailureTimeStamp": 0,
+    "ongoingTxnCount": 0,
+    "abortedTxnCount": 0,
+    "committedTxnCount": 0,
+    "replication": {},
+    "nonContiguousDeletedMessagesRangesSerializedSize": 0,
+    "delayedMessageIndexSizeInBytes": 0,
+    "compaction": {
+        "lastCompactionRemovedEventCount": 0,
+        "lastCompactionSucceedTimestamp": 0,
+        "lastCompactionFailedTimestamp": 0,
+        "lastCompactionDurationTimeInMills": 0,
+    },
+}
+
+_UNUSED_SUBSCRIPTION: Final[Json] = {
+    "chunkedMessageRate": 0.0,
+    "msgRateExpired": 0.0,
+    "msgExpired": 0,
+    "consumersAfterMarkDeletePosition": {},
+    "drainingHashesClearedTotal": 0,
+    "nonContiguousDeletedMessagesRangesSerializedSize": 0,
+    "delayedMessageIndexSizeInBytes": 0,
+    "filterProcessedMsgCount": 0,
+    "filterAcceptedMsgCount": 0,
+    "filterRejectedMsgCount": 0,
+    "filterRescheduledMsgCount": 0,
+    "dispatchThrottledMsgEventsBySubscriptionLimit": 0,
+    "dispatchThrottledBytesEventsBySubscriptionLimit": 0,
+    "dispatchThrottledMsgEventsByTopicLimit": 0,
+    "dispatchThrottledBytesEventsByTopicLimit": 0,
+    "dispatchThrottledMsgEventsByBrokerLimit": 0,
+    "dispatchThrottledBytesEventsByBrokerLimit": 0,
+}
+
+
+_NON_PERSISTENT: Final[Json] = {
+    "backlogQuotaLimitSize": 0,
+    "backlogQuotaLimitTime": 0,
+    "oldestBacklogMessageAgeSeconds": 0,
+    "topicCreationTimeStamp": 0,
+}
+"""What is otherwise where nothing is stored."""
+
+_DROPS: Final[Json] = {"msgDropRate": 0.0}
+"""Of a producer on such a topic: no limit of SENDs under way makes this broker drop any."""
+
+
+def shown_subscriptions(topic: Topic) -> dict[str, Subscription]:
+    """The subscriptions of a topic by name, as REST knows them.
+
+    A reader that waits to come back after a seek is
+    not among them (seen on 4.2.4).
+    """
+    return {
+        name: one for name, one in topic.subscriptions.items() if one.durable or one.consumers or one.cursor is None
+    }
+
+
+def topic_stats(topic: Topic, *, earliest: bool = False) -> Json:
+    """One topic. ``earliest``: also since when its subscriptions have something to read."""
+    ledger = topic.ledger
+    subscriptions = {name: _subscription(one, earliest=earliest) for name, one in shown_subscriptions(topic).items()}
+    publishers = [_publisher(producer) for producer in topic.producers.values()]
+    rates = _rates_in(publishers)
+    marks = [one.cursor.mark_delete for one in topic.subscriptions.values() if one.cursor is not None]
+    return {
+        **rates,
+        **_sums(subscriptions.values(), "msgRateOut", "msgThroughputOut", "bytesOutCounter", "msgOutCounter"),
+        "bytesInCounter": topic.bytes_in,
+        "msgInCounter": topic.messages_in,
+        "averageMsgSize": _average(rates),
+        "msgChunkPublished": any(producer.chunked for producer in topic.producers.values()),
+        "storageSize": 0 if ledger is None else ledger.total_size,
+        "backlogSize": 0 if ledger is None or not marks else backlog_size(ledger, min(marks)),
+        **_UNUSED_TOPIC,
+        "earliestMsgPublishTimeInBacklogs": min(
+            (one["earliestMsgPublishTimeInBacklog"] for one in subscriptions.values()), default=0
+        ),
+        "publishers": publishers,
+        "waitingPublishers": topic.access.waiting,
+        "subscriptions": subscriptions,
+        **({} if topic.access.epoch is None else {"topicEpoch": topic.access.epoch}),
+        "nonContiguousDeletedMessagesRanges": sum(
+            one["nonContiguousDeletedMessagesRanges"] for one in subscriptions.values()
+        ),
+        "ownerBroker": topic.broker.http_url.rpartition("/")[2],
+        "topicCreationTimeStamp": topic.created,
+        **_stored(topic, ledger, subscriptions),
+    }
+
+
+def _stored(topic: Topic, ledger: ManagedLedger | None, subscriptions: Json) -> Json:
+    if ledger is None:
+        drops = _sums(subscriptions.values(), "msgDropRate")
+        return {**_NON_PERSISTENT, "lastPublishTimeStamp": 0, **drops}
+    status = "Disabled" if topic.deduplication is None else "Enabled"
+    return {"deduplicationStatus": status, "lastPublishTimeStamp": ledger.last_add_ms}
+
+
+def _publisher(producer: Producer) -> Json:
+    rate = producer.topic.broker.rates.of(producer)
+    rates = {"msgRateIn": rate.messages_in, "msgThroughputIn": rate.bytes_in}
+    return {
+        "accessMode": _MODES[producer.access_mode],
+        **rates,
+        "averageMsgSize": _average(rates),
+        "chunkedMessageRate": 0.0,
+        "producerId": producer.id,
+        "supportsPartialProducer": "supports_partial_producer" in producer.connection.session.features,
+        "producerName": producer.name,
+        **_client(producer.connection, producer.connected_since),
+        "metadata": producer.metadata,
+        **({} if producer.topic.persistent else _DROPS),
+    }
+
+
+def _client(connection: TransportCnx, since: int) -> Json:
+    host, port = connection.peer
+    return {
+        "address": f"/{host}:{port}",
+        "connectedSince": instant_text(since),
+        "clientVersion": connection.session.client_version,
+    }
+
+
+def _rates_in(publishers: list[Json]) -> Json:
+    return (
+        _sums(publishers, "msgRateIn", "msgThroughputIn") if publishers else {"msgRateIn": 0.0, "msgThroughputIn": 0.0}
+    )
+
+
+def _average(rates: Json) -> float:
+    """Bytes of a message."""
+    return float(rates["msgThroughputIn"] / rates["msgRateIn"]) if rates["msgRateIn"] else 0.0
+
+
+def _sums(parts: Iterable[Json], *names: str) -> Json:
+    parts = list(parts)
+    zero = {name: 0.0 if "Rate" in name or "Throughput" in name else 0 for name in names}
+    return {name: sum((part[name] for part in parts), zero[name]) for name in names}
+
+
+# -- subscriptions -----------------------------------------------------------------------------------------------------
+
+
+def _subscription(subscription: Subscription, *, earliest: bool) -> Json:
+    slots = _Slots(subscription)
+    consumers = [_consumer(one, slots) for one in subscription.consumers]
+    cursor = subscription.cursor
+    active = subscription.active
+    delayed = _delayed(subscription)
+    out = _sums(
+        consumers,
+        "msgRateOut",
+        "msgThroughputOut",
+        "bytesOutCounter",
+        "msgOutCounter",
+        "msgRateRedeliver",
+        "messageAckRate",
+        "unackedMessages",
+    )
+    return {
+        **_UNUSED_SUBSCRIPTION,
+        **out,
+        "bytesOutCounter": out["bytesOutCounter"] + subscription.bytes_out_before,
+        "msgOutCounter": out["msgOutCounter"] + subscription.messages_out_before,
+        "msgBacklog": subscription.backlog,
+        "backlogSize": _size_left(subscription),
+        "earliestMsgPublishTimeInBacklog": _earliest(subscription) if earliest else 0,
+        "msgBacklogNoDelayed": subscription.backlog - delayed,
+        "blockedSubscriptionOnUnackedMsgs": _blocked(subscription),
+        "msgDelayed": delayed,
+        "msgInReplay": _in_replay(subscription),
+        "type": _type(subscription),
+        **({} if active is None else {"activeConsumerName": active.name}),
+        "totalMsgExpired": subscription.expired,
+        "lastExpireTimestamp": subscription.last_expire,
+        "lastConsumedFlowTimestamp": max((one.last_flow for one in subscription.consumers), default=0),
+        "lastConsumedTimestamp": max((one.last_consumed for one in subscription.consumers), default=0),
+        "lastAckedTimestamp": max((one.last_acked for one in subscription.consumers), default=0),
+        "lastMarkDeleteAdvancedTimestamp": subscription.last_mark_delete,
+        "consumers": consumers,
+        **_flags(subscription),
+        **_key_shared(subscription),
+        "drainingHashesCount": sum(one["drainingHashesCount"] for one in consumers),
+        "drainingHashesUnackedMessages": sum(one["drainingHashesUnackedMessages"] for one in consumers),
+        "nonContiguousDeletedMessagesRanges": 0 if cursor is None else len(cursor.deleted_ranges()),
+        "subscriptionProperties": subscription.properties,
+        **({} if cursor is not None else {"msgDropRate": subscription.topic.broker.rates.of(subscription).dropped}),
+    }
+
+
+def _flags(subscription: Subscription) -> Json:
+    durable = subscription.durable and subscription.cursor is not None
+    return {
+        "isDurable": durable,
+        "durable": durable,
+        "isReplicated": subscription.replicated,
+        "replicated": subscription.replicated,
+    }
+
+
+def _type(subscription: Subscription) -> str:
+    if subscription.kind < 0:
+        return "None"
+    return pb.CommandSubscribe.SubType.Name(pb.CommandSubscribe.SubType.ValueType(subscription.kind))
+
+
+def _key_shared(subscription: Subscription) -> Json:
+    metas = [one.key_shared_meta for one in subscription.consumers if one.key_shared_meta is not None]
+    stats: Json = {"allowOutOfOrderDelivery": any(meta.allowOutOfOrderDelivery for meta in metas)}
+    if subscription.kind == pb.CommandSubscribe.Key_Shared:
+        stats["keySharedMode"] = "STICKY" if any(meta.keySharedMode == pb.STICKY for meta in metas) else "AUTO_SPLIT"
+    return stats
+
+
+def _consumer(consumer: Consumer, slots: _Slots) -> Json:
+    rate = consumer.subscription.topic.broker.rates.of(consumer)
+    draining = slots.draining(consumer)
+    return {
+        "msgRateOut": rate.messages_out,
+        "msgThroughputOut": rate.bytes_out,
+        "bytesOutCounter": consumer.bytes_out,
+        "msgOutCounter": consumer.messages_out,
+        "msgRateRedeliver": rate.redelivered,
+        "messageAckRate": rate.acked,
+        "chunkedMessageRate": 0.0,
+        "consumerName": consumer.name,
+        "availablePermits": consumer.permits,
+        "unackedMessages": consumer.unacked,
+        "avgMessagesPerEntry": round(consumer.avg_messages_per_entry),
+        "blockedConsumerOnUnackedMsgs": consumer.blocked,
+        "drainingHashesCount": len(draining),
+        "drainingHashesClearedTotal": 0,
+        "drainingHashesUnackedMessages": sum(one["unackMsgs"] for one in draining),
+        **_client(consumer.connection, consumer.connected_since),
+        "lastAckedTimestamp": consumer.last_acked,
+        "lastConsumedTimestamp": consumer.last_consumed,
+        "lastConsumedFlowTimestamp": consumer.last_flow,
+        **slots.shown(consumer, draining),
+        "metadata": consumer.metadata,
+        "lastAckedTime": instant_text(consumer.last_acked),
+        "lastConsumedTime": instant_text(consumer.last_consumed),
+    }
+
+
+class _Slots:
+    """What of Key_Shared is each consumer's: its ranges, and what drains to it. Looked up once for a subscription."""
+
+    __slots__ = ("_draining", "_ranges")
+
+    def __init__(self, subscription: Subscription) -> None:
+        dispatcher = subscription.dispatcher
+        selector = getattr(dispatcher, "selector", None)
+        self._ranges: dict[Consumer, list[tuple[int, int]]] | None = None if selector is None else selector.ranges()
+        self._draining: DrainingHashesTracker | None = None
+        if isinstance(dispatcher, PersistentStickyKeyDispatcherMultipleConsumers) and len(dispatcher.draining):
+            self._draining = dispatcher.draining
+
+    def draining(self, consumer: Consumer) -> list[Json]:
+        """The slots that drain to a consumer."""
+        return [
+            {"hash": slot, "unackMsgs": held, "blockedAttempts": blocked}
+            for slot, held, blocked in (() if self._draining is None else self._draining.of(consumer))
+        ]
+
+    def shown(self, consumer: Consumer, draining: list[Json]) -> Json:
+        """The names under which they are shown; none on other kinds of subscriptions."""
+        if self._ranges is None:
+            return {}
+        ranges = self._ranges.get(consumer, [])
+        return {"drainingHashes": draining, "keyHashRangeArrays": [list(pair) for pair in ranges]}
+
+
+def _tracker(subscription: Subscription) -> InMemoryDelayedDeliveryTracker | None:
+    dispatcher = subscription.dispatcher
+    return dispatcher.tracker if isinstance(dispatcher, PersistentDispatcherMultipleConsumers) else None
+
+
+def _delayed(subscription: Subscription) -> int:
+    tracker = _tracker(subscription)
+    return 0 if tracker is None else tracker.size
+
+
+def _in_replay(subscription: Subscription) -> int:
+    dispatcher = subscription.dispatcher
+    return len(dispatcher.replay) if isinstance(dispatcher, PersistentDispatcherMultipleConsumers) else 0
+
+
+def _blocked(subscription: Subscription) -> bool:
+    dispatcher = subscription.dispatcher
+    return isinstance(dispatcher, PersistentDispatcherMultipleConsumers) and dispatcher.blocked
+
+
+def _earliest(subscription: Subscription) -> int:
+    """When the first entry that is not acknowledged was published."""
+    cursor, ledger = subscription.cursor, subscription.topic.ledger
+    entry = None if cursor is None or ledger is None else ledger.entry(cursor.next_unacked(cursor.mark_delete + 1))
+    if entry is None:
+        return 0
+    if not entry.parsed:
+        entry.parse()
+    return 0 if entry.metadata is None else entry.metadata.publish_time
+
+
+# -- sizes -------------------------------------------------------------------------------------------------------------
+
+
+def _size_left(subscription: Subscription) -> int:
+    ledger, cursor = subscription.topic.ledger, subscription.cursor
+    return 0 if ledger is None or cursor is None else backlog_size(ledger, cursor.mark_delete)
+
+
+def backlog_size(ledger: ManagedLedger, mark_delete: int) -> int:
+    """Bytes behind an offset; within its ledger all entries count as equally large (estimateBacklogFromPosition)."""
+    size = 0
+    for one in ledger.ledgers:
+        consumed = min(max(mark_delete + 1 - one.base, 0), one.entries)
+        size += one.size - consumed * (one.size // one.entries) if consumed < one.entries else 0
+    return size

@@ -1,0 +1,372 @@
+"""A topic's entries under their ids: ManagedLedger.
+
+Rules of this file
+1. Inside the broker an entry is known by its offset, its number in the topic. On the wire it is (ledger id, entry id);
+   here is where one becomes the other. A topic is a list of ledgers, of which the last is open.
+2. A ledger that is full, or old, is closed after the append that filled it, and the next one is opened at once; an
+   unload does the same. A closed ledger without entries is dropped. The last entry stays in its ledger until the
+   first append to the next.
+3. Data is deleted by whole closed ledgers, the oldest first, never the last ledger.
+4. Entries that were written or read lately are kept as objects, so all subscriptions read their metadata once.
+
+Source of the rules: ManagedLedgerImpl, ManagedLedgerConfig, OpFindNewest, EntryCache.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from pcli.codec.proto import pb
+from pcli.minibroker.errors import Refused
+from pcli.minibroker.settings import Settings
+from pcli.minibroker.storage.entry import Entry
+from pcli.minibroker.storage.spilling_storage import Storage
+
+__all__ = ["EntryCache", "Ledger", "ManagedLedger", "timestamp"]
+
+_MINUTE: Final = 60_000
+_MEGABYTE: Final = 1024 * 1024
+_NEVER: Final = 1 << 62
+
+_OBJECT: Final = 600
+"""What an entry costs as an object, its metadata read, beside its bytes."""
+
+
+class Ledger:
+    """A run of entries that share a ledger id."""
+
+    __slots__ = ("base", "closed_ms", "created_ms", "entries", "id", "size")
+
+    def __init__(self, ledger_id: int, base: int, now: int) -> None:
+        self.id = ledger_id
+        self.base = base
+        """Offset of its entry 0."""
+        self.entries = 0
+        self.size = 0
+        """Bytes."""
+        self.created_ms = now
+        self.closed_ms: int | None = None
+
+
+class EntryCache:
+    """Says when ledgers let go of the entries that they keep as objects; one for all topics.
+
+    Ledgers have young and old ones. When the young ones of all together count too much, the old ones are let go and
+    the young ones become old. So no entry is handled singly, and what was used lately is there.
+    """
+
+    __slots__ = ("_aged", "_grown", "limit", "size")
+
+    def __init__(self, limit: int = 2 * _MEGABYTE) -> None:
+        self.limit = limit
+        """Bytes of young entries at which they become old; about twice as many are kept at most."""
+        self.size = 0
+        """Bytes of the young ones, with what they cost as objects."""
+        self._grown: list[ManagedLedger] = []
+        self._aged: list[ManagedLedger] = []
+
+    def grows(self, ledger: ManagedLedger) -> None:
+        """A ledger without young entries will have one."""
+        self._grown.append(ledger)
+
+    def turn(self) -> None:
+        """Let the old ones go, the young ones become old."""
+        for ledger in self._aged:
+            ledger.old_entries = {}
+        for ledger in self._grown:
+            ledger.old_entries, ledger.young_entries = ledger.young_entries, {}
+        self._aged, self._grown, self.size = self._grown, [], 0
+
+
+class ManagedLedger:
+    """The ledgers of one topic. Times are milliseconds since 1970, sizes bytes of entries."""
+
+    __slots__ = (
+        "_by_id",
+        "_cache",
+        "_current",
+        "_full_at",
+        "_full_entries",
+        "_full_size",
+        "_loaded_at",
+        "_min_age",
+        "_new_ledger_id",
+        "_settings",
+        "_storage",
+        "first",
+        "last_add_ms",
+        "ledgers",
+        "name",
+        "next",
+        "old_entries",
+        "terminated",
+        "young_entries",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        storage: Storage,
+        new_ledger_id: Callable[[], int],
+        settings: Settings,
+        now: int,
+        *,
+        cache: EntryCache | None = None,
+    ) -> None:
+        self.name = name
+        self._storage = storage
+        self._new_ledger_id = new_ledger_id
+        self._settings = settings
+        self._cache = cache or EntryCache()
+        self.young_entries: dict[int, Entry] = {}
+        """By offset; what belongs here is up to EntryCache."""
+        self.old_entries: dict[int, Entry] = {}
+        self._by_id: dict[int, Ledger] = {}
+        self.ledgers: list[Ledger] = []
+        """Oldest first; the last is open unless the topic is terminated."""
+        self.first = storage.start
+        """Offset of the oldest entry kept, or where it would be."""
+        self.next = storage.end
+        """Offset of the next entry; the last one confirmed is the one before."""
+        self.terminated = False
+        self._loaded_at = self.next
+        self._full_entries = self._full_size = self._full_at = self._min_age = 0
+        self.last_add_ms = 0
+        """When the last entry was appended, 0: never."""
+        self._open(now)
+
+    def append(self, data: bytes, now: int) -> Entry:
+        """Store an entry. StorageFull when there is no room, TopicTerminatedError when the topic has ended."""
+        if self.terminated:
+            raise Refused(pb.TopicTerminatedError, "Topic was already terminated")
+        self._storage.append(data)
+        current, offset, size = self._current, self.next, len(data)
+        entry = Entry(offset, current.id, current.entries, data)
+        self.next = offset + 1
+        self.last_add_ms = now
+        current.entries += 1
+        current.size += size
+        if not self.young_entries:
+            self._cache.grows(self)
+        self.young_entries[offset] = entry
+        cache = self._cache
+        cache.size += size + _OBJECT
+        if cache.size > cache.limit:
+            cache.turn()
+        if current.entries >= self._full_entries or now >= self._full_at or current.size >= self._full_size:
+            self.roll_if_full(now)
+        return entry
+
+    def read(self, offset: int, count: int, max_bytes: int) -> list[Entry]:
+        """Up to ``count`` entries from ``offset`` on, of no more than ``max_bytes`` together, but one if there is one.
+
+        What was trimmed is passed over.
+        """
+        if offset < self.first:
+            offset = self.first
+        end = offset + count
+        if end > self.next:
+            end = self.next
+        young = self.young_entries
+        entries: list[Entry] = []
+        while offset < end:
+            known = young.get(offset) or self.old_entries.get(offset)
+            for entry in self._load(offset, end) if known is None else (known,):
+                max_bytes -= len(entry.data)
+                if max_bytes < 0 and entries:
+                    return entries
+                entries.append(entry)
+                offset += 1
+        return entries
+
+    def entry(self, offset: int) -> Entry | None:
+        """The entry with that offset; None if it does not exist."""
+        if not self.first <= offset < self.next:
+            return None
+        return self.young_entries.get(offset) or self.old_entries.get(offset) or self._load(offset, offset + 1)[0]
+
+    def _load(self, offset: int, end: int) -> list[Entry]:
+        """Entries from storage, at least one; those that are objects already stay these objects."""
+        entries: list[Entry] = []
+        at = self._index(offset)
+        ledger = self.ledgers[at]
+        for data in self._storage.read(offset, end - offset):
+            while offset >= ledger.base + ledger.entries:
+                at += 1
+                ledger = self.ledgers[at]
+            entry = self.young_entries.get(offset) or self.old_entries.get(offset)
+            if entry is None:
+                entry = Entry(offset, ledger.id, offset - ledger.base, data)
+                self._keep(entry)
+            entries.append(entry)
+            offset += 1
+        return entries
+
+    def _keep(self, entry: Entry) -> None:
+        """As ``append`` does, where time is short, by itself."""
+        cache = self._cache
+        if not self.young_entries:
+            cache.grows(self)
+        self.young_entries[entry.offset] = entry
+        cache.size += len(entry.data) + _OBJECT
+        if cache.size > cache.limit:
+            cache.turn()
+
+    @property
+    def total_size(self) -> int:
+        """Bytes of the ledgers kept."""
+        return sum(ledger.size for ledger in self.ledgers)
+
+    @property
+    def entries_added(self) -> int:
+        """How many entries were appended since the topic was loaded."""
+        return self.next - self._loaded_at
+
+    def place(self, offset: int) -> tuple[int, int]:
+        """Ledger id and entry id of an entry; of ``next``: where it will be; before the first entry: entry id -1."""
+        ledger = self._current
+        if offset < ledger.base:
+            if offset < self.first:
+                return self.ledgers[0].id, -1
+            ledger = self.ledgers[self._index(offset)]
+        return ledger.id, offset - ledger.base
+
+    def offset_of(self, ledger_id: int, entry_id: int) -> int | None:
+        """The offset of an entry; None if it does not exist, or no more, or not yet."""
+        ledger = self._current
+        if ledger_id != ledger.id:
+            known = self._by_id.get(ledger_id)
+            if known is None:
+                return None
+            ledger = known
+        return ledger.base + entry_id if 0 <= entry_id < ledger.entries else None
+
+    def next_valid(self, ledger_id: int, entry_id: int) -> int:
+        """The offset of that entry, or of the next one that exists, or ``next`` if none does."""
+        ledger = self._by_id.get(ledger_id)
+        if ledger is not None:
+            return ledger.base + min(max(entry_id, 0), ledger.entries)
+        return next((ledger.base for ledger in self.ledgers if ledger.id > ledger_id), self.next)
+
+    def roll(self, now: int) -> None:
+        """Close the ledger and open the next, as an unload does. A terminated topic keeps its ledgers."""
+        self._loaded_at = self.next
+        if not self.terminated:
+            self._open_next(now)
+
+    def _open_next(self, now: int) -> None:
+        self._current.closed_ms = now
+        if not self._current.entries:
+            del self._by_id[self.ledgers.pop().id]
+        self._open(now)
+
+    def roll_if_full(self, now: int) -> None:
+        """Roll if the ledger has entries and is full or old; without an append only a timer finds it old."""
+        current = self._current
+        full = current.entries >= self._full_entries or current.size >= self._full_size or now >= self._full_at
+        if not full or not current.entries:
+            return
+        if self._min_age and now - current.created_ms <= self._min_age:
+            # Too young: only its age counts from here on.
+            self._full_entries = self._full_size = _NEVER
+            self._full_at = current.created_ms + self._min_age + 1
+            return
+        self._open_next(now)
+
+    def terminate(self, now: int) -> tuple[int, int]:
+        """Take no more entries; ledger id and entry id of the last one."""
+        if not self.terminated:
+            self.terminated = True
+            self._current.closed_ms = now
+        return self.place(self.next - 1)
+
+    def newest_before(self, time: int) -> int:
+        """The offset of the newest entry with a timestamp below ``time``, by halving; ``first`` - 1 if none has."""
+        if self.next == self.first or not self._is_before(self.first, time):
+            return self.first - 1
+        if self._is_before(self.next - 1, time):
+            return self.next - 1
+        low, high = self.first, self.next - 2
+        while low < high:
+            middle = low + max((high - low) // 2, 1)
+            if self._is_before(middle, time):
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def _is_before(self, offset: int, time: int) -> bool:
+        entry = self.entry(offset)
+        when = None if entry is None else timestamp(entry)
+        return when is not None and when < time
+
+    def trim(self, slowest_mark_delete: int | None, retention_minutes: int, retention_mb: int, now: int) -> None:
+        """Delete closed ledgers that every durable cursor has behind it and that need not be retained.
+
+        ``slowest_mark_delete``: an offset, None when there is no durable cursor. Retention: -1 without limit, 0 none;
+        a ledger goes when either of the two limits lets it go, and nothing goes behind one that stays.
+        """
+        gone = size = 0
+        total = self.total_size
+        for ledger in self.ledgers[:-1]:
+            size += ledger.size
+            if slowest_mark_delete is not None and ledger.base + ledger.entries - 1 > slowest_mark_delete:
+                break
+            age = now - (ledger.closed_ms or 0)
+            old = retention_minutes == 0 or 0 < retention_minutes * _MINUTE < age
+            if not old and not 0 <= retention_mb * _MEGABYTE <= total - size:
+                break
+            gone += 1
+        self._delete_ledgers(gone)
+
+    def _delete_ledgers(self, count: int) -> None:
+        if not count:
+            return
+        for ledger in self.ledgers[:count]:
+            del self._by_id[ledger.id]
+        del self.ledgers[:count]
+        self.first = self.ledgers[0].base
+        self._storage.trim(self.first)
+
+    def close(self) -> None:
+        """The topic is deleted: give back the room of its entries. It must not be used any more."""
+        self.first = self.next
+        self._storage.trim(self.first)
+        self.young_entries, self.old_entries = {}, {}
+
+    def _open(self, now: int) -> None:
+        self._current = ledger = Ledger(self._new_ledger_id(), self.next, now)
+        self.ledgers.append(ledger)
+        self._by_id[ledger.id] = ledger
+        settings = self._settings
+        self._full_entries = settings.managedLedgerMaxEntriesPerLedger
+        self._full_size = settings.managedLedgerMaxSizePerLedgerMbytes * _MEGABYTE
+        self._full_at = now + settings.managedLedgerMaxLedgerRolloverTimeMinutes * _MINUTE
+        self._min_age = settings.managedLedgerMinLedgerRolloverTimeMinutes * _MINUTE
+
+    def _index(self, offset: int) -> int:
+        """Which ledger has that offset; the last one also what is behind it."""
+        return bisect_right(self.ledgers, offset, key=_base) - 1
+
+
+def timestamp(entry: Entry) -> int | None:
+    """When the broker stored the entry, if it says so, else when the client sent it; None if that is unreadable."""
+    if not entry.parsed:
+        entry.parse()
+    if entry.block:
+        stored = pb.BrokerEntryMetadata()
+        try:
+            stored.ParseFromString(entry.data[6 : entry.block])
+        except DecodeError:
+            return None
+        if stored.HasField("broker_timestamp"):
+            return stored.broker_timestamp
+    return None if entry.metadata is None else entry.metadata.publish_time
+
+
+def _base(ledger: Ledger) -> int:
+    return ledger.base

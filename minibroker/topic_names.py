@@ -1,0 +1,62 @@
+"""Names as the broker takes them: topics, namespaces, and which topics are the system's own.
+
+Sources: TopicName, NamespaceName, SystemTopicNames; seen on 4.2.4.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from pcli.codec.errors import LocalError, RemoteError
+from pcli.codec.proto import pb
+from pcli.codec.wire.topic_name import TopicName
+from pcli.minibroker.errors import Refused
+
+__all__ = ["check_namespace", "is_system", "namespace_of", "topic_name"]
+
+_DOMAINS: Final = ("persistent", "non-persistent")
+"""The domains of 4.2.4; those of scalable topics came later. Names with a cluster in them are refused by then."""
+
+_PART: Final = re.compile(r"[-=:.\w]+", re.ASCII)
+_SNAPSHOT: Final = "__transaction_buffer_snapshot"
+_PENDING_ACK: Final = "__transaction_pending_ack"
+
+
+def topic_name(text: str) -> TopicName:
+    """Read the topic name of a request; Refused (InvalidTopicName) when it is none."""
+    try:
+        name = TopicName.parse(text)
+    except LocalError as error:
+        raise Refused(pb.InvalidTopicName, f"Invalid topic name: {error.text}") from None
+    if name.domain not in _DOMAINS:
+        raise Refused(pb.InvalidTopicName, f"Invalid topic name: Invalid topic domain: {name.domain!r}")
+    if name.cluster is not None:
+        raise Refused(
+            pb.InvalidTopicName, f"Invalid topic name: {text!r}: names with a cluster are no longer supported"
+        )
+    return name
+
+
+def check_namespace(text: str) -> str:
+    """The namespace of a request, ``tenant/namespace``; RemoteError when it is none: that costs the connection."""
+    parts = text.split("/")
+    if len(parts) != 2 or not all(_PART.fullmatch(part) for part in parts):
+        raise RemoteError(f"{text!r} is no namespace")
+    return text
+
+
+def namespace_of(name: TopicName) -> str:
+    """``tenant/namespace`` of a topic."""
+    return f"{name.tenant}/{name.namespace}"
+
+
+def is_system(name: TopicName) -> bool:
+    """Whether the topic is the broker's own: hidden from lists, exempt from limits."""
+    local = name.base.local
+    return (
+        local == "__change_events"
+        or local.startswith(_SNAPSHOT)
+        or local.endswith(_PENDING_ACK)
+        or namespace_of(name) == "pulsar/system"
+    )

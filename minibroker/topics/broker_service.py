@@ -1,0 +1,69 @@
+"""BrokerService: the interface of the broker that topics, subscriptions and dispatchers use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from pcli.minibroker.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from pcli.minibroker.policies.policy_store import Policies
+    from pcli.minibroker.schema.registry import SchemaRegistry
+    from pcli.minibroker.settings import Settings
+    from pcli.minibroker.storage.ledger import EntryCache
+    from pcli.minibroker.storage.spilling_storage import Pool
+    from pcli.minibroker.topics.rate_limiters import PublishThrottle, RateLimiter
+    from pcli.minibroker.topics.topic_list_watchers import TopicListWatchers
+
+__all__ = ["BrokerService", "ClientRates", "Rate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """The rates of one producer, consumer or subscription, each per second."""
+
+    messages_in: float = 0.0
+    bytes_in: float = 0.0
+    messages_out: float = 0.0
+    bytes_out: float = 0.0
+    redelivered: float = 0.0
+    """Messages redelivered."""
+    acked: float = 0.0
+    """Messages acknowledged."""
+    dropped: float = 0.0
+    """Messages dropped because no consumer had permits; of a subscription of a non-persistent topic."""
+
+
+class ClientRates(Protocol):
+    """The measured rates of all clients (implemented by `stats.rates.Rates`)."""
+
+    def of(self, client: object) -> Rate:
+        """Return the rates of a producer, a consumer, or a subscription of a non-persistent topic."""
+
+
+class BrokerService(Scheduler, Protocol):
+    """The state of a broker that all its topics share (class BrokerService; implemented by `broker.Broker`)."""
+
+    settings: Settings
+    http_url: str
+    """``http://host:port`` of the REST API."""
+    policies: Policies
+    schemas: SchemaRegistry
+    watchers: TopicListWatchers
+    pool: Pool
+    cache: EntryCache
+    publish_throttle: PublishThrottle | None
+    """The publish rate limit of the whole broker, or None."""
+    dispatch_rate: RateLimiter | None
+    """The dispatch rate limit of the whole broker, or None."""
+
+    @property
+    def rates(self) -> ClientRates:
+        """The rates of producers, consumers and subscriptions."""
+
+    def next_ledger_id(self) -> int:
+        """Return the id of a new ledger; ids increase over all topics."""
+
+    def remove_topic(self, full_name: str) -> None:
+        """Remove a non-persistent topic that was unloaded."""

@@ -1,0 +1,257 @@
+"""A consumer as the broker sees it: permits, what it holds unacknowledged, and the MESSAGE frames to it.
+
+Rules of this file (class Consumer)
+1. Permits are counted in messages. An entry goes out whole as long as one permit is left, so they may go negative;
+   nothing but FLOW gives any back.
+2. On Shared and Key_Shared what was sent is pending until it is acknowledged, handed back or the consumer leaves. A
+   consumer that holds too much is blocked: it gets nothing, and its FLOWs are parked.
+3. What a client of an old version cannot read is cut off here: the checksum, the broker's entry metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.bits import left_of, words_of
+from pcli.codec.wire.build import push_frame
+from pcli.codec.wire.constants import CHECKSUM_MAGIC
+from pcli.codec.wire.message_id import signed
+from pcli.minibroker.error_responses import NOBODY
+from pcli.minibroker.topics.message_frames import MessageFrameWriter
+
+if TYPE_CHECKING:
+    from pcli.minibroker.storage.entry import Entry
+    from pcli.minibroker.topics.subscription import Subscription
+    from pcli.minibroker.topics.transport_cnx import TransportCnx
+
+__all__ = ["Consumer"]
+
+_CHECKSUM: Final = CHECKSUM_MAGIC.to_bytes(2, "big")
+
+
+class Consumer:
+    """One consumer of a subscription."""
+
+    __slots__ = (
+        "_write",
+        "auto_consume",
+        "avg_messages_per_entry",
+        "blocked",
+        "bytes_out",
+        "closed",
+        "connected_since",
+        "connection",
+        "epoch",
+        "hashes",
+        "id",
+        "individual",
+        "key_shared_meta",
+        "last_acked",
+        "last_consumed",
+        "last_flow",
+        "max_unacked",
+        "messages_acked",
+        "messages_out",
+        "messages_redelivered",
+        "metadata",
+        "name",
+        "parked",
+        "partition",
+        "pending",
+        "permits",
+        "plain",
+        "priority",
+        "subscription",
+        "tells_epoch",
+        "unacked",
+    )
+
+    def __init__(
+        self, subscription: Subscription, connection: TransportCnx, command: pb.CommandSubscribe, *, individual: bool
+    ) -> None:
+        self.subscription = subscription
+        self.connection = connection
+        self.id = command.consumer_id
+        self.name = command.consumer_name
+        self.priority = command.priority_level
+        self.metadata = {pair.key: pair.value for pair in command.metadata}
+        self.key_shared_meta = command.keySharedMeta if command.HasField("keySharedMeta") else None
+        self.auto_consume = command.schema.type == pb.Schema.AutoConsume
+        """It takes whatever schema there is, and so says nothing of what the topic's is."""
+        self.tells_epoch = not (individual or command.read_compacted or subscription.cursor is None)
+        """Whether deliveries carry its epoch: Exclusive and Failover on persistent topics, not with readCompacted."""
+        self.epoch = signed(command.consumer_epoch) if command.HasField("consumer_epoch") and self.tells_epoch else -1
+        """Goes with every delivery when it is above -1."""
+        self.individual = individual
+        """Whether single entries are tracked: Shared and Key_Shared on a persistent topic."""
+        self.permits = 0
+        self.parked = 0
+        """Permits of FLOWs that came while it was blocked."""
+        self.unacked = 0
+        """Messages sent and not acknowledged; 0 for ever where nothing is tracked."""
+        self.blocked = False
+        self.max_unacked = 0
+        """``maxUnackedMessagesPerConsumer`` as in force; 0: no limit."""
+        self.pending: dict[int, int] = {}
+        """Offsets sent and not acknowledged, with the messages that are left of each entry."""
+        self.hashes: dict[int, int] = {}
+        """Offset to slot of what is pending, on Key_Shared."""
+        self.partition = subscription.topic.partition
+        self._write = MessageFrameWriter(self.id, self.partition).write
+        self.closed = False
+        self.connected_since = subscription.topic.broker.now
+        self.avg_messages_per_entry = 0.0
+        self.messages_out = self.bytes_out = self.messages_redelivered = self.messages_acked = 0
+        self.last_flow = self.last_consumed = self.last_acked = 0
+        self.plain = connection.session.plain_delivery
+        """Whether entries go out as they are stored, whatever is in them."""
+
+    @property
+    def available(self) -> bool:
+        """Whether a dispatcher may give it something (isConsumerAvailable)."""
+        return self.permits > 0 and not self.blocked and not self.closed and self.connection.writable
+
+    def flow(self, permits: int) -> int:
+        """Take permits; how many count now."""
+        self.last_flow = self.subscription.topic.broker.now
+        if self.blocked:
+            self.parked += permits
+            return 0
+        self.permits += permits
+        return permits
+
+    def room(self) -> int:
+        """Messages that may still be sent before the limit of unacknowledged ones; a large number without limit."""
+        return self.max_unacked - self.unacked if self.max_unacked > 0 else 1 << 62
+
+    # -- out -------------------------------------------------------------------------------------------------------
+
+    def deliver(self, entries: list[Entry], counts: Mapping[int, int], ack_sets: Mapping[int, int]) -> int:
+        """Send entries whose metadata has been read; gives the permits that they took.
+
+        ``counts``: offset to redelivery count; ``ack_sets``: offset to the bits that are not acknowledged yet.
+        """
+        total = size = everything = 0
+        pending = self.pending if self.individual else None
+        send, write = self.connection.send, self._write
+        plain = self.plain and not ack_sets and self.epoch < 0
+        for entry in entries:
+            offset, messages = entry.offset, entry.messages
+            count = counts.get(offset, 0) if counts else 0
+            if count:
+                self.messages_redelivered += messages
+            left = messages
+            if plain and not entry.block:
+                data = entry.data
+                send(write(entry.ledger_id, entry.entry_id, count, data))
+            else:
+                ack_set = ack_sets.get(offset)
+                if ack_set is not None:
+                    left = left_of(ack_set, messages)
+                if messages > 1 and not self.connection.session.reads_batches:
+                    # It gets nothing more, but holds all of them until it is gone.
+                    self.connection.close()
+                data = self._visible(entry)
+                send(self._frame(entry, count, ack_set, data))
+            if pending is not None:
+                pending[offset] = left
+            total += left
+            everything += messages
+            size += len(data)
+        self.messages_out += everything
+        self._account(total, everything / len(entries), size)
+        return total
+
+    def _account(self, total: int, average: float, size: int) -> None:
+        self.permits -= total
+        self.bytes_out += size
+        self.last_consumed = self.subscription.topic.broker.now
+        old = self.avg_messages_per_entry
+        self.avg_messages_per_entry = old * 0.9 + average * 0.1 if old else average
+        if self.individual:
+            self.unacked += total
+            if 0 < self.max_unacked <= self.unacked:
+                self.blocked = True
+
+    def _visible(self, entry: Entry) -> bytes:
+        """The bytes of an entry that this client can read."""
+        session, start = self.connection.session, entry.block
+        if start and session.reads_broker_entry:
+            start = 0
+        elif not session.reads_checksum and entry.data[start : start + 2] == _CHECKSUM:
+            start += 6
+        return entry.data[start:] if start else entry.data
+
+    def _frame(self, entry: Entry, count: int, ack_set: int | None, data: bytes) -> bytes:
+        if ack_set is None and self.epoch < 0:
+            return self._write(entry.ledger_id, entry.entry_id, count, data)
+        place = pb.MessageIdData(ledgerId=entry.ledger_id, entryId=entry.entry_id, partition=self.partition)
+        message = pb.CommandMessage(consumer_id=self.id, message_id=place)
+        if ack_set is not None:
+            message.ack_set.extend(words_of(ack_set))
+        if count:
+            message.redelivery_count = count
+        if self.epoch >= 0:
+            message.consumer_epoch = self.epoch
+        return push_frame(message, data)
+
+    # -- what it holds ---------------------------------------------------------------------------------------------
+
+    def release(self, offset: int, messages: int = -1) -> int:
+        """Something pending is settled: an entry, or as many messages of it; gives the messages that count.
+
+        An entry stays pending without its messages until it is settled as a whole.
+        """
+        left = self.pending.get(offset, -1)
+        if left < 0:
+            return 0
+        if messages < 0:
+            del self.pending[offset]
+            messages = left
+        else:
+            messages = min(messages, left)
+            self.pending[offset] = left - messages
+        self.unacked -= messages
+        return messages
+
+    def unblock(self, *, asked: bool = False) -> int:
+        """Let it go on when half of its limit is settled, or it asked for redelivery; permits that count now."""
+        if not self.blocked or not (asked or self.max_unacked <= 0 or self.unacked <= self.max_unacked // 2):
+            return 0
+        self.blocked = False
+        parked, self.parked = self.parked, 0
+        self.permits += parked
+        return parked
+
+    # -- commands to the client ------------------------------------------------------------------------------------
+
+    def tell_active(self, *, active: bool) -> None:
+        """ACTIVE_CONSUMER_CHANGE, to clients that know it (version 12)."""
+        if self.connection.session.knows("ACTIVE_CONSUMER_CHANGE"):
+            self.connection.send_command(pb.CommandActiveConsumerChange(consumer_id=self.id, is_active=active))
+
+    def tell_end(self) -> None:
+        """REACHED_END_OF_TOPIC, to clients that know it (version 9)."""
+        if self.connection.session.knows("REACHED_END_OF_TOPIC"):
+            self.connection.send_command(pb.CommandReachedEndOfTopic(consumer_id=self.id))
+
+    def disconnect(self) -> None:
+        """The broker closes it: CLOSE_CONSUMER, or for old clients (below version 5) the whole connection."""
+        connection = self.connection
+        if self.closed:
+            # Another one may have its id by now.
+            return
+        connection.removed_consumer(self.id)
+        self.leave()
+        if connection.session.knows_close:
+            connection.send_command(pb.CommandCloseConsumer(consumer_id=self.id, request_id=NOBODY))
+        else:
+            connection.close()
+
+    def leave(self) -> None:
+        """Take it out of its subscription."""
+        if not self.closed:
+            self.closed = True
+            self.subscription.remove_consumer(self)

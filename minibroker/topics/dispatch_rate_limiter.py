@@ -1,0 +1,55 @@
+"""Dispatch rates: how many entries a read may bring (DispatchRateLimiter).
+
+Limits of the broker, the topic and the subscription hold together. They are charged after sending, in messages or,
+with ``dispatchThrottlingOnBatchMessageEnabled``, in entries. Without tokens a dispatcher looks again after a second.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pcli.minibroker.topics.rate_limiters import RateLimiter
+
+if TYPE_CHECKING:
+    from pcli.minibroker.scheduler import Runnable
+    from pcli.minibroker.storage.entry import Entry
+    from pcli.minibroker.topics.broker_service import BrokerService
+
+__all__ = ["DispatchRateLimiter"]
+
+_BACK_OFF_MS: Final = 1000
+"""MESSAGE_RATE_BACKOFF_MS."""
+
+
+class DispatchRateLimiter:
+    """The limits that hold for one subscription."""
+
+    __slots__ = ("_broker", "_limiters", "_waiting")
+
+    def __init__(self, broker: BrokerService, limiters: list[RateLimiter]) -> None:
+        self._broker = broker
+        self._limiters = limiters
+        self._waiting = False
+
+    def entries(self, dispatcher: Runnable, wanted: int) -> int:
+        """How many entries may be read; 0: none now, the dispatcher is called again."""
+        broker = self._broker
+        for limiter in self._limiters:
+            messages, size = limiter.available(broker.now)
+            wanted = min(wanted, messages) if size > 0 else 0
+        if wanted <= 0 and not self._waiting:
+            self._waiting = True
+            broker.call_later(_BACK_OFF_MS, lambda: self._again(dispatcher))
+        return max(0, wanted)
+
+    def _again(self, dispatcher: Runnable) -> None:
+        self._waiting = False
+        self._broker.soon(dispatcher)
+
+    def sent(self, messages: int, entries: list[Entry]) -> None:
+        """Charge what was sent."""
+        broker = self._broker
+        count = len(entries) if broker.settings.dispatchThrottlingOnBatchMessageEnabled else messages
+        size = sum(len(entry.data) for entry in entries)
+        for limiter in self._limiters:
+            limiter.charge(count, size, broker.now)

@@ -1,0 +1,169 @@
+"""What holds for one topic: its policies, looked up when they change and not for every message.
+
+Rules of this file
+1. A topic's own policy goes before its namespace's, that before the broker's setting (`Policies.effective`).
+2. A limit that changes begins anew with all of its tokens; connections that were not read because of the old one are
+   read again. A limit that stays what it was goes on with the tokens it has, whatever else changes.
+3. The system's own topics need no encryption, and take any schema.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
+
+from pcli.codec.proto import pb
+from pcli.minibroker.errors import Refused
+from pcli.minibroker.topic_names import is_system
+from pcli.minibroker.topics.rate_limiters import PublishThrottle, RateLimiter, SubscribeLimiter
+
+if TYPE_CHECKING:
+    from pcli.codec.wire.topic_name import TopicName
+    from pcli.minibroker.topics.broker_service import BrokerService
+    from pcli.minibroker.topics.transport_cnx import TransportCnx
+
+__all__ = ["EffectivePolicies", "Interceptors"]
+
+_INDEX: Final = "AppendIndexMetadataInterceptor"
+_TIMESTAMP: Final = "AppendBrokerTimestampMetadataInterceptor"
+
+
+@dataclass(frozen=True, slots=True)
+class Interceptors:
+    """What the broker writes in front of an entry (brokerEntryMetadataInterceptors)."""
+
+    index: bool
+    """The number of the entry's last message."""
+    timestamp: bool
+    """When it was stored."""
+
+    @classmethod
+    def of(cls, classes: list[str]) -> Interceptors:
+        """By the names of the Java classes."""
+        names = {name.rpartition(".")[2] for name in classes}
+        return cls(_INDEX in names, _TIMESTAMP in names)
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is written at all."""
+        return self.index or self.timestamp
+
+
+class EffectivePolicies:
+    """The rules of one topic."""
+
+    __slots__ = (
+        "_broker",
+        "_name",
+        "_own_limiters",
+        "_publish_throttle",
+        "_subscribe_limiter",
+        "deduplication",
+        "dispatch_limiter",
+        "encryption_required",
+        "interceptors",
+        "max_delay",
+        "max_message_size",
+        "system",
+        "throttles",
+    )
+
+    def __init__(self, broker: BrokerService, name: TopicName) -> None:
+        self._broker = broker
+        self._name = name
+        self.system = is_system(name)
+        self.interceptors = Interceptors.of(broker.settings.brokerEntryMetadataInterceptors)
+        self._publish_throttle: PublishThrottle | None = None
+        self._subscribe_limiter: SubscribeLimiter | None = None
+        self._own_limiters: WeakKeyDictionary[object, RateLimiter] = WeakKeyDictionary()
+        """Those that subscriptions have for themselves (subscriptionDispatchRate)."""
+        self.dispatch_limiter: RateLimiter | None = None
+        self.refresh()
+
+    def effective(self, setting: str) -> Any:
+        """A setting as it holds for this topic."""
+        return self._broker.policies.effective(self._name, setting)
+
+    def refresh(self) -> None:
+        """Look everything up."""
+        effective, settings = self.effective, self._broker.settings
+        self.encryption_required = effective("encryptionRequireOnProducer") and not self.system
+        limit = effective("maxMessageSize")
+        self.max_message_size = limit if 0 < limit < settings.maxMessageSize else 0
+        """Bytes; 0: no other limit than the broker's."""
+        self.max_delay = effective("delayedDeliveryMaxDelayInMillis") if effective("delayedDeliveryEnabled") else 0
+        """Milliseconds; 0: no limit."""
+        self.deduplication = self._name.persistent and effective("brokerDeduplicationEnabled")
+        """Whether duplicates are looked for."""
+        self._set_publish_rate()
+        self.dispatch_limiter = self._dispatch_limiter("dispatchRate", self.dispatch_limiter)
+        self._set_subscribe_rate()
+
+    def _set_subscribe_rate(self) -> None:
+        rate = self.effective("subscribeThrottlingRatePerConsumer")
+        period = self.effective("subscribeRatePeriodPerConsumerInSecond") * 1000
+        if rate <= 0 or period <= 0:
+            self._subscribe_limiter = None
+        elif self._subscribe_limiter is None or self._subscribe_limiter.terms != (rate, period):
+            self._subscribe_limiter = SubscribeLimiter(rate, period)
+
+    def _set_publish_rate(self) -> None:
+        messages = self.effective("maxPublishRatePerTopicInMessages")
+        size = self.effective("maxPublishRatePerTopicInBytes")
+        limiter = RateLimiter(messages, size, self._broker.now)
+        if self._publish_throttle is None or self._publish_throttle.limiter.terms != limiter.terms:
+            self.release()
+            self._publish_throttle = PublishThrottle(self._broker, limiter) if limiter.limits else None
+        both = (self._publish_throttle, self._broker.publish_throttle)
+        self.throttles = [one for one in both if one is not None]
+        """The limits of publishing: the topic's and the broker's."""
+
+    def release(self) -> None:
+        """Read again from the connections that the topic's limit of publishing has stopped."""
+        if self._publish_throttle is not None:
+            self._publish_throttle.release()
+
+    def _dispatch_limiter(self, policy: str, before: RateLimiter | None) -> RateLimiter | None:
+        """A dispatch rate by the policy's name: the limiter that there was before, if it limits the same."""
+        rate = self._broker.policies.policy(self._name, policy)
+        messages, size = rate["dispatchThrottlingRateInMsg"], rate["dispatchThrottlingRateInByte"]
+        limiter = RateLimiter(messages, size, self._broker.now, max(1, rate["ratePeriodInSecond"]) * 1000)
+        if before is not None and before.terms == limiter.terms:
+            return before
+        return limiter if limiter.limits else None
+
+    @property
+    def concerns_send(self) -> bool:
+        """Whether any of this has to be looked at when a message is published."""
+        return bool(
+            self.encryption_required
+            or self.max_message_size
+            or self.max_delay
+            or self.deduplication
+            or self.throttles
+            or self.interceptors.any
+        )
+
+    def dispatch_limiters(self, subscription: object) -> list[RateLimiter]:
+        """The limits of dispatching for a subscription: the broker's, the topic's, and one of its own."""
+        own = self._dispatch_limiter("subscriptionDispatchRate", self._own_limiters.pop(subscription, None))
+        if own is not None:
+            self._own_limiters[subscription] = own
+        return [one for one in (self._broker.dispatch_rate, self.dispatch_limiter, own) if one is not None]
+
+    def check_subscribe_rate(self, connection: TransportCnx, command: pb.CommandSubscribe) -> None:
+        """Refused (NotAllowedError) when one consumer subscribes too often."""
+        consumer = (connection.peer[0], command.consumer_name, command.consumer_id)
+        if self._subscribe_limiter is not None and not self._subscribe_limiter.admit(consumer, self._broker.now):
+            text = f"Subscribe limited by subscribe rate limit per consumer: {self._name}"
+            raise Refused(pb.NotAllowedError, text)
+
+    def of_schemas(self, setting: str) -> Any:
+        """A setting as it holds for schemas."""
+        if self.system:
+            if setting == "schemaCompatibilityStrategy":
+                return self._broker.settings.systemTopicSchemaCompatibilityStrategy
+            if setting == "isAllowAutoUpdateSchemaEnabled":
+                return True
+        return self.effective(setting)

@@ -1,0 +1,58 @@
+"""MESSAGE, written as quickly as Python can: one for every entry that goes to a consumer.
+
+Rules of this file
+1. The bytes are those of `codec.wire.hot.push_message`; a test holds them together.
+2. What does not change from one delivery to the next is kept: the consumer's id, the ledger, the partition, and the
+   lengths in front, for each size that the entry id may have.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from pcli.codec.wire.commands import BY_NAME
+from pcli.codec.wire.hot import push_message, push_varint
+
+__all__ = ["MessageFrameWriter"]
+
+_two_lengths = Struct(">II").pack
+_TYPE: Final = BY_NAME["MESSAGE"].number
+_SIZES: Final = range(1, 11)
+"""Bytes of a varint."""
+
+
+class MessageFrameWriter:
+    """Writes the messages to one consumer."""
+
+    __slots__ = ("_consumer_id", "_heads", "_ledger", "_partition", "_tail")
+
+    def __init__(self, consumer_id: int, partition: int) -> None:
+        self._consumer_id = consumer_id
+        self._partition = partition
+        self._tail = b"" if partition < 0 else b"\x18" + push_varint(partition)
+        self._ledger = -1
+        self._heads: list[tuple[int, bytes]] = []
+        """By the bytes of the entry id: the size of the command, and what of it stands in front of the entry id."""
+
+    def write(self, ledger: int, entry: int, count: int, data: bytes) -> bytes:
+        """One frame around the bytes of an entry; ``count``: redeliveries."""
+        if count:
+            return push_message(self._consumer_id, ledger, entry, self._partition, count, data)
+        if ledger != self._ledger:
+            self._begin(ledger)
+        number = push_varint(entry)
+        size, head = self._heads[len(number)]
+        return b"".join((_two_lengths(size + 4 + len(data), size), head, number, self._tail, data))
+
+    def _begin(self, ledger: int) -> None:
+        """Make what stands in front of the ids of another ledger."""
+        self._ledger = ledger
+        place = b"\x08" + push_varint(ledger) + b"\x10"
+        consumer = b"\x08" + push_varint(self._consumer_id) + b"\x12"
+        self._heads = [(0, b"")]
+        for length in _SIZES:
+            inner = len(place) + length + len(self._tail)
+            body = len(consumer) + 1 + inner
+            head = b"".join((bytes((8, _TYPE, _TYPE << 3 | 2)), push_varint(body), consumer, push_varint(inner), place))
+            self._heads.append((len(head) + length + len(self._tail), head))

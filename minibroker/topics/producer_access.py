@@ -1,0 +1,175 @@
+"""Who may produce on a topic: the access modes of producers and the topic's epoch.
+
+Rules of this file (AbstractTopic.incrementTopicEpochIfNeeded, handleProducerRemoved)
+1. A topic has an exclusive holder or not, a queue of producers that wait to become it, and an epoch: a number that
+   grows with each new holder, so that one who comes back late is recognised (its own is lower) and fenced.
+2. A claim with an epoch takes that one, a claim without the next; the first is 0. Epochs are Java's longs: the one
+   after the largest is the smallest.
+3. A producer that waits and leaves keeps its place in the queue, with nothing but the epoch that it claimed. When its
+   turn comes the place takes an epoch and hands on; seen from outside the next in line gets one epoch more (as on
+   4.2.4).
+4. Fencing closes producers on the broker's side only: their clients learn it when their next SEND costs them the
+   connection. Those who wait are told.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.message_id import signed
+from pcli.minibroker.errors import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["Access", "Claimant"]
+
+
+class Claimant(Protocol):
+    """A producer, as far as its access mode is concerned."""
+
+    @property
+    def name(self) -> str:
+        """The producer's name."""
+
+    @property
+    def access_mode(self) -> int:
+        """The access mode (ProducerAccessMode)."""
+
+    @property
+    def topic_epoch(self) -> int | None:
+        """The topic epoch that the producer claims, or None for the next one."""
+
+    def refuse(self, refusal: Refused) -> None:
+        """Answer with ERROR."""
+
+    def leave(self) -> None:
+        """Close without a command to the client."""
+
+
+_P = TypeVar("_P", bound=Claimant)
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """The place of one who waited and has left."""
+
+    topic_epoch: int | None
+    """The epoch that it claimed; None: any."""
+
+
+class Access(Generic[_P]):
+    """The access state of one topic. ``producers`` is the topic's own table of those that are attached, by name."""
+
+    __slots__ = ("_waiting", "epoch", "exclusive", "holder", "producers")
+
+    def __init__(self, producers: Mapping[str, _P]) -> None:
+        self.producers = producers
+        self.exclusive = False
+        self.holder: str | None = None
+        """The name of the exclusive producer."""
+        self._waiting: deque[_P | _Left] = deque()
+        self.epoch: int | None = None
+        """None: the topic never had an exclusive producer."""
+
+    @property
+    def waiting(self) -> int:
+        """Producers in the queue, those that have left included."""
+        return len(self._waiting)
+
+    def admit(self, producer: _P) -> bool:
+        """Let a producer in: True now, False when it has to wait. Raises Refused."""
+        return _MODES[producer.access_mode](self, producer)
+
+    def next_holder(self) -> _P | None:
+        """A producer has left: whoever is to be the holder now, its claim made; None: nobody."""
+        if not self.exclusive and (self.producers or not self._waiting):
+            return None
+        self.exclusive, self.holder = False, None
+        while self._waiting:
+            one = self._waiting.popleft()
+            if not isinstance(one, _Left):
+                self._take(one)
+                return one
+            self._take_epoch(one.topic_epoch)
+        return None
+
+    def left(self, producer: _P) -> None:
+        """One who may have waited is gone: its place is kept, it is not."""
+        for place, one in enumerate(self._waiting):
+            if one is producer:
+                self._waiting[place] = _Left(producer.topic_epoch)
+                return
+
+    def drop_waiting(self) -> list[_P]:
+        """Empty the queue: those that were in it and have not left."""
+        waiting = [one for one in self._waiting if not isinstance(one, _Left)]
+        self._waiting.clear()
+        return waiting
+
+    def reset(self) -> None:
+        """Nobody holds the topic, nobody waits; the epoch stays."""
+        self.exclusive, self.holder = False, None
+        self._waiting.clear()
+
+    # -- modes -----------------------------------------------------------------------------------------------------
+
+    def _shared(self, _: _P) -> bool:
+        if self.exclusive or self._waiting:
+            raise Refused(pb.ProducerBusy, f"Topic has an existing exclusive producer: {self._holder_text}")
+        return True
+
+    def _exclusively(self, producer: _P) -> bool:
+        if self.exclusive or self._waiting:
+            raise Refused(pb.ProducerFenced, f"Topic has an existing exclusive producer: {self._holder_text}")
+        if self.producers:
+            raise Refused(pb.ProducerFenced, "Topic has existing shared producers")
+        self._claim(producer)
+        return True
+
+    def _wait(self, producer: _P) -> bool:
+        if self.exclusive or self.producers:
+            self._waiting.append(producer)
+            return False
+        self._claim(producer)
+        return True
+
+    def _fencing(self, producer: _P) -> bool:
+        for waiting in self.drop_waiting():
+            waiting.refuse(Refused(pb.ProducerFenced, "Fenced out"))
+        for attached in list(self.producers.values()):
+            attached.leave()
+        self._claim(producer)
+        return True
+
+    @property
+    def _holder_text(self) -> str:
+        return "null" if self.holder is None else self.holder
+
+    def _claim(self, producer: _P) -> None:
+        wanted, current = producer.topic_epoch, -1 if self.epoch is None else self.epoch
+        if wanted is not None and wanted < current:
+            text = f"Topic epoch has already moved. Current epoch: {current}, Producer epoch: {wanted}"
+            raise Refused(pb.ProducerFenced, text)
+        self._take(producer)
+
+    def _take(self, producer: _P) -> None:
+        self.exclusive, self.holder = True, producer.name
+        self._take_epoch(producer.topic_epoch)
+
+    def _take_epoch(self, wanted: int | None) -> None:
+        if wanted is not None:
+            self.epoch = wanted
+        else:
+            self.epoch = 0 if self.epoch is None else signed((self.epoch + 1) % (1 << 64))
+
+
+_MODES: Final[dict[int, Callable[[Access[Any], Any], bool]]] = {
+    pb.Shared: Access._shared,
+    pb.Exclusive: Access._exclusively,
+    pb.WaitForExclusive: Access._wait,
+    pb.ExclusiveWithFencing: Access._fencing,
+}

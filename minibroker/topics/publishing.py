@@ -1,0 +1,216 @@
+"""From SEND to its receipt: the checks of the full way, in their order.
+
+Rules of this file (Producer.publishMessage, PersistentTopic.publishMessage, NonPersistentTopic.publishMessage)
+1. The order is that of the tables below; the first check that fails decides the answer. The rates are charged in the
+   middle: what an earlier check refused costs nothing, what a later one refuses does.
+2. The metadata is read only where a check needs it. Metadata that does not parse then costs the connection; where
+   nobody looks it is stored and receipted like any other.
+3. Two sequence ids, with the second not below the first, are a batch: errors carry the higher one. A highest id below
+   the lowest is ignored.
+4. Duplicates are judged by the ids of the command under the producer's name. A SEND that says it is a marker is not
+   judged and not remembered, whatever its metadata says (seen on 4.2.4).
+5. A non-persistent topic answers first and hands the entry on then; its id is 0:0 for ever.
+
+The broker's limits of SENDs under way (maxPendingPublishRequestsPerConnection and its like) are never reached: an
+entry is stored when `publish` returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+
+import google_crc32c
+from google.protobuf.message import DecodeError
+
+from pcli.codec.errors import RemoteError
+from pcli.codec.proto import pb
+from pcli.codec.wire.constants import BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC
+from pcli.codec.wire.message_id import signed
+from pcli.minibroker.errors import Refused
+from pcli.minibroker.storage.entry import Entry, metadata_bounds
+
+if TYPE_CHECKING:
+    from pcli.minibroker.topics.deduplication import MessageDeduplication
+    from pcli.minibroker.topics.producer import Producer
+    from pcli.minibroker.topics.topic import Topic
+
+__all__ = ["Publication", "publish"]
+
+_u16 = Struct(">H").unpack_from
+_u32 = Struct(">I").unpack_from
+_magic_and_size = Struct(">HI").pack
+_crc32c = google_crc32c.value
+
+
+class Publication:
+    """One SEND."""
+
+    __slots__ = ("_metadata", "block", "chunk", "count", "has_id", "highest", "in_transaction", "marker", "sequence")
+
+    def __init__(self, sequence: int, highest: int, count: int, block: bytes) -> None:
+        self.sequence = sequence
+        self.highest = highest
+        """-1: not given."""
+        self.count = count if count >= 0 else 1
+        """Messages, as the client says; nobody counts."""
+        self.block = block
+        """What followed the command: [checksum block] metadata payload."""
+        self.chunk = False
+        self.marker = False
+        self.has_id = False
+        """The client names the id, as replicators of shadow topics do."""
+        self.in_transaction = False
+        self._metadata: pb.MessageMetadata | None = None
+
+    def metadata(self) -> pb.MessageMetadata:
+        """The message's metadata; RemoteError when there is none."""
+        if self._metadata is None:
+            start, end = metadata_bounds(self.block)
+            try:
+                if start < 0:
+                    raise DecodeError
+                self._metadata = pb.MessageMetadata.FromString(self.block[start:end])
+            except DecodeError:
+                raise RemoteError("SEND with metadata that does not parse, where it had to be read") from None
+        return self._metadata
+
+
+def publish(producer: Producer, publication: Publication) -> None:
+    """Check, store, answer."""
+    persistent = producer.topic.persistent
+    try:
+        for check in _PERSISTENT if persistent else _NON_PERSISTENT:
+            check(producer, publication)
+        if persistent:
+            _store(producer, publication)
+        else:
+            _pass_on(producer, publication)
+    except Refused as refusal:
+        producer.refuse_send(publication.sequence, publication.highest, refusal)
+
+
+# -- checks ------------------------------------------------------------------------------------------------------------
+
+
+def _transaction(producer: Producer, publication: Publication) -> None:
+    """Transactions are off, as in Pulsar's default. A non-persistent topic never had them."""
+    if publication.in_transaction:
+        if producer.topic.persistent:
+            raise Refused(pb.NotAllowedError, "Transaction buffer disable!")
+        raise RemoteError("SEND with a transaction to a non-persistent topic")
+
+
+def _source(_: Producer, publication: Publication) -> None:
+    if publication.has_id and not publication.in_transaction:
+        raise Refused(pb.NotAllowedError, "Only shadow topic supports sending messages with messageId")
+
+
+def _checksum(_: Producer, publication: Publication) -> None:
+    """No checksum block is fine; one that is cut short is no SEND at all."""
+    block = publication.block
+    if len(block) < 2:
+        raise RemoteError("SEND with one byte behind the command")
+    if _u16(block)[0] != CHECKSUM_MAGIC:
+        return
+    if len(block) < 6:
+        raise RemoteError("SEND with half a checksum")
+    if _u32(block, 2)[0] != _crc32c(block[6:]):
+        raise Refused(pb.ChecksumError, "Checksum failed on the broker")
+
+
+def _encryption(producer: Producer, publication: Publication) -> None:
+    if producer.topic.rules.encryption_required and not publication.metadata().encryption_keys:
+        raise Refused(pb.MetadataError, "Messages must be encrypted")
+
+
+def _rates(producer: Producer, publication: Publication) -> None:
+    for throttle in producer.topic.rules.throttles:
+        throttle.charge(producer.connection, publication.count, len(publication.block))
+
+
+def _fenced(producer: Producer, _: Publication) -> None:
+    if producer.topic.fenced:
+        raise Refused(pb.PersistenceError, "Topic is temporarily unavailable")
+
+
+def _size(producer: Producer, publication: Publication) -> None:
+    """The topic's own limit; checksum and metadata count. Chunks pass: the message is larger than any of them."""
+    limit = producer.topic.rules.max_message_size
+    if limit and len(publication.block) > limit and not publication.chunk:
+        raise Refused(pb.NotAllowedError, "Exceed maximum message size")
+
+
+def _delay(producer: Producer, publication: Publication) -> None:
+    limit = producer.topic.rules.max_delay
+    if not limit:
+        return
+    metadata = publication.metadata()
+    if metadata.HasField("deliver_at_time") and metadata.deliver_at_time - metadata.publish_time > limit:
+        raise Refused(pb.NotAllowedError, f"Exceeds max allowed delivery delay of {limit} milliseconds")
+
+
+_Check = Callable[["Producer", Publication], None]
+
+_PERSISTENT: Final[tuple[_Check, ...]] = (
+    _source,
+    _checksum,
+    _encryption,
+    _rates,
+    _fenced,
+    _size,
+    _delay,
+    _transaction,
+)
+_NON_PERSISTENT: Final[tuple[_Check, ...]] = (_source, _checksum, _encryption, _rates, _size, _transaction)
+
+
+# -- storing -----------------------------------------------------------------------------------------------------------
+
+
+def _store(producer: Producer, publication: Publication) -> None:
+    topic = producer.topic
+    known = None if publication.marker else topic.deduplication
+    if known is not None and _is_duplicate(known, producer.name, publication):
+        producer.receipt(publication.sequence, publication.highest, -1, -1)
+        return
+    assert topic.ledger is not None
+    try:
+        entry = topic.ledger.append(_with_broker_entry(topic, publication), topic.broker.now)
+    except Refused:
+        if known is not None:
+            known.failed()
+        raise
+    producer.count(publication)
+    producer.receipt(publication.sequence, publication.highest, entry.ledger_id, entry.entry_id)
+    topic.announced = True
+    topic.broker.soon(topic)
+
+
+def _is_duplicate(known: MessageDeduplication, producer_name: str, publication: Publication) -> bool:
+    chunk = publication.metadata if publication.chunk else None
+    sequence, highest = signed(publication.sequence), signed(publication.highest)
+    return known.check(producer_name, sequence, highest, chunk)
+
+
+def _with_broker_entry(topic: Topic, publication: Publication) -> bytes:
+    """The bytes to store: with the broker's own metadata in front, if an interceptor writes any."""
+    if not topic.rules.interceptors.any:
+        return publication.block
+    metadata = pb.BrokerEntryMetadata()
+    if topic.rules.interceptors.timestamp:
+        metadata.broker_timestamp = topic.broker.now
+    if topic.rules.interceptors.index:
+        topic.index += publication.count
+        metadata.index = topic.index % (1 << 64)
+    packed = metadata.SerializeToString()
+    return b"".join((_magic_and_size(BROKER_ENTRY_MAGIC, len(packed)), packed, publication.block))
+
+
+def _pass_on(producer: Producer, publication: Publication) -> None:
+    producer.count(publication)
+    producer.receipt(publication.sequence, publication.highest, 0, 0)
+    entry = Entry(0, 0, 0, publication.block)
+    for subscription in list(producer.topic.subscriptions.values()):
+        subscription.publish(entry)

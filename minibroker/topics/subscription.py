@@ -1,0 +1,387 @@
+"""A subscription: who consumes, what is acknowledged, where it stands (PersistentSubscription and its twin).
+
+Rules of this file
+1. The type is that of its consumers: fixed while one is attached, free when there is none.
+2. On Shared and Key_Shared acknowledgements are single and credited to whoever holds the entry; on Exclusive and
+   Failover they are the cursor's business alone. A position that does not exist yet ends a list of ids.
+3. A subscription that is not durable ends with its last consumer, but for a reset of its cursor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.bits import left_of
+from pcli.minibroker.errors import Refused
+from pcli.minibroker.topics.consumer import Consumer
+from pcli.minibroker.topics.dispatch_rate_limiter import DispatchRateLimiter
+from pcli.minibroker.topics.dispatcher import EXCLUSIVE, FAILOVER, KEY_SHARED, Dispatcher, PersistentDispatcher
+
+if TYPE_CHECKING:
+    from pcli.minibroker.storage.cursor import ManagedCursor
+    from pcli.minibroker.storage.entry import Entry
+    from pcli.minibroker.topics.topic import Topic
+
+__all__ = ["Position", "Subscription"]
+
+Position = tuple[int, int, int | None]
+"""What an acknowledgement names: ledger, entry, and the bits that are left of it (None: the whole entry)."""
+
+
+class Subscription:
+    """One subscription of one topic."""
+
+    def __init__(
+        self,
+        topic: Topic,
+        name: str,
+        cursor: ManagedCursor | None,
+        *,
+        durable: bool = True,
+        properties: dict[str, str] | None = None,
+        replicated: bool = False,
+    ) -> None:
+        self.topic = topic
+        self.name = name
+        self.cursor = cursor
+        """None on non-persistent topics."""
+        self.durable = durable
+        self.properties = properties or {}
+        self.replicated = replicated
+        """Kept and shown; there is nobody to replicate to."""
+        self.kind = -1
+        """The type (SubType) of the consumers; -1 before the first one."""
+        self.dispatcher: Dispatcher | None = None
+        self._persistent: PersistentDispatcher | None = None
+        """The dispatcher, on a persistent topic."""
+        self._tracking: PersistentDispatcher | None = None
+        """The same, if single entries are acknowledged and redelivered."""
+        self.max_unacked = 0
+        self.delayed_delivery = True
+        self.delayed_tick = 1000
+        self.limits: DispatchRateLimiter | None = None
+        self.expired = 0
+        """Messages that were expired, in all."""
+        self.last_expire = self.last_mark_delete = 0
+        self._marked = cursor.mark_delete if cursor is not None else -1
+        self.messages_out_before = self.bytes_out_before = 0
+        """What consumers got that have left since."""
+        self._resetting = False
+        self.policies_changed()
+
+    def policies_changed(self) -> None:
+        """Take over what the policies say now."""
+        effective = self.topic.effective
+        self.max_unacked = effective("maxUnackedMessagesPerSubscription") if self.durable else 0
+        self.delayed_delivery = effective("delayedDeliveryEnabled")
+        self.delayed_tick = effective("delayedDeliveryTickTimeMillis")
+        limiters = self.topic.dispatch_limiters(self) if self.cursor is not None else []
+        self.limits = DispatchRateLimiter(self.topic.broker, limiters) if limiters else None
+        for consumer in self.consumers:
+            self._set_limit(consumer)
+            if consumer.blocked and self._tracking is not None:
+                self._tracking.flowed(consumer, consumer.unblock())
+        if self._tracking is not None:
+            self._tracking.released(0)
+
+    def _set_limit(self, consumer: Consumer) -> None:
+        limited = consumer.individual and self.durable
+        consumer.max_unacked = self.topic.effective("maxUnackedMessagesPerConsumer") if limited else 0
+
+    @property
+    def consumers(self) -> list[Consumer]:
+        """Those that are attached."""
+        return self.dispatcher.consumers if self.dispatcher is not None else []
+
+    @property
+    def active(self) -> Consumer | None:
+        """The active consumer of Exclusive and Failover."""
+        return self.dispatcher.active if self.dispatcher is not None else None
+
+    @property
+    def individual(self) -> bool:
+        """Whether single entries are acknowledged and redelivered (isIndividualAckMode)."""
+        return self._tracking is not None
+
+    @property
+    def backlog(self) -> int:
+        """Entries that are not acknowledged (msgBacklog)."""
+        return self.cursor.backlog if self.cursor is not None else 0
+
+    # -- consumers -------------------------------------------------------------------------------------------------
+
+    def check_type(self, kind: int, meta: pb.KeySharedMeta | None) -> None:
+        """Raise Refused when the attached consumers are of another type, or another kind of Key_Shared."""
+        if not self.consumers:
+            return
+        why = _difference("type", pb.CommandSubscribe.SubType.Name, self.kind, kind)
+        if not why and kind == KEY_SHARED:
+            why = _difference_of_meta(self.consumers[0].key_shared_meta, meta)
+        if why:
+            raise Refused(pb.ConsumerBusy, f"Subscription is of different type. {why}")
+
+    def holder_in_the_way(self, kind: int, meta: pb.KeySharedMeta | None) -> Consumer | None:
+        """An attached consumer that would have to go first: of an Exclusive one, or with overlapping ranges."""
+        if not self.consumers or self.dispatcher is None:
+            return None
+        if kind == EXCLUSIVE:
+            return self.consumers[0]
+        return self.dispatcher.holder(meta) if kind == KEY_SHARED and meta is not None else None
+
+    def add_consumer(self, consumer: Consumer, kind: int) -> None:
+        """Attach; the dispatcher is kept when it is of the same kind, else made anew. Refused: nothing has changed."""
+        meta = consumer.key_shared_meta
+        if self.dispatcher is None or kind != self.kind or not (self.consumers or self.dispatcher.fits(meta)):
+            self.dispatcher = self.topic.make_dispatcher(self, kind, meta)
+            self.kind = kind
+            persistent = self.dispatcher if isinstance(self.dispatcher, PersistentDispatcher) else None
+            self._persistent = persistent
+            self._tracking = persistent if persistent is not None and persistent.individual else None
+        self._set_limit(consumer)
+        self.dispatcher.add(consumer)
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        """Detach; a subscription that is not durable ends with the last one."""
+        if self.dispatcher is None or consumer not in self.dispatcher.consumers:
+            return
+        self.dispatcher.remove(consumer)
+        self.messages_out_before += consumer.messages_out
+        self.bytes_out_before += consumer.bytes_out
+        lasting = self.durable and self.cursor is not None
+        if not self.dispatcher.consumers and not lasting and not self._resetting:
+            self.topic.remove_subscription(self)
+
+    def disconnect(self) -> None:
+        """The broker closes all consumers."""
+        for consumer in list(self.consumers):
+            consumer.disconnect()
+
+    def tell_end(self) -> None:
+        """REACHED_END_OF_TOPIC to all consumers."""
+        for consumer in list(self.consumers):
+            consumer.tell_end()
+
+    def topic_terminated(self) -> None:
+        """The topic ends here: who is through is told."""
+        if self.cursor is not None and self.backlog == 0:
+            self.tell_end()
+
+    # -- entries ---------------------------------------------------------------------------------------------------
+
+    def entries_available(self) -> None:
+        """The topic has a new entry."""
+        dispatcher = self._persistent
+        if dispatcher is not None and dispatcher.consumers:
+            dispatcher.entries_available()
+
+    def publish(self, entry: Entry) -> None:
+        """An entry of a non-persistent topic: now or never."""
+        if self.dispatcher is not None:
+            self.dispatcher.publish(entry)
+
+    # -- acknowledgements ------------------------------------------------------------------------------------------
+
+    def acknowledge(self, consumer: Consumer, positions: Iterable[Position]) -> None:
+        """Single entries, or bits of them."""
+        cursor, ledger = self.cursor, self.topic.ledger
+        if cursor is None or ledger is None:
+            return
+        now = self.topic.broker.now
+        consumer.last_acked = now
+        for ledger_id, entry_id, bits in positions:
+            offset = ledger.offset_of(ledger_id, entry_id)
+            if offset is None:
+                if (ledger_id, entry_id) > ledger.place(ledger.next - 1):
+                    break
+                continue
+            if bits is not None and not self._bits_left(consumer, offset, bits):
+                continue
+            if cursor.delete(offset):
+                consumer.messages_acked += 1
+                self._settle(consumer, offset)
+        self._after_ack()
+
+    def _bits_left(self, consumer: Consumer, offset: int, bits: int) -> bool:
+        """Keep what is left of a batch; whether nothing is, so that the entry is done."""
+        cursor = self.cursor
+        assert cursor is not None
+        if cursor.is_deleted(offset):
+            return False
+        before = cursor.ack_sets.get(offset)
+        after = bits if before is None else before & bits
+        if not after:
+            return True
+        cursor.ack_sets[offset] = after
+        if self.topic.broker.settings.acknowledgmentAtBatchIndexLevelEnabled and self.individual:
+            owner = self._owner(consumer, offset)
+            if owner is not None:
+                messages = self._messages(offset)
+                cleared = (messages if before is None else left_of(before, messages)) - left_of(after, messages)
+                if cleared:
+                    self._credit(owner, owner.release(offset, cleared))
+        return False
+
+    def _messages(self, offset: int) -> int:
+        """Messages of an entry."""
+        assert self.topic.ledger is not None
+        entry = self.topic.ledger.entry(offset)
+        if entry is not None and not entry.parsed:
+            entry.parse()
+        return entry.messages if entry is not None else 1
+
+    def acknowledge_cumulative(self, consumer: Consumer, position: Position, properties: dict[str, int]) -> None:
+        """Everything up to a position; not on Shared and Key_Shared."""
+        cursor, ledger = self.cursor, self.topic.ledger
+        if cursor is None or ledger is None or self.individual:
+            return
+        consumer.last_acked = self.topic.broker.now
+        ledger_id, entry_id, bits = position
+        offset = ledger.offset_of(ledger_id, entry_id)
+        if offset is None or offset <= cursor.mark_delete:
+            return
+        if bits is not None:
+            before = cursor.ack_sets.get(offset)
+            enabled = self.topic.broker.settings.acknowledgmentAtBatchIndexLevelEnabled
+            partial = enabled and bits and not cursor.is_deleted(offset)
+            if partial and (before is None or _first_bit(bits) > _first_bit(before)):
+                cursor.ack_sets[offset] = bits
+            if bits or not enabled:
+                offset -= 1
+        consumer.messages_acked += max(0, offset - cursor.mark_delete)
+        cursor.mark_delete_to(offset)
+        cursor.properties.update(properties)
+        self._after_ack()
+
+    def acknowledge_silently(self, offset: int) -> None:
+        """The broker itself is done with an entry that nobody can read."""
+        if self.cursor is not None:
+            self.cursor.delete(offset)
+            self._mark_delete_moved()
+
+    def _settle(self, consumer: Consumer, offset: int) -> None:
+        """An entry is acknowledged: it is credited to whoever holds it."""
+        dispatcher = self._tracking
+        if dispatcher is None:
+            return
+        owner = consumer if offset in consumer.pending else self._owner(consumer, offset)
+        if owner is not None:
+            messages = owner.release(offset)
+            dispatcher.settled(owner, offset)
+            self._credit(owner, messages)
+        dispatcher.forget(offset)
+
+    def _credit(self, owner: Consumer, messages: int) -> None:
+        dispatcher = self._tracking
+        assert dispatcher is not None
+        dispatcher.released(messages)
+        if owner.blocked:
+            dispatcher.flowed(owner, owner.unblock())
+
+    def _owner(self, consumer: Consumer, offset: int) -> Consumer | None:
+        if offset in consumer.pending:
+            return consumer
+        return next((one for one in self.consumers if offset in one.pending), None)
+
+    def _after_ack(self) -> None:
+        self._mark_delete_moved()
+        ledger = self.topic.ledger
+        if ledger is not None and ledger.terminated and self.backlog == 0:
+            self.tell_end()
+
+    def _mark_delete_moved(self) -> None:
+        """Note it if it has; ledgers that nobody needs any more may go."""
+        cursor, ledger = self.cursor, self.topic.ledger
+        if cursor is None or ledger is None or cursor.mark_delete == self._marked:
+            return
+        self._marked = cursor.mark_delete
+        self.last_mark_delete = self.topic.broker.now
+        if cursor.mark_delete >= ledger.ledgers[0].base + ledger.ledgers[0].entries - 1 and len(ledger.ledgers) > 1:
+            self.topic.trim()
+
+    def run(self) -> None:
+        """At the end of a turn that trimmed the topic under it, for it is not durable: what is gone is acknowledged."""
+        if self.topic.ledger is not None:
+            self.move_to(self.topic.ledger.first - 1)
+
+    # -- its place -------------------------------------------------------------------------------------------------
+
+    def reset(self, offset: int, bits: int | None = None) -> None:
+        """SEEK and resetcursor: consumers are disconnected (of Failover the active one), the cursor is set."""
+        cursor = self.cursor
+        if cursor is None:
+            return
+        self._resetting = True
+        if self.kind in (EXCLUSIVE, FAILOVER) and self.active is not None:
+            self.active.disconnect()
+        else:
+            self.disconnect()
+        self._resetting = False
+        cursor.seek(offset)
+        if bits is not None and self.topic.broker.settings.acknowledgmentAtBatchIndexLevelEnabled:
+            cursor.ack_sets[offset] = bits
+
+    @property
+    def resetting(self) -> bool:
+        """Whether its consumers are being disconnected by a reset."""
+        return self._resetting
+
+    def offset_at(self, timestamp: int) -> int:
+        """The first entry published at or after a time (ms since 1970)."""
+        assert self.topic.ledger is not None
+        return self.topic.ledger.newest_before(timestamp) + 1
+
+    def skip(self, entries: int) -> None:
+        """Acknowledge the next so many entries that are not; nobody is disconnected."""
+        if self.cursor is not None and entries > 0:
+            self.move_to(self.cursor.nth_unacked(entries))
+
+    def skip_all(self) -> None:
+        """Acknowledge everything."""
+        if self.topic.ledger is not None:
+            self.move_to(self.topic.ledger.next - 1)
+
+    def expire(self, before: int) -> int:
+        """Acknowledge what was published before a time (ms since 1970); how many entries that were."""
+        if self.cursor is None or self.topic.ledger is None:
+            return 0
+        backlog = self.backlog
+        self.move_to(self.topic.ledger.newest_before(before))
+        expired = backlog - self.backlog
+        self.expired += expired
+        self.last_expire = self.topic.broker.now
+        return expired
+
+    def move_to(self, offset: int) -> None:
+        """Set the mark-delete position forward, as the broker itself does."""
+        if self.cursor is None:
+            return
+        self.cursor.mark_delete_to(offset)
+        if self._persistent is not None:
+            self._persistent.cursor_moved()
+        self._after_ack()
+
+
+def _first_bit(bits: int) -> int:
+    """The lowest bit that is set."""
+    return (bits & -bits).bit_length()
+
+
+def _difference(what: str, name: Callable[[Any], str], active: int, new: int) -> str:
+    if active == new:
+        return ""
+    return (
+        f"Active subscription {what} of '{name(active)}' is different than "
+        f"the connecting consumer's {what} '{name(new)}'."
+    )
+
+
+def _difference_of_meta(active: pb.KeySharedMeta | None, new: pb.KeySharedMeta | None) -> str:
+    """Why a consumer of Key_Shared does not go with those that are there, in words of AbstractSubscription's kind."""
+    active, new = active or pb.KeySharedMeta(), new or pb.KeySharedMeta()
+    why = _difference("key_shared mode", pb.KeySharedMode.Name, active.keySharedMode, new.keySharedMode)
+    if why or active.allowOutOfOrderDelivery == new.allowOutOfOrderDelivery:
+        return why
+    does, other = ("allows", "does not allow") if active.allowOutOfOrderDelivery else ("does not allow", "allows")
+    return f"Active subscription {does} out of order delivery while the connecting consumer {other} it."

@@ -1,0 +1,396 @@
+"""A topic: what is stored, who produces, who subscribes (PersistentTopic and NonPersistentTopic).
+
+Rules of this file
+1. A persistent topic has a ledger, a non-persistent one has none: then every id is 0:0, nothing is kept, and whoever
+   is not there gets nothing. All else is the same, so it is one class.
+2. An unload closes the clients and rolls the ledger; what is stored stays. Producers are closed before consumers. The
+   topic's epoch and the sequence ids known to deduplication stay as well, its counters do not. A non-persistent topic
+   is gone then; the next client makes it anew.
+3. While a topic unloads or is deleted it is fenced: who is promoted in that moment to be the exclusive producer is
+   refused. Those behind it are told nothing (as on 4.2.4); their clients wait in vain, and so do they there.
+4. What the policies say is looked up when they change, not for every message. `plain` sums it up: nothing is switched
+   on that concerns a SEND.
+5. Retention is the later issue's: closed ledgers go as soon as no durable subscription needs them. It is looked at
+   when a ledger is closed, a subscription deleted, a mark-delete position moved
+   (ManagedLedgerImpl.internalTrimLedgers). Who waits at the end of the topic reads an entry before its ledger can go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pcli.codec.proto import pb
+from pcli.minibroker.errors import Refused
+from pcli.minibroker.storage.cursor import ManagedCursor
+from pcli.minibroker.storage.ledger import ManagedLedger
+from pcli.minibroker.storage.spilling_storage import SpillingStorage
+from pcli.minibroker.topics.deduplication import MessageDeduplication
+from pcli.minibroker.topics.effective_policies import EffectivePolicies
+from pcli.minibroker.topics.producer_access import Access
+from pcli.minibroker.topics.subscription import Subscription
+
+if TYPE_CHECKING:
+    from pcli.codec.wire.topic_name import TopicName
+    from pcli.minibroker.topics.broker_service import BrokerService
+    from pcli.minibroker.topics.consumer import Consumer
+    from pcli.minibroker.topics.dispatcher import DispatcherFactory
+    from pcli.minibroker.topics.producer import Producer
+    from pcli.minibroker.topics.rate_limiters import RateLimiter
+    from pcli.minibroker.topics.transport_cnx import TransportCnx
+
+__all__ = ["Topic"]
+
+
+class Topic:
+    """One topic that is loaded."""
+
+    __slots__ = (
+        "_bytes_in_before",
+        "_ledgers_seen",
+        "_messages_in_before",
+        "access",
+        "announced",
+        "broker",
+        "created",
+        "deduplication",
+        "fenced",
+        "full",
+        "index",
+        "ledger",
+        "make_dispatcher",
+        "name",
+        "partition",
+        "persistent",
+        "plain",
+        "producers",
+        "rules",
+        "schema_id",
+        "subscriptions",
+    )
+
+    def __init__(self, broker: BrokerService, name: TopicName, make_dispatcher: DispatcherFactory) -> None:
+        self.broker = broker
+        self.make_dispatcher = make_dispatcher
+        self.name = name
+        self.full = str(name)
+        self.partition = name.partition
+        """-1: it is no partition."""
+        self.persistent = name.persistent
+        self.schema_id = name.schema_id
+        self.ledger = _new_ledger(broker, self.full) if self.persistent else None
+        self._ledgers_seen = 1
+        """How many ledgers there were when it was last looked which may go."""
+        self.subscriptions: dict[str, Subscription] = {}
+        self.producers: dict[str, Producer] = {}
+        """Those that are attached, by name."""
+        self.access = Access(self.producers)
+        self.announced = False
+        """The subscriptions will hear at the end of this turn that there are new entries."""
+        self.fenced = False
+        self.deduplication: MessageDeduplication | None = None
+        """None: duplicates are not looked for."""
+        self.rules = EffectivePolicies(broker, name)
+        self.index = -1
+        """The number of the last message, as the index interceptor counts."""
+        self.created = broker.now
+        self._messages_in_before = self._bytes_in_before = 0
+        self._follow_rules()
+
+    # -- what holds for it -----------------------------------------------------------------------------------------
+
+    def effective(self, setting: str) -> Any:
+        """A setting as it holds for this topic: its own policy, its namespace's, the broker's."""
+        return self.rules.effective(setting)
+
+    def policies_changed(self) -> None:
+        """Take over what the policies say now."""
+        self.rules.refresh()
+        self._follow_rules()
+        for subscription in self.subscriptions.values():
+            subscription.policies_changed()
+
+    def _follow_rules(self) -> None:
+        """Deduplication that is switched on knows nothing of what was before."""
+        rules = self.rules
+        if not rules.deduplication:
+            self.deduplication = None
+        elif self.deduplication is None:
+            self.deduplication = MessageDeduplication(self.broker.settings)
+        self._set_plain()
+        if rules.encryption_required:
+            for producer in [one for one in self.producers.values() if not one.encrypted]:
+                producer.disconnect()
+
+    def _set_plain(self) -> None:
+        self.plain = self.persistent and not self.fenced and not self.rules.concerns_send
+        for producer in self.producers.values():
+            producer.plain = self.plain
+
+    def dispatch_limiters(self, subscription: Subscription) -> list[RateLimiter]:
+        """The limits of dispatching that hold for one of its subscriptions."""
+        return self.rules.dispatch_limiters(subscription)
+
+    def check_subscribe_rate(self, connection: TransportCnx, command: pb.CommandSubscribe) -> None:
+        """Refused (NotAllowedError) when one consumer subscribes too often."""
+        self.rules.check_subscribe_rate(connection, command)
+
+    # -- schemas ---------------------------------------------------------------------------------------------------
+
+    def add_schema(self, schema: pb.Schema | None) -> bytes:
+        """What a producer brings: the version under which it is known, empty for none. Refused."""
+        schemas = self.broker.schemas
+        if schema is not None:
+            return schemas.put(self.schema_id, schema, self.rules.of_schemas, self.broker.now)
+        if self.effective("isSchemaValidationEnforced") and schemas.has(self.schema_id):
+            text = "Producers cannot connect or send message without a schema to topics with a schema"
+            raise Refused(pb.IncompatibleSchema, text)
+        return b""
+
+    def check_consumer_schema(self, schema: pb.Schema) -> None:
+        """What a consumer brings: it must fit what is there; where nothing ever was it is kept. Refused."""
+        if schema.type == pb.Schema.AutoConsume:
+            return
+        schemas = self.broker.schemas
+        stored = self.ledger is not None and self.ledger.total_size > 0
+        speaking = any(not one.auto_consume for one in self.consumers)
+        if stored or self.producers or speaking or schemas.has(self.schema_id):
+            schemas.check_consumer(self.schema_id, schema, self.rules.of_schemas)
+        else:
+            self.add_schema(schema)
+
+    # -- producers -------------------------------------------------------------------------------------------------
+
+    def check_limits(self, producer_name: str) -> None:
+        """Raise Refused when the topic takes no more producers; those of replicators and of its own are not counted."""
+        limit = self.effective("maxProducersPerTopic")
+        prefix = self.broker.settings.replicatorPrefix
+        if limit <= 0 or self.rules.system or producer_name.startswith(prefix):
+            return
+        if sum(not name.startswith(prefix) for name in self.producers) >= limit:
+            raise Refused(pb.ProducerBusy, f"Topic '{self.full}' reached max producers limit")
+
+    def add_producer(self, producer: Producer) -> None:
+        """Let a producer in, let it wait, or refuse it; it is told, and so is its client."""
+        try:
+            if self.access.admit(producer):
+                self._attach(producer)
+            else:
+                producer.queued()
+        except Refused as refusal:
+            producer.refuse(refusal)
+
+    def _attach(self, producer: Producer) -> None:
+        """The second half: the topic must be open and the name free. A holder of the name is asked if it lives.
+
+        A producer of the same id on the same connection has been answered before: there is no successor to look for.
+        """
+        if self.fenced:
+            raise Refused(pb.ServiceNotReady, "Topic is temporarily unavailable")
+        if self.ledger is not None and self.ledger.terminated:
+            raise Refused(pb.TopicTerminatedError, "Topic was already terminated")
+        self._check_address(producer)
+        holder = self.producers.get(producer.name)
+        if holder is None:
+            self.producers[producer.name] = producer
+            if self.deduplication is not None:
+                self.deduplication.purge(self.broker.now)
+                self.deduplication.producer_added(producer.name)
+            producer.attached()
+        elif holder.connection is producer.connection:
+            raise self._taken(producer)
+        else:
+            holder.connection.check_liveness(lambda lives: self._holder_asked(holder, producer, lives=lives))
+
+    def _holder_asked(self, holder: Producer, producer: Producer, *, lives: bool) -> None:
+        if not lives:
+            holder.leave()
+        if producer.closed:
+            return
+        try:
+            if lives:
+                raise self._taken(producer)
+            self._attach(producer)
+        except Refused as refusal:
+            producer.refuse(refusal)
+
+    def _taken(self, producer: Producer) -> Refused:
+        text = f"Producer with name '{producer.name}' is already connected to topic '{self.full}'"
+        return Refused(pb.ProducerBusy, text)
+
+    def _check_address(self, producer: Producer) -> None:
+        limit = self.broker.settings.maxSameAddressProducersPerTopic
+        if limit <= 0 or self.rules.system:
+            return
+        address = producer.connection.peer[0]
+        if sum(one.connection.peer[0] == address for one in self.producers.values()) >= limit:
+            raise Refused(pb.ProducerBusy, f"Topic '{self.full}' reached max same address producers limit")
+
+    def remove_producer(self, producer: Producer) -> None:
+        """An attached producer has left; if somebody waits to be the only one, its turn may have come."""
+        if self.producers.get(producer.name) is not producer:
+            return
+        del self.producers[producer.name]
+        self._messages_in_before += producer.messages_in
+        self._bytes_in_before += producer.bytes_in
+        if self.deduplication is not None:
+            self.deduplication.producer_removed(producer.name, self.broker.now)
+        promoted = self.access.next_holder()
+        if promoted is not None:
+            try:
+                self._attach(promoted)
+            except Refused as refusal:
+                promoted.refuse(refusal)
+
+    def last_sequence_id(self, producer_name: str) -> int:
+        """The highest sequence id of that name, -1 when none is known."""
+        return -1 if self.deduplication is None else self.deduplication.last(producer_name)
+
+    # -- subscriptions ---------------------------------------------------------------------------------------------
+
+    def add_subscription(self, subscription: Subscription) -> Subscription:
+        """Keep a new subscription."""
+        self.subscriptions[subscription.name] = subscription
+        return subscription
+
+    def remove_subscription(self, subscription: Subscription) -> None:
+        """Forget a subscription, if this one is still known; ledgers that only it needed go."""
+        if self.subscriptions.get(subscription.name) is subscription:
+            del self.subscriptions[subscription.name]
+            self.trim()
+
+    def create_subscription(self, name: str, next_offset: int) -> Subscription:
+        """A new durable subscription of a persistent topic, nobody attached, that reads ``next_offset`` first."""
+        assert self.ledger is not None
+        cursor = ManagedCursor(self.ledger, name, next_offset - 1, durable=True)
+        return self.add_subscription(Subscription(self, name, cursor))
+
+    def create_initial_subscription(self, name: str) -> None:
+        """What a producer asks for: a durable subscription from the first message on, unless it is there. Refused."""
+        if self.ledger is None or name in self.subscriptions:
+            return
+        if not self.effective("allowAutoSubscriptionCreation"):
+            text = "Could not create the initial subscription due to the auto subscription creation is not allowed."
+            raise Refused(pb.NotAllowedError, text)
+        self.check_room()
+        self.create_subscription(name, self.ledger.first)
+
+    def check_room(self) -> None:
+        """Refused (NotAllowedError) when no more durable subscriptions are taken."""
+        limit = self.effective("maxSubscriptionsPerTopic")
+        if 0 < limit <= sum(one.durable for one in self.subscriptions.values()) and not self.rules.system:
+            raise Refused(pb.NotAllowedError, f"Exceed the maximum number of subscriptions of the topic: {self.full}")
+
+    def run(self) -> None:
+        """At the end of a turn that brought entries: whoever waits for them may read, then closed ledgers may go."""
+        announced, self.announced = self.announced, False
+        if announced:
+            for subscription in self.subscriptions.values():
+                subscription.entries_available()
+        if self.ledger is not None and len(self.ledger.ledgers) != self._ledgers_seen:
+            if announced:
+                self.broker.soon(self)
+            else:
+                self.trim()
+
+    def trim(self) -> None:
+        """Let closed ledgers go that every durable subscription has behind it."""
+        if self.ledger is not None:
+            places = [one.cursor.mark_delete for one in self.subscriptions.values() if one.durable and one.cursor]
+            self.ledger.trim(min(places, default=None), 0, 0, self.broker.now)
+            self._ledgers_seen = len(self.ledger.ledgers)
+            for one in self.subscriptions.values():
+                if one.cursor is not None and one.cursor.mark_delete < self.ledger.first - 1:
+                    self.broker.soon(one)
+
+    # -- the end of things -----------------------------------------------------------------------------------------
+
+    @property
+    def consumers(self) -> list[Consumer]:
+        """Those of all subscriptions."""
+        return [consumer for subscription in self.subscriptions.values() for consumer in subscription.consumers]
+
+    @property
+    def terminated(self) -> bool:
+        """Whether it takes no more messages."""
+        return self.ledger is not None and self.ledger.terminated
+
+    def unload(self) -> None:
+        """Close the clients, roll the ledger; a non-persistent topic is gone."""
+        self._fence()
+        self._disconnect_producers()
+        self._disconnect_consumers()
+        self._messages_in_before = self._bytes_in_before = 0
+        if self.ledger is None:
+            self.broker.remove_topic(self.full)
+            return
+        for subscription in self.subscriptions.values():
+            if subscription.cursor is not None:
+                # What is left of batches is remembered in memory only (verified on 4.2.4).
+                subscription.cursor.ack_sets.clear()
+        self.ledger.roll(self.broker.now)
+        # To load a topic anew is no reason to look which ledgers may go.
+        self._ledgers_seen = len(self.ledger.ledgers)
+        self._unfence()
+
+    def terminate(self) -> tuple[int, int]:
+        """Take no more messages: ledger id and entry id of the last one. Refused when nothing is stored anyway."""
+        if self.ledger is None:
+            raise Refused(pb.NotAllowedError, "Termination of a non-persistent topic is not allowed")
+        if self.ledger.terminated:
+            return self.ledger.terminate(self.broker.now)
+        last = self.ledger.terminate(self.broker.now)
+        self._disconnect_producers()
+        for subscription in list(self.subscriptions.values()):
+            subscription.topic_terminated()
+        return last
+
+    def delete(self, *, force: bool) -> None:
+        """Close the clients and give back the room. Without ``force`` Refused when anybody is connected."""
+        connected = len(self.producers) + len(self.consumers)
+        if connected and not force:
+            raise Refused(pb.UnknownError, f"Topic has {connected} connected producers/consumers")
+        self._fence()
+        self._disconnect_consumers()
+        self._disconnect_producers()
+        self.subscriptions.clear()
+        self.rules.release()
+        if self.ledger is not None:
+            self.ledger.close()
+
+    def write_failed(self) -> None:
+        """An entry could not be stored: the producers have to connect anew (PersistentTopic.addFailed)."""
+        self._disconnect_producers()
+
+    def _fence(self) -> None:
+        self.fenced = True
+        self._set_plain()
+
+    def _unfence(self) -> None:
+        self.fenced = False
+        self.access.reset()
+        self._set_plain()
+
+    def _disconnect_producers(self) -> None:
+        for producer in list(self.producers.values()):
+            producer.disconnect()
+
+    def _disconnect_consumers(self) -> None:
+        for subscription in list(self.subscriptions.values()):
+            subscription.disconnect()
+
+    # -- counters --------------------------------------------------------------------------------------------------
+
+    @property
+    def messages_in(self) -> int:
+        """Messages published, in all (msgInCounter)."""
+        return self._messages_in_before + sum(one.messages_in for one in self.producers.values())
+
+    @property
+    def bytes_in(self) -> int:
+        """Their bytes (bytesInCounter)."""
+        return self._bytes_in_before + sum(one.bytes_in for one in self.producers.values())
+
+
+def _new_ledger(broker: BrokerService, name: str) -> ManagedLedger:
+    storage = SpillingStorage(broker.pool)
+    return ManagedLedger(name, storage, broker.next_ledger_id, broker.settings, broker.now, cache=broker.cache)

@@ -1,0 +1,148 @@
+"""Lists of topics: which match a pattern, their hash, and the clients that want to hear of changes.
+
+Rules of this file (TopicList, TopicListService; 4.2.4)
+1. A pattern is looked at without its scheme, and must match the whole of ``tenant/namespace/local name`` without the
+   partition suffix. Partitions are named one by one.
+2. The hash is the CRC-32C of the sorted names joined with commas, its bytes in little-endian order.
+3. Watched are persistent topics only. An update names what is new and what is gone, with the hash of all that match
+   now; never before the answer to WATCH_TOPIC_LIST.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+import google_crc32c
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.topic_name import TopicName
+from pcli.minibroker.topic_names import namespace_of
+from pcli.minibroker.topics.transport_cnx import TransportCnx
+
+__all__ = ["TopicListWatcher", "TopicListWatchers", "compile_pattern", "matching", "topics_hash", "without_scheme"]
+
+_SCHEMES: Final = ("persistent", "non-persistent", "^persistent", "^non-persistent")
+_QUOTED: Final = re.compile(r"\\Q(.*?)(?:\\E|\Z)", re.DOTALL)
+_JAVA_GROUP: Final = re.compile(r"\(\?<(?=[A-Za-z])")
+
+
+def without_scheme(text: str) -> str:
+    """A pattern as it is matched: what follows a ``persistent://``; ValueError for any other scheme."""
+    scheme, *rest = text.split("://")
+    if not rest:
+        return text
+    if scheme not in _SCHEMES or not any(rest):
+        raise ValueError(f"Does not support topic domain: {scheme}")
+    return ("^" if scheme[0] == "^" else "") + rest[0]
+
+
+class Pattern(Protocol):
+    """A regular expression, of whichever engine."""
+
+    def fullmatch(self, text: str) -> object:
+        """Something that is true when all of the text matches."""
+
+
+def compile_pattern(text: str) -> Pattern:
+    """A client's regular expression, without its scheme; re.error when it is none.
+
+    By RE2, whose time is linear whatever the pattern, as on the real broker; what RE2 does not know (looking ahead and
+    behind) by an engine that does. ValueError as of `without_scheme`.
+    """
+    import re2
+
+    text = without_scheme(text)
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        pattern: Pattern = re2.compile(text, options)
+    except (re2.error, UnicodeError):
+        return _compile_java(text)
+    return pattern
+
+
+def _compile_java(text: str) -> Pattern:
+    """The same, in Java's words, by Python's own engine."""
+    text = _QUOTED.sub(lambda found: re.escape(found[1]), text)
+    try:
+        return re.compile(_JAVA_GROUP.sub("(?P<", text).replace(r"\z", r"\Z"))
+    except (OverflowError, RecursionError) as error:
+        raise re.error(str(error)) from None
+
+
+def matching(names: Iterable[str], pattern: Pattern) -> list[str]:
+    """The full topic names that match."""
+    return [name for name in names if pattern.fullmatch(str(TopicName.parse(name).base).partition("://")[2])]
+
+
+def topics_hash(names: Iterable[str]) -> str:
+    """The hash of a list of topics: eight hexadecimal digits, ``00000000`` of an empty one."""
+    value = int(google_crc32c.value(",".join(sorted(names)).encode()))
+    return value.to_bytes(4, "little").hex()
+
+
+class WatchingCnx(TransportCnx, Protocol):
+    """A connection that has watchers."""
+
+    watchers: dict[int, TopicListWatcher]
+    """By watcher id."""
+
+
+class TopicListWatcher:
+    """One WATCH_TOPIC_LIST of one client."""
+
+    __slots__ = ("connection", "id", "namespace", "pattern", "topics")
+
+    def __init__(self, connection: WatchingCnx, command: pb.CommandWatchTopicList, topics: set[str]) -> None:
+        self.connection = connection
+        self.id = command.watcher_id
+        self.namespace = command.namespace
+        self.pattern = compile_pattern(command.topics_pattern)
+        self.topics = topics
+        """Full names of those that match now."""
+
+    def changed(self, new: Iterable[str], deleted: Iterable[str]) -> None:
+        """Tell the client, if any of these concern it."""
+        added = sorted(set(matching(new, self.pattern)) - self.topics)
+        removed = sorted(self.topics.intersection(deleted))
+        if added or removed:
+            self.topics.update(added)
+            self.topics.difference_update(removed)
+            update = pb.CommandWatchTopicUpdate(
+                watcher_id=self.id, new_topics=added, deleted_topics=removed, topics_hash=topics_hash(self.topics)
+            )
+            self.connection.send_command(update)
+
+
+class TopicListWatchers:
+    """All watchers of a broker, by namespace."""
+
+    __slots__ = ("_by_namespace",)
+
+    def __init__(self) -> None:
+        self._by_namespace: dict[str, dict[TopicListWatcher, None]] = {}
+
+    def add(self, watcher: TopicListWatcher) -> None:
+        """Tell it of changes from now on. Another one of the same id on the connection goes."""
+        older = watcher.connection.watchers.get(watcher.id)
+        if older is not None:
+            self.remove(older)
+        watcher.connection.watchers[watcher.id] = watcher
+        self._by_namespace.setdefault(watcher.namespace, {})[watcher] = None
+
+    def remove(self, watcher: TopicListWatcher) -> None:
+        """Tell it nothing more."""
+        watchers = self._by_namespace.get(watcher.namespace, {})
+        watchers.pop(watcher, None)
+        if not watchers:
+            self._by_namespace.pop(watcher.namespace, None)
+        if watcher.connection.watchers.get(watcher.id) is watcher:
+            del watcher.connection.watchers[watcher.id]
+
+    def changed(self, name: TopicName, new: Iterable[str] = (), deleted: Iterable[str] = ()) -> None:
+        """Topics of one name (the partitions of a partitioned one) came or went."""
+        if name.persistent:
+            for watcher in list(self._by_namespace.get(namespace_of(name), ())):
+                watcher.changed(new, deleted)

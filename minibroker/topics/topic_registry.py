@@ -1,0 +1,179 @@
+"""Which topics there are, who serves them, and how they come to life.
+
+Rules of this file (NamespaceService, BrokerService.getTopic, isAllowAutoTopicCreation; 4.2.4)
+1. A bundle is served from the first lookup of any topic in it on; until then PRODUCER and SUBSCRIBE are told to look
+   up again. The first bundle of a namespace that is served brings that of its ``__change_events`` along, because the
+   broker reads the topics' policies there.
+2. A topic exists when it is stored (persistent), loaded (non-persistent), or a name with partitions.
+3. Whether a missing topic may be created is asked before whether its name fits the partitions: a partition beyond the
+   count is TopicNotFound, one without any partitioned topic NotAllowedError, and so is the bare name of a
+   partitioned topic.
+4. Topics stay in memory once loaded: an unload only closes its clients.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.topic_name import TopicName
+from pcli.minibroker.errors import Refused
+from pcli.minibroker.topic_names import is_system, namespace_of
+from pcli.minibroker.topics.topic import Topic
+
+if TYPE_CHECKING:
+    from pcli.minibroker.policies.policy_store import Namespace
+    from pcli.minibroker.topics.broker_service import BrokerService
+    from pcli.minibroker.topics.dispatcher import DispatcherFactory
+
+__all__ = ["TopicRegistry"]
+
+
+class TopicRegistry:
+    """All topics of a broker."""
+
+    __slots__ = ("_broker", "_make_dispatcher", "_served", "stored", "topics")
+
+    def __init__(self, broker: BrokerService, make_dispatcher: DispatcherFactory) -> None:
+        self._broker = broker
+        self._make_dispatcher = make_dispatcher
+        self.topics: dict[str, Topic] = {}
+        """Loaded topics by full name."""
+        self.stored: set[str] = set()
+        """Full names of the persistent topics that exist, loaded or not; of partitioned ones the partitions."""
+        self._served: set[tuple[str, str]] = set()
+        """Bundles that were looked up: namespace and range."""
+
+    # -- who serves it ---------------------------------------------------------------------------------------------
+
+    def look_up(self, name: TopicName) -> None:
+        """Serve the bundle of a topic from now on; Refused (TopicNotFound) when its namespace does not exist."""
+        namespace = self.check_namespace(name)
+        self._served.add((namespace.name, namespace.bundle(str(name))))
+        if self._broker.settings.topicLevelPoliciesEnabled:
+            self._served.add((namespace.name, namespace.bundle(f"persistent://{namespace.name}/__change_events")))
+
+    def check_namespace(self, name: TopicName) -> Namespace:
+        """The namespace of a topic; Refused (TopicNotFound) when it does not exist."""
+        namespace = self._broker.policies.namespaces.get(namespace_of(name))
+        if namespace is None:
+            raise Refused(pb.TopicNotFound, "Namespace not found")
+        return namespace
+
+    def check_owned(self, name: TopicName) -> None:
+        """Refused (ServiceNotReady) when nobody looked up the bundle of a topic, or its namespace is missing."""
+        namespace = self._broker.policies.namespaces.get(namespace_of(name))
+        bundle = "" if namespace is None else namespace.bundle(str(name))
+        if namespace is not None and (namespace.name, bundle) in self._served:
+            return
+        raise Refused(
+            pb.ServiceNotReady,
+            f"Namespace bundle ({namespace_of(name)}/{bundle}) for topic ({name}) not served by this instance. "
+            f"Please redo the lookup. Request is denied: namespace={namespace_of(name)}",
+        )
+
+    def forget_namespace(self, name: str) -> None:
+        """A namespace is deleted: none of its bundles is served any more."""
+        self._served = {bundle for bundle in self._served if bundle[0] != name}
+
+    # -- what there is ---------------------------------------------------------------------------------------------
+
+    def partitions(self, name: TopicName) -> int:
+        """The partitions of a topic by its own name; 0: it is not partitioned, or not there."""
+        return self._broker.policies.partitioned.get(str(name), 0)
+
+    def exists(self, name: TopicName) -> bool:
+        """Whether there is such a topic, or such a partitioned topic."""
+        full = str(name)
+        if full in self._broker.policies.partitioned:
+            return True
+        if name.persistent:
+            return full in self.stored
+        if name.partition >= 0 and self.partitions(name.base):
+            return name.partition < self.partitions(name.base)
+        return full in self.topics
+
+    def names(self, namespace: str, *, persistent: bool = True, system: bool = False) -> list[str]:
+        """Full names of the topics of a namespace, sorted; partitions one by one, the system's own left out."""
+        prefix = f"{'persistent' if persistent else 'non-persistent'}://{namespace}/"
+        found = sorted(name for name in (self.stored if persistent else self.topics) if name.startswith(prefix))
+        return found if system else [name for name in found if not is_system(TopicName.parse(name))]
+
+    def may_create(self, name: TopicName) -> bool:
+        """Whether PRODUCER, SUBSCRIBE or PARTITIONED_METADATA may bring a missing topic to life."""
+        if is_system(name):
+            return True
+        count = self.partitions(name.base) if name.partition >= 0 else 0
+        if count:
+            return name.partition < count
+        return bool(self._broker.policies.effective(name, "allowAutoTopicCreation"))
+
+    # -- coming to life --------------------------------------------------------------------------------------------
+
+    def load(self, name: TopicName) -> Topic | None:
+        """The topic if it exists: loaded, or stored and loaded now; None otherwise."""
+        topic = self.topics.get(str(name))
+        if topic is None and str(name) in self.stored:
+            topic = self.topics[str(name)] = Topic(self._broker, name, self._make_dispatcher)
+        return topic
+
+    def get_or_create(self, name: TopicName, *, create: bool = True) -> Topic:
+        """The topic for a producer or consumer, created if it may be. Refused says why there is none."""
+        self.check_owned(name)
+        topic = self.topics.get(str(name))
+        if topic is not None:
+            return topic
+        if str(name) not in self.stored and not (create and self.may_create(name)):
+            raise Refused(pb.TopicNotFound, f"Topic not found {name}")
+        self._check_kind(name)
+        return self.load(name) or self.create(name)
+
+    def create(self, name: TopicName) -> Topic:
+        """Create a topic that is not there, whoever may; Refused (NotAllowedError) at ``maxTopicsPerNamespace``."""
+        self.check_room(name, 1)
+        full = str(name)
+        topic = self.topics[full] = Topic(self._broker, name, self._make_dispatcher)
+        if name.persistent:
+            self.stored.add(full)
+            self._broker.watchers.changed(name, new=self._shown(full))
+        return topic
+
+    def _check_kind(self, name: TopicName) -> None:
+        """The name fits what there is (BrokerService.validateTopicConsistency)."""
+        if self.partitions(name):
+            raise Refused(pb.NotAllowedError, f"Found partitioned metadata for non-partitioned topic: {name}")
+        if name.partition >= 0 and not self.partitions(name.base):
+            raise Refused(pb.NotAllowedError, f"Partition metadata not found for the partitioned topic: {name}")
+
+    def check_room(self, name: TopicName, count: int) -> None:
+        """Refused (NotAllowedError) when so many more topics are too many for the namespace."""
+        limit = int(self._broker.policies.effective(name, "maxTopicsPerNamespace"))
+        if limit <= 0 or is_system(name):
+            return
+        namespace = namespace_of(name)
+        if len(self.names(namespace)) + len(self.names(namespace, persistent=False)) + count > limit:
+            raise Refused(pb.NotAllowedError, "Exceed maximum number of topics in namespace.")
+
+    def set_partitions(self, name: TopicName, count: int) -> None:
+        """Make a topic partitioned, or give it more partitions; they exist from now on."""
+        self._broker.policies.partitioned[str(name)] = count
+        if not name.persistent:
+            return
+        names = {str(name.with_partition(index)) for index in range(count)}
+        new = names - self.stored
+        self.stored |= new
+        self._broker.watchers.changed(name, new=self._shown(*new))
+
+    # -- going -----------------------------------------------------------------------------------------------------
+
+    def forget(self, name: TopicName) -> None:
+        """A topic is deleted: it is no more, and the watchers are told."""
+        full = str(name)
+        self.topics.pop(full, None)
+        if full in self.stored:
+            self.stored.discard(full)
+            self._broker.watchers.changed(name, deleted=self._shown(full))
+
+    @staticmethod
+    def _shown(*names: str) -> list[str]:
+        return [name for name in names if not is_system(TopicName.parse(name))]

@@ -1,0 +1,56 @@
+"""TransportCnx: the interface of a client's connection that topics, producers and consumers use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from pcli.codec.session import ServerSession
+    from pcli.minibroker.errors import Refused
+
+__all__ = ["TransportCnx"]
+
+
+class TransportCnx(Protocol):
+    """A client's connection (interface TransportCnx; implemented by `connection.Connection`)."""
+
+    peer: tuple[str, int]
+    """Address and port of the client."""
+    session: ServerSession
+    closing: bool
+    """Whether the connection ignores input and closes after the frames queued so far."""
+    writable: bool
+    """Whether entries may be sent: the client reads fast enough."""
+
+    def send(self, data: bytes) -> None:
+        """Queue a whole frame for the client."""
+
+    def send_command(self, body: Message, entry: bytes = b"") -> None:
+        """Queue a command, for MESSAGE followed by the entry."""
+
+    def answer_error(self, request_id: int, refused: Refused) -> None:
+        """Queue ERROR for a request."""
+
+    def close(self, reason: str = "") -> None:
+        """Close after the frames queued so far."""
+
+    def check_liveness(self, on_answer: Callable[[bool], None]) -> None:
+        """Report whether the client is alive, after a PING if necessary."""
+
+    def mark_closed(self, producer_id: int) -> None:
+        """Drop SENDs to a producer that the broker closed, for one keep-alive interval."""
+
+    def removed_producer(self, producer_id: int, producer: object) -> None:
+        """Free the id of a producer that was closed, unless another producer has it."""
+
+    def removed_consumer(self, consumer_id: int) -> None:
+        """Free the id of a consumer that was closed."""
+
+    def hold_reading(self) -> None:
+        """Stop reading from the client until `release_reading` is called as often."""
+
+    def release_reading(self) -> None:
+        """Undo one `hold_reading`."""

@@ -1,0 +1,60 @@
+"""When a delayed entry is due: arithmetic of the tracker's groups."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pcli.minibroker.dispatch.delayed_delivery import InMemoryDelayedDeliveryTracker
+
+NOW = 1_700_000_000_000
+
+
+def test_up_to_one_tick_early():
+    tracker = InMemoryDelayedDeliveryTracker(1000, strict=False)
+    assert not tracker.add(0, NOW + 1000, NOW)  # within the tick: at once
+    assert tracker.add(1, NOW + 3000, NOW)
+    assert tracker.due(NOW + 1000, 10) == []
+    assert tracker.due(NOW + 3000, 10) == [1]
+
+
+def test_strict_is_never_early():
+    tracker = InMemoryDelayedDeliveryTracker(1000, strict=True)
+    assert tracker.add(1, NOW + 1, NOW)
+    assert not tracker.add(2, NOW, NOW)
+    wait = tracker.wait(NOW)
+    assert wait >= 1
+    assert tracker.due(NOW + wait - 1, 10) == []
+    assert tracker.due(NOW + wait, 10) == [1]
+
+
+def test_the_lowest_time_first():
+    tracker = InMemoryDelayedDeliveryTracker(1000, strict=False)
+    for offset, delay in enumerate((9000, 5000, 7000)):
+        tracker.add(offset, NOW + delay, NOW)
+    assert tracker.due(NOW + 20_000, 2) == [1, 2]
+    assert tracker.due(NOW + 20_000, 2) == [0]
+    assert tracker.wait(NOW) == -1
+
+
+def test_equal_delays_are_noticed():
+    tracker = InMemoryDelayedDeliveryTracker(1000, strict=False)
+    for offset in range(5):
+        tracker.add(offset, NOW + 10_000 + offset * 100, NOW)
+    assert tracker.fixed_delays
+    tracker.add(5, NOW + 5000, NOW)
+    assert not tracker.fixed_delays
+
+
+@given(st.lists(st.integers(-5000, 50_000), max_size=40), st.booleans(), st.integers(1, 3000))
+def test_nothing_is_lost_nothing_is_late(delays, strict, tick):
+    tracker = InMemoryDelayedDeliveryTracker(tick, strict=strict)
+    kept = {offset: NOW + delay for offset, delay in enumerate(delays) if tracker.add(offset, NOW + delay, NOW)}
+    given_back = {}
+    now = NOW
+    while (wait := tracker.wait(now)) >= 0:
+        now += max(1, wait)
+        for offset in tracker.due(now, 100):
+            given_back[offset] = now
+    assert given_back.keys() == kept.keys()
+    for offset, at in given_back.items():
+        early, late = (0, 2 * tick) if strict else (2 * tick, tick)
+        assert kept[offset] - early <= at <= kept[offset] + late

@@ -1,0 +1,37 @@
+"""Sizes, hosts and ports as people write them."""
+
+import pytest
+
+from pcli.codec.errors import LocalError
+from pcli.minibroker.embedded.argument_parsing import host_of, port_of, size_of
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("512", 512), (2048, 2048), ("2K", 2048), ("3 mb", 3 << 20), ("1GiB", 1 << 30)]
+)
+def test_sizes(text, size):
+    assert size_of("max_backlog", text) == size
+
+
+@pytest.mark.parametrize("text", ["much", "", "-1", -1, 0, "0M", "1.5G", "2T"])
+def test_what_is_no_size(text):
+    with pytest.raises(LocalError, match="write a size"):
+        size_of("max_backlog", text)
+
+
+@pytest.mark.parametrize("host", ["", "localhost", "10.0.0.1", "::1", "fe80::1"])
+def test_hosts(host):
+    assert host_of("bind", host) == host
+
+
+@pytest.mark.parametrize("host", ["a b", "host:6650", "http://host"])
+def test_what_is_no_host(host):
+    with pytest.raises(LocalError, match="a host, without a port"):
+        host_of("advertised_address", host)
+
+
+@pytest.mark.parametrize("port", [-1, 65536, 70000])
+def test_what_is_no_port(port):
+    assert port_of("port", 65535) == 65535
+    with pytest.raises(LocalError, match="0 to 65535"):
+        port_of("port", port)

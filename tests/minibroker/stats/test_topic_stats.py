@@ -1,0 +1,161 @@
+"""Figures of statistics: sizes, times, rates, and how those of partitions add up."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from pcli.codec.proto import pb
+from pcli.minibroker.settings import Settings
+from pcli.minibroker.stats.partitioned_stats import partitioned_stats
+from pcli.minibroker.stats.topic_stats import backlog_size, topic_stats
+from pcli.minibroker.storage.ledger import ManagedLedger
+from pcli.minibroker.storage.spilling_storage import Pool, SpillingStorage
+
+T = "persistent://public/default/t"
+
+
+def ledger_of(sizes):
+    """A ledger, rolled where a size is None, with entries of these sizes."""
+    ids = iter(range(100))
+    ledger = ManagedLedger("t", SpillingStorage(Pool()), lambda: next(ids), Settings(), 0)
+    for size in sizes:
+        if size is None:
+            ledger.roll(0)
+        else:
+            ledger.append(bytes(size), 0)
+    return ledger
+
+
+def test_a_real_backlog():
+    """Seven entries of 409 bytes: 351 behind the first, 235 behind the third, as a real broker said of them."""
+    ledger = ledger_of([57, 57, 57, 57, 57, 39, 85])
+    assert backlog_size(ledger, -1) == 409
+    assert backlog_size(ledger, 0) == 351
+    assert backlog_size(ledger, 2) == 235
+    assert backlog_size(ledger, 6) == 0
+
+
+def test_a_backlog_over_ledgers():
+    ledger = ledger_of([10, 10, None, 30, 30])
+    assert [backlog_size(ledger, offset) for offset in range(-1, 4)] == [80, 70, 60, 30, 0]
+
+
+def test_rates_begin_when_a_client_comes(world):
+    """Half a period there: twice the rate, not half of it."""
+    world.advance(30_000)
+    client = world.client()
+    client.producer("t")
+    for sequence in range(6):
+        client.publish(sequence_id=sequence)
+    world.advance(30_000)
+    stats = topic_stats(world.broker.topics[T])
+    assert stats["publishers"][0]["msgRateIn"] == pytest.approx(6 / 30)
+    assert stats["msgThroughputIn"] == pytest.approx(stats["bytesInCounter"] / 30)
+
+
+def test_rates_follow_the_setting(make_world):
+    world = make_world(statsUpdateFrequencyInSecs=10)
+    client = world.client()
+    client.producer("t")
+    client.publish()
+    world.advance(10_000)
+    assert topic_stats(world.broker.topics[T])["msgRateIn"] == pytest.approx(1 / 10)
+    world.advance(10_000)
+    assert topic_stats(world.broker.topics[T])["msgRateIn"] == 0
+
+
+def test_acknowledged_and_delivered_again(world):
+    client = world.client()
+    client.producer("t")
+    client.subscribe("t", subType=1)
+    client.publish()
+    [message] = client.flow()
+    client(pb.CommandRedeliverUnacknowledgedMessages(consumer_id=1))
+    client(pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.Individual, message_id=[message.message_id]))
+    world.advance(60_000)
+    subscription = topic_stats(world.broker.topics[T])["subscriptions"]["sub"]
+    assert subscription["msgRateRedeliver"] == pytest.approx(1 / 60)
+    assert subscription["messageAckRate"] == pytest.approx(1 / 60)
+    assert subscription["msgRateOut"] == pytest.approx(2 / 60)
+
+
+def test_partitions_add_up():
+    """Counters add up, by subscription and by place; names of single clients and averages do not."""
+    one = {
+        "msgInCounter": 2,
+        "averageMsgSize": 5.0,
+        "ownerBroker": "a",
+        "topicCreationTimeStamp": 7,
+        "subscriptions": {},
+    }
+    one["publishers"] = [{"msgRateIn": 1.0, "producerName": "p", "producerId": 3}]
+    other = {**one, "msgInCounter": 3, "topicCreationTimeStamp": 9, "publishers": one["publishers"] * 2}
+    other["subscriptions"] = {"s": {"msgBacklog": 4, "type": "Shared", "blockedSubscriptionOnUnackedMsgs": True}}
+    found = partitioned_stats({"t-partition-0": one, "t-partition-1": other}, 2, each=False)
+    assert found == {
+        "msgInCounter": 5,
+        "averageMsgSize": 0.0,
+        "topicCreationTimeStamp": 9,
+        "publishers": [{"msgRateIn": 2.0, "producerId": 0}, {"msgRateIn": 1.0, "producerId": 0}],
+        "subscriptions": {"s": {"msgBacklog": 4, "type": "Shared", "blockedSubscriptionOnUnackedMsgs": True}},
+        "metadata": {"partitions": 2, "deleted": False},
+        "partitions": {},
+    }
+
+
+def test_the_ranges_of_a_key_shared_subscription_are_computed_once(world, monkeypatch):
+    client = world.client()
+    for number in range(1, 4):
+        client.subscribe(consumer_id=number, consumer_name=f"c{number}", subType=pb.CommandSubscribe.Key_Shared)
+    dispatcher = world.broker.topics[T].subscriptions["sub"].dispatcher
+    asked, ranges = [], dispatcher.selector.ranges
+
+    def counted():
+        asked.append(1)
+        return ranges()
+
+    monkeypatch.setattr(dispatcher.selector, "ranges", counted)
+    consumers = topic_stats(world.broker.topics[T])["subscriptions"]["sub"]["consumers"]
+    assert len(asked) == 1
+    shown = sorted(tuple(pair) for one in consumers for pair in one["keyHashRangeArrays"])
+    assert (shown[0][0], shown[-1][1]) == (1, 65535)
+    assert all(before[1] + 1 == after[0] for before, after in itertools.pairwise(shown))
+
+
+def test_what_nobody_could_take_is_a_rate(world):
+    """Of non-persistent topics only; half a period there is twice the rate here too."""
+    name = "non-persistent://public/default/t"
+    world.advance(30_000)
+    client = world.client()
+    client.producer(name)
+    client.subscribe(name)
+    client.subscribe(name, consumer_id=2, subscription="other")
+    client.flow(1)
+    for sequence in range(7):
+        client.publish(sequence_id=sequence)
+    stats = topic_stats(world.broker.topics[name])
+    assert (stats["msgDropRate"], stats["subscriptions"]["sub"]["msgDropRate"]) == (0, 0)
+    world.advance(30_000)
+    stats = topic_stats(world.broker.topics[name])
+    rates = {key: one["msgDropRate"] for key, one in stats["subscriptions"].items()}
+    assert rates == pytest.approx({"sub": 6 / 30, "other": 7 / 30})
+    assert stats["msgDropRate"] == pytest.approx(13 / 30)
+    world.advance(60_000)
+    assert topic_stats(world.broker.topics[name])["msgDropRate"] == 0
+
+
+def test_drops_are_counted_from_the_last_measurement_though_consumers_change(make_world):
+    world = make_world(statsUpdateFrequencyInSecs=10)
+    name = "non-persistent://public/default/t"
+    client = world.client()
+    client.producer(name)
+    client.subscribe(name, subType=pb.CommandSubscribe.Shared)
+    world.advance(10_000)
+    client.publish()
+    world.advance(9_000)
+    client.subscribe(name, consumer_id=2, subType=pb.CommandSubscribe.Shared)
+    client(pb.CommandCloseConsumer(consumer_id=1))
+    world.advance(1_000)
+    assert topic_stats(world.broker.topics[name])["msgDropRate"] == pytest.approx(1 / 10)

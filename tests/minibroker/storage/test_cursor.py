@@ -1,0 +1,271 @@
+"""A cursor against a set: every operation, in any order, leaves what a plain set of acknowledged offsets would."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pcli.minibroker.settings import Settings
+from pcli.minibroker.storage.cursor import ManagedCursor
+from pcli.minibroker.storage.ledger import ManagedLedger
+from pcli.minibroker.storage.spilling_storage import Pool, SpillingStorage
+
+
+def topic(entries: int, size: int = 10) -> ManagedLedger:
+    ids = itertools.count(7)
+    ledger = ManagedLedger("t", SpillingStorage(Pool()), lambda: next(ids), Settings(), 1000)
+    for number in range(entries):
+        ledger.append(number.to_bytes(4, "big") * (size // 4), 1000)
+    return ledger
+
+
+def cursor(entries: int, mark_delete: int = -1) -> ManagedCursor:
+    return ManagedCursor(topic(entries), "sub", mark_delete, durable=True)
+
+
+def offsets(cursor: ManagedCursor, count: int = 1000, max_bytes: int = 1 << 30) -> list[int]:
+    return [entry.offset for entry in cursor.read(count, max_bytes)]
+
+
+def test_entries_acknowledged_in_order_move_the_mark_delete() -> None:
+    sub = cursor(5)
+    assert offsets(sub, 2) == [0, 1]
+    assert [sub.delete(0), sub.delete(1), sub.delete(1)] == [True, True, False]
+    assert (sub.mark_delete, sub.read_position, sub.backlog) == (1, 2, 3)
+
+
+def test_the_mark_delete_waits_for_the_hole_and_then_jumps() -> None:
+    sub = cursor(5)
+    for offset in (3, 1, 2):
+        assert sub.delete(offset)
+    assert (sub.mark_delete, sub.backlog, sub.deleted_ranges()) == (-1, 2, [(1, 3)])
+    assert sub.delete(0)
+    assert (sub.mark_delete, sub.backlog, sub.deleted_ranges()) == (3, 1, [])
+
+
+def test_what_was_acknowledged_before_it_was_read_is_not_read() -> None:
+    sub = cursor(5)
+    assert offsets(sub, 1) == [0]
+    sub.delete(2)
+    sub.delete(3)
+    assert offsets(sub) == [1, 4]
+
+
+def test_reading_follows_a_cumulative_acknowledgement() -> None:
+    sub = cursor(5)
+    sub.mark_delete_to(3)
+    assert offsets(sub) == [4]
+    sub.mark_delete_to(1)
+    sub.mark_delete_to(5)
+    assert sub.mark_delete == 3
+
+
+def test_entries_acknowledged_before_and_behind_are_counted_once() -> None:
+    sub = cursor(12)
+    for offset in (1, 5, 0):
+        sub.delete(offset)
+    sub.mark_delete_to(3)
+    assert (sub.mark_delete, sub.backlog, sub.deleted_ranges()) == (3, 7, [(5, 5)])
+
+
+def test_an_entry_that_does_not_exist_yet_cannot_be_acknowledged() -> None:
+    sub = cursor(2)
+    assert not sub.delete(2)
+    assert sub.delete(1)
+    assert not sub.delete(2)
+    assert sub.backlog == 1
+
+
+def test_rewinding_gives_all_that_is_not_acknowledged_again() -> None:
+    sub = cursor(5)
+    assert offsets(sub) == [0, 1, 2, 3, 4]
+    assert not sub.has_more
+    sub.delete(0)
+    sub.delete(3)
+    sub.rewind()
+    assert sub.has_more
+    assert offsets(sub) == [1, 2, 4]
+
+
+def test_seeking_forgets_what_was_acknowledged_behind() -> None:
+    sub = cursor(5)
+    sub.delete(3)
+    sub.ack_sets[2] = 0b101
+    sub.seek(2)
+    assert (sub.mark_delete, sub.backlog, sub.ack_sets) == (1, 3, {})
+    assert offsets(sub) == [2, 3, 4]
+    sub.seek(99)
+    assert (sub.mark_delete, sub.read_position) == (4, 5)
+    sub.seek(-5)
+    assert (sub.mark_delete, sub.read_position) == (-1, 0)
+
+
+def test_the_bits_of_a_batch_go_with_its_entry() -> None:
+    sub = cursor(6)
+    sub.ack_sets.update({0: 1, 2: 1, 4: 1})
+    sub.delete(2)
+    assert sub.ack_sets == {0: 1, 4: 1}
+    sub.mark_delete_to(3)
+    assert sub.ack_sets == {4: 1}
+    sub.ack_sets[5] = 2
+    sub.mark_delete_to(4)
+    assert sub.ack_sets == {5: 2}
+
+
+def test_a_read_has_a_size_but_always_one_entry() -> None:
+    ledger = topic(20, size=100)
+    plain = ManagedCursor(ledger, "a", -1, durable=True)
+    assert offsets(plain, 10, 250) == [0, 1]
+    assert offsets(plain, 10, 1) == [2]
+    holes = ManagedCursor(ledger, "b", -1, durable=True)
+    for offset in (1, 3, 6):
+        holes.delete(offset)
+    assert offsets(holes, 10, 250) == [0, 2]
+    assert offsets(holes, 10, 1) == [4]
+    assert offsets(holes, 3, 350) == [5, 7, 8]
+    assert offsets(holes, 2) == [9, 10]
+
+
+def test_the_nth_entry_is_counted_without_the_acknowledged() -> None:
+    sub = cursor(10)
+    for offset in (1, 2, 5):
+        sub.delete(offset)
+    assert [sub.nth_unacked(count) for count in (1, 2, 3, 4, 7)] == [0, 3, 4, 6, 9]
+    assert sub.nth_unacked(8) == 9
+    assert sub.nth_unacked(0) == -1
+
+
+def test_a_cursor_left_behind_by_trimming_goes_on_where_there_is_something() -> None:
+    ledger = topic(4)
+    ledger.roll(2000)
+    ledger.append(b"four", 2000)
+    reader = ManagedCursor(ledger, "reader", -1, durable=False)
+    reader.delete(2)
+    ledger.trim(3, 0, 0, 3000)
+    assert reader.backlog == 1
+    assert offsets(reader) == [4]
+    late = ManagedCursor(ledger, "late", -1, durable=False)
+    assert offsets(late) == [4]
+    assert late.mark_delete == 3
+
+
+@pytest.mark.parametrize("shape", ["backwards", "shuffled", "every second"])
+def test_a_hundred_thousand_out_of_order(shape: str) -> None:
+    count = 100_000
+    sub = cursor(count)
+    order = list(range(1, count))
+    if shape == "backwards":
+        order.reverse()
+    elif shape == "shuffled":
+        random.Random(1).shuffle(order)
+    else:
+        order = order[1::2] + order[::2]
+    assert all(sub.delete(offset) for offset in order)
+    assert (sub.mark_delete, sub.backlog, sub.deleted_ranges()) == (-1, 1, [(1, count - 1)])
+    assert sub.next_unacked(1) == count
+    assert sub.delete(0)
+    assert (sub.mark_delete, sub.backlog, sub.has_more) == (count - 1, 0, False)
+
+
+def moves(near: st.SearchStrategy[int], run: int) -> st.SearchStrategy[list[tuple[str, int, int]]]:
+    """What is done to a cursor: the word, an offset or a count, a length."""
+    return st.lists(
+        st.one_of(
+            st.tuples(st.sampled_from(["delete", "delete", "cumulative", "ask"]), near, st.just(0)),
+            st.tuples(st.just("run"), near, st.integers(1, run)),
+            st.tuples(st.just("read"), st.integers(1, run), st.just(0)),
+            st.tuples(st.just("rewind"), st.just(0), st.just(0)),
+            st.tuples(st.just("seek"), near, st.just(0)),
+        ),
+        max_size=40,
+    )
+
+
+def play(ledger: ManagedLedger, moves: list[tuple[str, int, int]], order: random.Random) -> None:
+    """The same moves on a cursor and on a set."""
+    size = ledger.next
+    sub = ManagedCursor(ledger, "sub", -1, durable=True)
+    acked: set[int] = set()
+    position = 0
+    for move, offset, length in moves:
+        if move == "delete":
+            assert sub.delete(offset) == (0 <= offset < size and offset not in acked)
+            acked.update({offset} & set(range(size)))
+        elif move == "run":
+            run = list(range(max(offset, 0), min(offset + length, size)))
+            order.shuffle(run)
+            for each in run:
+                assert sub.delete(each) == (each not in acked)
+            acked.update(run)
+        elif move == "cumulative":
+            sub.mark_delete_to(offset)
+            if offset < size:
+                acked.update(range(offset + 1))
+        elif move == "read":
+            due = [each for each in range(position, size) if each not in acked][:offset]
+            assert offsets(sub, offset) == due
+            position = max(position, due[-1] + 1) if due else position
+        elif move == "rewind":
+            sub.rewind()
+            position = 0
+        elif move == "seek":
+            sub.seek(offset)
+            position = min(max(offset, 0), size)
+            acked = set(range(position))
+        hole = next(each for each in range(size + 1) if each not in acked)
+        assert sub.mark_delete == hole - 1
+        assert sub.backlog == size - len(acked)
+        assert sub.is_deleted(offset) == (offset < 0 or offset in acked)
+        live = next((each for each in range(max(offset, 0), size) if each not in acked), size)
+        assert min(sub.next_unacked(offset), size) == live
+        assert sub.has_more == any(each not in acked for each in range(position, size))
+        runs = [each for run in sub.deleted_ranges() for each in range(run[0], run[1] + 1)]
+        assert runs == sorted(each for each in acked if each > hole)
+        assert sub.nth_unacked(3) == [*sorted(set(range(size)) - acked)[:3], *[size - 1] * 3][2]
+
+
+@pytest.fixture(scope="module")
+def twelve() -> ManagedLedger:
+    return topic(12)
+
+
+@pytest.fixture(scope="module")
+def five_thousand() -> ManagedLedger:
+    return topic(5000)
+
+
+shuffles = st.randoms(use_true_random=False)
+borders = st.one_of(st.integers(-2, 40), st.integers(1000, 1050), st.integers(2020, 2070), st.integers(0, 5002))
+
+
+@settings(max_examples=400)
+@given(moves=moves(st.integers(-1, 13), 4), order=shuffles)
+def test_a_cursor_is_a_set(twelve: ManagedLedger, moves: list[tuple[str, int, int]], order: random.Random) -> None:
+    play(twelve, moves, order)
+
+
+@given(moves=moves(borders, 2500), order=shuffles)
+def test_also_over_the_borders_of_its_pages(
+    five_thousand: ManagedLedger, moves: list[tuple[str, int, int]], order: random.Random
+) -> None:
+    play(five_thousand, moves, order)
+
+
+def test_asking_for_the_backlog_moves_nothing() -> None:
+    ledger = topic(4)
+    ledger.roll(0)
+    for number in range(3):
+        ledger.append(b"%d" % number, 0)
+    sub = ManagedCursor(ledger, "s", -1, durable=False)
+    for offset in (1, 4, 6):
+        sub.delete(offset)
+    assert sub.backlog == 4
+    ledger.trim(None, 0, 0, 0)
+    assert ledger.first == 4
+    assert (sub.backlog, sub.mark_delete, sub.read_position) == (1, -1, 0)
+    sub.skip_trimmed()
+    assert (sub.backlog, sub.mark_delete, sub.read_position) == (1, 4, 5)

@@ -1,0 +1,165 @@
+"""Token buckets by the arithmetic of their rates; no clock but the numbers given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pcli.codec.session.timers import Timer, Timers
+from pcli.minibroker.topics.rate_limiters import UNLIMITED, PublishThrottle, RateLimiter, SubscribeLimiter, TokenBucket
+
+
+def test_full_at_the_start_and_never_fuller() -> None:
+    bucket = TokenBucket(10, now=0)
+    assert bucket.tokens(0) == 10
+    assert bucket.tokens(60_000) == 10
+
+
+def test_fills_evenly() -> None:
+    bucket = TokenBucket(10, now=0)
+    bucket.charge(10, 0)
+    assert [bucket.tokens(ms) for ms in (0, 99, 100, 250, 1000)] == [0, 0, 1, 2, 10]
+
+
+def test_a_period_of_its_own() -> None:
+    bucket = TokenBucket(30, now=0, period_ms=60_000)
+    bucket.charge(30, 0)
+    assert [bucket.tokens(ms) for ms in (1999, 2000, 60_000)] == [0, 1, 30]
+
+
+def test_what_cost_too_much_is_waited_for() -> None:
+    bucket = TokenBucket(1000, now=0)
+    bucket.charge(3000, 0)
+    assert bucket.tokens(0) == -2000
+    # 2000 tokens short, and ten more to go on with: at one token a ms.
+    assert bucket.wait_ms(0) == 2010
+    assert bucket.wait_ms(2000) == 10
+    assert bucket.wait_ms(2001) == 0
+
+
+def test_nothing_to_wait_for() -> None:
+    bucket = TokenBucket(5, now=0)
+    bucket.charge(4, 0)
+    assert bucket.wait_ms(0) == 0
+
+
+def test_time_that_stands_still_gives_nothing() -> None:
+    bucket = TokenBucket(10, now=500)
+    bucket.charge(10, 500)
+    assert bucket.tokens(500) == 0
+    assert bucket.tokens(400) == 0
+
+
+@given(
+    rate=st.integers(1, 10**7),
+    period=st.integers(1, 60_000),
+    charges=st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 10**7)), max_size=30),
+)
+def test_waiting_as_long_as_told_is_enough(rate: int, period: int, charges: list[tuple[int, int]]) -> None:
+    now, bucket = 0, TokenBucket(rate, 0, period)
+    for pause, amount in charges:
+        now += pause
+        bucket.charge(amount, now)
+        wait = bucket.wait_ms(now)
+        assert (wait == 0) == (bucket.tokens(now) > 0)
+        assert bucket.tokens(now + wait) > 0 or wait == 0
+        now += wait
+        assert bucket.tokens(now) <= rate
+
+
+def test_messages_and_bytes_hold_together() -> None:
+    limiter = RateLimiter(10, 1000, now=0)
+    assert limiter.available(0) == (10, 1000)
+    limiter.charge(2, 1500, 0)
+    assert limiter.available(0) == (8, 0)
+    assert limiter.wait_ms(0) == 510
+
+
+@pytest.mark.parametrize(("messages", "size", "limits"), [(0, 0, False), (-1, -1, False), (1, 0, True), (0, 1, True)])
+def test_no_rate_no_limit(messages: int, size: int, limits: bool) -> None:
+    limiter = RateLimiter(messages, size, now=0)
+    assert limiter.limits is limits
+    limiter.charge(10**9 if messages <= 0 else 0, 10**9 if size <= 0 else 0, 0)
+    assert limiter.wait_ms(0) == 0
+    assert UNLIMITED in limiter.available(0)
+
+
+def test_a_consumer_subscribes_so_often_in_a_period() -> None:
+    limiter = SubscribeLimiter(2, period_ms=30_000)
+    assert [limiter.admit("a", 0) for _ in range(3)] == [True, True, False]
+    assert limiter.admit("b", 0)
+    assert not limiter.admit("a", 14_999)
+    assert limiter.admit("a", 15_000)
+
+
+def test_consumers_long_gone_are_forgotten() -> None:
+    limiter = SubscribeLimiter(1, period_ms=1000)
+    for number in range(5000):
+        assert limiter.admit(number, number)
+    assert len(limiter._buckets) <= 2 * 1000
+
+
+class _World:
+    """A broker as far as a throttle sees it."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self._timers = Timers()
+
+    def call_later(self, delay_ms: int, action: Callable[[], None]) -> Timer:
+        return self._timers.call_at(self.now + delay_ms, action)
+
+    def advance(self, now: int) -> None:
+        while (timer := self._timers.pop_due(now)) is not None:
+            self.now = timer[0]
+            timer[1]()
+        self.now = now
+
+
+class _Reader:
+    """A connection as far as a throttle sees it."""
+
+    def __init__(self) -> None:
+        self.holds = 0
+
+    def hold_reading(self) -> None:
+        self.holds += 1
+
+    def release_reading(self) -> None:
+        self.holds -= 1
+
+
+def _throttle(messages: int) -> tuple[_World, PublishThrottle]:
+    world = _World()
+    return world, PublishThrottle(world, RateLimiter(messages, 0, 0))  # type: ignore[arg-type]
+
+
+def test_the_message_that_empties_the_bucket_passes_then_reading_stops() -> None:
+    world, throttle = _throttle(10)
+    a, b = _Reader(), _Reader()
+    throttle.charge(a, 9, 100)  # type: ignore[arg-type]
+    assert (a.holds, b.holds) == (0, 0)
+    throttle.charge(a, 1, 100)  # type: ignore[arg-type]
+    assert (a.holds, b.holds) == (1, 0)
+    throttle.charge(a, 1, 100)  # type: ignore[arg-type]
+    assert (a.holds, b.holds) == (1, 0)
+    throttle.charge(b, 1, 100)  # type: ignore[arg-type]
+    assert (a.holds, b.holds) == (1, 1)
+    # Two tokens short and one to go on with, at one in 100 ms.
+    world.advance(299)
+    assert (a.holds, b.holds) == (1, 1)
+    world.advance(300)
+    assert (a.holds, b.holds) == (0, 0)
+
+
+def test_a_limit_that_is_taken_away_lets_all_go() -> None:
+    world, throttle = _throttle(1)
+    reader = _Reader()
+    throttle.charge(reader, 100, 1)  # type: ignore[arg-type]
+    throttle.release()
+    assert reader.holds == 0
+    world.advance(1_000_000)
+    assert reader.holds == 0

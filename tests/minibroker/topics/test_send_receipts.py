@@ -1,0 +1,34 @@
+"""Receipts written quickly are the bytes that protobuf's own writer gives."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_frame
+from pcli.minibroker.topics.send_receipts import SendReceiptWriter
+
+_numbers = st.integers(0, 2**64 - 1) | st.sampled_from([2**bits + more for bits in range(1, 64) for more in (-1, 0)])
+
+
+@given(
+    producer=_numbers,
+    ids=st.lists(st.tuples(_numbers, _numbers, st.integers(-1, 2**63 - 1), st.integers(-1, 2**63 - 1)), max_size=5),
+)
+def test_the_bytes_are_those_of_protobuf(producer: int, ids: list[tuple[int, int, int, int]]) -> None:
+    receipts = SendReceiptWriter(producer)
+    for sequence, highest, ledger, entry in ids:
+        expected = pb.CommandSendReceipt(
+            producer_id=producer,
+            sequence_id=sequence,
+            message_id=pb.MessageIdData(ledgerId=ledger % 2**64, entryId=entry % 2**64),
+            highest_sequence_id=highest if highest >= sequence else 0,
+        )
+        assert receipts.write(sequence, highest, ledger, entry) == push_frame(expected)
+
+
+def test_another_ledger_in_between() -> None:
+    receipts = SendReceiptWriter(1)
+    read = [pb.BaseCommand.FromString(receipts.write(5, -1, ledger, 0)[8:]) for ledger in (3, 3, 400, 3)]
+    assert [command.send_receipt.message_id.ledgerId for command in read] == [3, 3, 400, 3]
