@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from pcli.cli.common.output import Exit, say
-from pcli.codec.observe.bits import Bits
+from pcli.codec.observe.bit_set import Bits
 
 if TYPE_CHECKING:
     from pcli.codec.capture import Note, ReadOptions, StreamEnd
     from pcli.codec.observe import Facts, Observer
-    from pcli.codec.observe.contents import Contents
-    from pcli.codec.observe.state import Request
-    from pcli.codec.observe.twopass import AnswerIndex
+    from pcli.codec.observe.observer_state import Request
+    from pcli.codec.observe.payload_contents import Contents
+    from pcli.codec.observe.two_pass import AnswerIndex
     from pcli.replay.sources import Input
 
 __all__ = ["Reading", "contents_for", "opened_contents"]
@@ -194,7 +194,7 @@ def opened_contents(private_keys: Sequence[str]) -> Contents:
     from pathlib import Path
 
     from pcli.codec.errors import LocalError
-    from pcli.codec.observe.contents import Contents
+    from pcli.codec.observe.payload_contents import Contents
     from pcli.replay.lazy_file import reason_of
 
     try:
@@ -207,7 +207,7 @@ def contents_for(*words: str) -> Contents | None:
     """What opens payloads for filters and columns that ask what is in them, shown or not; None: these do not ask."""
     if not _INSIDE.search(" ".join(words)):
         return None
-    from pcli.codec.observe.contents import Contents
+    from pcli.codec.observe.payload_contents import Contents
 
     return Contents()
 

@@ -30,8 +30,7 @@ _DURATIONS = frozenset({"min", "p50", "p90", "p99", "max"})
 
 
 def _text(name: str, value: Any) -> str:
-    from pcli.codec.observe.lines import latency_text
-    from pcli.codec.observe.printable import printable
+    from pcli.codec.observe.text_format import latency_text, printable
 
     if value is None:
         return "-"
@@ -65,7 +64,7 @@ def print_tree(titles: Sequence[str], rows: Iterable[str | Sequence[Any]]) -> No
 
 
 def _tree_cell(value: Any) -> str:
-    from pcli.codec.observe.printable import printable
+    from pcli.codec.observe.text_format import printable
 
     if value is None:
         return "?"

@@ -78,7 +78,7 @@ def epoch_ns(option: str, text: str) -> int:
 
 def moment_text(time_ns: int) -> str:
     """A moment in both forms that are read: ``1795198511.250000000 (2026-11-20T18:15:11.250000Z)``."""
-    from pcli.codec.observe.lines import epoch_text
+    from pcli.codec.observe.text_format import epoch_text
 
     seconds, rest = divmod(time_ns, 1_000_000_000)
     moment = datetime.fromtimestamp(seconds, UTC)

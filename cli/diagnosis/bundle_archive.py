@@ -24,7 +24,7 @@ from pcli.cli.common.output import Exit, fail, say
 if TYPE_CHECKING:
     from pcli.codec.capture import Note, Packet, Secrets, StreamEnd
     from pcli.codec.observe import Facts
-    from pcli.codec.observe.redacting import Rewriting, Selection
+    from pcli.codec.observe.redaction import Rewriting, Selection
 
 __all__ = ["CAPTURE", "MOST_TRACED", "Order", "make"]
 
@@ -79,7 +79,7 @@ def _copy(capture: BinaryIO, archive: zipfile.ZipFile) -> None:
 def _rewrite(reading: Reading, order: Order, capture: BinaryIO) -> Rewriting:
     """Write the redacted capture."""
     from pcli.codec.capture import PcapngWriter
-    from pcli.codec.observe.redacting import Names, Rewriting
+    from pcli.codec.observe.redaction import Names, Rewriting
 
     selection = _selection(reading, order)
     rewriting = Rewriting(Names(keep_names=order.keep_names), selection, reading.decode_as)
@@ -102,8 +102,8 @@ def _packets(reading: Reading) -> Iterator[Packet | Secrets | Note]:
 def _selection(reading: Reading, order: Order) -> Selection:
     """What is chosen. Reads the capture once in any case: so the notes about it are told."""
     from pcli.codec.capture import ReadOptions, read_capture
-    from pcli.codec.observe.bits import Bits
-    from pcli.codec.observe.redacting import DEFAULT_WINDOW, Selection, select_around
+    from pcli.codec.observe.bit_set import Bits
+    from pcli.codec.observe.redaction import DEFAULT_WINDOW, Selection, select_around
 
     streams = Bits()
     matches = 0
@@ -176,8 +176,8 @@ class _Contents:
 
     def _trace(self) -> str:
         from pcli.cli.diagnosis.lifecycle_search import lives_of
-        from pcli.codec.observe.timeline_text import life_lines
-        from pcli.codec.observe.tracking.choosing import badness, is_system
+        from pcli.codec.observe.output.message_text import life_lines
+        from pcli.codec.observe.tracking.lifecycle_filter import badness, is_system
 
         def versions(facts: Facts) -> None:
             body = facts.frame.body

@@ -39,7 +39,7 @@ _KEPT_LINES: Final = 20_000
 def checked_rules(names: Sequence[str], option: str, words: Collection[str] = ()) -> list[str]:
     """The same names; LocalError when one is neither a rule nor one of the words."""
     from pcli.codec.errors import LocalError
-    from pcli.codec.observe.fields import nearest
+    from pcli.codec.observe.fields.field_table import nearest
     from pcli.codec.observe.rules import RULES
 
     known = [*words, *RULES]
@@ -125,7 +125,7 @@ class Lines:
 
     def keep(self, facts: Facts) -> None:
         """Keep this frame's line; of a live capture the oldest goes for it."""
-        from pcli.codec.observe.lines import describe
+        from pcli.codec.observe.output.frame_summary import describe
         from pcli.codec.wire.commands import name_of
 
         frame = facts.frame

@@ -89,7 +89,7 @@ def summary(found: Sequence[Finding], diagnosis: Diagnosis) -> str:
 
 def shown_json(found: Sequence[Finding], diagnosis: Diagnosis, text: FindingText) -> str:
     """All as one object."""
-    from pcli.codec.observe.tracking.tally import Tally
+    from pcli.codec.observe.tracking.records.counters import Tally
 
     capture = diagnosis.capture
     said = {one.name: getattr(capture, one.name) for one in fields(capture)}
@@ -148,7 +148,7 @@ def _page(rule: str) -> str:
 
 def _safe(text: str) -> str:
     """Harmless in HTML, attributes too."""
-    from pcli.codec.observe.printable import printable
+    from pcli.codec.observe.text_format import printable
 
     return "\n".join(html.escape(printable(line)) for line in text.split("\n"))
 

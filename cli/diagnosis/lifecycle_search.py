@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from pcli.cli.common.capture_reading import Reading
     from pcli.codec.capture import Note, StreamEnd
     from pcli.codec.observe import Facts
-    from pcli.codec.observe.bits import Bits
-    from pcli.codec.observe.tracking.choosing import Wanted
-    from pcli.codec.observe.tracking.life import Life
+    from pcli.codec.observe.bit_set import Bits
+    from pcli.codec.observe.tracking.lifecycle_filter import Wanted
+    from pcli.codec.observe.tracking.records.lifecycle import Life
 
 __all__ = ["MOST_DRAWN", "FactsOf", "Mark", "Search", "lives_of", "marks", "show", "wanted"]
 
@@ -42,7 +42,7 @@ def wanted(
 ) -> Wanted:  # fmt: skip
     """What is asked of lives. LocalError: an id or a sequence that is none."""
     from pcli.codec.errors import LocalError
-    from pcli.codec.observe.tracking.choosing import Wanted
+    from pcli.codec.observe.tracking.lifecycle_filter import Wanted
     from pcli.codec.wire import MessageId
 
     producer, colon, number = sequence.rpartition(":")
@@ -61,7 +61,7 @@ def wanted(
 def marks(wanted: Wanted, filter_: str, key: str, payload_contains: str) -> list[Mark]:
     """The questions that frames answer; their sets of frames are put into ``wanted``."""
     from pcli.codec.observe import compile_filter
-    from pcli.codec.observe.bits import Bits
+    from pcli.codec.observe.bit_set import Bits
 
     questions: list[Callable[[Facts], bool]] = []
     if filter_:
@@ -76,7 +76,7 @@ def marks(wanted: Wanted, filter_: str, key: str, payload_contains: str) -> list
 
 
 def _with_key(key: str) -> Callable[[Facts], bool]:
-    from pcli.codec.observe.ids import id_reader
+    from pcli.codec.observe.fields.id_readers import id_reader
     from pcli.codec.wire.commands import PAYLOAD_TYPES
 
     def match(facts: Facts) -> bool:
@@ -106,8 +106,8 @@ class Search:
 
     def lives(self, *, slowest: int, count: int) -> Iterator[Life]:
         """At most ``count`` (0: all) of them; with ``slowest`` those that took longest, longest first."""
-        from pcli.codec.observe.timeline import duration_ns
-        from pcli.codec.observe.tracking.choosing import is_system
+        from pcli.codec.observe.tracking.lifecycle_filter import is_system
+        from pcli.codec.observe.tracking.message_timeline import duration_ns
 
         lives = (life for life in self._all() if not is_system(life) and self._wanted.holds(life))
         chosen = nlargest(slowest, lives, key=duration_ns) if slowest else lives
@@ -161,7 +161,7 @@ def show(search: Search, output: str, *, slowest: int, count: int, color: bool) 
 
 
 def _show_text(lives: Iterable[Life], color: bool) -> int:
-    from pcli.codec.observe.timeline_text import life_lines
+    from pcli.codec.observe.output.message_text import life_lines
 
     colors = _COLORS if color and sys.stdout.isatty() and "NO_COLOR" not in os.environ else {}
     shown = 0
@@ -184,7 +184,7 @@ _COLORS: Final = {
 
 
 def _show_json(lives: Iterable[Life], color: bool) -> int:
-    from pcli.codec.observe.timeline_json import life_object
+    from pcli.codec.observe.output.message_json import life_object
 
     shown = 0
     for life in lives:
@@ -194,7 +194,7 @@ def _show_json(lives: Iterable[Life], color: bool) -> int:
 
 
 def _show_mermaid(lives: Iterator[Life], color: bool) -> int:
-    from pcli.codec.observe.timeline_text import life_mermaid
+    from pcli.codec.observe.output.message_text import life_mermaid
 
     drawn = list(islice(lives, MOST_DRAWN))
     for line in life_mermaid(drawn) if drawn else ():

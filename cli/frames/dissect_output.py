@@ -15,7 +15,7 @@ from pcli.cli.common.times import TimeFormat, time_writer
 if TYPE_CHECKING:
     from pcli.cli.common.capture_reading import Reading
     from pcli.codec.observe import Facts
-    from pcli.codec.observe.contents import Contents
+    from pcli.codec.observe.payload_contents import Contents
 
 __all__ = ["Columns", "Printing", "text_writer"]
 
@@ -76,7 +76,7 @@ def _unescaped(text: str) -> str:
 def _cell_text(value: object) -> str:
     import json
 
-    from pcli.codec.observe.printable import printable
+    from pcli.codec.observe.text_format import printable
 
     if isinstance(value, bool):
         return str(value).lower()
@@ -129,7 +129,7 @@ class Printing:
         return self._with_hex(printer) if self.hexdump else printer
 
     def _with_hex(self, printer: Callable[[Facts], str]) -> Callable[[Facts], str]:
-        from pcli.codec.observe.tree import hex_lines, shown_bytes
+        from pcli.codec.observe.output.frame_tree import hex_lines, shown_bytes
 
         def both(facts: Facts) -> str:
             data = shown_bytes(facts.frame, secrets=self.secrets, payload=self.payload)
@@ -147,7 +147,7 @@ class Printing:
         return lambda facts: "\n".join([line(facts), *(f"        {one}" for one in contents.lines(facts)), ""])
 
     def _tree_printer(self) -> Callable[[Facts], str]:
-        from pcli.codec.observe.tree import tree_lines
+        from pcli.codec.observe.output.frame_tree import tree_lines
 
         line = text_writer(self.reading, self.time, color=False)
         contents = self.contents
@@ -185,9 +185,9 @@ def text_writer(reading: Reading, style: TimeFormat, *, color: bool) -> Callable
 
     Columns: number, time, the client's address with the direction, type, what it says, latency, problems.
     """
-    from pcli.codec.observe.general import problems_of
-    from pcli.codec.observe.lines import describe, latency_text
-    from pcli.codec.observe.printable import printable
+    from pcli.codec.observe.fields.general_fields import problems_of
+    from pcli.codec.observe.output.frame_summary import describe
+    from pcli.codec.observe.text_format import latency_text, printable
     from pcli.codec.wire import name_of
 
     write_time = time_writer(style)

@@ -52,7 +52,7 @@ def follow(
     from pcli.cli.common.capture_reading import Reading
     from pcli.cli.common.output import Exit, fail, say, write_line
     from pcli.cli.frames.dissect_output import text_writer
-    from pcli.codec.observe.mermaid import mermaid_lines
+    from pcli.codec.observe.output.sequence_diagram import mermaid_lines
 
     chosen = [stream is not None and request is None, bool(consumer), bool(producer), bool(message_id)]
     if sum([*chosen, request is not None]) != 1:
@@ -96,7 +96,7 @@ def _conversation(
 
     One of the arguments says what holds them together; ``stream`` may narrow ``request``.
     """
-    from pcli.codec.observe import following
+    from pcli.codec.observe import follow
     from pcli.codec.wire import MessageId
 
     if stream is not None and request is None:
@@ -104,15 +104,15 @@ def _conversation(
     if message_id:
         # Two passes: a SEND is known to be about the message only when its receipt comes.
         wanted = MessageId.parse(message_id)
-        numbers = following.about_message(reading.facts(), wanted)
+        numbers = follow.about_message(reading.facts(), wanted)
         return (facts for facts in reading.facts() if facts.frame.number in numbers)
     if consumer:
-        belongs = following.of_consumer(consumer)
+        belongs = follow.of_consumer(consumer)
     elif producer:
-        belongs = following.of_producer(producer)
+        belongs = follow.of_producer(producer)
     else:
         assert request is not None
-        belongs = following.of_request(request)
+        belongs = follow.of_request(request)
     return (
         facts for facts in reading.facts() if belongs(facts) and (stream is None or facts.frame.stream.number == stream)
     )

@@ -70,9 +70,9 @@ def _is_file(source: str) -> bool:
 
 def print_frames(frames: list[Frame], output: str, *, from_client: bool | None, payload: bool, secrets: bool) -> None:
     """Print frames as ``tree``, ``json`` or ``wire``."""
-    from pcli.codec.observe.contents import Contents
-    from pcli.codec.observe.loose import flatten_loose, loose_facts
-    from pcli.codec.observe.tree import tree_lines
+    from pcli.codec.observe.output.frame_tree import tree_lines
+    from pcli.codec.observe.payload_contents import Contents
+    from pcli.codec.observe.single_frame import flatten_loose, loose_facts
 
     contents = Contents()
     for number, frame in enumerate(frames, 1):

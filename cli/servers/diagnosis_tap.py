@@ -17,7 +17,7 @@ from pcli.cli.diagnosis.capture_diagnosis import repeat
 from pcli.cli.diagnosis.finding_output import summary
 from pcli.codec.capture import Stream, StreamEnd
 from pcli.codec.observe.diagnosis import Diagnosis
-from pcli.codec.observe.live import LiveFrames
+from pcli.codec.observe.live_frames import LiveFrames
 from pcli.codec.observe.rules.wording import frames_text
 
 if TYPE_CHECKING:

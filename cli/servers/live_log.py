@@ -17,9 +17,9 @@ from pcli.cli.common.output import json_text
 from pcli.cli.common.times import TimeFormat, time_writer
 from pcli.cli.frames.dissect_output import text_writer
 from pcli.codec.observe import compile_filter, flatten
-from pcli.codec.observe.contents import Contents
-from pcli.codec.observe.live import SELDOM, LiveFrames
-from pcli.codec.observe.printable import printable
+from pcli.codec.observe.live_frames import SELDOM, LiveFrames
+from pcli.codec.observe.payload_contents import Contents
+from pcli.codec.observe.text_format import printable
 from pcli.codec.wire.commands import BY_NAME
 
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ def consumers(
 
     pcli stats consumers -r capture.pcap --at 2026-11-20T18:15:11Z -T json
     """
-    from pcli.codec.observe.tracking.figures import figures
+    from pcli.codec.observe.tracking.statistics.topic_statistics import figures
 
     until_ns = epoch_ns("--at", at) if at else None
     taken = take(named_files(read, more), decode_as_ports(decode_as), until_ns)
@@ -103,7 +103,7 @@ def _name(consumer: _Stats) -> str:
 
 
 def _places(found: _Stats) -> Iterator[tuple[str, _Stats]]:
-    from pcli.codec.observe.lines import short_topic
+    from pcli.codec.observe.text_format import short_topic
 
     for topic, stats in found.items():
         place = short_topic(topic)

@@ -43,7 +43,7 @@ def keys(
 
     pcli stats keys -r capture.pcap --subscription work -T json
     """
-    from pcli.codec.observe.tracking.key_figures import key_figures
+    from pcli.codec.observe.tracking.statistics.key_statistics import key_figures
 
     taken = take(named_files(read, more), decode_as_ports(decode_as))
     rows = key_figures(taken.tracker.lives, taken.tracker.capture.last_ns, system=system)
@@ -61,7 +61,7 @@ def keys(
 
 
 def _print(row: _Row) -> None:
-    from pcli.codec.observe.printable import printable
+    from pcli.codec.observe.text_format import printable
 
     write_line(printable(f"{row['topic']}  {row['subscription']}  {_mode(row)}"))
     print_tree(_OWNERS, (_owner(one) for one in row["consumers"]))

@@ -15,8 +15,8 @@ from pcli.cli.common.text_tables import print_reasons, print_tree
 from pcli.cli.stats.capture_state import take
 
 if TYPE_CHECKING:
-    from pcli.codec.observe.tracking.links import CaptureRecord
-    from pcli.codec.observe.tracking.peers import ConsumerRecord
+    from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
+    from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
     from pcli.codec.observe.tracking.tracker import Tracker
 
 __all__ = ["permits"]
@@ -72,7 +72,7 @@ def _consumers(tracker: Tracker, *, system: bool) -> Iterator[ConsumerRecord]:
 
 def _figures(records: Sequence[ConsumerRecord], now_ns: int) -> Iterator[_Row]:
     from pcli.codec.observe.rules.wording import consumer_subject
-    from pcli.codec.observe.tracking.permit_figures import permit_figures
+    from pcli.codec.observe.tracking.statistics.permit_statistics import permit_figures
 
     for record in records:
         yield consumer_subject(record) | permit_figures(record, now_ns)
@@ -96,9 +96,8 @@ def _name(row: _Row) -> str:
 
 
 def _draw(records: Sequence[ConsumerRecord], rows: Sequence[_Row], capture: CaptureRecord) -> None:
-    from pcli.codec.observe.chart import step_chart
-    from pcli.codec.observe.lines import short_topic
-    from pcli.codec.observe.printable import printable
+    from pcli.codec.observe.output.step_chart import step_chart
+    from pcli.codec.observe.text_format import printable, short_topic
 
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDTH
     drawn = [(record, row) for record, row in zip(records, rows) if record.permits.points]

@@ -40,7 +40,7 @@ def _check(parts: Sequence[str], output: str) -> Exit:
     from dataclasses import asdict
 
     from pcli.cli.tables.doctor_checks import PARTS
-    from pcli.codec.observe.fields import nearest
+    from pcli.codec.observe.fields.field_table import nearest
 
     for part in parts:
         if part not in PARTS:

@@ -61,7 +61,7 @@ class CaptureSource:
     def poll(self) -> Snapshot:
         """What is known by now. PcliError, the first time only: it could not be read."""
         from pcli.codec.observe.diagnosis import by_weight
-        from pcli.codec.observe.tracking.figures import figures
+        from pcli.codec.observe.tracking.statistics.topic_statistics import figures
 
         if self._whole:
             self._thread.join()

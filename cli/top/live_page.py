@@ -20,7 +20,7 @@ from textual.screen import ModalScreen
 from textual.widgets import DataTable, Input, Static
 
 from pcli.cli.top.rows import COLUMNS, SORTS, Path, Row, Snapshot, cells, make_rows, ordered, show_figures
-from pcli.codec.observe.printable import printable
+from pcli.codec.observe.text_format import printable
 
 __all__ = ["MAX_ROWS", "TopPage"]
 

@@ -199,7 +199,7 @@ def record(row: Row) -> dict[str, Any]:
 
 def cells(row: Row) -> tuple[str, ...]:
     """The row as text; what is None is ``-``."""
-    from pcli.codec.observe.printable import printable
+    from pcli.codec.observe.text_format import printable
 
     def text(value: Any) -> str:
         if value is None:
@@ -213,7 +213,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 def show_figures(row: Row) -> list[tuple[str, str]]:
     """Every figure of a row by its name, but for those that have rows of their own; nested ones as they are."""
-    from pcli.codec.observe.printable import printable
+    from pcli.codec.observe.text_format import printable
 
     told = {name: value for name, value in row.stats.items() if name not in ("subscriptions", "consumers")}
     return [(printable(name), "-" if value is None else printable(value)) for name, value in told.items()]

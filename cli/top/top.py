@@ -118,7 +118,7 @@ def _print_page(snapshot: Snapshot) -> None:
     """The rows, and under them the findings."""
     from pcli.cli.common.text_tables import print_rows
     from pcli.cli.top.rows import COLUMNS, make_rows, ordered, record
-    from pcli.codec.observe.printable import printable
+    from pcli.codec.observe.text_format import printable
 
     rows = [record(row) for row in ordered(make_rows(snapshot, None), "n")]
     print_rows(rows, "text", {name: name for name in COLUMNS})

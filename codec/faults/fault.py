@@ -15,8 +15,8 @@ from typing import Final
 
 from pcli.codec.errors import LocalError
 from pcli.codec.faults.answers import error_answer, error_code
-from pcli.codec.observe.filter import compile_filter
-from pcli.codec.observe.state import Facts
+from pcli.codec.observe.filters.filter import compile_filter
+from pcli.codec.observe.observer_state import Facts
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.near import near
 

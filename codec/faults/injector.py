@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from pcli.codec.faults.corrupt import corrupted
 from pcli.codec.faults.fault import Fault, Faults
-from pcli.codec.observe.live import LiveFrames
-from pcli.codec.observe.state import Facts
+from pcli.codec.observe.live_frames import LiveFrames
+from pcli.codec.observe.observer_state import Facts
 from pcli.codec.wire.frame import Frame
 
 __all__ = ["Injector", "Step"]

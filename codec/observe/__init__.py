@@ -1,21 +1,21 @@
-"""What is known of a frame in its conversation, and how people and programs ask for it.
+"""Observation of frames: names behind ids, request/response pairing, fields, filters, tracking and findings.
 
-- observer.py: Observer.see, one frame after the other: names behind ids, answers, latency (state, learning, pairing,
-  system, twopass)
-- fields.py: the table of fields (field, general, ids, leaves), made from the descriptors by plans.py; walk.py reads
-  the bytes along a plan, values.py says what values look like
-- flatten.py: a frame as one flat object
-- filter.py: the filter language
+- observer.py: `Observer.see` takes one frame after the other and returns its `Facts`. It uses observer_state,
+  connection_updates, request_pairing, system_topics and two_pass.
+- decoding: protobuf bytes to values. fields: the table of fields. filters: `-Y`. output: text and JSON.
+- tracking: producers, consumers, permits and message lifecycles. rules: one file for each finding; diagnosis.py runs
+  them.
+- redaction: captures without names and payloads.
 """
 
-from pcli.codec.observe.field import Field
-from pcli.codec.observe.fields import all_fields, describe_fields, find_field
-from pcli.codec.observe.filter import Filter, compile_filter
-from pcli.codec.observe.flatten import column, flatten, show
-from pcli.codec.observe.general import problems_of
+from pcli.codec.observe.fields.field import Field
+from pcli.codec.observe.fields.field_table import all_fields, describe_fields, find_field
+from pcli.codec.observe.fields.general_fields import problems_of
+from pcli.codec.observe.filters.filter import Filter, compile_filter
 from pcli.codec.observe.observer import Observer, answer_index
-from pcli.codec.observe.state import Consumer, Facts, ObservedFrame, Producer, Request
-from pcli.codec.observe.twopass import AnswerIndex
+from pcli.codec.observe.observer_state import Consumer, Facts, ObservedFrame, Producer, Request
+from pcli.codec.observe.output.frame_json import column, flatten, show
+from pcli.codec.observe.two_pass import AnswerIndex
 
 __all__ = [
     "AnswerIndex",

@@ -16,11 +16,11 @@ from typing import Any, Final
 from pcli.codec.capture.frames import Note, StreamEnd
 from pcli.codec.observe.rules import RULES, Finding, Moment, Rule
 from pcli.codec.observe.rules.finding import GROUPS, SEVERITIES, SURE
-from pcli.codec.observe.system import is_system_subscription
-from pcli.codec.observe.tracking.hosts import Hosts
-from pcli.codec.observe.tracking.links import CaptureRecord
-from pcli.codec.observe.tracking.lives import Lives
-from pcli.codec.observe.tracking.topics import KeyRecord, SubscriptionRecord
+from pcli.codec.observe.system_topics import is_system_subscription
+from pcli.codec.observe.tracking.connections.hosts import Hosts
+from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
+from pcli.codec.observe.tracking.records.topic_records import KeyRecord, SubscriptionRecord
+from pcli.codec.observe.tracking.subscriptions.subscription_tracker import Lives
 from pcli.codec.observe.tracking.tracker import Tracker
 
 __all__ = ["MAX_FINDINGS", "Diagnosis", "by_weight", "looked_at_text"]

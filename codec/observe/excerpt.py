@@ -17,8 +17,8 @@ from dataclasses import replace
 
 from pcli.codec.capture import CapturedFrame, Note, Packet, Secrets, StreamEnd
 from pcli.codec.capture.writer import PcapngWriter
-from pcli.codec.observe.bits import Bits
-from pcli.codec.observe.state import Facts
+from pcli.codec.observe.bit_set import Bits
+from pcli.codec.observe.observer_state import Facts
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.redact import secret_values
 

@@ -15,10 +15,19 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from pcli.codec.observe.learning import Gone, answer, learn, put_peer, request_of
-from pcli.codec.observe.pairing import forget_before, open_numbers, open_request, open_requests, open_sends
-from pcli.codec.observe.state import Connection, Facts, ObservedFrame, Opener, Producer, Request, StreamLike, open_frame
-from pcli.codec.observe.twopass import AnswerIndex
+from pcli.codec.observe.connection_updates import Gone, answer, learn, put_peer, request_of
+from pcli.codec.observe.observer_state import (
+    Connection,
+    Facts,
+    ObservedFrame,
+    Opener,
+    Producer,
+    Request,
+    StreamLike,
+    open_frame,
+)
+from pcli.codec.observe.request_pairing import forget_before, open_numbers, open_request, open_requests, open_sends
+from pcli.codec.observe.two_pass import AnswerIndex
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
 from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.frame import Frame

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
-from pcli.codec.observe.state import Consumer, Facts, Producer, Request
+from pcli.codec.observe.observer_state import Consumer, Facts, Producer, Request
 from pcli.codec.wire.commands import BY_NAME, COMMANDS, PAYLOAD_TYPES, name_of
 
 __all__ = ["Connections", "Histogram", "Latencies", "Rates", "Topics", "Types"]

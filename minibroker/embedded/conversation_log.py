@@ -18,8 +18,8 @@ from pcli.codec.wire.commands import name_of
 
 if TYPE_CHECKING:
     from pcli.codec.capture.tap import Address
-    from pcli.codec.observe.live import LiveFrames
-    from pcli.codec.observe.state import Facts
+    from pcli.codec.observe.live_frames import LiveFrames
+    from pcli.codec.observe.observer_state import Facts
     from pcli.codec.payload import Message
 
 __all__ = ["Frames", "LoggedFrame"]
@@ -87,7 +87,7 @@ class LoggedFrame:
     @property
     def text(self) -> str:
         """One line for people, as `pcli dissect` has it."""
-        from pcli.codec.observe.lines import describe
+        from pcli.codec.observe.output.frame_summary import describe
 
         frame = self.facts.frame
         seconds = (frame.time_ns - self._first_ns) / 1e9
@@ -118,7 +118,7 @@ class Frames:
 
     def __call__(self, filter: str = "") -> list[LoggedFrame]:  # noqa: A002  (what it is called everywhere)
         """The frames that match a filter (``pulsar.type == 'ACK'``), all without one. LocalError: a wrong filter."""
-        from pcli.codec.observe.filter import compile_filter
+        from pcli.codec.observe.filters.filter import compile_filter
 
         match = compile_filter(filter).match if filter else None
         with self._lock:
@@ -182,8 +182,8 @@ class Frames:
 
     def _live(self) -> LiveFrames:
         if self._reader is None:
-            from pcli.codec.observe.contents import Contents
-            from pcli.codec.observe.live import LiveFrames
+            from pcli.codec.observe.live_frames import LiveFrames
+            from pcli.codec.observe.payload_contents import Contents
 
             self._reader = LiveFrames(contents=Contents(), max_frame_size=self._max_frame_size)
         return self._reader
@@ -206,7 +206,7 @@ class Frames:
 
     def _make_room(self) -> None:
         """Forget the oldest tenth; of what nobody has read, only what teaches names is looked at."""
-        from pcli.codec.observe.live import SELDOM
+        from pcli.codec.observe.live_frames import SELDOM
 
         goal = self._limit - self._limit // 10
         while self._added - self._removed > goal and (self._read or self._chunks):

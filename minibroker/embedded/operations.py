@@ -14,7 +14,7 @@ from pcli.minibroker.errors import Refused
 from pcli.minibroker.topic_names import is_system
 
 if TYPE_CHECKING:
-    from pcli.codec.observe.live import LiveFrames
+    from pcli.codec.observe.live_frames import LiveFrames
     from pcli.minibroker.broker import Broker
     from pcli.minibroker.connection import Connection
     from pcli.minibroker.embedded.conversation_log import Frames
@@ -161,6 +161,6 @@ def live(server: WatchedServer, frames: Frames | None) -> LiveFrames:
     """What is known of the connections up to now, for faults."""
     if frames is not None:
         return frames.fork()
-    from pcli.codec.observe.live import LiveFrames
+    from pcli.codec.observe.live_frames import LiveFrames
 
     return LiveFrames(max_frame_size=server.settings.maxMessageSize + FRAME_OVERHEAD)

@@ -199,8 +199,8 @@ class Proxy:
         if not self.faults:
             return None
         from pcli.codec.faults import Faults, Injector
-        from pcli.codec.observe.contents import Contents
-        from pcli.codec.observe.live import LiveFrames
+        from pcli.codec.observe.live_frames import LiveFrames
+        from pcli.codec.observe.payload_contents import Contents
 
         return Injector(Faults(self.faults), LiveFrames(contents=Contents(), max_frame_size=_LARGEST))
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pcli.codec.observe.tracking.life import STATES
+from pcli.codec.observe.tracking.records.lifecycle import STATES
 from pcli.spark.columnar.lifecycles.lifecycle_schemas import EVIDENCE
 from pcli.spark.report.charts import LETTERS, Series, lines, spans
 from pcli.spark.report.histograms import Histograms, Keys

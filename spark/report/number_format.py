@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
-from pcli.codec.observe.printable import printable
+from pcli.codec.observe.text_format import printable
 from pcli.spark.input.read_plan import CLUSTER
 
 __all__ = ["duration", "moment", "named", "number", "said", "short_topic", "size"]

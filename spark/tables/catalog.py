@@ -15,7 +15,7 @@ from typing import Final
 import pyarrow as pa
 
 from pcli.codec.errors import LocalError
-from pcli.codec.observe.fields import nearest
+from pcli.codec.observe.fields.field_table import nearest
 from pcli.spark.columnar import permits
 from pcli.spark.columnar.fields import frame_table
 from pcli.spark.columnar.lifecycles import lifecycle_schemas as lives

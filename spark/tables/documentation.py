@@ -7,10 +7,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from pcli.codec.observe.tracking.doubts import DOUBTS
-from pcli.codec.observe.tracking.life import STATES
-from pcli.codec.observe.tracking.links import ENDS
-from pcli.codec.observe.tracking.topics import AGAIN
+from pcli.codec.observe.tracking.records.connection_records import ENDS
+from pcli.codec.observe.tracking.records.lifecycle import STATES
+from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
+from pcli.codec.observe.tracking.records.topic_records import AGAIN
 from pcli.spark.columnar.lifecycles import EVIDENCE
 from pcli.spark.columnar.table_schema import what_of
 from pcli.spark.tables.catalog import ON_REQUEST, TABLES, Table

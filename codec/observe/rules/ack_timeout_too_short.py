@@ -37,7 +37,7 @@ from pcli.codec.observe.rules.wording import (
     span,
     why_unsure,
 )
-from pcli.codec.observe.tracking.peers import ConsumerRecord
+from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
 

@@ -24,8 +24,8 @@ from pcli.codec.observe.rules.wording import (
     subscription_subject,
     why_unsure,
 )
-from pcli.codec.observe.tracking.tally import Tally
-from pcli.codec.observe.tracking.topics import SubscriptionRecord
+from pcli.codec.observe.tracking.records.counters import Tally
+from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
 __all__ = ["Cause", "redelivery_rule"]
 

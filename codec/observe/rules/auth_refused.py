@@ -32,7 +32,7 @@ from typing import Final
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.link_words import about_host, host_subject
 from pcli.codec.observe.rules.wording import said, times
-from pcli.codec.observe.tracking.links import HostRecord
+from pcli.codec.observe.tracking.records.connection_records import HostRecord
 
 __all__ = ["RULE", "look"]
 

@@ -25,10 +25,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pcli.codec.observe.lines import size_text
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.wording import count_of
-from pcli.codec.observe.tracking.links import CaptureRecord
+from pcli.codec.observe.text_format import size_text
+from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 
 __all__ = ["RULE", "look"]
 

@@ -30,7 +30,7 @@ from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.loops import whose_end
 from pcli.codec.observe.rules.production import about_producer, producer_subject
 from pcli.codec.observe.rules.wording import count_of, first_of, frames_text
-from pcli.codec.observe.tracking.peers import ProducerRecord
+from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
 __all__ = ["RULE"]
 

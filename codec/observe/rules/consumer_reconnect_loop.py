@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.loops import opened_again
 from pcli.codec.observe.rules.wording import about_consumer, consumer_subject
-from pcli.codec.observe.tracking.peers import ConsumerRecord
+from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE", "look"]
 

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 from pcli.codec.observe.rules.finding import Moment
 from pcli.codec.observe.rules.wording import EDGES, at, span, when
-from pcli.codec.observe.tracking.peers import ConsumerRecord
-from pcli.codec.observe.tracking.tally import Stretch
+from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
+from pcli.codec.observe.tracking.records.counters import Stretch
 
 __all__ = [
     "FACTS",

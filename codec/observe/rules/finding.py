@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pcli.codec.observe.tracking.links import CaptureRecord
-from pcli.codec.observe.tracking.tally import MAX_EVIDENCE
+from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
+from pcli.codec.observe.tracking.records.counters import MAX_EVIDENCE
 
 __all__ = ["CULPRITS", "GROUPS", "SEVERITIES", "SURE", "Finding", "Moment", "Rule"]
 

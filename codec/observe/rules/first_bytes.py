@@ -27,10 +27,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.printable import printable
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.link_words import about_connection, connection_subject
-from pcli.codec.observe.tracking.links import ConnectionRecord
+from pcli.codec.observe.text_format import printable
+from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 
 __all__ = ["RULE", "look"]
 

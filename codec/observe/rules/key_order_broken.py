@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pcli.codec.observe.printable import printable
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.wording import (
     EDGES,
@@ -38,7 +37,8 @@ from pcli.codec.observe.rules.wording import (
     subscription_subject,
     why_unsure,
 )
-from pcli.codec.observe.tracking.topics import KeyRecord
+from pcli.codec.observe.text_format import printable
+from pcli.codec.observe.tracking.records.topic_records import KeyRecord
 
 __all__ = ["RULE"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pcli.codec.observe.printable import printable
-from pcli.codec.observe.tracking.links import ConnectionRecord, ExchangeRecord, HostRecord
+from pcli.codec.observe.text_format import printable
+from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord, ExchangeRecord, HostRecord
 
 __all__ = [
     "about_connection",

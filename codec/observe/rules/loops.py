@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pcli.codec.observe.rules.finding import Finding
 from pcli.codec.observe.rules.wording import certainty, span, why_unsure
-from pcli.codec.observe.tracking.peers import ConsumerRecord, ProducerRecord
+from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, ProducerRecord
 
 __all__ = ["CAUSES", "LOOP_NS", "PEER_CAUSES", "ROUNDS", "opened_again", "whose_end"]
 

@@ -31,7 +31,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.printable import printable
 from pcli.codec.observe.rules.consumption import FACTS, attached, doubts_of, left, seen_until, waiting
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.wording import (
@@ -44,7 +43,8 @@ from pcli.codec.observe.rules.wording import (
     when,
     why_unsure,
 )
-from pcli.codec.observe.tracking.peers import ConsumerRecord
+from pcli.codec.observe.text_format import printable
+from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
 

@@ -36,7 +36,7 @@ from pcli.codec.observe.rules.wording import (
     frames_text,
     why_unsure,
 )
-from pcli.codec.observe.tracking.peers import ConsumerRecord
+from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
 

@@ -29,7 +29,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pcli.codec.observe.printable import printable
 from pcli.codec.observe.rules.consumption import FACTS, counts_batches_as_one
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.wording import (
@@ -41,7 +40,8 @@ from pcli.codec.observe.rules.wording import (
     count_of,
     why_unsure,
 )
-from pcli.codec.observe.tracking.peers import ConsumerRecord
+from pcli.codec.observe.text_format import printable
+from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
 

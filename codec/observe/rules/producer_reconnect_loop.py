@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.loops import opened_again
 from pcli.codec.observe.rules.production import about_producer, producer_subject
-from pcli.codec.observe.tracking.peers import ProducerRecord
+from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
 __all__ = ["RULE", "look"]
 

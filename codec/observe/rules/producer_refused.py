@@ -35,8 +35,8 @@ from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.production import about_producer, producer_subject
 from pcli.codec.observe.rules.refusals import succeeded_later, whose_error
 from pcli.codec.observe.rules.wording import frames_text, said, times
-from pcli.codec.observe.tracking.peers import ProducerRecord
-from pcli.codec.observe.tracking.tally import Tally
+from pcli.codec.observe.tracking.records.client_records import ProducerRecord
+from pcli.codec.observe.tracking.records.counters import Tally
 
 __all__ = ["RULE"]
 

@@ -36,7 +36,7 @@ from typing import Final
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.production import about_producer, producer_subject
 from pcli.codec.observe.rules.wording import EDGES, HOLES, at, certainty, count_of, span, when, why_unsure
-from pcli.codec.observe.tracking.peers import ProducerRecord
+from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
 __all__ = ["RULE"]
 

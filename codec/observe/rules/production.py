@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pcli.codec.observe.lines import short_topic
-from pcli.codec.observe.printable import printable
-from pcli.codec.observe.tracking.peers import ProducerRecord
+from pcli.codec.observe.text_format import printable, short_topic
+from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
 __all__ = ["about_producer", "numbers_itself", "producer_subject"]
 

@@ -27,11 +27,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.printable import printable
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.production import about_producer, producer_subject
 from pcli.codec.observe.rules.wording import HOLES, at, count_of, frames_text, why_unsure
-from pcli.codec.observe.tracking.peers import ProducerRecord
+from pcli.codec.observe.text_format import printable
+from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
 __all__ = ["RULE"]
 

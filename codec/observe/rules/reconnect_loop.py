@@ -36,7 +36,7 @@ from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.link_words import about_host, host_subject
 from pcli.codec.observe.rules.loops import CAUSES, LOOP_NS, ROUNDS
 from pcli.codec.observe.rules.wording import certainty, span, why_unsure
-from pcli.codec.observe.tracking.links import HostRecord
+from pcli.codec.observe.tracking.records.connection_records import HostRecord
 from pcli.codec.wire.constants import DEFAULT_PORT, DEFAULT_TLS_PORT
 
 __all__ = ["RULE", "look"]

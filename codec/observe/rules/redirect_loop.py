@@ -26,11 +26,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pcli.codec.observe.printable import printable
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.link_words import about_host, host_subject
 from pcli.codec.observe.rules.wording import times
-from pcli.codec.observe.tracking.links import HostRecord
+from pcli.codec.observe.text_format import printable
+from pcli.codec.observe.tracking.records.connection_records import HostRecord
 
 __all__ = ["RULE", "look"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from pcli.codec.observe.rules.wording import at
-from pcli.codec.observe.tracking.peers import ConsumerRecord, ProducerRecord
-from pcli.codec.observe.tracking.tally import Tally
+from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, ProducerRecord
+from pcli.codec.observe.tracking.records.counters import Tally
 
 __all__ = ["succeeded_later", "whose_error"]
 

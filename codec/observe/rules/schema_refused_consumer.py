@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.refusals import succeeded_later
 from pcli.codec.observe.rules.wording import about_consumer, consumer_subject, frames_text, said, times
-from pcli.codec.observe.tracking.peers import ConsumerRecord
+from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
 

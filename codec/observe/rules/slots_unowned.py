@@ -35,8 +35,8 @@ from pcli.codec.observe.rules.wording import (
     subscription_subject,
     why_unsure,
 )
-from pcli.codec.observe.tracking.peers import ConsumerRecord
-from pcli.codec.observe.tracking.topics import SubscriptionRecord
+from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
+from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
 __all__ = ["RULE"]
 

@@ -32,8 +32,8 @@ from typing import Final
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.link_words import exchange_subject
 from pcli.codec.observe.rules.wording import count_of, span, why_unsure
-from pcli.codec.observe.tracking.exchanges import slow_bound
-from pcli.codec.observe.tracking.links import ExchangeRecord
+from pcli.codec.observe.tracking.connections.exchanges import slow_bound
+from pcli.codec.observe.tracking.records.connection_records import ExchangeRecord
 from pcli.codec.wire.commands import BY_NAME
 
 __all__ = ["RULE", "TIMEOUT_NS", "look"]

@@ -29,7 +29,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.printable import printable
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.wording import (
     about_subscription,
@@ -40,7 +39,8 @@ from pcli.codec.observe.rules.wording import (
     when,
     why_unsure,
 )
-from pcli.codec.observe.tracking.topics import SubscriptionRecord
+from pcli.codec.observe.text_format import printable
+from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
 __all__ = ["RULE"]
 

@@ -36,7 +36,7 @@ from typing import Final
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.refusals import succeeded_later, whose_error
 from pcli.codec.observe.rules.wording import about_consumer, consumer_subject, frames_text, said, times
-from pcli.codec.observe.tracking.peers import ConsumerRecord
+from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
 

@@ -27,11 +27,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.lines import short_topic
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.link_words import about_connection, connection_subject
 from pcli.codec.observe.rules.wording import HOLES, count_of, times, why_unsure
-from pcli.codec.observe.tracking.links import ConnectionRecord
+from pcli.codec.observe.text_format import short_topic
+from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 
 __all__ = ["RULE", "look"]
 

@@ -12,13 +12,12 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Any, Final
 
-from pcli.codec.observe.lines import latency_text, short_topic
-from pcli.codec.observe.printable import printable
 from pcli.codec.observe.rules.finding import Moment
-from pcli.codec.observe.tracking.doubts import DOUBTS
-from pcli.codec.observe.tracking.peers import ConsumerRecord
-from pcli.codec.observe.tracking.tally import Tally
-from pcli.codec.observe.tracking.topics import SubscriptionRecord
+from pcli.codec.observe.text_format import latency_text, printable, short_topic
+from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
+from pcli.codec.observe.tracking.records.counters import Tally
+from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
+from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
 __all__ = [
     "EDGES",

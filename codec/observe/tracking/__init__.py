@@ -1,8 +1,8 @@
-"""What is kept of a recording, so that rules and statistics can read it: bounded, frame by frame.
+"""Tracking: the state of connections, producers, subscriptions and messages, updated frame by frame in bounded memory.
 
-- tracker.py: Tracker, the doorway; linking.py, publishing.py and lives.py fill the records
-- links.py, peers.py, topics.py, life.py: the records; tally.py: counts with evidence; doubts.py: what was not seen
-- figures.py: the state as `topics stats` has it; choosing.py: which lives somebody asks for
+- tracker.py: `Tracker`, the entry point; it passes frames to connections, producers and subscriptions
+- records: what rules and statistics read; statistics: the state under the names of `topics stats`
+- message_timeline.py: the lifecycle of a message as steps; lifecycle_filter.py: which lifecycles `trace` prints
 """
 
 from pcli.codec.observe.tracking.tracker import Tracker, take_in

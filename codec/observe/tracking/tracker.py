@@ -15,13 +15,13 @@ from typing import Any, Protocol
 
 from pcli.codec.capture.frames import CapturedFrame, Note, StreamEnd
 from pcli.codec.observe.observer import Observer
-from pcli.codec.observe.state import Facts
-from pcli.codec.observe.tracking.hosts import Hosts
-from pcli.codec.observe.tracking.life import Life
-from pcli.codec.observe.tracking.linking import Links
-from pcli.codec.observe.tracking.links import CaptureRecord
-from pcli.codec.observe.tracking.lives import Lives
-from pcli.codec.observe.tracking.publishing import Publishing
+from pcli.codec.observe.observer_state import Facts
+from pcli.codec.observe.tracking.connections.connection_tracker import Links
+from pcli.codec.observe.tracking.connections.hosts import Hosts
+from pcli.codec.observe.tracking.producers.producer_tracker import Publishing
+from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
+from pcli.codec.observe.tracking.records.lifecycle import Life
+from pcli.codec.observe.tracking.subscriptions.subscription_tracker import Lives
 
 __all__ = ["Taker", "Tracker", "take_in"]
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from pcli.codec.observe.state import Facts
-from pcli.codec.observe.tracking.life import Life
-from pcli.codec.observe.tracking.links import TransactionRecord
+from pcli.codec.observe.observer_state import Facts
+from pcli.codec.observe.tracking.records.connection_records import TransactionRecord
+from pcli.codec.observe.tracking.records.lifecycle import Life
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
 
 if TYPE_CHECKING:
-    from pcli.codec.observe.tracking.lives import Lives
+    from pcli.codec.observe.tracking.subscriptions.subscription_tracker import Lives
 
 __all__ = ["MAX_TRANSACTIONS", "Transactions"]
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pcli.codec.observe.tracking.metadata import FIELD
-from pcli.codec.observe.values import Values
+from pcli.codec.observe.decoding.value_kinds import Values
+from pcli.codec.observe.tracking.entry_metadata import FIELD
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
 
 __all__ = ["AMBIGUOUS", "NEEDED", "NUMBERS", "OF_METADATA", "OWNERS", "TELLABLE", "Where", "is_told"]

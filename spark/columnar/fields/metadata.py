@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from pcli.codec.observe.tracking.dead_letters import MARK
-from pcli.codec.observe.tracking.metadata import FIELD
+from pcli.codec.observe.tracking.entry_metadata import FIELD
+from pcli.codec.observe.tracking.subscriptions.dead_letters import MARK
 from pcli.spark.columnar.byte_arrays import pieces_of
 from pcli.spark.columnar.fields.byte_matrix import Matrix, pull_varint
 from pcli.spark.columnar.fields.column_buffers import Blank

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pcli.codec.observe.tracking.dead_letters import MARK
-from pcli.codec.observe.tracking.metadata import FIELD
+from pcli.codec.observe.tracking.entry_metadata import FIELD
+from pcli.codec.observe.tracking.subscriptions.dead_letters import MARK
 from pcli.spark.columnar.fields.column_coverage import OF_METADATA
 from pcli.spark.columnar.fields.message_layouts import LONGEST, Mould, OddError, Shape, read_varint
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from pcli.codec.observe.plans import command_plan
-from pcli.codec.observe.tracking.dead_letters import MARK
-from pcli.codec.observe.tracking.metadata import FIELD
-from pcli.codec.observe.values import Values
-from pcli.codec.observe.walk import walk
+from pcli.codec.observe.decoding.decode_plans import command_plan
+from pcli.codec.observe.decoding.message_decoder import walk
+from pcli.codec.observe.decoding.value_kinds import Values
+from pcli.codec.observe.tracking.entry_metadata import FIELD
+from pcli.codec.observe.tracking.subscriptions.dead_letters import MARK
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.hot import pull_long
 from pcli.codec.wire.message_id import signed

@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pcli.codec.observe.tracking.life import MOST_CHUNKS
-from pcli.codec.observe.tracking.metadata import FIELD, number_of, pull_fields, text_of
+from pcli.codec.observe.tracking.entry_metadata import FIELD, number_of, pull_fields, text_of
+from pcli.codec.observe.tracking.records.lifecycle import MOST_CHUNKS
 from pcli.codec.wire.frame import Frame
 from pcli.spark.columnar.frame_columns import short
 from pcli.spark.columnar.lifecycles.bucket_rows import consumers_of

@@ -19,10 +19,10 @@ import pyarrow as pa
 
 from pcli.codec.capture.frames import CapturedFrame, Note, Stream, StreamEnd
 from pcli.codec.observe.observer import Observer
-from pcli.codec.observe.state import Consumer, Facts, Producer
-from pcli.codec.observe.tracking.books import Member, SubscriptionBook
-from pcli.codec.observe.tracking.metadata import FIELD, fields_of, text_of
-from pcli.codec.observe.tracking.sender import Sender
+from pcli.codec.observe.observer_state import Consumer, Facts, Producer
+from pcli.codec.observe.tracking.entry_metadata import FIELD, fields_of, text_of
+from pcli.codec.observe.tracking.producers.producer_session import Sender
+from pcli.codec.observe.tracking.subscriptions.subscription_state import Member, SubscriptionBook
 from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.frame import SEND

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pcli.codec.observe.tracking.metadata import FIELD, key_of, number_of, pull_fields
+from pcli.codec.observe.tracking.entry_metadata import FIELD, key_of, number_of, pull_fields
 from pcli.codec.wire.bits import left_of, set_of
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.message_id import signed

@@ -19,7 +19,7 @@ import pyarrow as pa
 from pcli.codec.capture.frames import CapturedFrame, Stream
 from pcli.codec.errors import LocalError
 from pcli.codec.observe.observer import Observer
-from pcli.codec.observe.state import Facts, Request
+from pcli.codec.observe.observer_state import Facts, Request
 from pcli.codec.wire.commands import BY_NAME, COMMANDS, name_of
 from pcli.codec.wire.message_id import signed
 from pcli.codec.wire.topic_name import TopicName

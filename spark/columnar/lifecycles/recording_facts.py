@@ -65,7 +65,7 @@ class Back:
 
     number: int
     why: str
-    """A key of pcli.codec.observe.tracking.topics.AGAIN."""
+    """A key of pcli.codec.observe.tracking.records.topic_records.AGAIN."""
     stream: int
     consumer_id: int
     """Whose messages, on which connection; -1: of all; with ``but`` of all others."""

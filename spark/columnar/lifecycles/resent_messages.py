@@ -19,12 +19,12 @@ import pyarrow as pa
 
 from pcli.codec.capture.frames import CapturedFrame, Note, Stream, StreamEnd
 from pcli.codec.observe.observer import Observer
-from pcli.codec.observe.tracking.life import Life
-from pcli.codec.observe.tracking.links import CaptureRecord
-from pcli.codec.observe.tracking.lives import Lives
-from pcli.codec.observe.tracking.publishing import Publishing
-from pcli.codec.observe.tracking.shelf import Shelf
-from pcli.codec.observe.tracking.topics import TopicRecord
+from pcli.codec.observe.tracking.producers.producer_tracker import Publishing
+from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
+from pcli.codec.observe.tracking.records.lifecycle import Life
+from pcli.codec.observe.tracking.records.topic_records import TopicRecord
+from pcli.codec.observe.tracking.subscriptions.open_lifecycles import Shelf
+from pcli.codec.observe.tracking.subscriptions.subscription_tracker import Lives
 from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry, push_frame

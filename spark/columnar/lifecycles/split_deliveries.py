@@ -21,9 +21,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pcli.codec.observe.plans import command_plan
-from pcli.codec.observe.values import Values
-from pcli.codec.observe.walk import walk
+from pcli.codec.observe.decoding.decode_plans import command_plan
+from pcli.codec.observe.decoding.message_decoder import walk
+from pcli.codec.observe.decoding.value_kinds import Values
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.message_id import signed
 from pcli.spark.columnar.byte_arrays import pieces_of

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pcli.codec.observe.tracking.links import ConnectionRecord
+from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 from pcli.spark.columnar.observation.record_columns import COUNTS, Cell, above, cell, counts, known
 from pcli.spark.columnar.table_schema import BOOL, INT, LONG, TEXT, many
 

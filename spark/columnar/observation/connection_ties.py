@@ -15,9 +15,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from pcli.codec.observe.state import Facts, open_frame
-from pcli.codec.observe.tracking.dead_letters import origins
-from pcli.codec.observe.tracking.shelf import full_name
+from pcli.codec.observe.observer_state import Facts, open_frame
+from pcli.codec.observe.tracking.subscriptions.dead_letters import origins
+from pcli.codec.observe.tracking.subscriptions.open_lifecycles import full_name
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
 from pcli.codec.wire.constants import MINUS_ONE
 from pcli.codec.wire.frame import MESSAGE, SEND, Frame

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pcli.codec.observe.tracking.peers import ConsumerRecord, PermitLedger, Session
-from pcli.codec.observe.tracking.permit_figures import why_unknown
+from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, PermitLedger, Session
+from pcli.codec.observe.tracking.statistics.permit_statistics import why_unknown
 from pcli.spark.columnar.observation.record_columns import (
     COUNTS,
     REASONS,

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pcli.codec.observe.tracking.figures import consumer_figures, topic_figures
-from pcli.codec.observe.tracking.lives import Lives
-from pcli.codec.observe.tracking.peers import ConsumerRecord
+from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
+from pcli.codec.observe.tracking.statistics.topic_statistics import consumer_figures, topic_figures
+from pcli.codec.observe.tracking.subscriptions.subscription_tracker import Lives
 
 __all__ = ["Standing", "standing_of"]
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from pcli.codec.observe.tracking.dead_letters import MARK
+from pcli.codec.observe.tracking.subscriptions.dead_letters import MARK
 from pcli.codec.wire.frame import SEND
 from pcli.spark.columnar.byte_arrays import pieces_of
 from pcli.spark.columnar.frame_columns import Frames, Longs

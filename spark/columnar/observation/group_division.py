@@ -23,9 +23,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pcli.codec.capture.frames import Stream
-from pcli.codec.observe.tracking.links import TransactionRecord
-from pcli.codec.observe.tracking.peers import ConsumerRecord, ProducerRecord
-from pcli.codec.observe.tracking.topics import KeyRecord, SubscriptionRecord, TopicRecord
+from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, ProducerRecord
+from pcli.codec.observe.tracking.records.connection_records import TransactionRecord
+from pcli.codec.observe.tracking.records.topic_records import KeyRecord, SubscriptionRecord, TopicRecord
 from pcli.codec.wire.constants import MINUS_ONE
 from pcli.spark.columnar.observation.connection_groups import (
     Owner,

@@ -14,8 +14,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pcli.codec.capture.frames import Stream, StreamEnd
-from pcli.codec.observe.tracking.hosts import Exchange, Hosts
-from pcli.codec.observe.tracking.links import CaptureRecord, ConnectionRecord, HostRecord
+from pcli.codec.observe.tracking.connections.hosts import Exchange, Hosts
+from pcli.codec.observe.tracking.records.connection_records import CaptureRecord, ConnectionRecord, HostRecord
 from pcli.spark.columnar.table_schema import INT, LONG, TEXT, column, many
 
 __all__ = ["HOST_EVENTS", "HostLog", "play"]

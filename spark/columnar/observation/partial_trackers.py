@@ -19,7 +19,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pcli.codec.observe.state import Facts
+from pcli.codec.observe.observer_state import Facts
 from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.spark.columnar.observation.host_history import HostLog
 from pcli.spark.columnar.table_schema import LONG, TEXT, column, many

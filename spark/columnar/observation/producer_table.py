@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pcli.codec.observe.tracking.peers import ProducerRecord
+from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 from pcli.spark.columnar.observation.record_columns import COUNTS, Cell, above, cell, counts, known, lasted
 from pcli.spark.columnar.table_schema import BOOL, LONG, TEXT, many
 

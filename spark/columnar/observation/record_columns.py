@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from pcli.codec.observe.tracking.tally import Stretch, Tally
+from pcli.codec.observe.tracking.records.counters import Stretch, Tally
 from pcli.spark.columnar.table_schema import INT, LONG, TEXT, column, many
 
 __all__ = ["COUNTS", "REASONS", "Cell", "above", "cell", "counts", "known", "lasted", "reasons", "rows_of", "schema_of"]

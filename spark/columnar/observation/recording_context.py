@@ -15,9 +15,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pcli.codec.capture.frames import Note, Stream
-from pcli.codec.observe.tracking.first_bytes import FirstBytes
-from pcli.codec.observe.tracking.links import CaptureRecord
-from pcli.codec.observe.tracking.noting import take_note
+from pcli.codec.observe.tracking.connections.capture_notes import take_note
+from pcli.codec.observe.tracking.connections.non_pulsar_streams import FirstBytes
+from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 from pcli.spark.columnar.observation.capture_event_rows import Aside
 from pcli.spark.columnar.table_schema import LONG, TEXT, column, many
 

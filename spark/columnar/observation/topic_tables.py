@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pcli.codec.observe.system import is_system_subscription
-from pcli.codec.observe.tracking.lives import Lives
-from pcli.codec.observe.tracking.topics import KeyRecord, SubscriptionRecord, TopicRecord
+from pcli.codec.observe.system_topics import is_system_subscription
+from pcli.codec.observe.tracking.records.topic_records import KeyRecord, SubscriptionRecord, TopicRecord
+from pcli.codec.observe.tracking.subscriptions.subscription_tracker import Lives
 from pcli.spark.columnar.observation.final_statistics import Standing
 from pcli.spark.columnar.observation.record_columns import (
     COUNTS,

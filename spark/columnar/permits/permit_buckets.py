@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from pcli.codec.observe.system import is_system_subscription, is_system_topic
+from pcli.codec.observe.system_topics import is_system_subscription, is_system_topic
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.frame import MESSAGE
 from pcli.spark.columnar.frame_columns import Frames, Longs

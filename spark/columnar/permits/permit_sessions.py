@@ -16,8 +16,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from pcli.codec.observe.state import Facts, open_frame
-from pcli.codec.observe.tracking.shelf import full_name
+from pcli.codec.observe.observer_state import Facts, open_frame
+from pcli.codec.observe.tracking.subscriptions.open_lifecycles import full_name
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
 from pcli.codec.wire.frame import Frame
 from pcli.spark.columnar.frame_columns import Frames, Longs

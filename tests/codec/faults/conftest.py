@@ -8,7 +8,7 @@ import pytest
 from google.protobuf.message import Message
 
 from pcli.codec.faults import Fault, Faults, Injector, Step
-from pcli.codec.observe.live import LiveFrames
+from pcli.codec.observe.live_frames import LiveFrames
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry, push_frame
 

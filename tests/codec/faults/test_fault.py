@@ -4,7 +4,7 @@ import pytest
 
 from pcli.codec.errors import LocalError
 from pcli.codec.faults import ACTIONS, Fault, Faults
-from pcli.codec.observe.live import LiveFrames
+from pcli.codec.observe.live_frames import LiveFrames
 from pcli.codec.proto import pb
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pcli.codec.faults import Fault, Faults, Injector
-from pcli.codec.observe.live import LiveFrames
+from pcli.codec.observe.live_frames import LiveFrames
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_frame
 from pcli.codec.wire.frame import Frame

@@ -29,7 +29,7 @@ from pcli.codec.capture.ip import pull_ip
 from pcli.codec.capture.link import LINKS
 from pcli.codec.faults import Fault, Faults, Injector, Step
 from pcli.codec.observe import Facts, Observer
-from pcli.codec.observe.live import LiveFrames
+from pcli.codec.observe.live_frames import LiveFrames
 from pcli.codec.payload.batch import join_batch
 from pcli.codec.proto import pb
 from pcli.codec.session import ClientSession

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from pcli.codec.capture import CapturedFrame, read_capture
-from pcli.codec.observe.system import is_system_topic
+from pcli.codec.observe.system_topics import is_system_topic
 from pcli.codec.payload import CHUNK, OPEN, SEALED, ChunkJoiner, Entry, Message, PrivateKeys, SchemaBook, open_entry
 from pcli.codec.proto import pb
 from pcli.codec.wire.problems import Problem

@@ -12,10 +12,10 @@ from pcli.codec.capture import ReadOptions, read_capture
 from pcli.codec.observe.diagnosis import Diagnosis
 from pcli.codec.observe.rules import RULES, Finding, Moment
 from pcli.codec.observe.tracking import take_in
-from pcli.codec.observe.tracking.links import CaptureRecord, ConnectionRecord
-from pcli.codec.observe.tracking.peers import ConsumerRecord, PermitLedger, ProducerRecord, Session
-from pcli.codec.observe.tracking.tally import Stretch, Tally
-from pcli.codec.observe.tracking.topics import SubscriptionRecord, TopicRecord
+from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, PermitLedger, ProducerRecord, Session
+from pcli.codec.observe.tracking.records.connection_records import CaptureRecord, ConnectionRecord
+from pcli.codec.observe.tracking.records.counters import Stretch, Tally
+from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord, TopicRecord
 
 TOPIC = "persistent://public/default/orders"
 SECOND = 1_000_000_000

@@ -3,7 +3,7 @@
 import pytest
 
 from pcli.codec.observe.rules import RULES
-from pcli.codec.observe.tracking.topics import AGAIN
+from pcli.codec.observe.tracking.records.topic_records import AGAIN
 
 CAUSES = {
     "nack": ("redelivered-after-nack", "application", "likely", "note"),

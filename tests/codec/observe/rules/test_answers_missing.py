@@ -2,8 +2,8 @@
 
 import pytest
 
-from pcli.codec.observe.tracking.links import ExchangeRecord
-from pcli.codec.observe.tracking.tally import Tally
+from pcli.codec.observe.tracking.records.connection_records import ExchangeRecord
+from pcli.codec.observe.tracking.records.counters import Tally
 
 
 @pytest.fixture

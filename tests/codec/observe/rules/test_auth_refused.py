@@ -1,6 +1,6 @@
 """Who may not do what."""
 
-from pcli.codec.observe.tracking.links import HostRecord
+from pcli.codec.observe.tracking.records.connection_records import HostRecord
 
 
 def test_each_error_and_command(look, tallied):

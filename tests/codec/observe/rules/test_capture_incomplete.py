@@ -2,7 +2,7 @@
 
 import pytest
 
-from pcli.codec.observe.tracking.links import CaptureRecord
+from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import pytest
 
 from pcli.codec.observe.rules import Moment
 from pcli.codec.observe.rules.consumption import Stop, stop_of, waiting
-from pcli.codec.observe.tracking.links import CaptureRecord
-from pcli.codec.observe.tracking.tally import Stretch
+from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
+from pcli.codec.observe.tracking.records.counters import Stretch
 
 
 @pytest.fixture

@@ -13,16 +13,16 @@ from pcli.codec.capture import ReadOptions, read_capture
 from pcli.codec.observe.rules import RULES, Moment
 from pcli.codec.observe.rules.finding import GROUPS
 from pcli.codec.observe.tracking import Tracker, take_in
-from pcli.codec.observe.tracking.links import (
+from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, PermitLedger, ProducerRecord, Session
+from pcli.codec.observe.tracking.records.connection_records import (
     CaptureRecord,
     ConnectionRecord,
     ExchangeRecord,
     HostRecord,
     TransactionRecord,
 )
-from pcli.codec.observe.tracking.peers import ConsumerRecord, PermitLedger, ProducerRecord, Session
-from pcli.codec.observe.tracking.tally import Stretch, Tally
-from pcli.codec.observe.tracking.topics import KeyRecord, SubscriptionRecord, TopicRecord
+from pcli.codec.observe.tracking.records.counters import Stretch, Tally
+from pcli.codec.observe.tracking.records.topic_records import KeyRecord, SubscriptionRecord, TopicRecord
 
 RECORDS = {
     "consumer": ConsumerRecord, "subscription": SubscriptionRecord, "key": KeyRecord, "producer": ProducerRecord,

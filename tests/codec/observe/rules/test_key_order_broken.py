@@ -2,7 +2,7 @@
 
 import pytest
 
-from pcli.codec.observe.tracking.topics import KeyRecord
+from pcli.codec.observe.tracking.records.topic_records import KeyRecord
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """What connections and hosts are called."""
 
 from pcli.codec.observe.rules.link_words import about_connection, about_host, place
-from pcli.codec.observe.tracking.links import HostRecord
+from pcli.codec.observe.tracking.records.connection_records import HostRecord
 
 
 def test_names(connection):

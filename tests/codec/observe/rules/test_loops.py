@@ -3,7 +3,7 @@
 import pytest
 
 from pcli.codec.observe.rules.loops import CAUSES, PEER_CAUSES, whose_end
-from pcli.codec.observe.tracking.links import ENDS
+from pcli.codec.observe.tracking.records.connection_records import ENDS
 
 
 @pytest.mark.parametrize(("ends", "culprit"), [

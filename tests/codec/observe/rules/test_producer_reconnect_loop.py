@@ -1,6 +1,6 @@
 """Opened again and again."""
 
-from pcli.codec.observe.tracking.peers import ProducerRecord
+from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
 
 def test_its_connection_breaks(look, tallied):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pcli.codec.observe.tracking.links import HostRecord
+from pcli.codec.observe.tracking.records.connection_records import HostRecord
 
 SECOND = 1_000_000_000
 

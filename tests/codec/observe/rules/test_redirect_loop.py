@@ -1,6 +1,6 @@
 """From broker to broker."""
 
-from pcli.codec.observe.tracking.links import HostRecord
+from pcli.codec.observe.tracking.records.connection_records import HostRecord
 
 
 def test_in_circles(look, tallied):

@@ -15,8 +15,8 @@ from pcli.codec.observe.rules.wording import (
     when,
     why_unsure,
 )
-from pcli.codec.observe.tracking.doubts import DOUBTS
-from pcli.codec.observe.tracking.links import CaptureRecord
+from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
+from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
 
 SECOND = 1_000_000_000
 

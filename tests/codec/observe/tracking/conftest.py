@@ -21,9 +21,14 @@ from pcli.codec.capture import (
     read_capture,
 )  # fmt: skip
 from pcli.codec.observe import Observer
-from pcli.codec.observe.tracking.life import Life
-from pcli.codec.observe.tracking.linking import Links
-from pcli.codec.observe.tracking.links import CaptureRecord, ConnectionRecord, ExchangeRecord, HostRecord
+from pcli.codec.observe.tracking.connections.connection_tracker import Links
+from pcli.codec.observe.tracking.records.connection_records import (
+    CaptureRecord,
+    ConnectionRecord,
+    ExchangeRecord,
+    HostRecord,
+)
+from pcli.codec.observe.tracking.records.lifecycle import Life
 from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry, push_frame

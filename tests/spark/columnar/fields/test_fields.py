@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 from pcli.codec.capture import CapturedFrame, Stream, read_capture
 from pcli.codec.errors import CaptureError
 from pcli.codec.observe import Facts
-from pcli.codec.observe.state import open_frame
-from pcli.codec.observe.tracking.dead_letters import MARK
-from pcli.codec.observe.tracking.metadata import FIELD, fields_of, key_of, text_of
+from pcli.codec.observe.observer_state import open_frame
+from pcli.codec.observe.tracking.entry_metadata import FIELD, fields_of, key_of, text_of
+from pcli.codec.observe.tracking.subscriptions.dead_letters import MARK
 from pcli.codec.proto import pb
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
 from pcli.codec.wire.frame import Frame

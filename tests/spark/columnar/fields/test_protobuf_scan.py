@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pcli.codec.observe.tracking.metadata import pull_fields
+from pcli.codec.observe.tracking.entry_metadata import pull_fields
 from pcli.codec.wire.hot import push_varint
 from pcli.spark.columnar.fields.protobuf_scan import Plan, scan
 

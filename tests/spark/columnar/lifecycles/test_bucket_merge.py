@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pcli.codec.capture.frames import START, CapturedFrame, Stream
-from pcli.codec.observe.tracking.life import STATES
+from pcli.codec.observe.tracking.records.lifecycle import STATES
 from pcli.codec.observe.tracking.tracker import Tracker, take_in
 from pcli.spark.columnar.lifecycles import EVIDENCE, MESSAGES
 from pcli.spark.columnar.lifecycles.bucket_merge import between

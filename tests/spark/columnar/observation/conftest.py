@@ -18,11 +18,11 @@ import pytest
 
 from pcli.codec.capture import CapturedFrame, Note, ReadOptions, Stream, StreamEnd, read_capture
 from pcli.codec.observe.diagnosis import Diagnosis
+from pcli.codec.observe.observer_state import Facts
 from pcli.codec.observe.rules import Finding
-from pcli.codec.observe.state import Facts
 from pcli.codec.observe.statistics import Connections
 from pcli.codec.observe.tracking import take_in
-from pcli.codec.observe.tracking.figures import figures
+from pcli.codec.observe.tracking.statistics.topic_statistics import figures
 from pcli.spark.columnar.fields import places_of, read_fields
 from pcli.spark.columnar.observation.capture_event_rows import Aside, aside_rows, stream_rows
 from pcli.spark.columnar.observation.connection_groups import groups_of

@@ -9,7 +9,7 @@ import pytest
 from pcli.codec.capture import CapturedFrame
 from pcli.codec.capture.frames import START, Stream
 from pcli.codec.observe.observer import Observer
-from pcli.codec.observe.tracking.dead_letters import MARK
+from pcli.codec.observe.tracking.subscriptions.dead_letters import MARK
 from pcli.codec.wire.frame import SEND, Frame
 from pcli.codec.wire.hot import push_varint
 from pcli.spark.columnar.observation.capture_event_rows import Aside

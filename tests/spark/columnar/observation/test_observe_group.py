@@ -7,7 +7,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from pcli.codec.observe.tracking.permit_figures import permit_figures
+from pcli.codec.observe.tracking.statistics.permit_statistics import permit_figures
 from pcli.spark.columnar.observation.observation_schemas import INNER, TABLES, pack, unpack
 from pcli.spark.columnar.observation.observe_group import conclude, observe
 

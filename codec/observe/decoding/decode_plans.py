@@ -1,0 +1,143 @@
+"""Plans: what the bytes of a message mean, compiled once per place where the message can stand.
+
+A plan maps each tag (``field number << 3 | wire type``) to what is done with the value: the key under which it is
+put, and the function that makes the value. Keys are whole field names (``pulsar.message.message_id.ledgerId``), so
+that nothing is glued together per frame; inside a repeated message they are relative (``ledgerId``), because there
+the values stand in objects of their own. The field table and the JSON of a frame are made from the same plans.
+
+Rules of this file
+1. Plans come from the descriptors alone. They are made when first needed, and kept.
+2. A message inside itself (first_chunk_message_id) is followed once; a deeper one is kept as unknown bytes. So the
+   list of fields is finite, and a hostile frame can't make long keys out of short bytes.
+3. The plan of a command knows the body that belongs to its type. Other bodies in the same frame are nothing that a
+   peer would look at: they are unknown fields of the envelope, ``pulsar.unknown.<number>``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from typing import Any, Final
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from pcli.codec.observe.decoding.value_kinds import converters, is_secret
+from pcli.codec.proto import pb
+from pcli.codec.wire.commands import COMMANDS
+
+__all__ = [
+    "LIST",
+    "MESSAGE",
+    "MESSAGES",
+    "ONE",
+    "PACKED",
+    "PARTS",
+    "SKIP",
+    "Plan",
+    "Slot",
+    "command_plan",
+    "field_slots",
+    "has_secrets",
+    "part_plan",
+    "reaches_secrets",
+]
+
+ONE: Final = 0
+"""A single value: the last one in the bytes counts."""
+LIST: Final = 1
+"""One value of a repeated field."""
+MESSAGE: Final = 2
+"""A single message; its fields are put beside the others, under longer keys."""
+MESSAGES: Final = 3
+"""One message of a repeated field: an object in an array."""
+PACKED: Final = 4
+"""Many varints of a repeated field in one run of bytes."""
+SKIP: Final = 5
+"""The type of the command, which the frame knows already."""
+
+Slot = tuple[int, str, Any, FieldDescriptor]
+"""How to put it, under which key, by what (a converter, or the Plan of the message), and the field itself."""
+
+PARTS: Final[dict[str, Descriptor]] = {
+    "metadata": pb.MessageMetadata.DESCRIPTOR,
+    "entry": pb.BrokerEntryMetadata.DESCRIPTOR,
+    "batch": pb.SingleMessageMetadata.DESCRIPTOR,
+}
+"""The parts of a frame beside the command, by the first word of their fields behind ``pulsar.``."""
+
+_BASE: Final = pb.BaseCommand.DESCRIPTOR
+_BYTES = 2
+
+
+class Plan:
+    """What the bytes of one message at one place mean."""
+
+    __slots__ = ("message", "slots", "unknown")
+
+    def __init__(self, message: Descriptor, prefix: str) -> None:
+        self.message = message
+        self.slots: dict[int, Slot] = {}
+        """By tag."""
+        self.unknown = f"{prefix}unknown."
+        """What the keys of unknown fields begin with; their number follows."""
+
+
+@lru_cache(1024)
+def command_plan(number: int) -> Plan:
+    """The plan of a whole BaseCommand whose type has this number, known or not."""
+    plan = Plan(_BASE, "pulsar.")
+    kind = _BASE.fields_by_name["type"]
+    plan.slots[kind.number << 3] = (SKIP, "", None, kind)
+    row = COMMANDS.get(number)
+    if row is not None:
+        _add(plan, _BASE.fields_by_name[row.field], "pulsar.", ())
+    return plan
+
+
+@cache
+def part_plan(part: str) -> Plan:
+    """The plan of a part of PARTS. The messages of a batch are many, so their keys are relative."""
+    return _plan(PARTS[part], "" if part == "batch" else f"pulsar.{part}.", ())
+
+
+def field_slots(plan: Plan) -> Iterator[Slot]:
+    """The slots of a plan in order of the fields, each once, without those of messages inside it."""
+    seen = set()
+    for slot in plan.slots.values():
+        if slot[0] not in (SKIP, PACKED) and slot[1] not in seen:
+            seen.add(slot[1])
+            yield slot
+
+
+def has_secrets(message: Descriptor) -> bool:
+    """Whether one of the fields of a message holds credentials; then an unknown one beside it may hold some too."""
+    return any(is_secret(field) for field in message.fields)
+
+
+def reaches_secrets(field: FieldDescriptor, above: tuple[Descriptor, ...] = ()) -> bool:
+    """Whether there are credentials in a field, or in the message that it is, however deep."""
+    message = field.message_type
+    if message is None or message in above:
+        return is_secret(field)
+    return any(reaches_secrets(one, (*above, message)) for one in message.fields)
+
+
+def _plan(message: Descriptor, prefix: str, above: tuple[Descriptor, ...]) -> Plan:
+    plan = Plan(message, prefix)
+    for field in message.fields:
+        _add(plan, field, prefix, (*above, message))
+    return plan
+
+
+def _add(plan: Plan, field: FieldDescriptor, prefix: str, above: tuple[Descriptor, ...]) -> None:
+    key = prefix + field.name
+    tag = field.number << 3
+    if field.message_type is not None:
+        if above.count(field.message_type) < 2:
+            below = _plan(field.message_type, "" if field.is_repeated else f"{key}.", above)
+            plan.slots[tag | _BYTES] = (MESSAGES if field.is_repeated else MESSAGE, key, below, field)
+        return
+    for wire, converter in converters(field):
+        plan.slots[tag | wire] = (LIST if field.is_repeated else ONE, key, converter, field)
+        if field.is_repeated and wire != _BYTES:
+            plan.slots[tag | _BYTES] = (PACKED, key, converter, field)

@@ -1,0 +1,192 @@
+"""Bytes of a protobuf message to fields and values, along a plan.
+
+Why not the protobuf library: asking its messages what is present costs more than parsing did (ListFields takes
+1.6 µs, HasField 0.17 µs, unknown fields as much again). One walk over the bytes finds exactly what is there, in its
+order, unknown fields too, and leaves out what nobody asked for.
+
+What protobuf says holds here, a test compares: the last of several single values counts, single messages merge,
+repeated numbers come packed or not, a value on the wrong wire type is an unknown field. Bytes that are no protobuf
+end the walk; what came before stays, also the first part of a message that the capture cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pcli.codec.observe.decoding.decode_plans import LIST, MESSAGE, MESSAGES, ONE, PACKED, Plan, Slot
+from pcli.codec.observe.decoding.value_kinds import Values
+
+__all__ = ["walk"]
+
+_DEPTH = 100  # protobuf's own limit of nesting; here only groups nest without end
+_ALL_ONES = 0xFFFFFFFFFFFFFFFF
+
+
+def walk(data: bytes, start: int, end: int, plan: Plan, out: Values) -> bool:
+    """Put the fields at data[start:end] into ``out``; whether all of it was protobuf."""
+    try:
+        return _walk(data, start, min(end, len(data)), plan, out) and end <= len(data)
+    except IndexError:
+        return False
+
+
+def _walk(data: bytes, position: int, end: int, plan: Plan, out: Values) -> bool:
+    """Go down into messages without calls: what is above them waits on a stack."""
+    above: list[tuple[Plan, int, Values]] = []
+    slots = plan.slots
+    whole = True
+    while True:
+        while position < end:
+            tag = data[position]
+            position += 1
+            if tag > 127:
+                tag, position = _long(data, position, tag)
+            slot = slots.get(tag)
+            wire = tag & 7
+            if wire == 0:
+                value = data[position]
+                position += 1
+                if value > 127:
+                    value, position = _long(data, position, value)
+                if position > end:
+                    raise IndexError
+                if slot is None:
+                    _put_unknown(plan, out, tag, value)
+                elif slot[0] == ONE:
+                    out[slot[1]] = slot[2](value)
+                elif slot[0] == LIST:
+                    out.setdefault(slot[1], []).append(slot[2](value))
+            elif wire == 2:
+                size = data[position]
+                position += 1
+                if size > 127:
+                    size, position = _long(data, position, size)
+                stop = position + size
+                if slot is not None and slot[0] == ONE and stop <= end:
+                    out[slot[1]] = slot[2](data[position:stop])
+                    position = stop
+                elif slot is not None and MESSAGE <= slot[0] <= MESSAGES:
+                    above.append((plan, end, out))
+                    out = _message_values(slot, out, empty=not size)
+                    plan = slot[2]
+                    slots = plan.slots
+                    # A message that the capture cut is read as far as it goes.
+                    whole = whole and stop <= end
+                    end = min(stop, end)
+                elif stop <= end:
+                    _put_bytes(data, position, stop, tag, plan, out)
+                    position = stop
+                else:
+                    raise IndexError
+            else:
+                position = _rare(data, position, end, tag, plan, out)
+        if not above:
+            return whole
+        plan, end, out = above.pop()
+        slots = plan.slots
+
+
+def _message_values(slot: Slot, out: Values, *, empty: bool) -> Values:
+    """Where the fields of a message go: beside those above it, or into an object of an array."""
+    if slot[0] == MESSAGES:
+        one: Values = {}
+        out.setdefault(slot[1], []).append(one)
+        return one
+    if empty:
+        # An empty message says something by being there.
+        out.setdefault(slot[1], {})
+    return out
+
+
+def _put_bytes(data: bytes, start: int, stop: int, tag: int, plan: Plan, out: Values) -> None:
+    """Packed numbers, repeated texts, unknown bytes."""
+    slot = plan.slots.get(tag)
+    if slot is None:
+        _put_unknown(plan, out, tag, data[start:stop])
+    elif slot[0] == PACKED:
+        _walk_packed(data, start, stop, out.setdefault(slot[1], []), slot[2])
+    else:
+        out.setdefault(slot[1], []).append(slot[2](data[start:stop]))
+
+
+def _walk_packed(data: bytes, position: int, end: int, values: list[object], to: Callable[[int], object]) -> None:
+    while position < end:
+        value = data[position]
+        position += 1
+        if value > 127:
+            value, position = _long(data, position, value)
+        if position > end:
+            raise IndexError
+        values.append(to(value))
+
+
+def _rare(data: bytes, position: int, end: int, tag: int, plan: Plan, out: Values) -> int:
+    """Fixed numbers and groups; the position behind them. A group is kept as its bytes, end tag included."""
+    stop = _skip(data, position, end, tag, 0)
+    slot = plan.slots.get(tag)
+    if slot is not None:
+        out[slot[1]] = slot[2](data[position:stop])
+    elif tag & 7 == 3:
+        _put_unknown(plan, out, tag, data[position:stop])
+    else:
+        _put_unknown(plan, out, tag, int.from_bytes(data[position:stop], "little"))
+    return stop
+
+
+def _skip(data: bytes, position: int, end: int, tag: int, depth: int) -> int:
+    """The position behind a value of this tag."""
+    wire = tag & 7
+    if wire == 0:
+        _, position = _varint(data, position)
+    elif wire == 1:
+        position += 8
+    elif wire == 2:
+        size, position = _varint(data, position)
+        position += size
+    elif wire == 3 and depth < _DEPTH:
+        return _skip_group(data, position, end, tag, depth)
+    elif wire == 5:
+        position += 4
+    else:
+        raise IndexError
+    if position > end:
+        raise IndexError
+    return position
+
+
+def _skip_group(data: bytes, position: int, end: int, tag: int, depth: int) -> int:
+    while position < end:
+        inner, position = _varint(data, position)
+        if inner == tag + 1:
+            return position
+        if inner < 8:
+            raise IndexError
+        position = _skip(data, position, end, inner, depth + 1)
+    raise IndexError
+
+
+def _put_unknown(plan: Plan, out: Values, tag: int, value: int | bytes) -> None:
+    """Keep what no known version has; a repeated number cannot be told from a single one, so always as an array."""
+    if tag < 8:
+        raise IndexError  # field number 0 is no protobuf
+    out.setdefault(f"{plan.unknown}{tag >> 3}", []).append(-1 if value == _ALL_ONES else value)
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    byte = data[position]
+    return (byte, position + 1) if byte < 128 else _long(data, position + 1, byte)
+
+
+def _long(data: bytes, position: int, first: int) -> tuple[int, int]:
+    """The rest of a varint whose first byte, above 127, was read; at most ten bytes, cut to 64 bits."""
+    value = first & 127
+    shift = 7
+    while True:
+        byte = data[position]
+        position += 1
+        if byte < 128:
+            return (value | byte << shift) & _ALL_ONES, position
+        value |= (byte & 127) << shift
+        shift += 7
+        if shift > 63:
+            raise IndexError

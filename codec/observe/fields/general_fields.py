@@ -1,0 +1,302 @@
+"""The general fields: of the packet, the frame and the conversation, in the order in which JSON has them.
+
+One row a field: name, kind, source, help, how to get it. The row ``pulsar.*`` stands for the ids by meaning (ids.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, Final
+
+from pcli.codec.observe.decoding.value_kinds import NotText, UnknownName, Values, nine_decimals
+from pcli.codec.observe.fields.field import Field, Getter, enum_words
+from pcli.codec.observe.fields.id_readers import MEANINGS, id_reader
+from pcli.codec.observe.observer_state import Facts, open_frame
+from pcli.codec.proto import pb
+from pcli.codec.wire.commands import COMMANDS, NO_TYPE, PAYLOAD_TYPES, name_of
+from pcli.codec.wire.problems import KINDS, Problem
+
+__all__ = ["HEADING", "PAYLOADS", "general_fields", "heading", "problems_of"]
+
+
+def problems_of(facts: Facts) -> list[Problem]:
+    """Everything that is wrong with a frame: by the capture, inside it, in its payload, and with who sent it."""
+    if _is_clean(facts):
+        return _payload_problems(facts)
+    frame = facts.frame
+    found = [*frame.capture_problems, *frame.problems]
+    row = COMMANDS.get(frame.type)
+    found += _strange(facts)
+    if row is not None and not (row.client_may_send if frame.from_client else row.broker_may_send):
+        found.append(Problem("direction", f"{row.name} from the {'client' if frame.from_client else 'broker'}"))
+    return list(dict.fromkeys([*found, *_payload_problems(facts)]))
+
+
+def _payload_problems(facts: Facts) -> list[Problem]:
+    """What is wrong inside a payload that has an inside; of a cut frame the cut itself is told already."""
+    if facts.frame.type not in PAYLOAD_TYPES:
+        return []
+    plain = _WITH_INSIDE.isdisjoint(facts.metadata)
+    # Who opens payloads with more than open_frame knows schemas; then even a plain one has an inside.
+    if plain and facts.opener is open_frame:
+        return []
+    found = [] if plain else _own_chunk_problems(facts)
+    opened = None if facts.frame.missing else facts.opened
+    if opened is not None:
+        found += [*opened.problems, *opened.misread]
+    return list(dict.fromkeys(found))
+
+
+def _own_chunk_problems(facts: Facts) -> list[Problem]:
+    """What a chunk says of itself that cannot be, whoever has seen the others."""
+    metadata, payload = facts.frame.metadata, facts.frame.payload
+    if metadata is None or _OF_CHUNKS.isdisjoint(facts.metadata):
+        return []
+    from pcli.codec.payload.chunks import chunk_problems
+
+    # Encrypted it is larger than what is counted.
+    size = 0 if payload is None or metadata.encryption_keys else len(payload)
+    return chunk_problems(metadata, size)
+
+
+_OF_CHUNKS: Final = frozenset({"pulsar.metadata.chunk_id", "pulsar.metadata.num_chunks_from_msg"})
+
+
+_WITH_INSIDE: Final = frozenset({
+    "pulsar.metadata.num_messages_in_batch",
+    "pulsar.metadata.compression",
+    "pulsar.metadata.encryption_keys",
+    *_OF_CHUNKS,
+})  # fmt: skip
+
+_REQUIRED: Final = frozenset({
+    f"pulsar.metadata.{field.name}" for field in pb.MessageMetadata.DESCRIPTOR.fields if field.is_required
+})  # fmt: skip
+
+
+def _is_clean(facts: Facts) -> bool:
+    """Whether nothing is wrong, found out the short way: for the hot commands, where the full way is most of the time.
+
+    What the hot scanner reads is whole, has all that is required and nothing unknown. False: not certain.
+    """
+    frame = facts.frame
+    row = COMMANDS.get(frame.type)
+    if facts.hot is None or row is None or frame.capture_problems or frame.parts.problems:
+        return False
+    if not (row.client_may_send if frame.from_client else row.broker_may_send):
+        return False
+    if frame.type not in PAYLOAD_TYPES:
+        return True
+    values, entry = facts.metadata, facts.entry
+    if not values.keys() >= _REQUIRED or "pulsar.metadata.encryption_keys" in values:
+        return False
+    if not all(one.keys() == _PROPERTY for one in values.get("pulsar.metadata.properties", ())):
+        return False
+    plain = _is_plain(values) and _is_plain(entry)
+    return (plain or not any(_strange(facts))) and not facts.broken and frame.checksum != "bad"
+
+
+_PROPERTY: Final = frozenset({"key", "value"})
+
+
+def _strange(facts: Facts) -> Iterator[Problem]:
+    """Fields of no known version, texts that are not UTF-8: what only shows in the values."""
+    for values in (facts.command, facts.metadata, facts.entry):
+        yield from _strange_values(values, "")
+
+
+_PLAIN_TYPES: Final = frozenset({int, str, bytes, bool, float})
+
+
+def _is_plain(values: Values) -> bool:
+    """Whether no value has a type that _strange_values would look at twice, and no field is unknown."""
+    return _PLAIN_TYPES.issuperset(map(type, values.values()))
+
+
+def _strange_values(values: Values, above: str) -> Iterator[Problem]:
+    for key, value in values.items():
+        if type(value) is NotText:
+            yield Problem("utf8", above + key)
+        elif "unknown." in key:
+            yield Problem("unknown-field", above + key)
+        elif type(value) is UnknownName:
+            yield Problem("unknown-field", f"{above}{key} = {value}")
+        elif type(value) is list:
+            for one in value:
+                if type(one) is dict:
+                    yield from _strange_values(one, f"{above}{key}.")
+                elif type(one) is NotText:
+                    yield Problem("utf8", above + key)
+
+
+HEADING: Final = (
+    "frame.number", "frame.time_epoch", "tcp.stream", "ip.src", "ip.dst", "tcp.srcport", "tcp.dstport", "pulsar.number",
+    "pulsar.type", "pulsar.from", "pulsar.length", "pulsar.sync",
+)  # fmt: skip
+"""The fields that every frame has, which `heading` gives."""
+
+
+def heading(facts: Facts) -> dict[str, Any]:
+    """The fields of HEADING in their shown form: in one go, because a getter for each takes thrice as long."""
+    frame = facts.frame
+    stream = frame.stream
+    if frame.from_client:
+        side, source, target = "client", stream.client, stream.server
+    else:
+        side, source, target = "broker", stream.server, stream.client
+    return {
+        "frame.number": frame.packet,
+        "frame.time_epoch": nine_decimals(frame.time_ns),
+        "tcp.stream": stream.number,
+        "ip.src": source[0],
+        "ip.dst": target[0],
+        "tcp.srcport": source[1],
+        "tcp.dstport": target[1],
+        "pulsar.number": frame.number,
+        "pulsar.type": name_of(frame.type),
+        "pulsar.from": side,
+        "pulsar.length": frame.length,
+        "pulsar.sync": frame.sync,
+    }
+
+
+def _problem(facts: Facts) -> Any:
+    return list(dict.fromkeys(problem.kind for problem in problems_of(facts))) or None
+
+
+def _detail(facts: Facts) -> Any:
+    return [str(problem) for problem in problems_of(facts)] or None
+
+
+def _source(facts: Facts) -> tuple[str, int]:
+    return facts.frame.stream.client if facts.frame.from_client else facts.frame.stream.server
+
+
+def _target(facts: Facts) -> tuple[str, int]:
+    return facts.frame.stream.server if facts.frame.from_client else facts.frame.stream.client
+
+
+def _missing(facts: Facts) -> Any:
+    """A frame that lacks bytes has a problem, which is quicker asked."""
+    return (facts.frame.missing or None) if facts.frame.parts.problems else None
+
+
+def _payload_size(facts: Facts) -> Any:
+    parts = facts.frame.parts
+    return None if parts.payload_start < 0 else parts.payload_end - parts.payload_start
+
+
+def _opened(facts: Facts) -> Any:
+    """The payload of a single message; None when it does not open, and for chunks but the last."""
+    frame = facts.frame
+    if _WITH_INSIDE.isdisjoint(facts.metadata):
+        # Metadata that are none would have said what was done to the payload.
+        unsure = facts.broken and any(problem.kind == "metadata" for problem in frame.problems)
+        return None if frame.missing or unsure else frame.payload
+    opened = facts.opened
+    return None if opened is None else opened.payload
+
+
+def _value(facts: Facts) -> Any:
+    """What the schema reads, as JSON text; of a batch a list, with ``null`` also for what does not decode."""
+    opened = None if facts.opener is open_frame else facts.opened
+    if opened is None or not opened.values or (opened.decoder is not None and not opened.decoder.reads):
+        return None
+    texts = [value if isinstance(value, str) else "null" for value in opened.values]
+    if opened.messages[0].single is not None:
+        return texts
+    return texts[0] if isinstance(opened.values[0], str) else None
+
+
+_Row = tuple[str, str, str, str, Getter]
+
+_GENERAL: Final[tuple[_Row, ...]] = (
+    ("frame.number", "number", "capture", "packet in which the frame ends, from 1", lambda f: f.frame.packet),
+    ("frame.time_epoch", "time", "capture", "time of that packet", lambda f: f.frame.time_ns),
+    ("tcp.stream", "number", "capture", "TCP connection, from 0", lambda f: f.frame.stream.number),
+    ("ip.src", "address", "capture", "address of the sender", lambda f: _source(f)[0]),
+    ("ip.dst", "address", "capture", "address of the receiver", lambda f: _target(f)[0]),
+    ("tcp.srcport", "number", "capture", "port of the sender", lambda f: _source(f)[1]),
+    ("tcp.dstport", "number", "capture", "port of the receiver", lambda f: _target(f)[1]),
+    ("ip.addr", "list of address", "both sides", "either address", lambda f: [_source(f)[0], _target(f)[0]]),
+    ("tcp.port", "list of number", "both sides", "either port", lambda f: [_source(f)[1], _target(f)[1]]),
+    ("pulsar.number", "number", "frame", "frames counted over all inputs, from 1", lambda f: f.frame.number),
+    ("pulsar.type", "enum", "BaseCommand.type = 1", "command type", lambda f: name_of(f.frame.type)),
+    ("pulsar.from", "enum", "frame", "who sent it", lambda f: "client" if f.frame.from_client else "broker"),
+    ("pulsar.length", "number", "frame", "bytes of the frame, length prefix included", lambda f: f.frame.length),
+    ("pulsar.sync", "enum", "capture", "how its beginning is known; resync may be wrong", lambda f: f.frame.sync),
+    ("pulsar.missing", "number", "frame", "bytes that the capture has not", _missing),
+    ("pulsar.problem", "list of enum", "frame", "kinds of what is wrong", _problem),
+    ("pulsar.problem.detail", "list of text", "frame", "what is wrong, in words", _detail),
+    ("pulsar.checksum", "enum", "payload", "CRC-32C of metadata and payload", lambda f: f.frame.checksum),
+    ("pulsar.system", "bool", "conversation", "traffic of the broker's own client", lambda f: f.system),
+    ("pulsar.answer_to", "number", "conversation", "pulsar.number of its request", lambda f: f.request_number or None),
+    (
+        "pulsar.latency",
+        "duration",
+        "conversation",
+        "time from its request",
+        lambda f: f.latency_ns if f.request_number else None,
+    ),
+    (
+        "pulsar.answer_in",
+        "number",
+        "conversation",
+        "pulsar.number of its answer; with two passes (-2) only",
+        lambda f: f.answer_number or None,
+    ),
+    ("pulsar.*", "", "", "", lambda _: None),
+    ("pulsar.payload", "bytes", "payload", "payload as it travelled", lambda f: f.frame.payload),
+    ("pulsar.opened", "bytes", "payload", "payload of a single message: decrypted, decompressed, joined", _opened),
+    ("pulsar.value", "text", "payload", "value by the schema, as JSON text; a list in a batch", _value),
+    ("pulsar.payload_size", "number", "payload", "bytes of the payload as it travelled", _payload_size),
+)
+
+PAYLOADS: Final = ("pulsar.payload", "pulsar.opened", "pulsar.value")
+"""The fields that show what applications say; hidden unless asked for."""
+
+_WORDS: Final = {
+    "pulsar.type": (*enum_words(pb.BaseCommand.Type.DESCRIPTOR), (NO_TYPE, -1)),
+    "pulsar.from": (("client", 0), ("broker", 1)),
+    "pulsar.sync": (("start", 0), ("anchored", 1), ("resync", 2)),
+    "pulsar.checksum": (("none", 0), ("good", 1), ("bad", 2)),
+    "pulsar.problem": tuple((kind, place) for place, kind in enumerate(KINDS)),
+}
+
+
+@cache
+def general_fields() -> dict[str, Field]:
+    """The general fields by name, in order."""
+    fields: dict[str, Field] = {}
+    for row in _GENERAL:
+        made = [_id_field(meaning) for meaning in MEANINGS] if row[0] == "pulsar.*" else [_field(row)]
+        fields.update((one.name, one) for one in made)
+    return fields
+
+
+def _field(row: _Row) -> Field:
+    name, kind, source, text, getter = row
+    return Field(
+        name,
+        kind,
+        source,
+        text,
+        (lambda number: getter if number in PAYLOAD_TYPES else None) if source == "payload" else lambda _: getter,
+        words=_WORDS.get(name, ()),
+        secret=name in PAYLOADS,
+        listed=source != "both sides",
+    )
+
+
+def _id_field(meaning: str) -> Field:
+    kind, text = MEANINGS[meaning]
+    paths = [f"{row.field}.{row.ids[meaning]}" for row in COMMANDS.values() if meaning in row.ids]
+    return Field(
+        f"pulsar.{meaning}",
+        kind,
+        ", ".join(paths) if paths else "metadata.partition_key",
+        text,
+        lambda number: id_reader(meaning, number),
+        words=enum_words(pb.ServerError.DESCRIPTOR) if kind == "enum" else (),
+    )

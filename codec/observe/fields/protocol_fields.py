@@ -1,0 +1,259 @@
+"""The fields that come from the protocol's own messages.
+
+Every field of every command, of the metadata, of the broker's entry metadata and of the messages in a batch. Made
+from the plans (plans.py), hence from the descriptors.
+
+A field has a place: the keys that lead to it. One key, where single messages are on the way: their fields stand
+beside each other under whole names. Several, where repeated messages are: each key leads through an array of
+objects, and all that is found there is one list.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
+
+from pcli.codec.observe.decoding.decode_plans import (
+    LIST,
+    MESSAGE,
+    MESSAGES,
+    PARTS,
+    Slot,
+    command_plan,
+    field_slots,
+    has_secrets,
+    part_plan,
+    reaches_secrets,
+)
+from pcli.codec.observe.decoding.value_kinds import Values, is_secret, kind_of, path_of
+from pcli.codec.observe.fields.field import Field, Getter, enum_words
+from pcli.codec.observe.observer_state import Facts
+from pcli.codec.proto import pb
+from pcli.codec.wire.commands import COMMANDS, PAYLOAD_TYPES
+
+__all__ = ["FAMILIES", "family", "unknown_field"]
+
+FAMILIES: Final = (*(row.field for row in COMMANDS.values()), *PARTS)
+"""The first words behind ``pulsar.``: the commands by number, then the other parts of a frame."""
+
+_ValuesOf = Callable[[Facts], Values]
+
+_PART_VALUES: Final[dict[str, _ValuesOf]] = {
+    "metadata": lambda facts: facts.metadata,
+    "entry": lambda facts: facts.entry,
+    "batch": lambda facts: {"pulsar.batch": facts.batch} if facts.batch else {},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a field is found."""
+
+    how: int
+    """As in a plan's slot: ONE, LIST, MESSAGE or MESSAGES."""
+    keys: tuple[str, ...]
+    values: _ValuesOf
+    """What gives the values in which the first key stands."""
+    numbers: frozenset[int]
+    """The command types that have it."""
+    field: FieldDescriptor | None = None
+    """None: no field of the protocol."""
+
+
+@cache
+def family(word: str) -> dict[str, Field]:
+    """The fields of one command, by its field in BaseCommand, or of one of the parts; empty: there is no such."""
+    fields = {name: _field(name, place) for name, place in _places(word).items() if place.field is not None}
+    return {**_batch_fields(), **fields} if word == "batch" else fields
+
+
+def unknown_field(name: str) -> Field | None:
+    """A field of no known version, ``….unknown.<number>``, in a message that is known; None: it is no such name."""
+    match = re.fullmatch(r"(pulsar(?:\.[A-Za-z_]\w*)*)\.(unknown\.\d{1,9})", name)
+    if match is None:
+        return None
+    above, last = match[1], match[2]
+    place = _unknown_place(above, last)
+    if place is None:
+        return None
+    text = "a field that this version of pcli does not know"
+    secret = _unknown_secret(above, last)
+    return Field(name, "list of any", "no known version", text, _reader(place), secret=secret)
+
+
+def _unknown_secret(above: str, last: str) -> bool:
+    """Whether an unknown field stands beside credentials, or is a body that has some, in a frame of another type."""
+    if above == "pulsar":
+        row = COMMANDS.get(int(last.rpartition(".")[2]))
+        return row is not None and reaches_secrets(pb.BaseCommand.DESCRIPTOR.fields_by_name[row.field])
+    place = _places(above.split(".")[1]).get(above)
+    message = place.field.message_type if place is not None and place.field is not None else None
+    return message is not None and has_secrets(message)
+
+
+def _unknown_place(above: str, last: str) -> _Place | None:
+    name = f"{above}.{last}"
+    if above == "pulsar":
+        return _Place(LIST, (name,), lambda facts: facts.command, _EVERY)
+    word = above.split(".")[1]
+    if above in ("pulsar.metadata", "pulsar.entry"):
+        return _Place(LIST, (name,), _PART_VALUES[word], PAYLOAD_TYPES)
+    place = _places(word).get(above)
+    if place is None or place.how not in (MESSAGE, MESSAGES):
+        return None
+    keys = (*place.keys, last) if place.how == MESSAGES else (*place.keys[:-1], f"{place.keys[-1]}.{last}")
+    return _Place(LIST, keys, place.values, place.numbers)
+
+
+class _Every(frozenset[int]):
+    """The set of all command types, known or not."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+_EVERY: Final = _Every()
+
+
+@cache
+def _places(word: str) -> dict[str, _Place]:
+    if word == "batch":
+        top = _Place(MESSAGES, ("pulsar.batch",), _PART_VALUES[word], PAYLOAD_TYPES)
+        return {"pulsar.batch": top, **dict(_below(list(field_slots(part_plan(word))), "pulsar.batch.", top))}
+    if word in PARTS:
+        top = _Place(MESSAGES, (), _PART_VALUES[word], PAYLOAD_TYPES)
+        return dict(_below(list(field_slots(part_plan(word))), "", top))
+    for row in COMMANDS.values():
+        if row.field == word:
+            top = _Place(MESSAGES, (), lambda facts: facts.command, frozenset({row.number}))
+            return dict(_below(list(field_slots(command_plan(row.number))), "", top))
+    return {}
+
+
+def _below(slots: list[Slot], prefix: str, above: _Place) -> Iterator[tuple[str, _Place]]:
+    """Every slot and those inside it, with its whole name; ``above`` is the nearest array of objects."""
+    for how, key, what, field in slots:
+        place = _Place(how, (*above.keys, key), above.values, above.numbers, field)
+        yield prefix + key, place
+        if how == MESSAGE:
+            yield from _below(list(field_slots(what)), prefix, above)
+        elif how == MESSAGES:
+            yield from _below(list(field_slots(what)), f"{prefix}{key}.", place)
+
+
+def _field(name: str, place: _Place) -> Field:
+    field = place.field
+    assert field is not None
+    kind = kind_of(field)
+    repeated = len(place.keys) > 1 or place.how in (LIST, MESSAGES)
+    return Field(
+        name,
+        f"list of {kind}" if repeated else kind,
+        f"{path_of(field)} = {field.number}",
+        _help(kind, field.enum_type, field),
+        _reader(place, _HOT_PLACES.get(name)),
+        words=enum_words(field.enum_type) if field.enum_type is not None else (),
+        secret=is_secret(field),
+    )
+
+
+def _help(kind: str, enum: EnumDescriptor | None, field: FieldDescriptor) -> str:
+    if enum is not None:
+        names = [value.name for value in enum.values]
+        return f"one of {', '.join(names)}" if len(names) < 9 else f"a name of {enum.name}"
+    if field.message_type is not None:
+        return f"the {field.message_type.name} itself: whether it is there"
+    return {"time": "a time by the clock of its sender", "bool": "true or false"}.get(kind, f"{kind} as it was sent")
+
+
+def _batch_fields() -> dict[str, Field]:
+    """What is known of a message in a batch beside its own metadata."""
+    rows = (
+        ("pulsar.batch", "message", ("pulsar.batch",), "the messages of a batch: whether there is one"),
+        ("pulsar.batch.index", "number", ("pulsar.batch", "index"), "place of the message in its batch, from 0"),
+        ("pulsar.batch.payload", "bytes", ("pulsar.batch", "payload"), "payload of the message, decompressed"),
+    )
+    values = _PART_VALUES["batch"]
+    return {
+        name: Field(
+            name,
+            f"list of {kind}",
+            "payload",
+            text,
+            _reader(_Place(MESSAGES, keys, values, PAYLOAD_TYPES)),
+            secret=kind == "bytes",
+        )
+        for name, kind, keys, text in rows
+    }
+
+
+_HOT_PLACES: Final[dict[str, int]] = {
+    "pulsar.send.num_messages": 2,
+    "pulsar.send.highest_sequence_id": 3,
+    "pulsar.send_receipt.highest_sequence_id": 4,
+    "pulsar.message.message_id.ledgerId": 1,
+    "pulsar.message.message_id.entryId": 2,
+    "pulsar.message.redelivery_count": 4,
+    "pulsar.flow.messagePermits": 1,
+}
+"""Where the tuples of the hot scanner have them, which saves a walk over the command; the ids are in ids.py."""
+
+
+def _reader(place: _Place, hot_place: int | None = None) -> Callable[[int], Getter | None]:
+    getter, numbers = _getter(place), place.numbers
+    if hot_place is not None:
+        getter = _hot_getter(hot_place, getter)
+    return lambda number: getter if number in numbers else None
+
+
+def _hot_getter(place: int, slow: Getter) -> Getter:
+    def get(facts: Facts) -> Any:
+        hot = facts.hot
+        if hot is None:
+            return slow(facts)
+        value = hot[place]
+        if value == -1:
+            return None
+        # Whether a large number is a negative or a cut one, the plan of the field knows.
+        return value if value < 1 << 31 else slow(facts)
+
+    return get
+
+
+def _getter(place: _Place) -> Getter:
+    values, keys = place.values, place.keys
+    last = keys[-1]
+    take = _node(last) if place.how == MESSAGE else _leaf(last)
+    if len(keys) == 1:
+        return lambda facts: take(values(facts))
+
+    def get(facts: Facts) -> Any:
+        objects = [values(facts)]
+        for key in keys[:-1]:
+            objects = [inner for one in objects for inner in one.get(key, ())]
+        found = [take(one) for one in objects]
+        return [
+            value for one in found if one is not None for value in (one if isinstance(one, list) else (one,))
+        ] or None
+
+    return get
+
+
+def _leaf(key: str) -> Callable[[Values], Any]:
+    return lambda values: values.get(key)
+
+
+def _node(key: str) -> Callable[[Values], Any]:
+    """The fields below a single message, under the rest of their names; None: it is not there."""
+    prefix = f"{key}."
+
+    def take(values: Values) -> Any:
+        found = {name[len(prefix) :]: value for name, value in values.items() if name.startswith(prefix)}
+        return found or values.get(key)
+
+    return take

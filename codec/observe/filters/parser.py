@@ -1,0 +1,271 @@
+r"""Text to the tree of a filter, by the grammar of Wireshark 4.
+
+Rules of this file
+1. ``or`` binds less than ``xor``, that less than ``and``, that less than ``not``. Every operator has its word and its
+   sign: ``and &&``, ``or ||``, ``xor ^^``, ``not !``, ``eq ==``, ``ne !=``, ``lt <``, ``le <=``, ``gt >``, ``ge >=``,
+   ``matches ~``; ``all_eq ===`` and ``any_ne !==`` are for fields with several values.
+2. ``a < b < c`` is ``a < b and b < c``.
+3. A word that begins like a field (``pulsar.``, ``frame.``, ``ip.``, ``tcp.``) is one; any other word is a value, so
+   quotes are needed only around what the grammar itself uses. Single quotes are as good as double ones: shells eat
+   the others.
+4. In a string ``\n \r \t \0 \" \' \\ \x41 \u20ac`` are escapes; a backslash before anything else stays, so that
+   ``"\d+"`` is what it looks like. In ``r"…"`` every backslash stays.
+5. Text, nesting and the number of values are bounded; every error is a LocalError with the place.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple, NoReturn
+
+from pcli.codec.errors import LocalError
+from pcli.codec.observe.filters.syntax_tree import (
+    FUNCTIONS,
+    And,
+    Call,
+    Compare,
+    FieldName,
+    In,
+    Literal,
+    Node,
+    Not,
+    Operand,
+    Or,
+    Present,
+    Range,
+    Xor,
+)
+
+__all__ = ["MAX_DEPTH", "MAX_TEXT", "OPERATORS", "fail", "parse_filter"]
+
+MAX_TEXT: Final = 100_000
+"""Characters of a filter."""
+
+MAX_DEPTH: Final = 50
+"""Brackets and ``not`` inside each other."""
+
+OPERATORS: Final[dict[str, str]] = {
+    "eq": "==",
+    "any_eq": "==",
+    "ne": "!=",
+    "all_ne": "!=",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "all_eq": "===",
+    "any_ne": "!==",
+    "~": "matches",
+    **{sign: sign for sign in ("==", "!=", "<", "<=", ">", ">=", "===", "!==", "contains", "matches")},
+}
+"""Words and signs of the relations, with the form in which the tree has them."""
+
+_AND: Final = ("and", "&&")
+_OR: Final = ("or", "||")
+_XOR: Final = ("xor", "^^")
+_NOT: Final = ("not", "!")
+_WINDOW: Final = 100  # characters of a long filter that a message shows
+_ROOTS: Final = ("frame.", "ip.", "pulsar.", "tcp.")
+
+_TOKEN: Final = re.compile(
+    r"""\s*(?:
+    (?P<raw>[rR](?:"[^"]*"|'[^']*'))
+    |(?P<string>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')
+    |(?P<sign>===|!==|==|!=|<=|>=|&&|\|\||\^\^|\.\.|[<>!(){},~])
+    |(?P<word>(?:(?!\.\.)[^\s(){},"'!=<>&|^~])+)
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPE: Final = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|([nrt0\"'\\]))")
+_ESCAPED: Final = {"n": "\n", "r": "\r", "t": "\t", "0": "\0"}
+
+
+class _Token(NamedTuple):
+    kind: str
+    """``string``, ``sign``, ``word`` or, behind the last, ``end``."""
+    text: str
+    at: int
+    end: int
+
+
+def parse_filter(text: str) -> Node:
+    """The tree of a filter; LocalError, with a caret under the place, when it is none."""
+    if len(text) > MAX_TEXT:
+        raise LocalError(f"wrong filter: {len(text)} characters, {MAX_TEXT} are the most")
+    parser = _Parser(text, _tokens(text))
+    node = parser.either()
+    if parser.token.kind != "end":
+        parser.wrong(f"{parser.token.text!r} is not expected here", parser.token)
+    return node
+
+
+def fail(text: str, message: str, at: int, end: int) -> NoReturn:
+    """Raise the LocalError of a wrong filter: what is wrong, the filter, a caret under the place."""
+    first = max(0, at - _WINDOW // 2) if len(text) > _WINDOW else 0
+    line = "".join(one if one.isprintable() else " " for one in text[first : first + _WINDOW])
+    caret = "^" * max(1, min(end, first + _WINDOW) - at)
+    offset = len(text[:at].encode("utf-8", "surrogatepass"))
+    raise LocalError(f"wrong filter: {message}\n  {line}\n  {' ' * (at - first)}{caret}", offset)
+
+
+def _tokens(text: str) -> list[_Token]:
+    tokens = []
+    position, end = 0, len(text.rstrip())
+    while position < end:
+        match = _TOKEN.match(text, position)
+        if match is None or match.lastgroup is None:
+            at = position + len(text[position:]) - len(text[position:].lstrip())
+            quote = text[at] in "\"'"
+            fail(text, "the string does not end" if quote else f"{text[at]!r} means nothing here", at, at + 1)
+        kind, found, at = match.lastgroup, match[match.lastgroup], match.start(match.lastgroup)
+        position = match.end()
+        if kind == "string":
+            found = _ESCAPE.sub(_unescape, found[1:-1])
+        elif kind == "raw":
+            kind, found = "string", found[2:-1]
+        tokens.append(_Token(kind, found, at, position))
+    return [*tokens, _Token("end", "the end", end, end + 1)]
+
+
+def _unescape(match: re.Match[str]) -> str:
+    code = match[1] or match[2]
+    return chr(int(code, 16)) if code else _ESCAPED.get(match[3], match[3])
+
+
+class _Parser:
+    """One walk over the tokens; a method per rule of the grammar."""
+
+    def __init__(self, text: str, tokens: list[_Token]) -> None:
+        self._text = text
+        self._tokens = tokens
+        self._next = 0
+        self._depth = 0
+
+    @property
+    def token(self) -> _Token:
+        """The token that comes next."""
+        return self._tokens[self._next]
+
+    def wrong(self, message: str, token: _Token) -> NoReturn:
+        """Raise the error of this place."""
+        fail(self._text, message, token.at, token.end)
+
+    def either(self) -> Node:
+        """Or, the rule that binds least."""
+        parts = [self._odd()]
+        while self._take(*_OR):
+            parts.append(self._odd())
+        return parts[0] if len(parts) == 1 else Or(tuple(parts))
+
+    def _odd(self) -> Node:
+        parts = [self._both()]
+        while self._take(*_XOR):
+            parts.append(self._both())
+        return parts[0] if len(parts) == 1 else Xor(tuple(parts))
+
+    def _both(self) -> Node:
+        parts = [self._unary()]
+        while self._take(*_AND):
+            parts.append(self._unary())
+        return parts[0] if len(parts) == 1 else And(tuple(parts))
+
+    def _unary(self) -> Node:
+        token = self.token
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            self.wrong(f"more than {MAX_DEPTH} brackets inside each other", token)
+        node: Node
+        if self._take(*_NOT):
+            node = Not(self._unary())
+        elif self._take("("):
+            node = self.either()
+            self._want(")")
+        else:
+            node = self._test()
+        self._depth -= 1
+        return node
+
+    def _test(self) -> Node:
+        token = self.token
+        quantifier = token.text if token.kind == "word" and token.text in ("any", "all") else ""
+        if quantifier:
+            self._next += 1
+        left = self._operand()
+        negated = self.token.text == "not" and self._tokens[self._next + 1].text == "in" and self._take("not")
+        if self._take("in"):
+            members = In(self._valued(left, token), self._set(), quantifier, token.at)
+            return Not(members) if negated else members
+        tests: list[Node] = []
+        while (operator := self._operator()) is not None:
+            right = self._operand()
+            if isinstance(left, Literal) and isinstance(right, Literal):
+                self.wrong(f"no field: {left.text!r} and {right.text!r} are both values", token)
+            tests.append(Compare(operator, left, right, quantifier, token.at))
+            left = right
+        if not tests:
+            if quantifier:
+                self.wrong(f"{quantifier!r} wants a comparison", token)
+            return Present(self._valued(left, token))
+        return tests[0] if len(tests) == 1 else And(tuple(tests))
+
+    def _operator(self) -> str | None:
+        token = self.token
+        operator = OPERATORS.get(token.text) if token.kind in ("sign", "word") else None
+        if operator is not None:
+            self._next += 1
+        return operator
+
+    def _valued(self, operand: Operand, token: _Token) -> FieldName | Call:
+        if isinstance(operand, Literal):
+            self.wrong(f"{operand.text!r} is no field", token)
+        return operand
+
+    def _operand(self) -> Operand:
+        token = self.token
+        if token.kind == "string":
+            self._next += 1
+            return Literal(token.text, quoted=True, at=token.at)
+        if token.kind != "word" or token.text in _KEYWORDS:
+            self.wrong(f"a field or a value is missing before {token.text!r}", token)
+        self._next += 1
+        if token.text in FUNCTIONS and self._take("("):
+            of = self._operand()
+            if not isinstance(of, FieldName):
+                self.wrong(f"{token.text}() wants a field", token)
+            self._want(")")
+            return Call(token.text, of, token.at)
+        if token.text.startswith(_ROOTS):
+            return FieldName(token.text, token.at)
+        return Literal(token.text, quoted=False, at=token.at)
+
+    def _set(self) -> tuple[Literal | Range, ...]:
+        self._want("{")
+        items: list[Literal | Range] = []
+        while not self._take("}"):
+            low = self._literal()
+            items.append(Range(low, self._literal()) if self._take("..") else low)
+            self._take(",")
+        if not items:
+            self.wrong("an empty set holds nothing", self._tokens[self._next - 1])
+        return tuple(items)
+
+    def _literal(self) -> Literal:
+        token = self.token
+        operand = self._operand()
+        if not isinstance(operand, Literal):
+            self.wrong("a set holds values, not fields", token)
+        return operand
+
+    def _take(self, *texts: str) -> bool:
+        """Whether the next token is one of these; then it is done with."""
+        if self.token.kind in ("sign", "word") and self.token.text in texts:
+            self._next += 1
+            return True
+        return False
+
+    def _want(self, text: str) -> None:
+        if not self._take(text):
+            self.wrong(f"{text!r} is missing before {self.token.text!r}", self.token)
+
+
+_KEYWORDS: Final = frozenset({"in", "any", "all", *_AND, *_OR, *_XOR, *_NOT, *OPERATORS})

@@ -1,0 +1,83 @@
+"""Which frames belong to one conversation: a connection, a consumer, a producer, a message, a request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from pcli.codec.observe.fields.field_table import find_field
+from pcli.codec.observe.observer_state import Consumer, Facts, Producer
+from pcli.codec.wire.commands import BY_NAME
+from pcli.codec.wire.message_id import MessageId
+
+__all__ = ["about_message", "of_consumer", "of_producer", "of_request"]
+
+Belongs = Callable[[Facts], bool]
+"""Whether a frame belongs to the conversation."""
+
+
+def of_consumer(name: str) -> Belongs:
+    """Frames to and from consumers of this name, on any connection, with the answers to their requests."""
+    return lambda facts: _named(facts, Consumer, name)
+
+
+def of_producer(name: str) -> Belongs:
+    """Frames to and from producers of this name, on any connection, with the answers to their requests."""
+    return lambda facts: _named(facts, Producer, name)
+
+
+def _named(facts: Facts, kind: type[Consumer | Producer], name: str) -> bool:
+    peer = facts.peer
+    if peer is None and facts.request is not None:
+        peer = facts.request.peer
+    return isinstance(peer, kind) and peer.name == name
+
+
+def of_request(number: int) -> Belongs:
+    """A request with this id, and its answer."""
+    get = find_field("pulsar.request_id").get
+    return lambda facts: get(facts) == number
+
+
+def about_message(recording: Iterable[Facts], wanted: MessageId) -> frozenset[int]:
+    """The numbers of the frames in which a message was sent, receipted, delivered, acknowledged, asked for again.
+
+    A SEND does not know its id yet: it is found by its receipt. An id without partition or batch index means the
+    message whatever they are. Of a consumer's cumulative acknowledgements the first that reaches the message counts.
+    """
+    get = find_field("pulsar.message_id").get
+    cumulative = find_field("pulsar.ack.ack_type").get
+    found: set[int] = set()
+    holders: set[tuple[int, int | None]] = set()
+    for facts in recording:
+        ids = [MessageId.parse(one) for one in _listed(get(facts))]
+        owner = (facts.frame.stream.number, facts.peer.id if facts.peer is not None else None)
+        same = any(_same(one, wanted) for one in ids)
+        if same and facts.frame.type == _MESSAGE:
+            holders.add(owner)
+        reached = any((one.ledger, one.entry) >= (wanted.ledger, wanted.entry) for one in ids)
+        covered = owner in holders and reached and cumulative(facts) == "Cumulative"
+        if covered:
+            holders.discard(owner)
+        if same or covered:
+            found.add(facts.frame.number)
+            if facts.request_number:
+                found.add(facts.request_number)
+    return frozenset(found)
+
+
+_MESSAGE: Final = BY_NAME["MESSAGE"].number
+
+
+def _listed(value: object) -> list[str]:
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [str(value)]
+
+
+def _same(one: MessageId, wanted: MessageId) -> bool:
+    return (
+        (one.ledger, one.entry) == (wanted.ledger, wanted.entry)
+        and wanted.partition in (-1, one.partition)
+        and (wanted.batch == -1 or one.batch in (-1, wanted.batch))
+    )

@@ -1,0 +1,416 @@
+"""What an observer remembers, and what it says of one frame.
+
+It remembers connections, the producers and consumers on them, and open requests. Plain slotted classes: one of each
+is made per frame or per request.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+
+from pcli.codec.observe.decoding.decode_plans import command_plan, part_plan
+from pcli.codec.observe.decoding.message_decoder import walk
+from pcli.codec.observe.decoding.value_kinds import Values
+from pcli.codec.proto import pb
+from pcli.codec.wire.commands import BY_NAME, PAYLOAD_TYPES
+from pcli.codec.wire.frame import Parts
+from pcli.codec.wire.hot import pull_ack, pull_flow, pull_message, pull_send, pull_send_receipt
+from pcli.codec.wire.problems import Problem
+
+if TYPE_CHECKING:
+    from pcli.codec.payload.entry import Entry
+
+__all__ = [
+    "Connection",
+    "Consumer",
+    "Facts",
+    "ObservedFrame",
+    "Opener",
+    "Producer",
+    "Request",
+    "StreamLike",
+    "open_frame",
+]
+
+
+Opener = Callable[["Facts"], "Entry | None"]
+"""What opens the payload of a frame that was seen."""
+
+
+class StreamLike(Protocol):
+    """The TCP connection of a frame, as pcli.codec.capture tells of it."""
+
+    @property
+    def number(self) -> int:
+        """``tcp.stream``."""
+
+    @property
+    def client(self) -> tuple[str, int]:
+        """Address and port."""
+
+    @property
+    def server(self) -> tuple[str, int]:
+        """Address and port."""
+
+
+class ObservedFrame(Protocol):
+    """A frame with its place in a recording: what an observer needs of pcli.codec.capture's CapturedFrame.
+
+    A protocol, so that frames of a live connection can be observed too. The first part is pcli.codec.wire's Frame.
+    """
+
+    @property
+    def data(self) -> bytes:
+        """As in Frame."""
+
+    @property
+    def type(self) -> int:
+        """As in Frame."""
+
+    @property
+    def length(self) -> int:
+        """As in Frame."""
+
+    @property
+    def missing(self) -> int:
+        """As in Frame."""
+
+    @property
+    def parts(self) -> Parts:
+        """As in Frame."""
+
+    @property
+    def command(self) -> pb.BaseCommand:
+        """As in Frame."""
+
+    @property
+    def body(self) -> Any:
+        """As in Frame."""
+
+    @property
+    def metadata(self) -> pb.MessageMetadata | None:
+        """As in Frame."""
+
+    @property
+    def broker_entry(self) -> pb.BrokerEntryMetadata | None:
+        """As in Frame."""
+
+    @property
+    def payload(self) -> bytes | None:
+        """As in Frame."""
+
+    @property
+    def checksum(self) -> str | None:
+        """As in Frame."""
+
+    @property
+    def problems(self) -> list[Problem]:
+        """As in Frame."""
+
+    @property
+    def number(self) -> int:
+        """``pulsar.number``."""
+
+    @property
+    def packet(self) -> int:
+        """``frame.number``."""
+
+    @property
+    def time_ns(self) -> int:
+        """Nanoseconds since 1970."""
+
+    @property
+    def stream(self) -> StreamLike:
+        """Its TCP connection."""
+
+    @property
+    def from_client(self) -> bool:
+        """Whether the client sent it."""
+
+    @property
+    def sync(self) -> str:
+        """How its beginning is known: ``start``, ``anchored`` or ``resync``."""
+
+    @property
+    def capture_problems(self) -> tuple[Problem, ...]:
+        """What the capture did to it."""
+
+
+class Producer:
+    """A producer on a connection, from its PRODUCER until it is closed."""
+
+    __slots__ = ("again", "closed", "id", "name", "record", "sends", "system", "topic")
+
+    def __init__(self, id: int, topic: str = "", name: str = "", *, system: bool = False) -> None:  # noqa: A002
+        self.id = id
+        self.topic = topic
+        """Empty when its PRODUCER is not in the capture."""
+        self.name = name
+        """As asked for or, later, as given by the broker; empty when unknown."""
+        self.system = system
+        """Whether it is the broker's own."""
+        self.closed = False
+        """Whether a side has closed it; frames may still be on their way."""
+        self.record: Any = None
+        """What whoever follows the observer keeps of it."""
+        self.sends: dict[int, tuple[int, int]] = {}
+        """SENDs without receipt: sequence id to number and time of the frame; the oldest first."""
+        self.again: dict[int, deque[tuple[int, int]]] | None = None
+        """Further open SENDs with the same sequence id: chunks of one message, repetitions."""
+
+
+class Consumer:
+    """A consumer on a connection, from its SUBSCRIBE until it is closed."""
+
+    __slots__ = ("closed", "id", "name", "record", "subscription", "system", "topic", "type")
+
+    def __init__(
+        self,
+        id: int,  # noqa: A002
+        topic: str = "",
+        subscription: str = "",
+        name: str = "",
+        type: str = "",  # noqa: A002
+        *,
+        system: bool = False,
+    ) -> None:
+        self.id = id
+        self.topic = topic
+        """Empty when its SUBSCRIBE is not in the capture; so are subscription, name and type."""
+        self.subscription = subscription
+        self.name = name
+        self.record: Any = None
+        """What whoever follows the observer keeps of it."""
+        self.type = type
+        """Exclusive, Shared, Failover, Key_Shared, STREAM or CHECKPOINT."""
+        self.system = system
+        """Whether it is the broker's own."""
+        self.closed = False
+        """Whether a side has closed it; frames may still be on their way."""
+
+
+class Request:
+    """A request whose answer has not come, or the one that a frame answers."""
+
+    __slots__ = ("id", "number", "peer", "stream", "subscription", "system", "time_ns", "topic", "type")
+
+    def __init__(self, number: int, time_ns: int, type: int, stream: int, id: int) -> None:  # noqa: A002
+        self.number = number
+        """``pulsar.number`` of the request."""
+        self.time_ns = time_ns
+        self.type = type
+        """Number of its command type."""
+        self.stream = stream
+        self.id = id
+        """Request, sequence, session or watch id; -1 when paired by order."""
+        self.peer: Producer | Consumer | None = None
+        self.topic: str | list[str] = ""
+        """The topic or topics that it asked about; empty: none."""
+        self.subscription: str | list[str] = ""
+        self.system = False
+
+
+class Connection:
+    """One TCP connection and all that is open on it."""
+
+    __slots__ = (
+        "connected",
+        "consumers",
+        "keyed",
+        "ordered",
+        "producers",
+        "requests",
+        "scalable",
+        "stream",
+        "system",
+        "waiting",
+    )
+
+    def __init__(self, stream: int) -> None:
+        self.stream = stream
+        """``tcp.stream``."""
+        self.connected = True
+        """Whether the handshake is over; also when it was before the capture."""
+        self.system: bool | None = None
+        """Whether the broker's own client speaks here; None: no name was seen yet."""
+        self.producers: dict[int, Producer] = {}
+        self.consumers: dict[int, Consumer] = {}
+        self.scalable: dict[int, Consumer] = {}
+        """Consumers known to the controller of a scalable topic; their ids are counted apart."""
+        self.requests: dict[tuple[bool, int], Request] = {}
+        """Open requests by direction (True: from the client) and request id."""
+        self.keyed: dict[tuple[bool, int, int], Request] = {}
+        """Open lookups and watches by direction, type and session or watch id."""
+        self.ordered: dict[tuple[bool, tuple[str, ...]], deque[Request]] = {}
+        """Open requests without ids by direction and possible answers; the oldest first."""
+        self.waiting: dict[tuple[bool, int], Request] = {}
+        """PRODUCERs answered with "wait": a second answer follows."""
+
+
+class Facts:
+    """What is known of one frame when it has been seen."""
+
+    __slots__ = (
+        "_hot",
+        "_parts",
+        "answer_number",
+        "frame",
+        "latency_ns",
+        "opener",
+        "peer",
+        "request",
+        "request_number",
+        "system",
+    )
+
+    def __init__(self, frame: ObservedFrame, opener: Opener) -> None:
+        self.frame = frame
+        self.opener = opener
+        self.peer: Producer | Consumer | None = None
+        """The producer or consumer of this connection that the frame speaks of."""
+        self.request: Request | None = None
+        """The request that this frame answers; None for receipts too, whose producer is the peer."""
+        self.request_number = 0
+        """``pulsar.number`` of that request; 0: none or unknown."""
+        self.latency_ns = -1
+        """Time since that request; -1: unknown."""
+        self.answer_number = 0
+        """``pulsar.number`` of the answer to this request: known in a second pass only, else 0."""
+        self.system = False
+        """Whether this is traffic of the broker's own client."""
+        self._hot: tuple[Any, ...] | Literal[False] | None = False
+        # One slot for all that is made when asked for: most frames are never asked.
+        self._parts: _Parts | None = None
+
+    @property
+    def hot(self) -> tuple[Any, ...] | None:
+        """What pcli.codec.wire.hot reads of a SEND, SEND_RECEIPT, MESSAGE, ACK or FLOW; None: an unusual one."""
+        hot = self._hot
+        if hot is False:
+            data = self.frame.data
+            scan = _SCANNERS.get(self.frame.type)
+            hot = self._hot = None if scan is None else scan(data, 8, 8 + _u32(data, 4)[0])
+        return hot
+
+    @property
+    def command(self) -> Values:
+        """The fields of the command by their names, raw (see values.py)."""
+        parts = self._parts
+        if parts is None:
+            parts = self._parts = _Parts()
+        values = parts.command
+        if values is None:
+            frame = self.frame
+            values = parts.command = {}
+            ok = walk(frame.data, 8, 8 + _u32(frame.data, 4)[0], command_plan(frame.type), values)
+            parts.broken |= not ok
+        return values
+
+    @property
+    def metadata(self) -> Values:
+        """The fields of the message metadata, raw; empty when there is none."""
+        parts = self._parts
+        if parts is None:
+            parts = self._parts = _Parts()
+        values = parts.metadata
+        if values is None:
+            places = self.frame.parts
+            values = parts.metadata = {}
+            if places.metadata_start >= 0:
+                ok = walk(self.frame.data, places.metadata_start, places.metadata_end, _METADATA, values)
+                parts.broken |= not ok
+        return values
+
+    @property
+    def entry(self) -> Values:
+        """The fields of the broker entry metadata, raw; empty when there is none."""
+        parts = self._parts
+        if parts is None:
+            parts = self._parts = _Parts()
+        values = parts.entry
+        if values is None:
+            places = self.frame.parts
+            values = parts.entry = {}
+            if places.entry_start >= 0:
+                ok = walk(self.frame.data, places.entry_start, places.entry_end, _ENTRY, values)
+                parts.broken |= not ok
+        return values
+
+    @property
+    def broken(self) -> bool:
+        """Whether one of the parts that were asked for is no protobuf to its end."""
+        return self._parts is not None and self._parts.broken
+
+    @property
+    def opened(self) -> Entry | None:
+        """What the payload holds; None when there is no payload."""
+        parts = self._parts
+        if parts is None:
+            parts = self._parts = _Parts()
+        if parts.opened is None and self.frame.type in PAYLOAD_TYPES:
+            parts.opened = self.opener(self)
+        return parts.opened
+
+    @property
+    def batch(self) -> list[Values]:
+        """The messages of a batch, raw: index, payload and what the batch says of each; empty when it is none."""
+        parts = self._parts
+        if parts is None:
+            parts = self._parts = _Parts()
+        if parts.batch is None:
+            opened = self.opened if "pulsar.metadata.num_messages_in_batch" in self.metadata else None
+            parts.batch = [] if opened is None else list(_singles(opened))
+        return parts.batch
+
+
+class _Parts:
+    """The fields of the parts of a frame; None: nobody has asked yet."""
+
+    __slots__ = ("batch", "broken", "command", "entry", "metadata", "opened")
+
+    def __init__(self) -> None:
+        self.command: Values | None = None
+        self.metadata: Values | None = None
+        self.entry: Values | None = None
+        self.batch: list[Values] | None = None
+        self.opened: Entry | None = None
+        self.broken = False
+
+
+def _singles(opened: Entry) -> Iterator[Values]:
+    for message in opened.messages:
+        if message.single is not None:
+            values: Values = {"index": message.index}
+            data = message.single.SerializePartialToString()
+            walk(data, 0, len(data), _BATCH, values)
+            values["payload"] = message.payload
+            yield values
+
+
+_SCANNERS: Final[dict[int, Callable[[bytes, int, int], tuple[Any, ...] | None]]] = {
+    BY_NAME["SEND"].number: pull_send,
+    BY_NAME["SEND_RECEIPT"].number: pull_send_receipt,
+    BY_NAME["MESSAGE"].number: pull_message,
+    BY_NAME["ACK"].number: pull_ack,
+    BY_NAME["FLOW"].number: pull_flow,
+}
+
+
+def open_frame(facts: Facts) -> Entry | None:
+    """The entry of a SEND or MESSAGE, without keys, schemas and joining chunks; None: there is none."""
+    from pcli.codec.payload.entry import open_entry
+
+    frame = facts.frame
+    metadata, payload = frame.metadata, frame.payload
+    if metadata is None or payload is None:
+        return None
+    return open_entry(metadata, payload, missing=frame.missing)
+
+
+_u32 = Struct(">I").unpack_from
+_METADATA = part_plan("metadata")
+_ENTRY = part_plan("entry")
+_BATCH = part_plan("batch")

@@ -1,0 +1,413 @@
+"""One frame in one line of plain words: who speaks, about what, how much, how late, what is wrong.
+
+Rules of this file
+1. One function a command type in a table, for what people look for first; a type without one shows its fields.
+2. Names behind ids come from what the observer learned; where the capture did not tell, the id stands as ``#3``.
+3. Everything from the wire passes `printable`. Secrets never appear here at all.
+4. The hot commands read what the observer has read already and no protobuf: most lines are theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+
+from pcli.codec.observe.observer_state import Consumer, Facts, Producer
+from pcli.codec.observe.text_format import printable, short_topic, size_text
+from pcli.codec.wire.commands import BY_NAME, COMMANDS, name_of
+from pcli.codec.wire.constants import MINUS_ONE
+from pcli.codec.wire.message_id import MessageId, signed
+
+__all__ = ["describe"]
+
+
+def describe(facts: Facts) -> str:
+    """What a frame says, without its type: ``orders/worker (c-1)  7:0  redelivered 2``."""
+    describer = _DESCRIBERS.get(facts.frame.type)
+    return describer(facts) if describer is not None else _fields(facts)
+
+
+Values = dict[str, Any]
+"""The present fields of a message by name, messages inside as the same, enums as their names."""
+
+
+def _body(facts: Facts) -> Values:
+    """The body of the command; empty when there is none to be read."""
+    body = facts.frame.body
+    return {} if body is None else _values(body)
+
+
+def _values(message: Message) -> Values:
+    return {
+        field.name: [_value(field, item) for item in value] if field.is_repeated else _value(field, value)
+        for field, value in message.ListFields()
+    }
+
+
+def _value(field: FieldDescriptor, value: Any) -> Any:
+    if field.message_type is not None:
+        return _values(value)
+    if field.enum_type is not None and value in field.enum_type.values_by_number:
+        return field.enum_type.values_by_number[value].name
+    if isinstance(value, bytes) and field.type == FieldDescriptor.TYPE_STRING:
+        return value.decode(errors="backslashreplace")  # a text that is not UTF-8
+    # The broker means Java's -1 by an unsigned field with all bits set.
+    return -1 if value == MINUS_ONE and field.type == FieldDescriptor.TYPE_UINT64 else value
+
+
+def _id(place: Any) -> str:
+    if not place:
+        return "?"
+    return str(
+        MessageId(
+            signed(place.get("ledgerId", 0)), signed(place.get("entryId", 0)), place.get("partition", -1),
+            place.get("batch_index", -1),
+        )
+    )  # fmt: skip
+
+
+def _producer(facts: Facts, number: Any) -> str:
+    """``name → topic``, or the id where names are unknown."""
+    peer = facts.peer
+    if not isinstance(peer, Producer) or not (peer.name or peer.topic):
+        return f"producer #{number}"
+    name = printable(peer.name) if peer.name else f"#{peer.id}"
+    return f"{name} → {short_topic(peer.topic)}" if peer.topic else name
+
+
+def _consumer(facts: Facts, number: Any) -> str:
+    """``topic/subscription (name)``, or the id where names are unknown."""
+    peer = facts.peer
+    if not isinstance(peer, Consumer) or not peer.topic:
+        return f"consumer #{number}"
+    name = printable(peer.name) if peer.name else f"#{peer.id}"
+    return f"{short_topic(peer.topic)}/{printable(peer.subscription)} ({name})"
+
+
+def _entry(facts: Facts) -> str:
+    """What the metadata tells of an entry: batch, size, compression, key, chunk, delay, transaction."""
+    metadata = facts.metadata
+    if not metadata:
+        return ""
+    parts = facts.frame.parts
+    out = f"  {size_text(max(0, parts.payload_end - parts.payload_start))}"
+    for name, value in metadata.items():
+        show = _SHOWN_METADATA.get(name)
+        if show is not None:
+            out += show(value, metadata)
+    return out
+
+
+_SHOWN_METADATA: Final[dict[str, Callable[[Any, Any], str]]] = {
+    "pulsar.metadata.num_messages_in_batch": lambda value, _: f"  batch of {value}",
+    "pulsar.metadata.compression": lambda value, _: f"  {value}" if value != "NONE" else "",
+    "pulsar.metadata.partition_key": lambda value, _: f"  key {printable(value)}",
+    "pulsar.metadata.encryption_keys": lambda _, __: "  encrypted",
+    "pulsar.metadata.deliver_at_time": lambda value, _: f"  deliver at {value // 1_000_000}",
+    "pulsar.metadata.marker_type": lambda value, _: f"  marker {value}",
+    "pulsar.metadata.chunk_id": lambda value, all_: (
+        f"  chunk {value + 1} of {all_.get('pulsar.metadata.num_chunks_from_msg', '?')}"
+    ),
+    "pulsar.metadata.txnid_least_bits": lambda value, all_: (
+        f"  txn ({all_.get('pulsar.metadata.txnid_most_bits', 0)},{value})"
+    ),
+}
+"""What a line shows of the metadata, by field, from its value and all values (see values.py)."""
+
+
+def _send(facts: Facts) -> str:
+    hot = facts.hot
+    if hot is not None:
+        producer, sequence, highest = hot[0], signed(hot[1]), hot[3]
+    else:
+        send = _body(facts)
+        producer, sequence = send.get("producer_id", "?"), send.get("sequence_id", "?")
+        highest = send.get("highest_sequence_id", 0)
+    upto = f"–{highest}" if highest > 0 and highest != sequence else ""
+    return f"{_producer(facts, producer)}  seq {sequence}{upto}{_entry(facts)}"
+
+
+def _send_receipt(facts: Facts) -> str:
+    hot = facts.hot
+    if hot is not None:
+        producer, sequence, ledger, entry = hot[0], signed(hot[1]), hot[2], hot[3]
+        place = f"{signed(ledger)}:{signed(entry)}"
+    else:
+        receipt = _body(facts)
+        producer, sequence = receipt.get("producer_id", "?"), receipt.get("sequence_id", "?")
+        place = _id(receipt.get("message_id"))
+    duplicate = "  a duplicate" if place == "-1:-1" else ""
+    return f"{_producer(facts, producer)}  seq {sequence}  {place}{duplicate}"
+
+
+def _send_error(facts: Facts) -> str:
+    error = _body(facts)
+    return f"{_producer(facts, error.get('producer_id'))}  seq {error.get('sequence_id')}  {_error(error)}"
+
+
+def _message(facts: Facts) -> str:
+    hot = facts.hot
+    if hot is not None:
+        consumer, ledger, entry, partition, redeliveries = hot
+        place = (
+            f"{signed(ledger)}:{signed(entry)}" if partition < 0 else f"{signed(ledger)}:{signed(entry)}:{partition}"
+        )
+        remaining = ""
+    else:
+        message = _body(facts)
+        consumer, place = message.get("consumer_id", "?"), _id(message.get("message_id"))
+        redeliveries = message.get("redelivery_count", 0)
+        remaining = "  part of the batch" if message.get("ack_set") else ""
+    again = f"  redelivered {redeliveries}" if redeliveries > 0 else ""
+    return f"{_consumer(facts, consumer)}  {place}{again}{_entry(facts)}{remaining}"
+
+
+def _ack(facts: Facts) -> str:
+    hot = facts.hot
+    if hot is not None:
+        consumer, cumulative, ids, request = hot
+        places = [str(MessageId(signed(place[0]), signed(place[1]), place[2], place[3])) for place in ids[:_SHOWN]]
+        count, rest = len(ids), ""
+    else:
+        ack = _body(facts)
+        consumer, cumulative = ack.get("consumer_id", "?"), ack.get("ack_type") == "Cumulative"
+        found = ack.get("message_id", [])
+        places = [_id(place) + (" in part" if place.get("ack_set") else "") for place in found[:_SHOWN]]
+        count = len(found)
+        request = ack.get("request_id", -1)
+        rest = f"  {ack['validation_error']}" if "validation_error" in ack else ""
+        rest += _transaction(ack)
+    more = f" and {count - _SHOWN} more" if count > _SHOWN else ""
+    kind = "up to " if cumulative else ""
+    wanted = "  receipt asked" if request != -1 else ""
+    return f"{_consumer(facts, consumer)}  {kind}{' '.join(places)}{more}{rest}{wanted}"
+
+
+_SHOWN: Final = 5
+"""Ids that a line shows of a longer list."""
+
+
+def _flow(facts: Facts) -> str:
+    hot = facts.hot
+    if hot is not None:
+        return f"{_consumer(facts, hot[0])}  {hot[1]} permits"
+    return (
+        f"{_consumer(facts, _body(facts).get('consumer_id', '?'))}  {_body(facts).get('messagePermits', '?')} permits"
+    )
+
+
+def _connect(facts: Facts) -> str:
+    connect = _body(facts)
+    method = connect.get("auth_method_name") or ("some" if "auth_data" in connect else "none")
+    behind = f"  for {printable(connect['proxy_to_broker_url'])}" if connect.get("proxy_to_broker_url") else ""
+    return (
+        f"{_said(connect, 'client_version')}  v{connect.get('protocol_version', 0)}  auth {printable(method)}{behind}"
+    )
+
+
+def _connected(facts: Facts) -> str:
+    connected = _body(facts)
+    limit = f"  max message {connected['max_message_size']} B" if "max_message_size" in connected else ""
+    return f"{_said(connected, 'server_version')}  v{connected.get('protocol_version', 0)}{limit}"
+
+
+def _subscribe(facts: Facts) -> str:
+    subscribe = _body(facts)
+    out = f"{_consumer(facts, subscribe.get('consumer_id', '?'))}  {subscribe.get('subType', '?')}"
+    if subscribe.get("durable") is False:
+        out += "  not durable"
+    if "start_message_id" in subscribe:
+        out += f"  from {_id(subscribe['start_message_id'])}"
+    elif "initialPosition" in subscribe:
+        out += f"  from {subscribe['initialPosition']}"
+    if subscribe.get("read_compacted"):
+        out += "  compacted"
+    if subscribe.get("priority_level"):
+        out += f"  priority {subscribe['priority_level']}"
+    shared = subscribe.get("keySharedMeta")
+    if shared:
+        ranges = " ".join(f"{part.get('start')}–{part.get('end')}" for part in shared.get("hashRanges", ()))
+        out += f"  {shared.get('keySharedMode', '')} {ranges}".rstrip()
+    return out + _schema(subscribe)
+
+
+def _producer_command(facts: Facts) -> str:
+    producer = _body(facts)
+    out = _producer(facts, producer.get("producer_id", "?"))
+    if producer.get("producer_access_mode", "Shared") != "Shared":
+        out += f"  {producer['producer_access_mode']}"
+    if producer.get("epoch"):
+        out += f"  epoch {producer['epoch']}"
+    return out + ("  encrypted" if producer.get("encrypted") else "") + _schema(producer)
+
+
+def _producer_success(facts: Facts) -> str:
+    success = _body(facts)
+    name = _said(success, "producer_name")
+    topic = facts.peer.topic if isinstance(facts.peer, Producer) else ""
+    out = f"{name} → {short_topic(topic)}" if topic else name
+    if success.get("last_sequence_id", -1) != -1:
+        out += f"  last seq {success['last_sequence_id']}"
+    if "topic_epoch" in success:
+        out += f"  topic epoch {success['topic_epoch']}"
+    return out + ("  must wait" if success.get("producer_ready") is False else "")
+
+
+def _schema(command: Values) -> str:
+    return f"  {command['schema'].get('type', '')} schema" if command.get("schema") else ""
+
+
+def _said(values: Values, name: str) -> str:
+    return printable(values.get(name, "?"))
+
+
+def _error(values: Values) -> str:
+    kind = values.get("error", values.get("error_code"))
+    text = values.get("message") or values.get("error_message") or ""
+    return f"{kind}: {printable(text)}" if text else str(kind)
+
+
+def _of_request(facts: Facts) -> str:
+    """What an answer is about, from its request: a SUCCESS carries nothing but a number."""
+    request = facts.request
+    if request is None:
+        return ""
+    row = COMMANDS[request.type]
+    about = ""
+    if isinstance(request.peer, Consumer):
+        about = f"{short_topic(request.peer.topic)}/{printable(request.peer.subscription)}"
+    elif isinstance(request.peer, Producer):
+        about = _producer(facts, request.peer.id)
+    elif request.topic:
+        about = short_topic(request.topic)
+    # An answer that has a name of its own says by it what it answers.
+    return f"to {row.name}  {about}".rstrip() if name_of(facts.frame.type) in _GENERIC else about
+
+
+_GENERIC: Final = ("SUCCESS", "ERROR")
+
+
+def _transaction(values: Values) -> str:
+    """``  txn (most,least)``, taken out of the values; nothing outside of transactions."""
+    least = values.pop("txnid_least_bits", None)
+    return "" if least is None else f"  txn ({values.pop('txnid_most_bits', 0)},{least})"
+
+
+def _lookup(facts: Facts) -> str:
+    """A question about a topic: the topic, and whatever is not as usual."""
+    values = {name: value for name, value in _body(facts).items() if name != "request_id"}
+    topic = short_topic(values.pop("topic", "?"))
+    unusual = {name: value for name, value in values.items() if _USUAL.get(name) != value}
+    return f"{topic}  {_listing(unusual)}".rstrip()
+
+
+_USUAL: Final[Values] = {"authoritative": False, "metadata_auto_creation_enabled": True}
+"""What a question about a topic says nearly always."""
+
+
+def _partitions(facts: Facts) -> str:
+    values = _body(facts)
+    if "error" in values:
+        return _answer(facts)
+    return f"{_of_request(facts)}  {values.get('partitions', 0)} partitions".lstrip()
+
+
+def _lookup_answer(facts: Facts) -> str:
+    values = _body(facts)
+    if "error" in values:
+        return _answer(facts)
+    url = values.get("brokerServiceUrl") or values.get("brokerServiceUrlTls") or ""
+    through = "  through the service URL" if values.get("proxy_through_service_url") else ""
+    return f"{_of_request(facts)}  {values.get('response', '?')} {printable(url)}{through}".lstrip()
+
+
+def _answer(facts: Facts) -> str:
+    """An answer: to what, the error if it is one, and its other fields."""
+    values = {name: value for name, value in _body(facts).items() if name != "request_id"}
+    about = _of_request(facts) + _transaction(values)
+    if "error" in values or "error_code" in values:
+        return f"{about}  {_error(values)}".strip()
+    values.pop("consumer_id", None)
+    return f"{about}  {_listing(values)}".strip()
+
+
+def _of_consumer(facts: Facts) -> str:
+    values = dict(_body(facts))
+    out = _consumer(facts, values.pop("consumer_id", "?"))
+    values.pop("request_id", None)
+    return f"{out}  {_listing(values)}".rstrip()
+
+
+def _of_producer(facts: Facts) -> str:
+    values = dict(_body(facts))
+    out = _producer(facts, values.pop("producer_id", "?"))
+    values.pop("request_id", None)
+    return f"{out}  {_listing(values)}".rstrip()
+
+
+def _redeliver(facts: Facts) -> str:
+    values = _body(facts)
+    ids = values.get("message_ids", [])
+    more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+    wanted = " ".join(map(_id, ids[:_SHOWN])) + more if ids else "all that is not acknowledged"
+    return f"{_consumer(facts, values.get('consumer_id', '?'))}  {wanted}"
+
+
+def _fields(facts: Facts) -> str:
+    """The fields of a command without a function of its own."""
+    values = {name: value for name, value in _body(facts).items() if name != "request_id"}
+    transaction = _transaction(values)
+    return f"{_listing(values)}{transaction}".strip()
+
+
+def _listing(values: Values) -> str:
+    """``topic=orders  partitions=4``: topics short, ids as ids, credentials and long things by their size."""
+    return "  ".join(f"{name}={_item(name, value)}" for name, value in values.items())
+
+
+def _item(name: str, value: Any) -> str:
+    if isinstance(value, dict):
+        return _id(value) if "ledgerId" in value else f"{{{_listing(value)}}}"
+    if isinstance(value, list):
+        shown = " ".join(_item(name, item) for item in value[:_SHOWN])
+        return f"[{shown}{f' and {len(value) - _SHOWN} more' if len(value) > _SHOWN else ''}]"
+    if isinstance(value, bytes):
+        # Schema versions and the like are short numbers; anything longer may be a secret or a schema.
+        return f"0x{value.hex()}" if len(value) <= 8 and "auth" not in name else size_text(len(value))
+    if "auth_data" in name:
+        return size_text(len(value))
+    return short_topic(value) if isinstance(value, str) else str(value)
+
+
+_BY_TYPE: Final[dict[str, Callable[[Facts], str]]] = {
+    **{answer: _answer for row in COMMANDS.values() for answer in row.answers},
+    "CONNECT": _connect,
+    "CONNECTED": _connected,
+    "SUBSCRIBE": _subscribe,
+    "PRODUCER": _producer_command,
+    "PRODUCER_SUCCESS": _producer_success,
+    "SEND": _send,
+    "SEND_RECEIPT": _send_receipt,
+    "SEND_ERROR": _send_error,
+    "LOOKUP": _lookup,
+    "LOOKUP_RESPONSE": _lookup_answer,
+    "PARTITIONED_METADATA": _lookup,
+    "PARTITIONED_METADATA_RESPONSE": _partitions,
+    "GET_SCHEMA": _lookup,
+    "MESSAGE": _message,
+    "ACK": _ack,
+    "FLOW": _flow,
+    "REDELIVER_UNACKNOWLEDGED_MESSAGES": _redeliver,
+    "UNSUBSCRIBE": _of_consumer,
+    "CLOSE_CONSUMER": _of_consumer,
+    "CLOSE_PRODUCER": _of_producer,
+    "REACHED_END_OF_TOPIC": _of_consumer,
+    "SEEK": _of_consumer,
+    "GET_LAST_MESSAGE_ID": _of_consumer,
+    "ACTIVE_CONSUMER_CHANGE": _of_consumer,
+    "CONSUMER_STATS": _of_consumer,
+}
+_DESCRIBERS: Final = {BY_NAME[name].number: describer for name, describer in _BY_TYPE.items()}

@@ -1,0 +1,100 @@
+"""Lives of messages for programs: plain values under names that stay.
+
+Times are texts of seconds since 1970 with nine decimals, as in `dissect -T ndjson`; durations are milliseconds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pcli.codec.observe.text_format import epoch_text
+from pcli.codec.observe.tracking.message_timeline import Step, duration_ns, since, steps_of
+from pcli.codec.observe.tracking.records.lifecycle import Delivery, Life
+
+__all__ = ["life_object"]
+
+
+def life_object(life: Life) -> dict[str, Any]:
+    """A life; None where the capture does not tell."""
+    return {
+        "message_id": life.id or None,
+        "topic": life.topic.name if life.topic is not None else None,
+        "partition": life.partition,
+        "producer": life.producer_name or (life.producer.name if life.producer is not None else None),
+        "sequence_id": life.sequence_id,
+        "highest_sequence_id": max(life.sequence_id, life.highest_sequence_id),
+        "key": life.key or None,
+        "messages": life.messages,
+        "batch": life.batch,
+        "size": life.size,
+        "publish_time": life.publish_ms or None,
+        "deliver_at_time": life.deliver_at_ms or None,
+        "chunks": [
+            {"chunk": chunk, "frame": frame, "message_id": f"{ledger}:{entry}"}
+            for chunk, frame, ledger, entry in life.chunks
+        ],
+        "txn": f"({life.txn[0]},{life.txn[1]})" if life.txn is not None else None,
+        "other_message_ids": [f"{ledger}:{entry}" for ledger, entry in life.other_ids],
+        "state": life.state,
+        "error": life.error or None,
+        "unacked": dict(life.unacked),
+        "dead_letter": life.dead_letters[0][0] if life.dead_letters else None,
+        "complete": not life.doubts,
+        "doubts": sorted(life.doubts),
+        "duration_ms": _ms(duration_ns(life)),
+        "steps": [_step_object(step) for step in steps_of(life)],
+        "deliveries": [
+            _delivery_object(delivery) for deliveries in life.deliveries.values() for delivery in deliveries
+        ],
+    }
+
+
+def _step_object(step: Step) -> dict[str, Any]:
+    return {
+        "what": step.what,
+        "frame": step.frame or None,
+        "time": _seconds(step.time_ns),
+        "from": step.who or "broker",
+        "to": step.whom or "broker",
+        "after_ms": _ms(step.after_ns),
+    }
+
+
+def _delivery_object(delivery: Delivery) -> dict[str, Any]:
+    known = bool(delivery.consumer.topic)
+    return {
+        "subscription": delivery.consumer.subscription_name if known else None,
+        "consumer": delivery.consumer.name if known else None,
+        "stream": delivery.stream,
+        "frame": delivery.frame,
+        "time": _seconds(delivery.time_ns),
+        "redelivery_count": delivery.redelivery_count,
+        "messages": delivery.messages,
+        "chunk": delivery.chunk,
+        "why_again": delivery.why or None,
+        "why_frame": delivery.why_frame or None,
+        "asked_again_frame": delivery.again[0] or None,
+        "held": delivery.held,
+        "acks": [
+            {
+                "frame": ack.frame,
+                "time": _seconds(ack.time_ns),
+                "kind": ack.kind,
+                "left": ack.left,
+                "effective": ack.effective,
+                "answer_frame": ack.answer_frame or None,
+                "answer_ms": _ms(since(ack.answer_ns, ack.time_ns)),
+                "error": ack.error or None,
+                "validation_error": ack.validation_error or None,
+            }
+            for ack in delivery.acks
+        ],
+    }
+
+
+def _seconds(time_ns: int) -> str | None:
+    return None if time_ns < 0 else epoch_text(time_ns)
+
+
+def _ms(nanoseconds: int) -> float | None:
+    return None if nanoseconds < 0 else round(nanoseconds / 1e6, 6)

@@ -1,0 +1,104 @@
+"""What is inside the payloads of a capture: decrypted, joined from chunks, read with the schemas of the capture itself.
+
+Rules of this file
+1. Chunks are joined and schemas learned from every frame that passes `see`, shown or not: a later one needs them.
+2. Opening is otherwise left until somebody looks (Facts.opened).
+3. A payload is shown as the value that its schema says; without one as text when it is text, else as hex.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from pcli.codec.observe.observer_state import Facts
+from pcli.codec.observe.text_format import printable, size_text
+from pcli.codec.payload import ChunkJoiner, Entry, Message, PrivateKeys, SchemaBook, open_entry
+from pcli.codec.payload.chunks import is_chunk
+from pcli.codec.wire.commands import BY_NAME, PAYLOAD_TYPES
+from pcli.codec.wire.problems import Problem
+
+__all__ = ["Contents"]
+
+
+_WITH_SCHEMAS: Final = frozenset(
+    BY_NAME[name].number
+    for name in (
+        "PRODUCER", "PRODUCER_SUCCESS", "SUBSCRIBE", "GET_SCHEMA", "GET_SCHEMA_RESPONSE", "GET_OR_CREATE_SCHEMA",
+        "GET_OR_CREATE_SCHEMA_RESPONSE", "ERROR",
+    )
+)  # fmt: skip
+"""The commands from which SchemaBook learns."""
+
+
+class Contents:
+    """The contents of one capture's payloads. Give `open` to the Observer, and every frame's facts to `see`."""
+
+    def __init__(self, private_keys: Mapping[str, bytes] | None = None) -> None:
+        """``private_keys``: PEM files' bytes by the files' names, for encrypted payloads."""
+        keys = private_keys or {}
+        self._keys = PrivateKeys(keys.values(), list(keys)) if keys else None
+        self._chunks = ChunkJoiner()
+        self._schemas = SchemaBook()
+
+    def open(self, facts: Facts) -> Entry | None:
+        """The entry of a SEND or MESSAGE, with the schema of its topic; None when its metadata is not there."""
+        frame = facts.frame
+        metadata, payload = frame.metadata, frame.payload
+        if metadata is None or payload is None:
+            return None
+        command = frame.command
+        owner = command.send.producer_id if frame.from_client else command.message.consumer_id
+        scope = (frame.stream.number, frame.from_client, owner)
+        entry = open_entry(metadata, payload, missing=frame.missing, keys=self._keys, chunks=self._chunks, scope=scope)
+        peer = facts.peer
+        if peer is not None and peer.topic:
+            entry.decoder = self._schemas.find(peer.topic, metadata.schema_version)
+        return entry
+
+    def see(self, facts: Facts) -> None:
+        """Learn from a frame, in the order of the capture."""
+        frame = facts.frame
+        if frame.type in _WITH_SCHEMAS:
+            self._schemas.see(frame.stream.number, frame.command)
+        elif frame.type in PAYLOAD_TYPES and frame.metadata is not None and is_chunk(frame.metadata):
+            _ = facts.opened
+
+    def lines(self, facts: Facts) -> Iterator[str]:
+        """What a frame holds, a line a message; its problems too. Nothing for frames without payload."""
+        entry = facts.opened if facts.frame.type in PAYLOAD_TYPES else None
+        if entry is None:
+            return
+        for place, message in enumerate(entry.messages):
+            yield _line(message, entry.values[place] if entry.values else None)
+        for problem in entry.problems:
+            yield f"problem: {printable(problem)}"
+        if not entry.messages and not entry.problems:
+            yield "a chunk; the message comes with its last one"
+
+
+def _line(message: Message, value: str | Problem | None) -> str:
+    """A message with its value as JSON when a schema reads it, else as text or hex, with its size in front."""
+    out = f"[{message.index}] " if message.index >= 0 else ""
+    if message.key is not None:
+        out += f"key {printable(message.key)}  "
+    out += "".join(f"{printable(name)}={printable(text)}  " for name, text in message.properties)
+    if message.compacted_out:
+        return f"{out}compacted out"
+    if message.null_value:
+        return f"{out}no value"
+    out += f"{size_text(message.size)}  "
+    if isinstance(value, str):
+        return out + printable(value)
+    return out + _plain(message.payload) + ("" if value is None else f"  [{printable(value)}]")
+
+
+def _plain(payload: bytes) -> str:
+    try:
+        text = payload.decode()
+    except UnicodeDecodeError:
+        return payload.hex()
+    return printable(text) if text.translate(_LINE_ENDS).isprintable() else payload.hex()
+
+
+_LINE_ENDS: Final = dict.fromkeys(map(ord, "\r\n\t"))

@@ -1,0 +1,92 @@
+"""Which frames of a capture are wanted: those around one of them, on the connections that speak in that time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from pcli.codec.capture.frames import CapturedFrame
+from pcli.codec.errors import LocalError
+from pcli.codec.observe.bit_set import Bits
+from pcli.codec.wire.commands import BY_NAME
+
+__all__ = ["DEFAULT_WINDOW", "EVERYTHING", "Selection", "select_around"]
+
+DEFAULT_WINDOW: Final = "500"
+"""Frames before, and as many behind."""
+
+_WINDOW: Final = re.compile(r"(\d{1,9})|(\d{1,6}(?:\.\d{1,9})?)(ms|s)")
+
+_TRAFFIC: Final = frozenset(
+    BY_NAME[name].number
+    for name in (
+        "SEND", "SEND_RECEIPT", "SEND_ERROR", "MESSAGE", "ACK", "ACK_RESPONSE", "FLOW", "PING", "PONG",
+        "REDELIVER_UNACKNOWLEDGED_MESSAGES",
+    )
+)  # fmt: skip
+"""What may be left out before a window: everything else says who the peers are and what became of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What of a capture is wanted."""
+
+    streams: Bits | None = None
+    """Connections; None: all."""
+    first: int = 0
+    last: int = 0
+    """Frames from ``first`` to ``last``, and before them what tells the peers; 0: all."""
+
+    def takes(self, frame: CapturedFrame) -> bool:
+        """Whether this frame of a chosen connection is wanted."""
+        if not self.last or self.first <= frame.number <= self.last:
+            return True
+        return frame.number < self.first and frame.type not in _TRAFFIC
+
+
+EVERYTHING: Final = Selection()
+"""The whole capture."""
+
+
+def select_around(
+    frames: Callable[[], Iterable[object]], number: int, window: str, streams: Bits | None = None
+) -> Selection:
+    """The frames within a window around a frame, and of their connections what tells the peers before it.
+
+    ``frames`` gives the events of the capture, from the beginning each time; ``window`` is a number of frames, or a
+    time (``2s``, ``300ms``), to either side. ``streams``: only these connections. LocalError: there is no such frame.
+    """
+    span, duration = _parse(window)
+    found, last = None, 0
+    for event in frames():
+        if isinstance(event, CapturedFrame):
+            last = event.number
+            if last == number:
+                found = event
+                break
+    if found is None:
+        raise LocalError(f"--around {number}: the capture has {last} frames")
+    first, end = (number - span, number + span) if span else (number, number)
+    wanted = Bits()
+    for event in frames():
+        if not isinstance(event, CapturedFrame):
+            continue
+        if duration and abs(event.time_ns - found.time_ns) <= duration:
+            first, end = min(first, event.number), max(end, event.number)
+        if first <= event.number <= end and (streams is None or event.stream.number in streams):
+            wanted.add(event.stream.number)
+        elif event.number > end and (span or event.time_ns - found.time_ns > duration):
+            break
+    return Selection(wanted, max(1, first), end)
+
+
+def _parse(window: str) -> tuple[int, int]:
+    """Frames or nanoseconds, the other is 0."""
+    found = _WINDOW.fullmatch(window)
+    if found is None or not float(found[1] or found[2]):
+        raise LocalError(f"--window {window}: write a number of frames, or a time like 2s or 300ms")
+    if found[1]:
+        return int(found[1]), 0
+    return 0, round(float(found[2]) * (1_000_000_000 if found[3] == "s" else 1_000_000))

@@ -1,0 +1,131 @@
+"""A frame without anything of the application in it, otherwise the same: what was wrong with it stays wrong.
+
+Rules of this file
+1. A wrong checksum is as wrong as it was; bytes that were no protobuf are none; lengths that did not fit do not fit.
+   These are evidence.
+2. Of a frame that the capture has cut, as many bytes are missing as before, and what parses of the rest is the same.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from google.protobuf.message import DecodeError, Message
+
+from pcli.codec.observe.redaction.messages import redact_message
+from pcli.codec.observe.redaction.name_pseudonyms import Names
+from pcli.codec.observe.redaction.payloads import redact_payload
+from pcli.codec.observe.redaction.truncated_messages import redact_cut
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import join_frame, push_entry
+from pcli.codec.wire.commands import COMMANDS, PAYLOAD_TYPES
+from pcli.codec.wire.constants import BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC
+from pcli.codec.wire.frame import Frame
+from pcli.codec.wire.hot import push_varint
+
+__all__ = ["redact_frame"]
+
+_BROKEN: Final = b"\xff"
+"""Bytes that are no protobuf: the beginning of a number that does not end."""
+
+_HEADS: Final = 6
+"""Bytes of what follows a command that are lengths and marks, no matter what is wrong behind them."""
+
+_CHECKED: Final = CHECKSUM_MAGIC.to_bytes(2, "big")
+
+_word = Struct(">I")
+_pull = _word.unpack_from
+_push = _word.pack
+_magic = Struct(">HI").pack
+
+
+def redact_frame(frame: Frame, names: Names) -> bytes:
+    """The bytes that stand for a frame: as long as it is, more or less, and as whole."""
+    parts, data = frame.parts, frame.data
+    cut = max(0, 8 + _pull(data, 4)[0] - parts.command_end) if frame.missing else 0
+    command = _command(frame, names)
+    if frame.missing:
+        behind = b"" if cut else _cut_entry(frame, names)
+        size = 4 + len(command) + len(behind) + frame.missing
+        return b"".join((_push(size), _push(len(command) + cut), command, behind))
+    if parts.metadata_start >= 0:
+        return join_frame(command, _entry(frame, names))
+    return join_frame(command, _heads_only(frame, names))
+
+
+def _command(frame: Frame, names: Names) -> bytes:
+    data = frame.data[frame.parts.command_start : frame.parts.command_end]
+    if frame.type not in COMMANDS:
+        # Of a later version: nobody knows what its fields are, nor whether they are somebody's.
+        return b"\x08" + push_varint(frame.type) if frame.type >= 0 else _BROKEN * len(data)
+    return _redacted(pb.BaseCommand(), data, names, cut=bool(frame.missing))
+
+
+def _redacted(message: Message, data: bytes, names: Names, *, cut: bool) -> bytes:
+    """One protobuf message redacted; one that did not parse, and not because it is cut, does not parse again."""
+    try:
+        message.MergeFromString(data)
+    except DecodeError:
+        if cut:
+            return redact_cut(type(message), data, names)
+        redact_message(message, names)
+        return message.SerializePartialToString() + _BROKEN
+    redact_message(message, names)
+    return message.SerializePartialToString()
+
+
+def _entry(frame: Frame, names: Names) -> bytes:
+    """What stands behind the command of a whole frame: headers and payload."""
+    parts = frame.parts
+    block = _broker_entry(frame, names)
+    data = frame.data[parts.metadata_start : parts.metadata_end]
+    metadata = pb.MessageMetadata()
+    try:
+        metadata.MergeFromString(data)
+    except DecodeError:
+        packed = _redacted(pb.MessageMetadata(), data, names, cut=False)
+        payload = b"x" * (parts.payload_end - parts.payload_start)
+    else:
+        payload = redact_payload(metadata, frame.payload or b"", names)
+        redact_message(metadata, names)
+        packed = metadata.SerializePartialToString()
+    entry = push_entry(packed, payload, checksum=parts.checksum is not None, broker_entry=block)
+    if frame.checksum != "bad":
+        return entry
+    assert parts.checksum is not None
+    assert parts.computed is not None
+    place = 2 if block is None else 8 + len(block)
+    wrong = _pull(entry, place)[0] ^ parts.checksum ^ parts.computed
+    return entry[:place] + _push(wrong) + entry[place + 4 :]
+
+
+def _broker_entry(frame: Frame, names: Names) -> bytes | None:
+    start, end = frame.parts.entry_start, frame.parts.entry_end
+    return None if start < 0 else _redacted(pb.BrokerEntryMetadata(), frame.data[start:end], names, cut=False)
+
+
+def _cut_entry(frame: Frame, names: Names) -> bytes:
+    """What the capture has of headers and payload: the checksum of it all cannot be known, and is 0."""
+    parts, data = frame.parts, frame.data
+    if parts.metadata_start < 0:
+        return _heads_only(frame, names)
+    packed = _redacted(pb.MessageMetadata(), data[parts.metadata_start : parts.metadata_end], names, cut=True)
+    missing = _pull(data, parts.metadata_start - 4)[0] - (parts.metadata_end - parts.metadata_start)
+    payload = b"x" * (parts.payload_end - parts.payload_start)
+    entry = push_entry(b"", b"", checksum=parts.checksum is not None, broker_entry=_broker_entry(frame, names))
+    heads = entry[:-4]
+    if parts.checksum is not None:
+        heads = heads[:-4] + bytes(4)
+    return b"".join((heads, _push(len(packed) + missing), packed, payload))
+
+
+def _heads_only(frame: Frame, names: Names) -> bytes:
+    """What stands behind a command and holds no metadata: lengths and marks stay, so that the same is wrong."""
+    if frame.type not in PAYLOAD_TYPES:
+        return _BROKEN * (len(frame.data) - frame.parts.command_end)
+    block = _broker_entry(frame, names)
+    rest = frame.data[frame.parts.command_end if block is None else frame.parts.entry_end :]
+    heads = rest[:2] + bytes(len(rest[2:6])) if rest[:2] == _CHECKED else rest[:_HEADS]
+    before = b"" if block is None else _magic(BROKER_ENTRY_MAGIC, len(block)) + block
+    return before + heads + _BROKEN * (len(rest) - len(heads))

@@ -1,0 +1,152 @@
+"""Requests and their answers, by the table of commands: what answers what, and how the two find each other.
+
+Rules of this file
+1. Everything comes from COMMANDS: ``answers`` and ``paired_by``. Both directions are kept apart, so it does not
+   matter who plays client; both sides may ask.
+2. An answer closes its request; what comes again with the same id answers nothing, but for PRODUCER_SUCCESS after
+   "wait" (producer_ready = false), whose second coming is still the answer to the PRODUCER.
+3. An answer of a kind that the request does not expect is none: request ids are only as unique as a client makes them.
+4. An ERROR without a known request answers the handshake while that is open: a broker that refuses a CONNECT has no
+   request id to name and writes 2^64-1.
+5. A refreshed login (AUTH_RESPONSE on an open connection) is answered by silence: it is no open request.
+
+SEND and its receipt are not here but with the producer (observer.py): they are most of the traffic.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from pcli.codec.observe.observer_state import Connection, Producer, Request
+from pcli.codec.wire.commands import BY_NAME, COMMANDS
+from pcli.codec.wire.frame import SEND
+
+__all__ = ["KEY_FIELDS", "find_request", "forget_before", "open_numbers", "open_request", "open_requests", "open_sends"]
+
+KEY_FIELDS: Final = ("request_id", "session_id", "watch_id")
+"""The words in ``paired_by`` that name the field with the key; ``order`` and ``sequence`` name none."""
+
+_ACCEPTS: Final[dict[int, frozenset[str]]] = {
+    number: frozenset(row.answers) for number, row in COMMANDS.items() if row.answers
+}
+"""The answers of each request type."""
+
+_BY_KEY: Final[dict[str, tuple[int, ...]]] = {
+    answer: tuple(
+        row.number for row in COMMANDS.values() if answer in row.answers and row.paired_by in ("session_id", "watch_id")
+    )
+    for answer in BY_NAME
+}
+"""Which lookups and watches an answer may close."""
+
+_BY_ORDER: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
+    answer: tuple({row.answers for row in COMMANDS.values() if answer in row.answers and row.paired_by == "order"})
+    for answer in BY_NAME
+}
+"""Which queues of requests without ids an answer may close."""
+
+_NONE: Final = -2  # no id at all; -1 is one on the wire
+_HANDSHAKE: Final = BY_NAME["CONNECT"].answers
+
+
+def open_request(connection: Connection, from_client: bool, request: Request) -> Request | None:
+    """Remember a request. Returns an older one that it pushes out by using the same id again."""
+    row = COMMANDS[request.type]
+    if row.paired_by == "order":
+        if row.answers != _HANDSHAKE or not connection.connected:
+            connection.ordered.setdefault((from_client, row.answers), deque()).append(request)
+        return None
+    older: Request | None
+    if row.paired_by == "request_id":
+        # A broker that closes something itself writes -1, or a number that means nothing: nobody answers it.
+        if request.id == -1 or (row.sender == "both" and not from_client):
+            return None
+        older = connection.requests.pop((from_client, request.id), None)
+        connection.requests[from_client, request.id] = request
+        return older
+    older = connection.keyed.pop((from_client, request.type, request.id), None)
+    connection.keyed[from_client, request.type, request.id] = request
+    return older
+
+
+def find_request(connection: Connection, from_client: bool, number: int, ids: dict[str, int]) -> Request | None:
+    """The request that a frame of this type and direction answers, closed by it; None: it answers none.
+
+    ``ids`` are the frame's own ids by the names in KEY_FIELDS.
+    """
+    row = COMMANDS[number]
+    asker = not from_client
+    for book in (connection.requests, connection.waiting):
+        key = (asker, ids.get("request_id", _NONE))
+        if key in book and row.name in _ACCEPTS[book[key].type]:
+            return book.pop(key)
+    for kind in _BY_KEY[row.name]:
+        request = connection.keyed.pop((asker, kind, ids.get(COMMANDS[kind].paired_by, _NONE)), None)
+        if request is not None:
+            return request
+    return _oldest(connection, asker, row.name)
+
+
+def _oldest(connection: Connection, asker: bool, answer: str) -> Request | None:
+    for answers in _BY_ORDER[answer]:
+        queue = connection.ordered.get((asker, answers))
+        if queue:
+            return queue.popleft()
+    return None
+
+
+def open_sends(stream: int, producer: Producer) -> list[Request]:
+    """The SENDs of a producer without a receipt, as requests."""
+    found = list(producer.sends.items())
+    for sequence_id, queue in (producer.again or {}).items():
+        found += ((sequence_id, sent) for sent in queue)
+    requests = []
+    for sequence_id, (number, time_ns) in found:
+        request = Request(number, time_ns, SEND, stream, sequence_id)
+        request.peer, request.system, request.topic = producer, producer.system, producer.topic
+        requests.append(request)
+    return requests
+
+
+def open_requests(connection: Connection) -> list[Request]:
+    """Every open request of a connection, in no order."""
+    queued = (request for queue in connection.ordered.values() for request in queue)
+    found = [*connection.requests.values(), *connection.keyed.values(), *queued]
+    for producer in connection.producers.values():
+        found += open_sends(connection.stream, producer)
+    return found
+
+
+def open_numbers(connection: Connection) -> list[int]:
+    """The frame numbers of all open requests of a connection, those that wait for a second answer included."""
+    queued = (request for queue in connection.ordered.values() for request in queue)
+    books = (connection.requests.values(), connection.keyed.values(), connection.waiting.values(), queued)
+    found = [request.number for book in books for request in book]
+    for producer in connection.producers.values():
+        found += (number for number, _ in producer.sends.values())
+        found += (number for queue in (producer.again or {}).values() for number, _ in queue)
+    return found
+
+
+def forget_before(connection: Connection, oldest: int) -> int:
+    """Drop the open requests whose frame number is below ``oldest``; how many there were."""
+    before = len(open_numbers(connection))
+    connection.requests = {key: one for key, one in connection.requests.items() if one.number >= oldest}
+    connection.keyed = {key: one for key, one in connection.keyed.items() if one.number >= oldest}
+    connection.waiting = {key: one for key, one in connection.waiting.items() if one.number >= oldest}
+    for answers, requests in connection.ordered.items():
+        connection.ordered[answers] = deque(one for one in requests if one.number >= oldest)
+    for producer in connection.producers.values():
+        _forget_sends(producer, oldest)
+    return before - len(open_numbers(connection))
+
+
+def _forget_sends(producer: Producer, oldest: int) -> None:
+    producer.sends = {key: sent for key, sent in producer.sends.items() if sent[0] >= oldest}
+    if producer.again is not None:
+        kept = {key: deque(sent for sent in queue if sent[0] >= oldest) for key, queue in producer.again.items()}
+        producer.again = {key: queue for key, queue in kept.items() if queue}
+        for key in producer.again.keys() - producer.sends.keys():
+            producer.sends[key] = producer.again[key].popleft()
+        producer.again = {key: queue for key, queue in producer.again.items() if queue} or None

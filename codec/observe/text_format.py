@@ -1,0 +1,49 @@
+"""Text of values: strings from the wire made safe for a terminal, short topic names, sizes, times and latencies."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+__all__ = ["epoch_text", "latency_text", "printable", "short_topic", "size_text"]
+
+_DEFAULT_NAMESPACE: Final = "persistent://public/default/"
+
+
+def printable(value: Any) -> str:
+    r"""A value as one line of visible characters; everything else as ``\x1b``, ``\n``, ``\u202e`` and the like.
+
+    ``str.isprintable`` is the rule: it refuses control characters, line ends, surrogates, and the format characters
+    that turn the direction of writing.
+    """
+    text = value if isinstance(value, str) else str(value)
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def short_topic(topic: Any) -> str:
+    """A topic without what goes without saying: ``persistent://public/default/`` or ``persistent://``."""
+    if isinstance(topic, list):
+        return ", ".join(map(short_topic, topic))
+    text = printable(topic)
+    return text.removeprefix(_DEFAULT_NAMESPACE).removeprefix("persistent://")
+
+
+def size_text(size: int) -> str:
+    """Bytes for people: ``312 B``, ``1.2 kB``, ``4.9 MB``."""
+    if size < 1000:
+        return f"{size} B"
+    return f"{size / 1000:.1f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
+
+
+def epoch_text(time_ns: int) -> str:
+    """A time in seconds since 1970, exact: ``1795198511.250000000``."""
+    return f"{time_ns // 1_000_000_000}.{time_ns % 1_000_000_000:09d}"
+
+
+def latency_text(nanoseconds: int) -> str:
+    """A latency for people: ``0.04 ms``, ``1.3 ms``, ``2.104 s``."""
+    milliseconds = nanoseconds / 1e6
+    if abs(milliseconds) < 1:
+        return f"{milliseconds:.2f} ms"
+    return f"{milliseconds:.1f} ms" if abs(milliseconds) < 1000 else f"{milliseconds / 1000:.3f} s"

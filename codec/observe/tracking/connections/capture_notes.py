@@ -1,0 +1,87 @@
+"""What the capture says between the frames: holes, damage, streams that are something else.
+
+Rules of this file
+1. A note that puts the records of its connection in doubt gives the word of doubts.py for it.
+2. A length that nobody could mean is text or TLS if its bytes say so at the very beginning; else it is the length of a
+   frame that is too large, and was not read for that.
+3. A server that expects TLS answers a CONNECT in the clear with an alert: seven bytes, too few to be a frame.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pcli.codec.capture.frames import Note
+from pcli.codec.observe.tracking.connections.connection_state import Link
+from pcli.codec.observe.tracking.connections.non_pulsar_streams import FirstBytes, words_of_length
+from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
+
+__all__ = ["NAMELESS", "OPENING", "take_note"]
+
+_OTHERS: Final = ("tls", "http", "not-pulsar")
+
+OPENING: Final = (*_OTHERS, "proxy-protocol", "length")
+"""Notes that tell of a connection, whether it has frames or not."""
+
+NAMELESS: Final = ""
+"""A doubt that needs no word: bytes in no whole frame, next to a hole or to the end."""
+
+_ALERT: Final = 7
+"""Bytes of a TLS alert in the clear: five of the record's header, two of the alert (RFC 8446)."""
+
+_DOUBTS: Final = {"gap": "gap", "resync": "weak_sync", "snaplen": "cut", "leftover": NAMELESS}
+
+
+def take_note(capture: CaptureRecord, first_bytes: FirstBytes, link: Link | None, note: Note) -> str | None:
+    """Take in a note on a connection, or on none; the doubt that it raises, None: none."""
+    capture.packets = max(capture.packets, note.packet)
+    capture.damaged |= note.kind == "file"
+    capture.cut |= note.kind == "snaplen"
+    if note.stream is not None and note.stream.kind in ("pulsar", "unknown"):
+        _count_hole(capture, note)
+    if link is not None and note.kind in OPENING:
+        _other(capture, first_bytes, link, note)
+    elif link is not None and note.kind == "leftover":
+        _answer(link, note)
+    return _DOUBTS.get(note.kind)
+
+
+def _count_hole(capture: CaptureRecord, note: Note) -> None:
+    if note.kind == "resync":
+        capture.resyncs += 1
+    elif note.kind == "gap":
+        capture.gaps.add(capture.last_ns, capture.frames, sample=note.text)
+        capture.gap_bytes += note.length
+
+
+def _other(capture: CaptureRecord, first_bytes: FirstBytes, link: Link, note: Note) -> None:
+    """A stream that is, or begins as, something else."""
+    record = link.record
+    if note.kind == "length":
+        _length(capture, link, note)
+    elif note.kind == "proxy-protocol":
+        record.first_bytes, record.first_bytes_text, record.first_bytes_packet = note.kind, note.text, note.packet
+    elif note.stream is not None:
+        kind = record.kind = note.stream.kind
+        capture.other_streams[kind] = capture.other_streams.get(kind, 0) + 1
+        first_bytes.note(record, note)
+
+
+def _answer(link: Link, note: Note) -> None:
+    """Bytes in no whole frame; perhaps they are all that the broker ever said."""
+    record = link.record
+    if record.connect_frame and note.from_client is False and (note.offset, note.length) == (0, _ALERT):
+        record.first_bytes, record.first_bytes_packet = "tls", note.packet
+        record.first_bytes_text = (
+            "CONNECT was answered with seven bytes that are no frame, which is what a TLS alert has"
+        )
+
+
+def _length(capture: CaptureRecord, link: Link, note: Note) -> None:
+    """The length of a frame is impossible."""
+    record = link.record
+    word, text = words_of_length(note.length - 4)
+    if word and not note.offset:
+        record.first_bytes, record.first_bytes_text, record.first_bytes_packet = word, text, note.packet
+    elif not word and note.length > link.limit:
+        record.oversize.add(capture.last_ns, record.last_frame, sample=f"a frame of {note.length:,} bytes")

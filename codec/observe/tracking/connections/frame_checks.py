@@ -1,0 +1,42 @@
+"""What is wrong with a frame by itself: its checksum, its size, what it says that nobody says any more.
+
+Rules of this file
+1. Only frames that are whole and that the capture has not touched are checked: else it would be the capture's fault.
+2. Sizes are measured by what CONNECTED has told; without one nothing is too large.
+"""
+
+from __future__ import annotations
+
+from pcli.codec.capture.frames import RESYNC
+from pcli.codec.observe.observer_state import Facts
+from pcli.codec.observe.tracking.connections.connection_state import Link
+from pcli.codec.observe.tracking.records.counters import Tally
+from pcli.codec.wire.commands import name_of
+from pcli.codec.wire.frame import SEND
+
+__all__ = ["check_checksum", "check_size", "deprecated"]
+
+
+def check_checksum(link: Link, facts: Facts) -> None:
+    """The checksum of a SEND or MESSAGE, if it has one."""
+    frame = facts.frame
+    if frame.capture_problems:
+        return
+    checksum = frame.checksum
+    if checksum == "bad":
+        link.record.wrong_crc.setdefault(frame.from_client, Tally()).add(frame.time_ns, frame.number)
+    elif checksum == "none" and frame.type == SEND and frame.sync != RESYNC:
+        deprecated(link, facts, "SEND without checksum")
+
+
+def check_size(link: Link, facts: Facts) -> None:
+    """The size of any frame."""
+    frame = facts.frame
+    if frame.length > link.limit:
+        sample = f"{name_of(frame.type)} of {frame.length:,} bytes"
+        link.record.oversize.add(frame.time_ns, frame.number, sample=sample)
+
+
+def deprecated(link: Link, facts: Facts, what: str) -> None:
+    """Something was used that newer versions have done away with."""
+    link.record.deprecated.setdefault(what, Tally()).add(facts.frame.time_ns, facts.frame.number)

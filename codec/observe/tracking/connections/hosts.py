@@ -1,0 +1,105 @@
+"""What is kept of a client address and the server it talks to: attempts, ends, circles of redirects, refused logins.
+
+Rules of this file
+1. A host is a client address and a server's address and port: ports of clients change with each attempt.
+2. A redirect goes round in circles when the same client, asking for the same topic, is redirected by A, by B, and by A
+   again within LOOP_NS. One that is redirected twice by A has two consumers, or asked again later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from pcli.codec.capture.frames import StreamEnd
+from pcli.codec.observe.tracking.records.connection_records import CaptureRecord, ConnectionRecord, HostRecord
+from pcli.codec.observe.tracking.records.counters import Tally
+
+__all__ = ["LOOP_NS", "MAX_HOSTS", "Hosts"]
+
+MAX_HOSTS: Final = 10_000
+"""Hosts, and topics that were redirected, remembered; the oldest go first."""
+
+LOOP_NS: Final = 10_000_000_000
+"""Within this time redirects belong together."""
+
+_RECENT: Final = 64
+_CHAIN: Final = 8
+_DENIALS: Final = ("AuthenticationError", "AuthorizationError")
+
+Exchange = tuple[int, int]
+"""Frames of a request, 0: not known, and of its answer."""
+
+
+class Hosts:
+    """All hosts."""
+
+    def __init__(self, capture: CaptureRecord, on_done: Callable[[str, Any], None] | None) -> None:
+        self.records: dict[tuple[str, tuple[str, int]], HostRecord] = {}
+        self._capture = capture
+        self._on_done = on_done
+        # Who redirected a client that asked for a topic: times and servers.
+        self._chains: dict[tuple[str, str], list[tuple[int, tuple[str, int]]]] = {}
+
+    def of(self, client: tuple[str, int], server: tuple[str, int]) -> HostRecord:
+        """The record of the host of a connection."""
+        key = (client[0], server)
+        host = self.records.get(key)
+        if host is None:
+            host = self.records[key] = HostRecord(client[0], server)
+            if len(self.records) > MAX_HOSTS:
+                self._evict()
+        return host
+
+    def _evict(self) -> None:
+        host = self.records.pop(next(iter(self.records)))
+        host.doubts.add("evicted")
+        self._capture.evicted["host"] = self._capture.evicted.get("host", 0) + 1
+        if self._on_done is not None:
+            self._on_done("host", host)
+
+    def attempt(self, connection: ConnectionRecord, time_ns: int, frame: int) -> None:
+        """A CONNECT."""
+        host = self.of(connection.client, connection.server)
+        host.attempts.add(time_ns, frame)
+        host.attempt_times.append(time_ns)
+        del host.attempt_times[:-_RECENT]
+
+    def refused(self, end: StreamEnd) -> None:
+        """Nobody listened there."""
+        host = self.of(end.stream.client, end.stream.server)
+        host.refused.add(end.time_ns, sample=f"packet {end.packet}")
+        self._ended(host, end.time_ns, "refused", 0)
+
+    def ended(self, connection: ConnectionRecord) -> None:
+        """A connection has ended, as its record says."""
+        host = self.of(connection.client, connection.server)
+        host.doubts |= connection.doubts
+        self._ended(host, connection.ended_ns, connection.end, connection.last_frame)
+
+    def _ended(self, host: HostRecord, time_ns: int, end: str, frame: int) -> None:
+        host.ends.setdefault(end, Tally()).add(time_ns, frame)
+        host.recent_ends.append((time_ns, end, frame))
+        del host.recent_ends[:-_RECENT]
+
+    def denied(
+        self, connection: ConnectionRecord, time_ns: int, frames: Exchange, command: str, error: str, message: str
+    ) -> None:
+        """An error answered a command; those for want of rights count here."""
+        if error in _DENIALS:
+            host = self.of(connection.client, connection.server)
+            denied = host.denied.setdefault(f"{error} {command}", Tally())
+            denied.add(time_ns, *frames, sample=message)
+
+    def redirected(self, connection: ConnectionRecord, now: int, frames: Exchange, topic: str) -> None:
+        """A LOOKUP was answered by Redirect at this time, ns."""
+        host = self.of(connection.client, connection.server)
+        key = (host.client, topic)
+        chain = [one for one in self._chains.pop(key, []) if now - one[0] <= LOOP_NS][-_CHAIN:]
+        servers = [server for _, server in chain]
+        if host.server in servers and servers[-1] != host.server:
+            host.redirect_loops.add(now, *frames, sample=topic)
+        chain.append((now, host.server))
+        self._chains[key] = chain
+        if len(self._chains) > MAX_HOSTS:
+            del self._chains[next(iter(self._chains))]

@@ -1,0 +1,88 @@
+"""Topic-list watchers: what they were told, and whether the client then subscribed.
+
+Rules of this file
+1. WATCH_TOPIC_LIST carries the hash of the topics that the client knows; an answer with another hash means that topics
+   came or went while nobody watched (apache/pulsar#21852), and lists them.
+2. A client that is told of a topic subscribes to it, on whatever connection: what counts is its address.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pcli.codec.observe.observer_state import Facts
+from pcli.codec.observe.tracking.connections.connection_state import Link
+from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
+
+__all__ = ["Watchers"]
+
+_MAX_TOPICS: Final = 10_000
+"""Topics remembered per client address, and client addresses."""
+
+
+class Watchers:
+    """All watchers of a recording."""
+
+    def __init__(self) -> None:
+        # What each client address has subscribed to, and who waits for it to do so.
+        self._subscribed: dict[str, dict[str, None]] = {}
+        self._told: dict[str, dict[int, ConnectionRecord]] = {}
+
+    def subscribe(self, link: Link, facts: Facts) -> None:
+        """A SUBSCRIBE."""
+        client, topic = link.record.client[0], facts.command.get("pulsar.subscribe.topic", "")
+        topics = self._subscribed.setdefault(client, {})
+        topics[topic] = None
+        if len(topics) > _MAX_TOPICS:
+            del topics[next(iter(topics))]
+        if len(self._subscribed) > _MAX_TOPICS:
+            del self._subscribed[next(iter(self._subscribed))]
+        for record in self._told.get(client, {}).values():
+            record.watch_missed.pop(topic, None)
+
+    def watch(self, link: Link, facts: Facts) -> None:
+        """A WATCH_TOPIC_LIST."""
+        frame, get = facts.frame, facts.command.get
+        named = f"{get('pulsar.watchTopicList.namespace', '')} {get('pulsar.watchTopicList.topics_pattern', '')}"
+        number = get("pulsar.watchTopicList.watcher_id", -1)
+        link.record.watchers[number] = (frame.number, frame.time_ns, named)
+        link.watch_hashes[number] = get("pulsar.watchTopicList.topics_hash", "")
+
+    def close(self, link: Link, facts: Facts) -> None:
+        """A WATCH_TOPIC_LIST_CLOSE: nobody waits for its topics any more."""
+        link.record.watchers.pop(facts.command.get("pulsar.watchTopicListClose.watcher_id", -1), None)
+        if not link.record.watchers:
+            link.record.watch_missed.clear()
+
+    def success(self, link: Link, facts: Facts) -> None:
+        """The first list of a watcher."""
+        get = facts.command.get
+        number = get("pulsar.watchTopicListSuccess.watcher_id", -1)
+        before, now = link.watch_hashes.pop(number, ""), get("pulsar.watchTopicListSuccess.topics_hash", "")
+        topics = get("pulsar.watchTopicListSuccess.topic", [])
+        if before and now != before:
+            sample = ", ".join(topics[:3])
+            link.record.watch_gaps.add(facts.frame.time_ns, facts.request_number, facts.frame.number, sample=sample)
+            self._tell(link, facts, topics)
+
+    def update(self, link: Link, facts: Facts) -> None:
+        """A WATCH_TOPIC_UPDATE."""
+        get = facts.command.get
+        self._tell(link, facts, get("pulsar.watchTopicUpdate.new_topics", []))
+        for topic in get("pulsar.watchTopicUpdate.deleted_topics", []):
+            link.record.watch_missed.pop(topic, None)
+            self._subscribed.get(link.record.client[0], {}).pop(topic, None)
+
+    def _tell(self, link: Link, facts: Facts, topics: list[str]) -> None:
+        record = link.record
+        known = self._subscribed.get(record.client[0], {})
+        for topic in topics:
+            if topic not in known and len(record.watch_missed) < _MAX_TOPICS:
+                record.watch_missed[topic] = (facts.frame.number, facts.frame.time_ns)
+        self._told.setdefault(record.client[0], {})[record.stream] = record
+
+    def forget(self, record: ConnectionRecord) -> None:
+        """The connection is over: nobody is told anything on it any more."""
+        told = self._told.get(record.client[0], {})
+        if told.pop(record.stream, None) is not None and not told:
+            del self._told[record.client[0]]

@@ -1,0 +1,138 @@
+"""The life of a message as steps: what happened to it, when, and how long each leg took.
+
+Rules of this file
+1. Steps stand in order of time. One that answers or follows another says how long after it came: the receipt after
+   the SEND, a delivery after the receipt, an acknowledgement after its delivery, and so on.
+2. What a step names comes from the wire, so it passes `printable` here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from pcli.codec.observe.text_format import printable, short_topic
+from pcli.codec.observe.tracking.records.lifecycle import Ack, Delivery, Life
+from pcli.codec.observe.tracking.records.topic_records import AGAIN
+
+__all__ = ["BROKER", "Step", "duration_ns", "holder_of", "since", "steps_of"]
+
+BROKER: Final = ""
+"""Who acts when the broker does."""
+
+_BREAKS: Final[dict[str, str]] = {"individual": "", "batch": "part of the batch", "transaction": "in a transaction"}
+"""What is said of these kinds of acknowledgements; of others their name."""
+
+
+@dataclass(slots=True)
+class Step:
+    """Something that happened to a message."""
+
+    what: str
+    """A word: sent, receipt, refused, delivered, asked again, taken back, acked, ack answer, dead letter."""
+    time_ns: int
+    """-1: not seen."""
+    frame: int
+    """0: not seen."""
+    who: str
+    """Producer, or ``subscription/consumer``; BROKER for the broker."""
+    whom: str
+    """The other side, in the same words."""
+    says: str = ""
+    """Details in words."""
+    after_ns: int = -1
+    """Since the step that it follows; -1: not known."""
+
+
+def steps_of(life: Life) -> list[Step]:
+    """All steps, in order of time."""
+    found = [*_published(life)]
+    stored = life.receipt_ns if life.receipt_ns >= 0 else life.sent_ns
+    for deliveries in life.deliveries.values():
+        asked = stored
+        for delivery in deliveries:
+            found += _delivered(life, delivery, asked if delivery.why else stored)
+            asked = max(asked, delivery.again[1])
+    given = max((one.time_ns for deliveries in life.deliveries.values() for one in deliveries), default=-1)
+    for topic, frame, time_ns in life.dead_letters:
+        says = f"sent to {short_topic(topic)}"
+        found.append(Step("dead letter", time_ns, frame, "a client", BROKER, says, since(time_ns, given)))
+    # What has no time of its own comes by its frame. The chunks of a message are acknowledged in one frame.
+    different = {(step.frame, step.what, step.who, step.whom, step.says): step for step in found}
+    return sorted(different.values(), key=lambda step: step.frame)
+
+
+def _published(life: Life) -> Iterator[Step]:
+    who = printable(life.producer_name or (life.producer.name if life.producer is not None else "")) or "a producer"
+    if life.sent_frame:
+        yield Step("sent", life.sent_ns, life.sent_frame, who, BROKER, f"sequence {_sequence(life)}")
+    for _, frame, time_ns in life.resent:
+        yield Step("sent again", time_ns, frame, who, BROKER, "", since(time_ns, life.sent_ns))
+    if life.receipt_frame:
+        what = "refused" if life.error else "receipt"
+        place = printable(life.error) or ("a duplicate, dropped" if life.state == "duplicate" else life.id)
+        last = max([life.sent_ns, *(time_ns for _, _, time_ns in life.resent if time_ns <= life.receipt_ns)])
+        yield Step(what, life.receipt_ns, life.receipt_frame, BROKER, who, place, since(life.receipt_ns, last))
+
+
+def _sequence(life: Life) -> str:
+    low, high = life.sequence_id, life.highest_sequence_id
+    return f"{low} to {high}" if high > low else str(low)
+
+
+def holder_of(delivery: Delivery) -> str:
+    """Whom a delivery went to: ``subscription/consumer``, or its number where no SUBSCRIBE was seen."""
+    consumer = delivery.consumer
+    session = consumer.session
+    number = f"#{session.id} of stream {session.stream}" if session is not None else "a consumer"
+    if not consumer.topic:
+        return number
+    return f"{printable(consumer.subscription_name)}/{printable(consumer.name) or number}"
+
+
+def _delivered(life: Life, delivery: Delivery, before: int) -> Iterator[Step]:
+    who = holder_of(delivery)
+    count = f"redelivered {delivery.redelivery_count}" if delivery.redelivery_count else ""
+    brings = f"{delivery.messages} of {life.messages} messages" if delivery.messages != life.messages else ""
+    chunk = f"chunk {max(0, delivery.chunk)}" if life.num_chunks > 1 else ""
+    why = f"again: {_reason(delivery.why, delivery.why_frame)}" if delivery.why else ""
+    after = since(delivery.time_ns, before)
+    yield Step("delivered", delivery.time_ns, delivery.frame, BROKER, who, _list(count, chunk, brings, why), after)
+    for ack in delivery.acks:
+        yield from _acked(delivery, ack, who)
+    frame, time_ns = delivery.again
+    if frame:
+        yield Step("asked again", time_ns, frame, who, BROKER, "", since(time_ns, delivery.time_ns))
+    reason, frame = delivery.taken
+    if reason and frame and frame != delivery.again[0]:
+        yield Step("taken back", -1, frame, BROKER, who, AGAIN.get(reason, reason))
+
+
+def _acked(delivery: Delivery, ack: Ack, who: str) -> Iterator[Step]:
+    left = f"{ack.left} left" if ack.left else ""
+    idle = "" if ack.effective else "to no effect"
+    said = _list(_BREAKS.get(ack.kind, ack.kind), left, printable(ack.validation_error), idle)
+    yield Step("acked", ack.time_ns, ack.frame, who, BROKER, said, since(ack.time_ns, delivery.time_ns))
+    if ack.answer_frame:
+        after = since(ack.answer_ns, ack.time_ns)
+        yield Step("ack answer", ack.answer_ns, ack.answer_frame, BROKER, who, printable(ack.error), after)
+
+
+def _reason(why: str, frame: int) -> str:
+    return AGAIN.get(why, why) + (f", frame {frame}" if frame else "")
+
+
+def since(time_ns: int, before: int) -> int:
+    """A duration; -1: one of the times is not known, or they are the wrong way round."""
+    return time_ns - before if 0 <= before <= time_ns else -1
+
+
+def _list(*words: str) -> str:
+    return ", ".join(filter(None, words))
+
+
+def duration_ns(life: Life) -> int:
+    """From the first step to the last; -1: there is none with a time."""
+    times = [step.time_ns for step in steps_of(life) if step.time_ns >= 0]
+    return max(times) - min(times) if times else -1

@@ -1,0 +1,3 @@
+"""Tracking of producers: sessions across reconnects, SENDs, receipts, sequence ids."""
+
+__all__: list[str] = []

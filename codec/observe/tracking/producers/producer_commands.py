@@ -1,0 +1,93 @@
+"""Producers as they come and go: PRODUCER, its answers, CLOSE_PRODUCER from both sides, and connections that end.
+
+A PRODUCER for a name that is attached elsewhere takes its place only when it succeeds: mostly it is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pcli.codec.observe.observer_state import Facts, Producer
+from pcli.codec.observe.tracking.producers.producer_registry import Roster
+from pcli.codec.observe.tracking.producers.producer_session import Sender
+from pcli.codec.observe.tracking.records.counters import Tally
+from pcli.codec.wire.commands import BY_NAME
+
+__all__ = ["Senders", "sender_of"]
+
+_CLOSE_PRODUCER: Final = BY_NAME["CLOSE_PRODUCER"].number
+_PRODUCER: Final = BY_NAME["PRODUCER"].number
+
+
+def sender_of(facts: Facts) -> Sender | None:
+    """The session of the producer that a frame speaks of; None: of none that is known."""
+    peer = facts.peer
+    record = peer.record if isinstance(peer, Producer) else None
+    return record if isinstance(record, Sender) else None
+
+
+class Senders:
+    """Takes in what opens and closes producers."""
+
+    def __init__(self, roster: Roster) -> None:
+        self._roster = roster
+
+    def ask(self, facts: Facts) -> None:
+        """PRODUCER."""
+        peer = facts.peer
+        if isinstance(peer, Producer):
+            sender = self._roster.begin(facts, peer, peer.name)
+            sender.session.number = facts.frame.number
+            sender.record.access_mode = facts.command.get("pulsar.producer.producer_access_mode", "Shared")
+
+    def succeed(self, facts: Facts) -> None:
+        """PRODUCER_SUCCESS: attached, or waiting for its turn."""
+        frame = facts.frame
+        sender = sender_of(facts)
+        if sender is None:
+            return
+        self._roster.rename(sender)
+        self._roster.attach(sender, frame.time_ns)
+        record, session = sender.record, sender.session
+        record.sessions += session.ready_ns < 0 and record.waiting.since_ns < 0
+        if facts.command.get("pulsar.producer_success.producer_ready", True):
+            record.waiting.end(frame.time_ns, frame.number)
+            session.ready_ns, session.ready_frame = frame.time_ns, frame.number
+        else:
+            record.waiting.begin(frame.time_ns, frame.number)
+
+    def refuse(self, facts: Facts) -> None:
+        """ERROR: counts when it answers a PRODUCER."""
+        request, frame = facts.request, facts.frame
+        sender = sender_of(facts)
+        if request is None or request.type != _PRODUCER or sender is None:
+            return
+        values = facts.command
+        error = str(values.get("pulsar.error.error", "UnknownError"))
+        text = str(values.get("pulsar.error.message", ""))
+        refused = sender.record.refused.setdefault(error, Tally())
+        refused.add(frame.time_ns, request.number, frame.number, sample=text)
+        self._roster.close(sender, "refused", frame.time_ns, frame.number)
+        self._roster.settle(sender, frame.time_ns, frame.number)
+
+    def close(self, facts: Facts) -> None:
+        """CLOSE_PRODUCER: the session is over; receipts may still come."""
+        frame = facts.frame
+        sender = sender_of(facts)
+        if sender is not None:
+            self._roster.close(sender, "closed" if frame.from_client else "broker", frame.time_ns, frame.number)
+
+    def closed(self, facts: Facts) -> None:
+        """SUCCESS: when it answers CLOSE_PRODUCER, all receipts have come that will."""
+        request = facts.request
+        sender = sender_of(facts)
+        if request is not None and request.type == _CLOSE_PRODUCER and sender is not None:
+            self._roster.settle(sender, facts.frame.time_ns, facts.frame.number)
+
+    def end(self, stream: int, end: str, time_ns: int, frame: int) -> None:
+        """A connection has ended, and so have its sessions."""
+        wire = self._roster.wires.get(stream)
+        for sender in list(wire.senders.values()) if wire is not None else ():
+            self._roster.close(sender, end, time_ns, frame)
+            self._roster.settle(sender, time_ns, frame)
+        self._roster.forget(stream)

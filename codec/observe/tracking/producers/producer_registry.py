@@ -1,0 +1,247 @@
+"""The producers that are known: their records, their sessions, and what a session leaves to the next one.
+
+Rules of this file
+1. A session belongs to the record of its topic and name. A client that has no name yet is known by connection and id
+   until PRODUCER_SUCCESS tells the name.
+2. What a session leaves without a good receipt waits for the next session of the name, which may send it again; with
+   the one after that, or at the end, it is lost.
+3. A session that began before the capture tells its name by its messages, but no topic. When one comes back under
+   that name, and there was one only, it is the same producer.
+4. Records are bounded: those whose session has ended go first, then those that were attached longest ago. Open SENDs
+   are bounded over all sessions.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Final
+
+from pcli.codec.observe.observer_state import Facts, Producer
+from pcli.codec.observe.tracking.producers.producer_session import Sender, Wire
+from pcli.codec.observe.tracking.records.client_records import ProducerRecord, Session
+from pcli.codec.observe.tracking.records.counters import Tally
+from pcli.codec.observe.tracking.records.lifecycle import Life
+from pcli.codec.wire.topic_name import split_partition
+
+if TYPE_CHECKING:
+    from pcli.codec.observe.tracking.subscriptions.subscription_tracker import Lives
+
+__all__ = ["MAX_OPEN", "MAX_PRODUCERS", "Roster"]
+
+MAX_PRODUCERS: Final = 10_000
+"""Producers remembered."""
+
+MAX_OPEN: Final = 100_000
+"""SENDs without an answer over all sessions, about 100 MB; then the oldest of the one that sends goes."""
+
+
+class Roster:
+    """All producers, by connection, and by topic and name."""
+
+    def __init__(
+        self,
+        lives: Lives,
+        on_done: Callable[[str, Any], None] | None,
+        max_producers: int = MAX_PRODUCERS,
+        max_open: int = MAX_OPEN,
+    ) -> None:
+        """``on_done`` is given ``producer`` and a record that is forgotten."""
+        self.lives = lives
+        self.wires: dict[int, Wire] = {}
+        """Connections with sessions that are not settled."""
+        self.open = 0
+        """SENDs without an answer, over all sessions."""
+        self.max_open = max_open
+        self._on_done = on_done
+        self._max_producers = max_producers
+        self._kept: dict[tuple[str, str], Sender] = {}
+        """The session that a record speaks of, by topic and name; the one attached longest ago first."""
+        self._doubts: dict[int, set[str]] = {}
+        self._midway: dict[str, Sender | None] = {}
+        """Sessions whose PRODUCER is not in the capture, by name; None: several of that name."""
+        self._serial = 0
+
+    # -- sessions
+
+    def begin(self, facts: Facts, peer: Producer, name: str) -> Sender:
+        """A session begins; ``name``: empty when it is not known yet."""
+        frame = facts.frame
+        stream, time_ns = frame.stream.number, frame.time_ns
+        wire = self.wires.get(stream)
+        older = wire.senders.get(peer.id) if wire is not None else None
+        if older is not None:
+            self.close(older, "replaced", time_ns, frame.number)
+            self.settle(older, time_ns, frame.number)
+        # Settling may have dropped the wire with its last session.
+        wire = self.wires.setdefault(stream, wire or Wire())
+        key = (peer.topic, name or f"{stream}#{peer.id}")
+        kept = self._kept.get(key)
+        record = self._record(peer, name, time_ns) if kept is None else kept.record
+        record.doubts |= self._doubts.get(stream, set())
+        self._serial += 1
+        session = Session(stream, peer.id, 0, time_ns)
+        sender = Sender(key, peer, record, session, wire, split_partition(peer.topic)[1], self._serial)
+        peer.record = wire.senders[peer.id] = sender
+        midway = self._midway.get(name) if kept is None and name else None
+        if midway is not None and midway.session.end:
+            sender.remember(midway)
+        if kept is None or kept.session.end:
+            self.attach(sender, time_ns)
+        return sender
+
+    def midway(self, sender: Sender, name: str) -> None:
+        """The session began before the capture; ``name`` is that of its messages' metadata."""
+        sender.record.name = name
+        sender.record.doubts.add("start")
+        if name:
+            self._midway[name] = None if name in self._midway else sender
+
+    def _record(self, peer: Producer, name: str, time_ns: int) -> ProducerRecord:
+        topic = self.lives.topic(peer.topic) if peer.topic else None
+        full = topic.name if topic is not None else ""
+        return ProducerRecord(full, name, topic, system=peer.system, first_ns=time_ns, last_ns=time_ns)
+
+    def rename(self, sender: Sender) -> None:
+        """The broker has told the name of one that had none."""
+        old, key = sender.key, (sender.key[0], sender.peer.name)
+        if not key[1] or key == old:
+            return
+        if self._kept.get(old) is sender:
+            del self._kept[old]
+        if sender.topic is not None:
+            sender.topic.producers.pop(old[1], None)
+        sender.key = key
+        sender.record.name = key[1]
+
+    def attach(self, sender: Sender, time_ns: int) -> None:
+        """The record of the name speaks of this session from now on."""
+        older = self._kept.pop(sender.key, None)
+        if older is not None and older is not sender:
+            self.close(older, "silence", time_ns, 0)
+            self.settle(older, time_ns, 0)
+            sender.inherit(older)
+        if len(self._kept) >= self._max_producers:
+            self._evict()
+        self._kept[sender.key] = sender
+        sender.record.session = sender.session
+        if sender.topic is not None:
+            sender.topic.producers[sender.key[1]] = sender.record
+
+    def close(self, sender: Sender, end: str, time_ns: int, frame: int) -> None:
+        """A session is over, in one of the ways of links.ENDS; receipts may still come."""
+        session, record = sender.session, sender.record
+        record.waiting.end(time_ns, frame)
+        if session.end:
+            return
+        session.end, session.ended_ns, session.ended_frame = end, time_ns, frame
+        record.last_ns = max(record.last_ns, time_ns)
+        if end != "refused":
+            record.ends.setdefault(end, Tally()).add(time_ns, frame)
+
+    def settle(self, sender: Sender, time_ns: int, frame: int) -> None:
+        """No more answers will come: what is open stays unanswered, and may be sent again."""
+        session, record = sender.session, sender.record
+        senders = sender.wire.senders
+        if senders.get(session.id) is sender:
+            del senders[session.id]
+            if not senders:
+                self.wires.pop(session.stream, None)
+        if sender.peer.record is sender:
+            sender.peer.record = None
+        if sender.place:
+            self.lose(sender, [one for one, life in sender.before.items() if life.stream != session.stream])
+        left, sender.open = sender.open, deque()
+        self.open -= len(left)
+        sender.answered(time_ns, frame)
+        for one in left:
+            record.unreceipted.add(time_ns, one.frame, sample=str(one.sequence_id))
+            if one.place < sender.front:
+                record.skipped.add(one.time_ns, one.frame, sender.front_frame, sample=str(one.sequence_id))
+            if one.life.receipt_ns < 0:
+                one.life.state = "lost"
+            sender.before[one.sequence_id] = one.life
+        sender.flush(over=True)
+
+    # -- lives without a receipt
+
+    def give_up(self, life: Life, state: str) -> None:
+        """Nothing more is expected of a life that was not stored; one that was goes on."""
+        if life.receipt_ns < 0 or life.error:
+            life.state = state
+            if life.ledger < 0:
+                self.lives.gone(life)
+
+    def lose(self, sender: Sender, sequence_ids: Iterable[int]) -> None:
+        """Nobody will send these again."""
+        for sequence_id in sequence_ids:
+            life = sender.before.pop(sequence_id)
+            if life.receipt_ns < 0:
+                sender.record.lost.add(life.sent_ns, life.sent_frame, sample=str(sequence_id))
+            self.give_up(life, "refused" if life.error else "lost")
+
+    def give_up_oldest(self, sender: Sender) -> None:
+        """There is one open SEND too many: the oldest of this session goes."""
+        self.open -= 1
+        self.give_up(sender.open.popleft().life, "in_flight")
+        sender.record.doubts.add("evicted")
+        self._count("sends")
+
+    # -- all of them
+
+    def doubt(self, stream: int, doubts: set[str]) -> None:
+        """The capture does not show all of this connection."""
+        self._doubts[stream] = set(doubts)
+        wire = self.wires.get(stream)
+        for sender in wire.senders.values() if wire is not None else ():
+            sender.record.doubts |= doubts
+            for one in sender.open:
+                one.life.doubts |= doubts
+
+    def forget(self, stream: int) -> None:
+        """A connection is no more."""
+        self._doubts.pop(stream, None)
+
+    def finish(self) -> None:
+        """Nothing more will come: what is open stays so."""
+        for wire in self.wires.values():
+            for sender in wire.senders.values():
+                for one in sender.open:
+                    self.give_up(one.life, "in_flight")
+        for sender in self._kept.values():
+            sender.flush(over=True)
+            self.lose(sender, list(sender.before))
+            if not sender.session.end:
+                sender.record.doubts.add("end")
+
+    def records(self) -> Iterator[ProducerRecord]:
+        """The records that are kept, up to date."""
+        for sender in self._kept.values():
+            sender.flush()
+            yield sender.record
+
+    def _evict(self) -> None:
+        """Make room for a tenth of all at once, so that it stays cheap."""
+        ended = [key for key, one in self._kept.items() if one.session.end]
+        lasting = (key for key, one in self._kept.items() if not one.session.end)
+        for key in list(islice(chain(ended, lasting), max(1, self._max_producers // 10))):
+            self._drop(self._kept[key])
+
+    def _drop(self, sender: Sender) -> None:
+        key, record = sender.key, sender.record
+        self.settle(sender, record.last_ns, 0)
+        self.lose(sender, list(sender.before))
+        del self._kept[key]
+        record.doubts.add("evicted")
+        if sender.topic is not None:
+            sender.topic.producers.pop(key[1], None)
+        elif self._midway.get(record.name) is sender:
+            del self._midway[record.name]
+        self._count("producers")
+        if self._on_done is not None:
+            self._on_done("producer", record)
+
+    def _count(self, kind: str) -> None:
+        evicted = self.lives.capture.evicted
+        evicted[kind] = evicted.get(kind, 0) + 1

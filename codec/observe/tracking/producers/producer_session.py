@@ -1,0 +1,166 @@
+"""One session of a producer as it goes on: what is open, and what is counted only now and then. A slotted class.
+
+A Sender lasts from PRODUCER (or the first SEND, when that is not in the capture) until its open SENDs are settled: a
+while after its session has ended, since receipts may be on their way.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pcli.codec.observe.observer_state import Producer
+from pcli.codec.observe.tracking.producers.sequence_ids import Numbering
+from pcli.codec.observe.tracking.records.client_records import ProducerRecord, Session
+from pcli.codec.observe.tracking.records.lifecycle import Life
+
+if TYPE_CHECKING:
+    from pcli.codec.observe.tracking.records.topic_records import TopicRecord
+
+__all__ = ["NOTABLE_NS", "OpenSend", "Sender", "Wire"]
+
+NOTABLE_NS: Final = 1_000_000_000
+"""Waits for receipts that are shorter are not counted in `ProducerRecord.no_receipt`."""
+
+
+class OpenSend(NamedTuple):
+    """A SEND without an answer."""
+
+    sequence_id: int
+    life: Life
+    frame: int
+    time_ns: int
+    place: int
+    """SENDs of the session are counted from 1."""
+    messages: int
+    size: int
+    """Bytes of metadata and payload with their headers, as the broker counts bytesInCounter."""
+    chunk: int
+    """Which chunk it brought; -1: none."""
+    again: bool
+    """Whether it is a resend."""
+
+
+class Wire:
+    """A connection that has sessions."""
+
+    __slots__ = ("heard_frame", "heard_ns", "senders")
+
+    def __init__(self) -> None:
+        self.senders: dict[int, Sender] = {}
+        """Those that are not settled, by producer id."""
+        self.heard_ns = -1
+        """The broker's last frame, whatever it was; -1: none."""
+        self.heard_frame = 0
+
+
+class Sender:
+    """A producer's session and what is open in it."""
+
+    __slots__ = (
+        "before",
+        "ceiling",
+        "chunks",
+        "early",
+        "front",
+        "front_frame",
+        "key",
+        "numbering",
+        "open",
+        "partition",
+        "peer",
+        "place",
+        "record",
+        "serial",
+        "session",
+        "since_frame",
+        "since_ns",
+        "topic",
+        "wire",
+    )
+
+    def __init__(
+        self,
+        key: tuple[str, str],
+        peer: Producer,
+        record: ProducerRecord,
+        session: Session,
+        wire: Wire,
+        partition: int,
+        serial: int,
+    ) -> None:
+        self.peer = peer
+        self.wire = wire
+        self.key = key
+        """Topic and name, or ``stream#id`` as long as there is no name: under which its record is kept."""
+        self.record = record
+        self.session = session
+        self.topic: TopicRecord | None = record.topic_record
+        self.partition = partition
+        """Index in its topic's name; -1: none."""
+        self.open: deque[OpenSend] = deque()
+        """SENDs without an answer; the oldest first."""
+        self.numbering = Numbering()
+        self.before: dict[int, Life] = {}
+        """What an earlier session of the name left without a good receipt, by sequence id: may be sent again."""
+        self.chunks: dict[str, tuple[Life, int]] = {}
+        """Chunked messages of which not all is sent, by uuid: the life, the highest chunk so far."""
+        self.early: dict[int, tuple[int, int, int, int]] = {}
+        """Receipts whose SEND was not seen (yet), by sequence id: ledger, entry, time and frame."""
+        self.serial = serial
+        """The number of its record, for Sent."""
+        self.ceiling = -1
+        """The highest id that earlier sessions of the name have sent; -1: none."""
+        self.place = 0
+        self.front = 0
+        """The latest SEND that has its receipt, by its place."""
+        self.front_frame = 0
+        """That receipt."""
+        self.since_ns = -1
+        """Since when SENDs wait and no receipt comes; -1: none waits."""
+        self.since_frame = 0
+
+    def inherit(self, older: Sender) -> None:
+        """Go on with the record of an earlier session of the same name."""
+        self.record = older.record
+        self.remember(older)
+
+    def remember(self, older: Sender) -> None:
+        """Know what an earlier session has sent: it may come again."""
+        self.serial = older.serial
+        self.before, self.chunks = older.before, older.chunks
+        self.ceiling = max(older.ceiling, older.numbering.highest)
+
+    def answered(self, time_ns: int, frame: int) -> None:
+        """An answer came: what is still open waits from now on."""
+        since = self.since_ns
+        if since >= 0:
+            stretch = self.record.no_receipt
+            if time_ns - since >= NOTABLE_NS or stretch.since_ns >= 0:
+                stretch.begin(since, self.since_frame)
+                stretch.end(time_ns, frame)
+        self.since_ns, self.since_frame = (time_ns, frame) if self.open else (-1, 0)
+
+    def flush(self, *, over: bool = False) -> None:
+        """Bring the record up to date; ``over``: the session has ended."""
+        record = self.record
+        if over:
+            self.give_up_early(0)
+        record.ids_vague = record.ids_vague or self.numbering.vague
+        for time_ns, frame, last, first in self.numbering.gaps(over=over):
+            record.gaps.add(time_ns, frame, sample=f"{last + 1} to {first - 1}")
+        if record.session is not self.session:
+            return
+        record.heard_ns, record.heard_frame = self.wire.heard_ns, self.wire.heard_frame
+        record.open_sends = len(self.open)
+        oldest = self.open[0] if self.open else None
+        record.oldest_open_ns, record.oldest_open_frame = (oldest.time_ns, oldest.frame) if oldest else (-1, 0)
+        if self.since_ns >= 0:
+            record.no_receipt.begin(self.since_ns, self.since_frame)
+
+    def give_up_early(self, until_ns: int) -> None:
+        """Receipts up to this time (0: all) whose SEND has not come are unexpected."""
+        for sequence_id, (_, _, time_ns, frame) in list(self.early.items()):
+            if not until_ns or time_ns <= until_ns:
+                del self.early[sequence_id]
+                self.record.unexpected.add(time_ns, frame, sample=str(sequence_id))

@@ -1,0 +1,105 @@
+"""The producer's side: every message from its SEND to its receipt, producers across reconnects, transactions.
+
+- senders.py: how producers come and go; roster.py: those that are known; sender.py: one session
+- sends.py: SEND; receipts.py: its answers; numbering.py: sequence ids; resends.py: what was sent lately
+- transactions.py: transactions
+
+Rules of this file
+1. One step per command type; what has no step is nothing to a producer.
+2. A life that gets an id is given to Lives with each entry that it has (`stored`: once for every chunk); one that gets
+   none is given away when nobody will send it again (`gone`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pcli.codec.observe.observer_state import Facts
+from pcli.codec.observe.tracking.producers.producer_commands import Senders
+from pcli.codec.observe.tracking.producers.producer_registry import Roster
+from pcli.codec.observe.tracking.producers.receipts import Receipts
+from pcli.codec.observe.tracking.producers.sends import Sends
+from pcli.codec.observe.tracking.transactions import Transactions
+from pcli.codec.wire.commands import BY_NAME
+
+if TYPE_CHECKING:
+    from pcli.codec.observe.tracking.subscriptions.subscription_tracker import Lives
+
+__all__ = ["Publishing"]
+
+
+class Publishing:
+    """Producers, what they send, and transactions."""
+
+    def __init__(self, lives: Lives, *, on_done: Callable[[str, Any], None] | None = None) -> None:
+        """``on_done`` is given records that are forgotten to bound the memory, with their group."""
+        self._roster = roster = Roster(lives, on_done)
+        self._senders = senders = Senders(roster)
+        self._transactions = transactions = Transactions(lives, on_done=on_done)
+        receipts = Receipts(roster)
+        self._sends = Sends(roster, receipts)
+        steps: dict[str, Callable[[Facts], object]] = {
+            "SEND": self._send,
+            "SEND_RECEIPT": receipts.receipt,
+            "SEND_ERROR": receipts.error,
+            "PRODUCER": senders.ask,
+            "PRODUCER_SUCCESS": senders.succeed,
+            "ERROR": senders.refuse,
+            "CLOSE_PRODUCER": senders.close,
+            "SUCCESS": senders.closed,
+            "ACK": transactions.acknowledge,
+            "NEW_TXN": transactions.ask,
+            "NEW_TXN_RESPONSE": transactions.answer,
+            "ADD_PARTITION_TO_TXN": transactions.named,
+            "ADD_PARTITION_TO_TXN_RESPONSE": transactions.answer,
+            "ADD_SUBSCRIPTION_TO_TXN": transactions.named,
+            "ADD_SUBSCRIPTION_TO_TXN_RESPONSE": transactions.answer,
+            "END_TXN": transactions.ask,
+            "END_TXN_RESPONSE": transactions.answer,
+            "END_TXN_ON_PARTITION": transactions.end_on,
+            "END_TXN_ON_SUBSCRIPTION": transactions.end_on,
+        }
+        self._steps = {BY_NAME[name].number: step for name, step in steps.items()}
+
+    def see(self, facts: Facts) -> None:
+        """Take in a frame."""
+        frame = facts.frame
+        if not frame.from_client:
+            self.heard(frame.stream.number, frame.time_ns, frame.number)
+        step = self._steps.get(frame.type)
+        if step is not None:
+            step(facts)
+
+    def heard(self, stream: int, time_ns: int, frame: int) -> None:
+        """The broker has sent a frame on a connection, whatever it was."""
+        wire = self._roster.wires.get(stream)
+        if wire is not None:
+            wire.heard_ns, wire.heard_frame = time_ns, frame
+
+    def doubt(self, stream: int, doubts: set[str]) -> None:
+        """The capture does not show all of a connection, for these reasons (doubts.py)."""
+        self._roster.doubt(stream, doubts)
+        self._transactions.doubt(stream, doubts)
+
+    def end(self, stream: int, end: str, time_ns: int, frame: int) -> None:
+        """A connection has ended, in one of the ways of links.ENDS; ``frame`` is its last one."""
+        self._senders.end(stream, end, time_ns, frame)
+        self._transactions.end(stream, time_ns)
+
+    def finish(self, now_ns: int) -> None:
+        """No more will come; ``now_ns`` is the time of the last frame."""
+        self._roster.finish()
+        self._transactions.finish()
+
+    def records(self) -> Iterator[tuple[str, Any]]:
+        """Every record that is kept, up to date, with the name of its group."""
+        for producer in self._roster.records():
+            yield "producer", producer
+        for transaction in self._transactions.records():
+            yield "transaction", transaction
+
+    def _send(self, facts: Facts) -> None:
+        life = self._sends.see(facts)
+        if life is not None and life.txn is not None:
+            self._transactions.sent(life, facts)

@@ -1,0 +1,223 @@
+"""SEND_RECEIPT and SEND_ERROR: what became of a SEND.
+
+Rules of this file
+1. Receipts come in the order of the SENDs, on each producer: the broker writes them as entries are stored. A receipt
+   that a later one has overtaken is told when it comes, so that one that the capture has lost is not.
+2. SEND_ERROR and the receipt of a duplicate (-1:-1) are written at once, and may overtake (Producer.java,
+   PersistentTopic.java): they prove nothing about order.
+3. The error for a batch names its highest id where the SEND gave one, its receipt the lowest.
+4. On a non-persistent topic ids are 0:0, and -1:-1 means that the broker had too many of the connection's messages in
+   flight and has dropped this one.
+5. Captures put packets of the two directions in the wrong order now and then: a receipt may stand before its SEND.
+6. A message that a resend has stored a second time is two entries: the copy has a life of its own, and each knows the
+   other's id.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from pcli.codec.observe.observer_state import Facts, Producer
+from pcli.codec.observe.tracking.producers.producer_commands import sender_of
+from pcli.codec.observe.tracking.producers.producer_registry import Roster
+from pcli.codec.observe.tracking.producers.producer_session import OpenSend, Sender
+from pcli.codec.observe.tracking.records.counters import Tally
+from pcli.codec.observe.tracking.records.lifecycle import Life
+from pcli.codec.wire.constants import MINUS_ONE
+
+if TYPE_CHECKING:
+    from pcli.codec.observe.tracking.records.topic_records import TopicRecord
+
+__all__ = ["EARLY_NS", "MAX_BEFORE", "MAX_EARLY", "MAX_OTHERS", "Receipts"]
+
+MAX_BEFORE: Final = 1_000
+"""Refused SENDs of one producer that are kept, since they may be sent again."""
+
+EARLY_NS: Final = 50_000_000
+"""How much earlier than its SEND a receipt may stand in a capture."""
+
+MAX_EARLY: Final = 64
+"""Receipts of one session that wait for their SEND."""
+
+MAX_OTHERS: Final = 64
+"""Ids of further copies that a life lists."""
+
+
+class Receipts:
+    """Takes in the answers to SENDs."""
+
+    def __init__(self, roster: Roster) -> None:
+        self._roster = roster
+        self._lives = roster.lives
+
+    def receipt(self, facts: Facts) -> None:
+        """SEND_RECEIPT."""
+        peer = facts.peer
+        sender: Sender | None = peer.record if isinstance(peer, Producer) else None
+        if sender is None:
+            return
+        hot = facts.hot
+        if hot is not None:
+            _, sequence_id, ledger, entry, _ = hot
+        else:
+            sequence_id, ledger, entry = _slow(facts)
+        frame = facts.frame
+        now, number = frame.time_ns, frame.number
+        if sequence_id < 0:
+            return
+        one = self._take(sender, sequence_id)
+        if one is not None:
+            self._answer(sender, one, (ledger, entry), now, number)
+            return
+        sender.give_up_early(now - EARLY_NS)
+        sender.early[sequence_id] = (ledger, entry, now, number)
+        if len(sender.early) > MAX_EARLY:
+            sender.give_up_early(0)
+
+    def late(self, sender: Sender, now: int) -> None:
+        """A SEND was taken in after receipts that came without one: it may be its own."""
+        sender.give_up_early(now - EARLY_NS)
+        one = sender.open[-1]
+        if one.sequence_id in sender.early:
+            ledger, entry, time_ns, number = sender.early.pop(one.sequence_id)
+            sender.open.pop()
+            self._roster.open -= 1
+            self._answer(sender, one, (ledger, entry), time_ns, number)
+
+    def _answer(self, sender: Sender, one: OpenSend, at: tuple[int, int], now: int, number: int) -> None:
+        record = sender.record
+        record.receipts += 1
+        record.last_ns = now
+        sender.answered(now, number)
+        if at[0] == MINUS_ONE:
+            self._duplicate(sender, one, now, number)
+            return
+        if one.place < sender.front:
+            record.out_of_order.add(now, one.frame, number, sender.front_frame, sample=str(one.sequence_id))
+        else:
+            sender.front, sender.front_frame = one.place, number
+        self._stored(sender, one, at, now, number)
+
+    def error(self, facts: Facts) -> None:
+        """SEND_ERROR: the client may send it again."""
+        sender = sender_of(facts)
+        if sender is None:
+            return
+        frame, values = facts.frame, facts.command
+        code = str(values.get("pulsar.send_error.error", "UnknownError"))
+        text = str(values.get("pulsar.send_error.message", ""))
+        one = self._take(sender, values.get("pulsar.send_error.sequence_id", -1) & MINUS_ONE)
+        errors = sender.record.send_errors.setdefault(code, Tally())
+        errors.add(frame.time_ns, one.frame if one else 0, frame.number, sample=text)
+        if one is None:
+            return
+        sender.answered(frame.time_ns, frame.number)
+        if sender.topic is not None and code not in _UNCOUNTED:
+            _count(sender.topic, one, frame.time_ns)
+        life = one.life
+        if life.receipt_ns < 0:
+            life.error, life.state = code, "refused"
+            life.receipt_ns, life.receipt_frame = frame.time_ns, frame.number
+            sender.before[one.sequence_id] = life
+            if len(sender.before) > MAX_BEFORE:
+                self._roster.lose(sender, [next(iter(sender.before))])
+
+    def _take(self, sender: Sender, sequence_id: int) -> OpenSend | None:
+        """The oldest open SEND with this id, open no more."""
+        queue = sender.open
+        if queue and queue[0].sequence_id == sequence_id:
+            self._roster.open -= 1
+            return queue.popleft()
+        for place, one in enumerate(queue):
+            if sequence_id in (one.sequence_id, one.life.highest_sequence_id):
+                del queue[place]
+                self._roster.open -= 1
+                return one
+        return None
+
+    def _duplicate(self, sender: Sender, one: OpenSend, now: int, number: int) -> None:
+        record, topic, life = sender.record, sender.topic, one.life
+        persistent = topic is None or topic.persistent
+        if persistent:
+            record.duplicates_refused.add(now, one.frame, number, sample=str(one.sequence_id))
+            if one.again:
+                record.resends_refused.add(now, one.frame, number, sample=str(one.sequence_id))
+        if topic is not None and persistent:
+            topic.deduplicates = True
+            _count(topic, one, now)
+        if life.receipt_ns < 0:
+            life.receipt_ns, life.receipt_frame = now, number
+            life.state, life.error = ("duplicate", "") if persistent else ("refused", "dropped")
+            if life.ledger < 0:
+                self._lives.gone(life)
+
+    def _stored(self, sender: Sender, one: OpenSend, at: tuple[int, int], now: int, number: int) -> None:
+        topic, life = sender.topic, one.life
+        persistent = topic is None or topic.persistent
+        if topic is not None:
+            _count(topic, one, now)
+            topic.entries_in += 1
+            if persistent and at > topic.last_id:
+                topic.last_id = at
+        if one.chunk >= 0:
+            life = _chunk_stored(sender, one, at, now, number)
+        elif life.receipt_ns >= 0:
+            life = _stored_again(sender, one, at, now, number)
+        else:
+            life.receipt_ns, life.receipt_frame, life.state = now, number, "stored"
+        if persistent:
+            life.ledger, life.entry = at
+        else:
+            life.state = "non_persistent"
+        self._lives.stored(life)
+
+
+def _chunk_stored(sender: Sender, one: OpenSend, at: tuple[int, int], now: int, number: int) -> Life:
+    """A chunk has its id; the message is stored with its last one."""
+    life = one.life
+    for place, (chunk, frame, ledger, entry) in enumerate(life.chunks):
+        if chunk == one.chunk and ledger < 0:
+            life.chunks[place] = (chunk, frame, *at)
+        elif chunk == one.chunk:
+            ids = f"{ledger}:{entry} and {at[0]}:{at[1]}"
+            sender.record.duplicates_stored.add(now, frame, one.frame, number, sample=ids)
+            life.other_ids += (at,)
+    if one.chunk + 1 == life.num_chunks and life.receipt_ns < 0:
+        life.receipt_ns, life.receipt_frame, life.state = now, number, "stored"
+    return life
+
+
+def _stored_again(sender: Sender, one: OpenSend, at: tuple[int, int], now: int, number: int) -> Life:
+    """A second entry with the same message: its life."""
+    life = one.life
+    ids = f"{life.id} and {at[0]}:{at[1]}" if life.id else str(one.sequence_id)
+    sender.record.duplicates_stored.add(now, life.receipt_frame, one.frame, number, sample=ids)
+    copy = replace(
+        life, resent=(), other_ids=((life.ledger, life.entry),), deliveries={}, unacked={}, doubts=set(life.doubts),
+        sent_frame=one.frame, sent_ns=one.time_ns, receipt_frame=number, receipt_ns=now,
+    )  # fmt: skip
+    if len(life.other_ids) < MAX_OTHERS:
+        life.other_ids += (at,)
+    return copy
+
+
+def _count(topic: TopicRecord, one: OpenSend, now: int) -> None:
+    """As msgInCounter and bytesInCounter: what reached the topic, duplicates and refused messages included."""
+    topic.messages_in += one.messages
+    topic.bytes_in += one.size
+    topic.last_in_ns = now
+
+
+def _slow(facts: Facts) -> tuple[int, int, int]:
+    """Sequence id, ledger and entry of an unusual receipt; sequence id -1: it was cut before all were told."""
+    read = facts.command.get
+    sequence_id = read("pulsar.send_receipt.sequence_id")
+    ledger, entry = (read(f"pulsar.send_receipt.message_id.{name}") for name in ("ledgerId", "entryId"))
+    if sequence_id is None or ledger is None or entry is None:
+        return -1, -1, -1
+    return sequence_id & MINUS_ONE, ledger & MINUS_ONE, entry
+
+
+_UNCOUNTED: Final = frozenset({"ChecksumError", "MetadataError"})
+"""SEND_ERRORs of checks that come before the broker counts a message (Producer.java)."""

@@ -1,0 +1,210 @@
+"""SEND: a life begins, or goes on with a resend or another chunk.
+
+Rules of this file
+1. Of the metadata only what a life needs is read; the payload is not opened.
+2. Chunks of one message have one life and one sequence id. A chunk that is not above those sent so far is a resend.
+3. The clock of the producer is compared with the capture's by publish_time, which is set before SEND: that of a batch
+   when its first message came, up to the batching delay earlier. Resends keep the old one and are left out.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pcli.codec.observe.observer_state import Facts, Producer
+from pcli.codec.observe.tracking.entry_metadata import FIELD, Fields, fields_of, key_of, number_of, text_of
+from pcli.codec.observe.tracking.producers.producer_registry import Roster
+from pcli.codec.observe.tracking.producers.producer_session import OpenSend, Sender
+from pcli.codec.observe.tracking.producers.receipts import Receipts
+from pcli.codec.observe.tracking.producers.recent_sends import Sent
+from pcli.codec.observe.tracking.records.client_records import ProducerRecord
+from pcli.codec.observe.tracking.records.lifecycle import MOST_CHUNKS, Life
+from pcli.codec.wire.constants import MINUS_ONE
+
+__all__ = ["SKEW_MS", "Sends"]
+
+SKEW_MS: Final = 10_000
+"""How much older than its SEND a publish_time may be before it counts as skewed."""
+
+_MOST: Final = 64
+"""Resends of one life that are listed, chunked messages of one session that are remembered."""
+
+
+class Sends:
+    """Takes in SENDs."""
+
+    def __init__(self, roster: Roster, receipts: Receipts) -> None:
+        self._roster = roster
+        self._receipts = receipts
+        self._sent = Sent()
+
+    def see(self, facts: Facts) -> Life | None:
+        """SEND: the life that it begins or goes on with."""
+        peer = facts.peer
+        if not isinstance(peer, Producer):
+            return None
+        hot = facts.hot
+        if hot is not None:
+            _, sequence_id, messages, highest = hot
+            txn, part = None, False
+        else:
+            sequence_id, messages, highest, txn, part = _slow(facts)
+            if sequence_id < 0:
+                return None  # cut before it was told
+        frame = facts.frame
+        fields = fields_of(frame)
+        sender: Sender = peer.record or self._unseen(facts, peer, fields)
+        ids = (sequence_id, highest, messages if messages > 1 else 1)
+        if _CHUNK_ID in fields and _UUID in fields:
+            life, chunk, again = self._chunk(facts, sender, fields, ids)
+        else:
+            chunk, old = -1, None
+            # Chunks look alike; one whose metadata is cut is not taken for the one before.
+            if not part and (sequence_id <= sender.numbering.highest or sequence_id <= sender.ceiling):
+                old = self._old(facts, sender, fields, ids)
+            again = old is not None
+            life = old or self._begin(facts, sender, fields, ids)
+        if again:
+            _send_again(sender, life, facts)
+        if txn is not None:
+            life.txn = txn
+        self._open(sender, facts, life, ids, chunk, again=again)
+        if sender.early:
+            self._receipts.late(sender, frame.time_ns)
+        return life
+
+    def _open(
+        self, sender: Sender, facts: Facts, life: Life, ids: tuple[int, int, int], chunk: int, *, again: bool
+    ) -> None:
+        frame, record = facts.frame, sender.record
+        now, number = frame.time_ns, frame.number
+        sender.place += 1
+        size = frame.length - frame.parts.command_end
+        sender.open.append(OpenSend(ids[0], life, number, now, sender.place, ids[2], size, chunk, again))
+        if sender.since_ns < 0:
+            sender.since_ns, sender.since_frame = now, number
+        roster = self._roster
+        roster.open += 1
+        if roster.open > roster.max_open:
+            roster.give_up_oldest(sender)
+        record.sent_entries += 1
+        record.last_ns = now
+        if not again and (chunk < 0 or chunk + 1 == life.num_chunks):
+            record.sent += life.messages
+
+    def _old(self, facts: Facts, sender: Sender, fields: Fields, ids: tuple[int, int, int]) -> Life | None:
+        """The message that this SEND brings again; None: another one."""
+        parts = facts.frame.parts
+        publish_ms, size = number_of(fields, _PUBLISHED), parts.payload_end - parts.payload_start
+        old = self._sent.find(sender.serial, ids[0], publish_ms, size, ids[2]) if publish_ms else None
+        return None if old is not None and _used_up(old, sender) else old
+
+    def _unseen(self, facts: Facts, peer: Producer, fields: Fields) -> Sender:
+        """A session for a SEND whose PRODUCER was not seen, or is over."""
+        sender = self._roster.begin(facts, peer, peer.name)
+        if not peer.topic:
+            self._roster.midway(sender, text_of(fields, _NAME))
+        return sender
+
+    def _begin(self, facts: Facts, sender: Sender, fields: Fields, ids: tuple[int, int, int]) -> Life:
+        """A message that was not sent before."""
+        frame, record = facts.frame, sender.record
+        now, number, parts = frame.time_ns, frame.number, frame.parts
+        sequence_id, highest, messages = ids
+        numbering = sender.numbering
+        if not numbering.take(sequence_id, highest, messages, now, number) and "cut" not in record.doubts:
+            record.backwards.add(now, number, sample=f"{sequence_id} after {numbering.highest}")
+        publish_ms = number_of(fields, _PUBLISHED)
+        life = Life(
+            sender.topic, record, record.name or text_of(fields, _NAME), sequence_id, highest, sender.partition,
+            frame.stream.number, number, now, messages, _BATCH in fields, parts.payload_end - parts.payload_start,
+            key_of(fields), publish_ms,
+        )  # fmt: skip
+        if _DELIVER_AT in fields:
+            life.deliver_at_ms = number_of(fields, _DELIVER_AT)
+        if _MARKER in fields:
+            life.marker = True
+        if publish_ms:
+            _compare_clocks(record, now, number, publish_ms)
+        self._sent.put(sender.serial, life)
+        return life
+
+    def _chunk(self, facts: Facts, sender: Sender, fields: Fields, ids: tuple[int, int, int]) -> tuple[Life, int, bool]:
+        """A chunk: the life of its message, its number, whether it was sent before."""
+        frame = facts.frame
+        uuid, chunk = text_of(fields, _UUID), number_of(fields, _CHUNK_ID)
+        life, last = sender.chunks.pop(uuid, (None, -1))
+        again = chunk <= last
+        if life is None:
+            life = self._begin(facts, sender, fields, ids)
+            life.messages, life.uuid, life.num_chunks = 1, uuid, number_of(fields, _CHUNKS)
+            if chunk:
+                life.doubts.add("start")
+        elif again:
+            sender.record.chunks_resent.add(frame.time_ns, frame.number, sample=f"{uuid} chunk {chunk}")
+        else:
+            life.size += frame.parts.payload_end - frame.parts.payload_start
+        if not again and len(life.chunks) < MOST_CHUNKS:
+            life.chunks.append((chunk, frame.number, -1, -1))
+        sender.chunks[uuid] = (life, max(chunk, last))
+        if len(sender.chunks) > _MOST:
+            del sender.chunks[next(iter(sender.chunks))]
+        return life, chunk, again
+
+
+def _send_again(sender: Sender, life: Life, facts: Facts) -> None:
+    """The same bytes once more."""
+    frame, record = facts.frame, sender.record
+    now, number, stream = frame.time_ns, frame.number, frame.stream.number
+    sender.before.pop(life.sequence_id, None)
+    life.stream = stream
+    if len(life.resent) < _MOST:
+        life.resent += ((stream, number, now),)
+    record.resent.add(now, life.sent_frame, number, sample=str(life.sequence_id))
+    if life.receipt_ns >= 0 and not life.error:
+        record.resent_with_receipt.add(now, life.sent_frame, life.receipt_frame, number, sample=str(life.sequence_id))
+    else:
+        if not life.error and life.state == "lost":
+            record.resent_blind.add(now, life.sent_frame, number, sample=str(life.sequence_id))
+        life.state, life.error, life.receipt_ns = "in_flight", "", -1
+    sender.numbering.skip(life.sequence_id, life.highest_sequence_id, life.messages)
+
+
+def _used_up(life: Life, sender: Sender) -> bool:
+    """Whether the client had its receipt on this very session: it is the application that sends the same again."""
+    return life.receipt_ns >= sender.session.began_ns and not life.error
+
+
+def _compare_clocks(record: ProducerRecord, now: int, number: int, publish_ms: int) -> None:
+    behind = now // 1_000_000 - publish_ms
+    least, most, last = record.clock_skew_ms
+    if behind != last:
+        if not record.sent_entries:
+            least = most = behind
+        record.clock_skew_ms = (min(least, behind), max(most, behind), behind)
+    if not 0 <= behind <= SKEW_MS:
+        record.skewed.add(now, number, sample=f"{behind} ms")
+
+
+def _slow(facts: Facts) -> tuple[int, int, int, tuple[int, int] | None, bool]:
+    """The ids of an unusual SEND (chunks, transactions, markers), and whether it is a chunk."""
+    read = facts.command.get
+    sequence_id = read("pulsar.send.sequence_id")
+    most, least = read("pulsar.send.txnid_most_bits"), read("pulsar.send.txnid_least_bits")
+    return (
+        -1 if sequence_id is None else sequence_id & MINUS_ONE,
+        read("pulsar.send.num_messages", 1),
+        read("pulsar.send.highest_sequence_id", -1),
+        None if most is None or least is None else (most, least),
+        bool(read("pulsar.send.is_chunk")),
+    )
+
+
+_NAME: Final = FIELD["producer_name"]
+_PUBLISHED: Final = FIELD["publish_time"]
+_BATCH: Final = FIELD["num_messages_in_batch"]
+_UUID: Final = FIELD["uuid"]
+_CHUNK_ID: Final = FIELD["chunk_id"]
+_CHUNKS: Final = FIELD["num_chunks_from_msg"]
+_DELIVER_AT: Final = FIELD["deliver_at_time"]
+_MARKER: Final = FIELD["marker_type"]

@@ -1,0 +1,3 @@
+"""The records that tracking keeps, as data: connections, clients, topics, message lifecycles."""
+
+__all__: list[str] = []

@@ -1,0 +1,90 @@
+"""The keys of Key_Shared subscriptions as plain values: who owns which slots, what moved, whose order was broken.
+
+Rules of this file
+1. Slots of a STICKY consumer are those that it asked for. In AUTO_SPLIT no frame tells them: those are shown of which a
+   key was seen, each with the consumer that was given the key last.
+2. A slot is one of the 65536 that sticky ranges count, by the key of an entry. A broker that splits by consistent
+   hashing puts keys on a ring of its own size, so neighbours here need not be neighbours there: no ranges are guessed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pcli.codec.observe.tracking.records.counters import Stretch
+from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
+from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
+
+if TYPE_CHECKING:
+    from pcli.codec.observe.tracking.subscriptions.subscription_tracker import Lives
+
+__all__ = ["key_figures"]
+
+_Row = dict[str, Any]
+
+
+def key_figures(lives: Lives, now_ns: int, *, system: bool = False) -> list[_Row]:
+    """Every Key_Shared subscription at a time, ns since 1970; ``system``: those of the broker's own topics, too.
+
+    "keys" are those that are remembered; None when the subscription was removed, and its keys with it.
+    """
+    lives.look(now_ns)
+    found = []
+    for topic in lives.shelf.topics.values():
+        for record in topic.record.subscriptions.values():
+            if record.type == "Key_Shared" and (system or not topic.record.system):
+                book = topic.subscriptions.get(record.name)
+                rows = book.keys.rows() if book is not None and book.keys is not None else []
+                found.append(_subscription(record, None if book is None else rows, now_ns))
+    return found
+
+
+def _subscription(record: SubscriptionRecord, keys: list[_Row] | None, now_ns: int) -> _Row:
+    found: _Row = {
+        "topic": record.topic.name,
+        "subscription": record.name,
+        "keySharedMode": record.key_shared_mode,
+        "allowOutOfOrderDelivery": record.allow_out_of_order,
+        "consumers": _consumers(record, keys or []),
+        "keys": keys,
+        "order_broken": record.order_broken.count,
+        "order_broken_frames": record.order_broken.frames,
+        "waits": _waits(record, now_ns),
+        "doubts": [DOUBTS[word] for word in sorted(record.doubts - {"end"})],
+    }
+    if keys is None:
+        found["unknown"] = {"keys": "the subscription was removed, and what was known of its keys with it"}
+    return found
+
+
+def _consumers(record: SubscriptionRecord, keys: list[_Row]) -> list[_Row]:
+    """Those that were accepted, in the order in which they came."""
+    found = []
+    for one in record.consumers.values():
+        if one.session is None or one.session.ready_ns < 0:
+            continue
+        mine = [key["slot"] for key in keys if key["owner"] == one.name]
+        found.append(
+            {
+                "consumer": one.name,
+                "attached": not one.session.end,
+                "keyHashRanges": [list(pair) for pair in one.key_ranges] or None,
+                "keys_seen": len(mine),
+                "slots_seen": sorted(set(mine)),
+            }
+        )
+    return found
+
+
+def _waits(record: SubscriptionRecord, now_ns: int) -> _Row:
+    """How often entries of a key had to wait until another consumer let go earlier ones, and for how long."""
+    waits: Stretch = record.hash_waits
+    lasts = now_ns - waits.since_ns if waits.since_ns >= 0 else 0
+    return {
+        "count": waits.count,
+        "seconds": (waits.total_ns + lasts) / 1e9,
+        "longest_seconds": max(waits.longest_ns, lasts) / 1e9,
+        "longest_frames": [frame for frame in waits.longest_frames if frame],
+        "waiting": waits.since_ns >= 0,
+        "holder": record.hash_holder or None,
+    }

@@ -1,0 +1,77 @@
+"""The permit ledger of a consumer as plain values, for tables and programs.
+
+Rules of this file
+1. A ledger is that of a consumer's present or last session. Counts are of what was seen; what follows from all frames
+   together (balance, lowest, exhausted, …) is None when some were not seen, with the reason under "unknown".
+2. Without that reason, balance = flowed − delivered, and `availablePermits` of the broker is balance − parked.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pcli.codec.observe.text_format import epoch_text
+from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, PermitLedger
+from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
+
+__all__ = ["permit_figures", "why_unknown"]
+
+_RELATIVE: Final = ("queue", "balance", "parked", "lowest", "lowest_frame", "exhausted", "exhausted_seconds")
+"""What is wrong when a frame is missing."""
+
+
+def permit_figures(consumer: ConsumerRecord, now_ns: int) -> dict[str, Any]:
+    """The ledger at a time, ns since 1970.
+
+    ``points`` are the balance over time: objects of ``time`` (seconds since 1970, a text), ``frame``, ``balance``; in a
+    long session every ``stride``-th change. Of what happened more often the first frames are named.
+    """
+    ledger, session = consumer.permits, consumer.session
+    found: dict[str, Any] = {
+        "stream": None if session is None else session.stream,
+        "consumer_id": None if session is None else session.id,
+        "sessions": consumer.sessions,
+        "attached": session is not None and not session.end,
+        "queue": ledger.queue,
+        "flows": ledger.flows,
+        "flowed": ledger.flowed,
+        "delivered": ledger.delivered,
+        "balance": ledger.balance,
+        # No frame says what is parked: it is all that came since the broker is taken to hold messages back.
+        "parked": ledger.unspent if consumer.blocked.since_ns >= 0 else 0,
+        "lowest": ledger.lowest,
+        "lowest_frame": ledger.lowest_frame or None,
+        **_spent(ledger, now_ns),
+        "points": [
+            {"time": epoch_text(time_ns), "frame": frame, "balance": balance}
+            for time_ns, frame, balance in ledger.points
+        ],
+        "stride": ledger.stride,
+    }
+    reason = why_unknown(consumer)
+    if reason:
+        found |= dict.fromkeys(_RELATIVE)
+        found["unknown"] = dict.fromkeys(_RELATIVE, reason)
+    return found
+
+
+def why_unknown(consumer: ConsumerRecord) -> str:
+    """Why what follows from all its frames together is not known; empty: it is."""
+    return next((text for word, text in DOUBTS.items() if word in consumer.doubts - {"end"}), "")
+
+
+def _spent(ledger: PermitLedger, now_ns: int) -> dict[str, Any]:
+    """How often and for how long there were none, and what went wrong with them."""
+    exhausted = ledger.exhausted
+    lasts = now_ns - exhausted.since_ns if exhausted.since_ns >= 0 else 0
+    return {
+        "exhausted": exhausted.count,
+        "exhausted_seconds": (exhausted.total_ns + lasts) / 1e9,
+        "overshoot": ledger.overshoot.count,
+        "overshoot_frames": ledger.overshoot.frames,
+        "doubled": ledger.doubled.count,
+        "doubled_frames": ledger.doubled.frames,
+        "corrupt": ledger.corrupt.count,
+        "corrupt_returned": ledger.corrupt_returned,
+        "corrupt_frames": ledger.corrupt.frames,
+    }

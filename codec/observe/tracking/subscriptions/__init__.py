@@ -1,0 +1,3 @@
+"""Tracking of subscriptions: consumers, deliveries, acknowledgments, permits, keys, backlog."""
+
+__all__: list[str] = []

@@ -1,0 +1,54 @@
+"""The backlog of a subscription (`msgBacklog`), and why it may be unknown."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
+from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import able, waiting
+from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionBook
+
+__all__ = ["backlog_of", "doubt_of", "shared_with_strangers"]
+
+_HARMFUL: Final = ("gap", "cut", "one_way", "weak_sync", "evicted", "start")
+"""Doubts with which a count can't be trusted."""
+
+
+def backlog_of(book: SubscriptionBook, now_ns: int) -> tuple[int | None, str]:
+    """Return the number of entries that a subscription has not acknowledged, or None and the reason."""
+    topic, mark = book.topic, book.mark
+    doubt = doubt_of(book.record.doubts | topic.record.doubts) or shared_with_strangers(book)
+    if doubt:
+        return None, doubt
+    if not topic.record.persistent:
+        return 0, ""
+    if topic.last[0] < 0 or book.at_next:
+        return 0, ""
+    if mark is None:
+        return None, "nothing was delivered yet: no frame says where the subscription stands"
+    early = [ledger for ledger in topic.ledgers if mark[0] <= ledger and ledger not in topic.written]
+    if any(ledger >= book.read[0] for ledger in early) and not _drained(book, now_ns):
+        return None, "how many entries the topic has was not seen"
+    return topic.count(mark, topic.last) - len(book.acked), ""
+
+
+def shared_with_strangers(book: SubscriptionBook) -> str:
+    """Return why an unseen consumer may share a subscription's figures; empty if none can."""
+    others = book.topic.subscriptions.values()
+    if (
+        book.stranger
+        or book.record.type == "Exclusive"
+        or not any(one.stranger and one.record.entries_out for one in others)
+    ):
+        return ""
+    return "a consumer whose SUBSCRIBE is not in the capture gets messages of this topic"
+
+
+def _drained(book: SubscriptionBook, now_ns: int) -> bool:
+    """Whether a consumer could be given more and there is no more."""
+    return any(able(member) for member in book.members) and waiting(book, now_ns) is None
+
+
+def doubt_of(doubts: set[str]) -> str:
+    """Return the first reason why counts cannot be trusted; empty if there is none."""
+    return next((DOUBTS[word] for word in _HARMFUL if word in doubts), "")

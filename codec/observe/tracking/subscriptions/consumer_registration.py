@@ -1,0 +1,90 @@
+"""Who a consumer is: its record, its member on a connection, its settings as SUBSCRIBE gives them.
+
+Rules of this file
+1. The same name on the same subscription is the same consumer, unless the older one is attached still. Without a name
+   it is known by connection and id.
+2. A consumer whose SUBSCRIBE was not seen has a subscription of its own on the topic without a name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pcli.codec.observe.observer_state import Consumer, Facts
+from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, Session
+from pcli.codec.observe.tracking.records.counters import Tally
+from pcli.codec.observe.tracking.subscriptions import permit_ledger
+from pcli.codec.observe.tracking.subscriptions.open_lifecycles import Shelf
+from pcli.codec.observe.tracking.subscriptions.subscription_state import Member, SubscriptionBook
+
+__all__ = ["count_held", "joining", "newcomer", "stranger"]
+
+
+def newcomer(book: SubscriptionBook, facts: Facts, peer: Consumer, stream: int) -> ConsumerRecord:
+    """The record of a consumer that subscribes, with the settings of its SUBSCRIBE."""
+    record = _record(book, peer, f"{stream}#{peer.id}")
+    _read_settings(record, facts.command)
+    record.system = facts.system
+    record.first_ns = record.first_ns or facts.frame.time_ns
+    return record
+
+
+def stranger(shelf: Shelf, facts: Facts, stream: int, consumer_id: int) -> Member:
+    """A consumer whose SUBSCRIBE was not seen."""
+    name = f"{stream}#{consumer_id}"
+    book = shelf.subscription(shelf.topic(""), name)
+    book.stranger = True
+    record = ConsumerRecord("", "", name, "", None, system=facts.system, first_ns=facts.frame.time_ns)
+    record.doubts.add("start")
+    book.record.consumers[name] = record
+    return joining(record, book, (stream, consumer_id), facts.frame.time_ns, 0)
+
+
+def joining(record: ConsumerRecord, book: SubscriptionBook, key: tuple[int, int], time_ns: int, frame: int) -> Member:
+    """A session begins; ``frame`` is that of its SUBSCRIBE, 0: not seen."""
+    record.session = Session(key[0], key[1], frame, time_ns)
+    record.sessions += 1
+    record.permits = permit_ledger.begin(time_ns, frame, known=frame > 0)
+    record.unacked = record.received = record.received_entries = record.bytes_out = 0
+    record.active = None
+    return Member(record, book, *key)
+
+
+def _record(book: SubscriptionBook, peer: Consumer, place: str) -> ConsumerRecord:
+    name = peer.name or place
+    known = book.record.consumers.get(name)
+    if known is not None and any(member.record is known for member in book.members):
+        name = f"{name} {place}"
+        known = book.record.consumers.get(name)
+    if known is None:
+        topic = book.topic.record.name
+        known = ConsumerRecord(topic, book.record.name, peer.name, peer.type, book.record)
+        book.record.consumers[name] = known
+    known.type = peer.type
+    return known
+
+
+def count_held(member: Member) -> None:
+    """What a consumer holds at the end."""
+    record = member.record
+    held = [(one, at) for at, one in member.book.open.items() if one.held and one.consumer is record]
+    held.sort(key=lambda pair: pair[0].frame)
+    record.never_acked = Tally()
+    for one, at in held:
+        record.never_acked.add(one.time_ns, one.frame, sample=f"{at[0]}:{at[1]}", count=one.held)
+    record.never_acked_oldest_ns = held[0][0].time_ns if held else 0
+
+
+def _read_settings(record: ConsumerRecord, values: dict[str, Any]) -> None:
+    record.priority = values.get("pulsar.subscribe.priority_level", 0)
+    record.durable = values.get("pulsar.subscribe.durable", True)
+    record.read_compacted = values.get("pulsar.subscribe.read_compacted", False)
+    record.allow_out_of_order = values.get("pulsar.subscribe.keySharedMeta.allowOutOfOrderDelivery", False)
+    ranges = values.get("pulsar.subscribe.keySharedMeta.hashRanges", ())
+    record.key_ranges = tuple((one.get("start", 0), one.get("end", 0)) for one in ranges)
+    record.initial_position = values.get("pulsar.subscribe.initialPosition", "Latest")
+    record.rollback_seconds = values.get("pulsar.subscribe.start_message_rollback_duration_sec", 0)
+    start = "pulsar.subscribe.start_message_id"
+    record.start_id = None
+    if f"{start}.ledgerId" in values:
+        record.start_id = (values[f"{start}.ledgerId"], values.get(f"{start}.entryId", -1))

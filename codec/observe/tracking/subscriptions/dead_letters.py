@@ -1,0 +1,70 @@
+"""Messages that a client gives up: it sends them to a topic of its own, with properties that say where they came from.
+
+Rules of this file
+1. Every client library writes REAL_TOPIC and ORIGIN_MESSAGE_ID, newer Java ones REAL_SUBSCRIPTION, too. A retry letter
+   has the same properties and a deliver_at_time: it comes back, and is none (RetryMessageUtil, docs "Retry letter
+   topic"). Of a batch, as Go sends them, each message has its own.
+2. Without a name it is the subscription that holds the message; else, if there is only one, that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pcli.codec.observe.observer_state import Facts
+from pcli.codec.observe.tracking.subscriptions.open_lifecycles import Shelf
+from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionBook
+from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicBook
+
+__all__ = ["MARK", "dead_letter", "origins"]
+
+MARK: Final = b"REAL_TOPIC"
+"""What stands in the metadata of a dead letter, or of a batch of them."""
+
+_MOST: Final = 64
+"""Dead letters of one entry that are listed."""
+
+# 11:6:-1 (Java, Rust), 17:0:0:0 (Go), (118,1,-1,-1) (C++)
+_ID: Final = re.compile(r"\(?(\d+)[:,](\d+)")
+
+
+def dead_letter(shelf: Shelf, facts: Facts) -> None:
+    """A SEND with the mark in its metadata."""
+    frame, topic = facts.frame, getattr(facts.peer, "topic", "")
+    for origin, at, name in origins(facts):
+        book = shelf.topic(origin)
+        life = book.lives.get(at)
+        if life is not None and len(life.dead_letters) < _MOST:
+            life.dead_letters += ((topic, frame.number, frame.time_ns),)
+        subscription = _subscription(book, at, name)
+        if subscription is not None:
+            subscription.record.dead_lettered.add(frame.time_ns, frame.number, sample=f"{at[0]}:{at[1]} to {topic}")
+
+
+def origins(facts: Facts) -> Iterator[tuple[str, Position, str]]:
+    """Where the messages of a SEND with the mark came from: topic, position, subscription (empty: not told)."""
+    values = facts.metadata
+    if "pulsar.metadata.deliver_at_time" in values:
+        return
+    for properties in _properties(facts, values):
+        found = _ID.match(properties.get("ORIGIN_MESSAGE_ID", ""))
+        origin = properties.get("REAL_TOPIC", "")
+        if found is not None and origin:
+            yield origin, (int(found[1]), int(found[2])), properties.get("REAL_SUBSCRIPTION", "")
+
+
+def _properties(facts: Facts, values: dict[str, Any]) -> Iterator[dict[str, str]]:
+    for one in facts.batch or [{"properties": values.get("pulsar.metadata.properties", ())}]:
+        yield {pair["key"]: pair.get("value", "") for pair in one.get("properties", ())}
+
+
+def _subscription(book: TopicBook, at: Position, name: str) -> SubscriptionBook | None:
+    if name:
+        return book.subscriptions.get(name)
+    opened = [one for one in book.subscriptions.values() if one.opened]
+    holders = [one for one in opened if at in one.open]
+    if len(holders) == 1:
+        return holders[0]
+    return opened[0] if len(opened) == 1 else None

@@ -1,0 +1,171 @@
+"""Order per key on a Key_Shared subscription: who holds a key, to whom it moves, and whether its order is kept.
+
+Rules of this file
+1. A key is that of the entry: ordering key, else partition key. Messages without one spread, and have no order.
+2. The broker gives a key to a second consumer only when the first holds nothing of it (PIP-379), unless the consumers
+   allow out-of-order delivery. An entry that is delivered again keeps its place: only first deliveries are compared.
+3. A key has a record when it moved or its order was broken; of the others only the last place is known. There are at
+   most MAX_KEYS; those that nobody holds go first.
+4. How long a key waits is seen afterwards: from when its next entry could have come, until the consumer that held
+   earlier ones of it let the last of them go.
+"""
+
+from __future__ import annotations
+
+import binascii
+from contextlib import suppress
+from typing import Any, Final
+
+from pcli.codec.observe.observer_state import ObservedFrame
+from pcli.codec.observe.tracking.entry_metadata import FIELD, fields_of
+from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
+from pcli.codec.observe.tracking.records.lifecycle import Delivery, Life
+from pcli.codec.observe.tracking.records.topic_records import KeyRecord, SubscriptionRecord
+from pcli.codec.observe.tracking.subscriptions.topic_state import Position
+from pcli.codec.wire.hashes import sticky_hash
+
+__all__ = ["MAX_KEYS", "Keys", "slot_of_key"]
+
+MAX_KEYS: Final = 20_000
+"""Keys of a subscription that are remembered."""
+
+MAX_OWNERS: Final = 8
+"""Owners that a record names."""
+
+_NOTICEABLE_NS: Final = 100_000_000
+"""A wait that is shorter is the broker's ordinary pace."""
+
+
+class _Key:
+    __slots__ = ("freed", "held", "last", "owner", "slot")
+
+    def __init__(self, owner: ConsumerRecord, slot: int) -> None:
+        self.owner = owner
+        self.slot = slot
+        self.last: Position = (-1, -1)
+        self.held: dict[int, int] = {}
+        """Entries that consumers hold, by the id() of their records."""
+        self.freed: tuple[int, int, ConsumerRecord] | None = None
+        """When (ns, frame) a consumer let the last one go, and which."""
+
+
+class Keys:
+    """The keys of a subscription."""
+
+    def __init__(self, subscription: SubscriptionRecord) -> None:
+        self.records: dict[str, KeyRecord] = {}
+        self._subscription = subscription
+        self._keys: dict[str, _Key] = {}
+
+    def delivered(self, key: str, at: Position, delivery: Delivery, frame: ObservedFrame, *, first: bool) -> None:
+        """An entry of a key came to a consumer; ``first``: no consumer of the subscription had it before."""
+        state = self._keys.get(key)
+        consumer = delivery.consumer
+        if state is None:
+            state = self._keys[key] = _Key(consumer, _slot_in(frame, key))
+            self._bound()
+        mine = id(consumer)
+        if len(state.held) > (mine in state.held):
+            self._record(key, state).open_at_two.add(delivery.time_ns, delivery.frame, sample=key)
+            self._subscription.order_broken.add(delivery.time_ns, delivery.frame, sample=key)
+        if first:
+            if at < state.last:
+                self._record(key, state).backwards.add(delivery.time_ns, delivery.frame, sample=key)
+                self._subscription.order_broken.add(delivery.time_ns, delivery.frame, sample=key)
+            else:
+                state.last = at
+        if state.owner is not consumer:
+            record = self._record(key, state)
+            record.moved.add(delivery.time_ns, delivery.frame, sample=key)
+            if len(record.owners) < MAX_OWNERS:
+                record.owners.append(consumer.name)
+            state.owner = consumer
+        state.held[mine] = state.held.get(mine, 0) + 1
+
+    def released(self, life: Life | None, delivery: Delivery, time_ns: int = -1, frame: int = 0) -> None:
+        """An entry is with its consumer no more: acknowledged, or taken back."""
+        state = self._keys.get(life.key) if life is not None else None
+        if state is None:
+            return
+        mine = id(delivery.consumer)
+        left = state.held.get(mine, 0) - 1
+        if left > 0:
+            state.held[mine] = left
+        elif state.held.pop(mine, None) is not None and time_ns >= 0:
+            state.freed = (time_ns, frame, delivery.consumer)
+
+    def waited(self, life: Life, delivery: Delivery) -> None:
+        """An entry comes for the first time: see whether it had to wait for another consumer."""
+        state = self._keys.get(life.key)
+        if state is None or state.freed is None or life.receipt_ns < 0:
+            return
+        freed, frame, holder = state.freed
+        if holder is delivery.consumer or freed - life.receipt_ns < _NOTICEABLE_NS:
+            return
+        waits = self._subscription.hash_waits
+        longest = waits.longest_ns
+        waits.begin(life.receipt_ns, life.receipt_frame)
+        waits.end(freed, frame)
+        if waits.longest_ns > longest:
+            self._subscription.hash_holder = f"{holder.name} held {life.key}"
+        state.freed = None
+
+    def holder(self, key: str) -> ConsumerRecord | None:
+        """The last consumer that was given a key, as long as somebody holds entries of it."""
+        state = self._keys.get(key)
+        return state.owner if state is not None and state.held else None
+
+    def owner(self, key: str) -> ConsumerRecord | None:
+        """The last consumer that was given a key; None: nobody yet."""
+        state = self._keys.get(key)
+        return None if state is None else state.owner
+
+    def slot(self, key: str) -> int:
+        """The slot of a key."""
+        state = self._keys.get(key)
+        return slot_of_key(key) if state is None else state.slot
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Every key that is remembered, by its slot: who has it, who had it, and what went wrong."""
+        found = []
+        for key, state in self._keys.items():
+            record = self.records.get(key)
+            row: dict[str, Any] = {"key": key, "slot": state.slot, "owner": state.owner.name}
+            row["owners"] = [state.owner.name] if record is None else record.owners
+            row["moved"] = record.moved.count if record else 0
+            row["open_at_two"] = record.open_at_two.count if record else 0
+            row["backwards"] = record.backwards.count if record else 0
+            row["held"] = sum(state.held.values())
+            found.append(row)
+        return sorted(found, key=lambda row: (row["slot"], row["key"]))
+
+    def _record(self, key: str, state: _Key) -> KeyRecord:
+        record = self.records.get(key)
+        if record is None:
+            record = self.records[key] = KeyRecord(self._subscription, key, state.slot)
+            record.owners.append(state.owner.name)
+        return record
+
+    def _bound(self) -> None:
+        if len(self._keys) > MAX_KEYS:
+            gone = next((key for key, one in self._keys.items() if not one.held), next(iter(self._keys)))
+            del self._keys[gone]
+            if self.records.pop(gone, None) is not None:
+                self._subscription.doubts.add("evicted")
+
+
+def slot_of_key(key: str) -> int:
+    """The slot of a key that is no binary one."""
+    return sticky_hash(key.encode(errors="surrogateescape"))
+
+
+def _slot_in(frame: ObservedFrame, key: str) -> int:
+    """The slot of the key of a frame, of which this is the text: that of a binary one is base64, and hashed without."""
+    fields = fields_of(frame)
+    ordering = fields.get(FIELD["ordering_key"], b"")
+    if isinstance(ordering, bytes) and ordering:
+        return sticky_hash(ordering)
+    if fields.get(FIELD["partition_key_b64_encoded"]):
+        with suppress(binascii.Error):
+            return sticky_hash(binascii.a2b_base64(key))
+    return slot_of_key(key)

@@ -1,0 +1,559 @@
+"""The filter language: what it finds in real captures (by their truth), how it judges, and that nothing else leaves."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections import Counter
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pcli.codec.errors import LocalError
+from pcli.codec.observe import compile_filter, find_field, flatten
+from pcli.codec.observe.filters.parser import MAX_DEPTH, parse_filter
+from pcli.codec.observe.filters.syntax_tree import (
+    And,
+    Call,
+    Compare,
+    FieldName,
+    In,
+    Literal,
+    Not,
+    Or,
+    Present,
+    Range,
+    Xor,
+    to_text,
+)
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_entry
+from pcli.codec.wire.commands import name_of
+
+
+def numbers(facts, text):
+    """The frames that pass, by pulsar.number."""
+    match = compile_filter(text).match
+    return [one.frame.number for one in facts if match(one)]
+
+
+# -- against the truth of captures
+
+
+def test_types_and_sides_as_the_truth_counts_them(small):
+    for name in ("java/txn-commit", "python/10-shared-redelivery", "go/chunks", "rust/batching"):
+        facts = small.facts(name)
+        for side, counts in small.truth(name)["frames_by_type"].items():
+            for type_, count in counts.items():
+                text = f'pulsar.type == "{type_}" and pulsar.from == {side}'
+                assert len(numbers(facts, text)) == count, (name, text)
+
+
+def test_redelivered_messages_are_those_that_the_application_got_again(small):
+    """Every event with a redelivery count has its MESSAGE frame; no other message id is redelivered."""
+    facts = small.facts("python/10-shared-redelivery")
+    events = small.truth("python/10-shared-redelivery")["events"]
+    again = {
+        ":".join(one["message_id"].split(":")[:2])
+        for one in events
+        if one["type"] == "received" and one["redelivery_count"] > 0
+    }
+    found = numbers(facts, 'pulsar.type == "MESSAGE" and pulsar.message.redelivery_count > 0')
+    ids = find_field("pulsar.message_id")
+    assert again
+    assert again <= {ids.get(one) for one in facts if one.frame.number in found}
+
+
+def test_acked_messages_are_found_inside_the_ack(small):
+    """A cumulative ack names the id that the application acked."""
+    facts = small.facts("rust/cumulative-ack")
+    events = [one for one in small.truth("rust/cumulative-ack")["events"] if one["type"] == "ack_cumulative"]
+    assert events
+    for event in events:
+        ledger, entry = event["message_id"].split(":")[:2]
+        text = f"pulsar.ack.message_id.ledgerId == {ledger} and pulsar.ack.message_id.entryId == {entry}"
+        assert numbers(facts, f"{text} and pulsar.ack.ack_type == Cumulative"), event
+        assert numbers(facts, text) == numbers(
+            facts, f'pulsar.type == ACK && pulsar.message_id contains "{ledger}:{entry}"'
+        )
+
+
+def test_keys_of_the_truth(small):
+    name = "python/02-batched-keys-properties"
+    keys = Counter(
+        one["key"]
+        for one in small.truth(name)["events"]
+        if one["type"] == "produced" and one.get("key") and not one.get("key_is_base64")
+    )
+    facts = small.facts(name)
+    key = find_field("pulsar.key")
+    assert keys
+    for word, count in keys.items():
+        found = numbers(facts, f'pulsar.type == SEND and pulsar.key == "{word}"')
+        sent = [value for one in facts if one.frame.number in found for value in key.get(one)]
+        assert sent.count(word) == count
+
+
+def test_errors_of_refusals(small):
+    found = numbers(small.facts("java/refusals"), "pulsar.error in {ConsumerBusy, ProducerBusy, TopicNotFound}")
+    assert len(found) >= 3
+
+
+def test_times_cut_a_capture_in_two(small):
+    facts = small.facts("go/nack")
+    middle = facts[len(facts) // 2].frame
+    seconds = Decimal(middle.time_ns) / 10**9
+    before = [one.frame.number for one in facts if one.frame.time_ns < middle.time_ns]
+    assert numbers(facts, f"frame.time_epoch < {seconds}") == before
+    assert numbers(facts, f'not frame.time_epoch >= "{seconds}"') == before
+    assert before
+
+
+def test_slow_answers(small):
+    facts = small.facts("go/nack")
+    slow = [one.frame.number for one in facts if one.request_number and one.latency_ns > 5_000_000]
+    for text in ("pulsar.latency > 5ms", "pulsar.latency > 0.005", "pulsar.latency > 5000us"):
+        assert numbers(facts, text) == slow
+    assert slow
+
+
+# -- against a naive evaluation over the JSON of the frame
+
+
+def frame_pool(small):
+    facts = []
+    for name in ("java/txn-commit", "python/02-batched-keys-properties", "java/refusals", "go/batch-index"):
+        facts += small.facts(name)[:150]
+    return facts
+
+
+NAMES = (
+    "pulsar.number", "pulsar.type", "pulsar.from", "pulsar.latency", "frame.time_epoch", "ip.src", "tcp.dstport",
+    "pulsar.request_id", "pulsar.message_id", "pulsar.topic", "pulsar.producer_name", "pulsar.key", "pulsar.system",
+    "pulsar.ack.message_id.entryId", "pulsar.ack.message_id.ack_set", "pulsar.subscribe.subType", "pulsar.batch",
+    "pulsar.send.num_messages", "pulsar.metadata.publish_time", "pulsar.batch.partition_key", "pulsar.ack.message_id",
+    "pulsar.batch.properties.key", "pulsar.error", "pulsar.connect.feature_flags.supports_auth_refresh",
+    "pulsar.metadata.schema_version", "pulsar.producer_success.schema_version",
+)  # fmt: skip
+
+
+def values_in(flat, name):
+    """Every value of a field in a flat object, reaching into arrays of objects; nothing but JSON is looked at."""
+    if name in flat:
+        value = flat[name]
+        return value if isinstance(value, list) else [value]
+    for key, value in flat.items():
+        if name.startswith(f"{key}.") and isinstance(value, list):
+            return [found for one in value for found in values_in(one, name[len(key) + 1 :])]
+    return []
+
+
+def naive(node, flat):
+    """The rules of the language, once more, slowly."""
+    match node:
+        case Not(of):
+            return not naive(of, flat)
+        case And(parts):
+            return all(naive(part, flat) for part in parts)
+        case Or(parts):
+            return any(naive(part, flat) for part in parts)
+        case Xor(parts):
+            return sum(naive(part, flat) for part in parts) % 2 == 1
+        case Present(of):
+            return bool(values_in(flat, of.name))
+        case In(of, items, quantifier):
+            values = values_in(flat, of.name)
+            inside = [any(naive_item(of.name, value, item) for item in items) for value in values]
+            return bool(values) and (all(inside) if quantifier == "all" else any(inside))
+        case Compare(sign, left, right, quantifier):
+            values = values_in(flat, left.name)
+            want_all = quantifier == "all" or (not quantifier and sign in ("!=", "==="))
+            results = [naive_one(left.name, value, sign, right.text) for value in values]
+            return bool(results) and (all(results) if want_all else any(results))
+
+
+def naive_item(name, value, item):
+    if isinstance(item, Range):
+        return naive_one(name, value, ">=", item.low.text) and naive_one(name, value, "<=", item.high.text)
+    return naive_one(name, value, "==", item.text)
+
+
+def naive_one(name, value, sign, text):
+    field = find_field(name)
+    if sign == "contains":
+        return text in value
+    if sign == "matches":
+        return re.search(text, value, re.IGNORECASE) is not None
+    if field.element in ("number", "time", "duration"):
+        one, two = Decimal(value), Decimal(text)
+    elif field.element == "bool":
+        one, two = value, text == "true"
+    elif field.element == "address":
+        one, two = ipaddress.ip_address(value), ipaddress.ip_address(text)
+    elif field.element == "enum" and sign in ("<", "<=", ">", ">="):
+        order = dict(field.words)
+        one, two = order[value], order[text]
+    else:
+        one, two = value, text
+    return {
+        "==": one == two,
+        "===": one == two,
+        "!=": one != two,
+        "!==": one != two,
+        "<": sign == "<" and one < two,
+        "<=": sign == "<=" and one <= two,
+        ">": sign == ">" and one > two,
+        ">=": sign == ">=" and one >= two,
+    }[sign]
+
+
+EQUALITY = ("==", "!=", "===", "!==")
+ORDER = (*EQUALITY, "<", "<=", ">", ">=")
+
+
+def judged(pool):
+    """Filters whose values come from the frames themselves, so that they find something."""
+    known = {}
+    for facts in pool:
+        flat = flatten(facts)
+        for name in NAMES:
+            known.setdefault(name, set()).update(
+                str(value).lower() if isinstance(value, bool) else str(value)
+                for value in values_in(flat, name)
+                if not isinstance(value, dict) and value != ""
+            )
+
+    @st.composite
+    def term(draw):
+        name = draw(st.sampled_from([one for one in NAMES if known[one] or find_field(one).element == "message"]))
+        element = find_field(name).element
+        field = FieldName(name)
+        if element == "message" or draw(st.integers(0, 5)) == 0:
+            return Present(field)
+        values = sorted(known[name])
+        quoted = element == "text"
+
+        def literal():
+            return Literal(draw(st.sampled_from(values)), quoted=quoted)
+
+        quantifier = draw(st.sampled_from(["", "", "any", "all"]))
+        if draw(st.integers(0, 3)) == 0:
+            items = tuple(
+                Range(literal(), literal()) if element in ("number", "time") and draw(st.booleans()) else literal()
+                for _ in range(draw(st.integers(1, 3)))
+            )
+            return In(field, items, quantifier)
+        signs = EQUALITY if element in ("bool", "address", "bytes") else ORDER
+        if element in ("text", "enum") and draw(st.integers(0, 3)) == 0:
+            sign, text = draw(st.sampled_from(["contains", "matches"])), literal().text[:3]
+            return Compare(
+                sign, field, Literal(re.escape(text) if sign == "matches" else text, quoted=True), quantifier
+            )
+        return Compare(draw(st.sampled_from(signs)), field, literal(), quantifier)
+
+    return trees(term())
+
+
+def trees(terms):
+    def above(inner):
+        many = st.lists(inner, min_size=2, max_size=3).map(tuple)
+        return st.builds(Not, inner) | st.builds(And, many) | st.builds(Or, many) | st.builds(Xor, many)
+
+    return st.recursive(terms, above, max_leaves=6)
+
+
+def test_filters_agree_with_a_naive_reading_of_the_json(small):
+    pool = frame_pool(small)[::4]
+    flats = [flatten(one) for one in pool]
+    found = Counter()
+
+    @given(judged(pool))
+    @settings(max_examples=250)
+    def agree(tree):
+        text = to_text(tree)
+        match = compile_filter(text).match
+        for facts, flat in zip(pool, flats):
+            passes = match(facts)
+            found[passes] += 1
+            assert passes == naive(tree, flat), (text, facts.frame.number)
+
+    agree()
+    assert found[True] > 1000
+    assert found[False] > 1000
+
+
+# -- by hand
+
+ENTRY = push_entry(
+    pb.MessageMetadata(producer_name="p-1", sequence_id=0, publish_time=1000, schema_version=b"\x0a\x0b"), b""
+)
+
+
+@pytest.fixture
+def three(talk):
+    """A SEND, an ACK of three ids, a SUBSCRIBE."""
+    ids = [pb.MessageIdData(ledgerId=1, entryId=entry) for entry in (5, 6, 7)]
+    schema = pb.Schema(name="n", schema_data=b"\x01", type=2)
+    return [
+        talk.client(pb.CommandSend(producer_id=1, sequence_id=2**63), ENTRY),
+        talk.client(pb.CommandAck(consumer_id=4, ack_type=1, message_id=ids)),
+        talk.client(
+            pb.CommandSubscribe(
+                topic="persistent://a/b/Orders",
+                subscription='s"1',
+                subType=3,
+                consumer_id=4,
+                request_id=9,
+                schema=schema,
+            )
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("pulsar.send", [1]),
+        ("pulsar.subscribe.schema", [3]),
+        ("pulsar.schema_version || pulsar.metadata.schema_version", None),
+        ("!pulsar.send", [2, 3]),
+        ("pulsar.type == SEND or pulsar.type eq 10", [1, 2]),
+        ("pulsar.type in {SEND, SUBSCRIBE}", [1, 3]),
+        ("pulsar.type in {SEND SUBSCRIBE}", [1, 3]),
+        ("pulsar.type not in {SEND}", [2, 3]),
+        ("pulsar.type > ACK", []),
+        ("pulsar.type < SEND", [3]),
+        ("pulsar.sequence_id == 9223372036854775808", [1]),
+        ("pulsar.sequence_id == 0x8000000000000000", [1]),
+        ("pulsar.ack.message_id.entryId == 7", [2]),
+        ("pulsar.ack.message_id.entryId != 7", []),
+        ("any pulsar.ack.message_id.entryId != 7", [2]),
+        ("pulsar.ack.message_id.entryId !== 7", [2]),
+        ("pulsar.ack.message_id.entryId != 8", [2]),
+        ("all pulsar.ack.message_id.entryId >= 5", [2]),
+        ("all pulsar.ack.message_id.entryId > 5", []),
+        ("pulsar.ack.message_id.ledgerId === 1", [2]),
+        ("pulsar.ack.message_id.entryId in {1..4, 6}", [2]),
+        ("all pulsar.ack.message_id.entryId in {5..7}", [2]),
+        ("count(pulsar.ack.message_id) == 3", [2]),
+        ('pulsar.message_id == "1:6"', [2]),
+        ("pulsar.message_id == 1:6", [2]),
+        ('any pulsar.message_id == "1:6" and not pulsar.message_id == "1:9"', [2]),
+        ("5 <= pulsar.consumer_id or 4 == pulsar.consumer_id", [2, 3]),
+        ("1 < pulsar.consumer_id < 5", [2, 3]),
+        ("1 < pulsar.consumer_id < 4", []),
+        ('pulsar.topic contains "Orders"', [3]),
+        ('pulsar.topic contains "orders"', []),
+        ('lower(pulsar.topic) contains "orders"', [3]),
+        ('pulsar.topic matches "orders$"', [3]),
+        ("pulsar.topic ~ r'b/o\\w+s'", [3]),
+        ('pulsar.topic matches "b/\\w+"', [3]),
+        ("len(pulsar.topic) == 23", [3]),
+        ('pulsar.subscription == "s\\"1"', [3]),
+        ("pulsar.subscription == 's\"1'", [3]),
+        ('pulsar.subscription == "\\x73\\u00221"', [3]),
+        ("pulsar.subscribe.subType == Key_Shared", [3]),
+        ("pulsar.subscribe.subType != Key_Shared", []),
+        ("pulsar.subscribe.subType == 3", [3]),
+        ("pulsar.subscribe.subType == UNKNOWN_7", []),
+        ("pulsar.metadata.schema_version == 0a0b", [1]),
+        ("pulsar.metadata.schema_version == 0x0a:0b", [1]),
+        ("pulsar.metadata.schema_version contains 0b", [1]),
+        ('pulsar.metadata.schema_version == "\\x0a\\x0b"', [1]),
+        ("pulsar.subscribe.schema.schema_data matches \"\\x01\"", [3]),
+        ("pulsar.metadata.publish_time == 1970-01-01T00:00:01Z", [1]),
+        ('pulsar.metadata.publish_time == "1970-01-01 01:00:01.000000000+01:00"', [1]),
+        ("pulsar.metadata.publish_time == 1.0", [1]),
+        ("frame.time_epoch < 1970-01-01", []),
+        ("ip.src == 10.0.0.0/24", [1, 2, 3]),
+        ("ip.src == 10.0.0.2 or ip.src == ::1", []),
+        ("ip.addr == 10.0.0.2", [1, 2, 3]),
+        ("ip.addr != 10.0.0.2", []),
+        ("tcp.port == 6650 && tcp.srcport != 6650", [1, 2, 3]),
+        ("tcp.srcport == tcp.dstport", []),
+        ("tcp.srcport > tcp.dstport and pulsar.consumer_id == pulsar.ack.consumer_id", [2]),
+        ("pulsar.length < 1kB and pulsar.length >= 10B", [1, 2, 3]),
+        ("pulsar.length > 1KiB", []),
+        ("pulsar.system == false", [1, 2, 3]),
+        ("pulsar.send xor pulsar.type == SEND", []),
+        ("pulsar.send ^^ pulsar.ack", [1, 2]),
+        ("pulsar.send || pulsar.ack && pulsar.subscribe", [1]),
+        ("(pulsar.send || pulsar.ack) && !pulsar.send", [2]),
+        ("not not pulsar.send", [1]),
+        ("pulsar.unknown.99 == 5", []),
+        ("pulsar.ack.unknown.99", []),
+    ],
+)  # fmt: skip
+def test_what_filters_find(three, text, found):
+    if found is None:
+        with pytest.raises(LocalError, match=r"pulsar\.metadata\.schema_version"):
+            compile_filter(text)
+        return
+    assert numbers(three, text) == found
+    assert numbers(three, to_text(compile_filter(text).tree)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        ("", 0, "missing"),
+        ("pulsar.typ == 1", 0, "pulsar.type"),
+        ("pulsar.send and pulsar.mesage.redelivery_count > 0", 16, "pulsar.message.redelivery_count"),
+        ('pulsar.number == "x"', 17, "a number"),
+        ("pulsar.number == x", 17, "a number"),
+        ("pulsar.number contains 5", 23, "contains nothing"),
+        ('pulsar.number matches "5"', 22, "no pattern"),
+        ("pulsar.length > 5parsecs", 16, "no unit"),
+        ("pulsar.latency > 5MB", 17, "no unit of time"),
+        ('pulsar.type == "MESAGE"', 15, "MESSAGE"),
+        ("pulsar.type == message", 15, "MESSAGE"),
+        ("pulsar.subscribe.subType == Sharde", 28, "Shared"),
+        ("pulsar.system == 5", 17, "true or false"),
+        ("pulsar.system > false", 16, "means nothing"),
+        ("ip.src == 10.0.0.300", 10, "no"),
+        ("ip.src > 10.0.0.3", 9, "means nothing"),
+        ("frame.time_epoch > yesterday", 19, "a time"),
+        ("frame.time_epoch > 2026-13-01", 19, "month"),
+        ('pulsar.topic matches "(["', 21, "wrong pattern"),
+        ("pulsar.subscribe == 5", 20, "group"),
+        ("pulsar.metadata.schema_version == xyz", 34, "hex"),
+        ("pulsar.send pulsar.ack", 12, "not expected"),
+        ("(pulsar.send", 12, "')' is missing"),
+        ("pulsar.send)", 11, "not expected"),
+        ("pulsar.send and", 15, "missing"),
+        ("and pulsar.send", 0, "missing"),
+        ("pulsar.topic == 'abc", 16, "does not end"),
+        ("pulsar.type & 5", 12, "means nothing"),
+        ("pulsar.type in {}", 16, "empty set"),
+        ("pulsar.type in {pulsar.send}", 16, "values"),
+        ("pulsar.type in 5", 15, "'{' is missing"),
+        ("5 == 6", 0, "both values"),
+        ("topic", 0, "no field"),
+        ("any pulsar.send", 0, "comparison"),
+        ('"a" contains pulsar.topic', 0, "left"),
+        ("tcp.srcport == pulsar.topic", 15, "cannot be compared"),
+        ("len(pulsar.number) > 5", 4, "len()"),
+        ("len(5) > 5", 0, "wants a field"),
+        ("pulsar.number == 99999999999999999999999999999999999999999999", 17, "a number"),
+    ],
+)
+def test_wrong_filters_say_what_and_where(text, place, message):
+    with pytest.raises(LocalError) as raised:
+        compile_filter(text)
+    first, shown, caret = raised.value.text.split("\n")
+    assert first.startswith("wrong filter: ")
+    assert message in first
+    assert shown == f"  {text}"
+    assert caret.index("^") == place + 2
+    assert raised.value.offset == place
+
+
+def test_the_caret_of_a_long_filter_is_in_sight():
+    text = " and ".join(["pulsar.send"] * 100) + " and pulsar.nothing == 5"
+    with pytest.raises(LocalError) as raised:
+        compile_filter(text)
+    _, shown, caret = raised.value.text.split("\n")
+    assert len(shown) < 110
+    assert shown[caret.index("^") :].startswith("pulsar.nothing")
+
+
+def test_nesting_is_bounded():
+    compile_filter("(" * (MAX_DEPTH - 1) + "pulsar.send" + ")" * (MAX_DEPTH - 1))
+    for text in ("(" * 5000 + "pulsar.send" + ")" * 5000, "!" * 5000 + "pulsar.send", "not " * 5000):
+        with pytest.raises(LocalError, match="inside each other"):
+            compile_filter(text)
+    compile_filter(" or ".join(["pulsar.send"] * 3000))
+
+
+def test_frames_of_other_types_are_not_looked_at(talk):
+    """Their bytes are not even walked over."""
+    compiled = compile_filter('pulsar.type == "MESSAGE" and pulsar.message.redelivery_count > 0')
+    facts = talk.client(pb.CommandSend(producer_id=1, sequence_id=1), ENTRY)
+    assert not compiled.match(facts)
+    assert facts._parts is None
+    assert facts.frame._command is None
+    assert facts.frame._parts is None
+
+
+def test_cheap_terms_go_first(talk):
+    compiled = compile_filter("pulsar.metadata.producer_name == x and pulsar.producer_id == 99")
+    facts = talk.client(pb.CommandSend(producer_id=1, sequence_id=1), ENTRY)
+    assert not compiled.match(facts)
+    assert facts._parts is None
+
+
+def test_a_filter_names_its_fields():
+    text = "pulsar.send and (len(pulsar.topic) > 5 or tcp.srcport == tcp.dstport) and pulsar.type in {SEND}"
+    assert compile_filter(text).fields == ("pulsar.send", "pulsar.topic", "tcp.srcport", "tcp.dstport", "pulsar.type")
+
+
+def test_frames_of_any_number_of_unknown_types_leave_no_memory_behind(talk):
+    compiled = compile_filter("pulsar.number > 0")
+    for number in range(200, 400):
+        command = b"\x08" + bytes([number & 127 | 128, number >> 7])
+        facts = talk.client((len(command) + 4).to_bytes(4, "big") + len(command).to_bytes(4, "big") + command)
+        assert name_of(facts.frame.type) == f"UNKNOWN_{number}"
+        assert compiled.match(facts)
+    assert len(compiled._plans) < 120
+
+
+# -- any text at all
+
+WORDS = st.sampled_from(["pulsar.type", "tcp.stream", "pulsar.ack.message_id.entryId", "ip.src"])
+LITERALS = st.builds(Literal, st.text(max_size=8), st.just(True)) | st.builds(
+    Literal, st.sampled_from(["5", "0x1f", "SEND", "1.5ms", "2026-01-01", "10.0.0.0/8", "1:2", "-1"]), st.just(False)
+)
+OPERANDS = st.builds(FieldName, WORDS) | st.builds(Call, st.sampled_from(["len", "count"]), st.builds(FieldName, WORDS))
+ITEMS = st.lists(LITERALS | st.builds(Range, LITERALS, LITERALS), min_size=1, max_size=3).map(tuple)
+TERMS = (
+    st.builds(Present, OPERANDS)
+    | st.builds(Compare, st.sampled_from([*ORDER, "contains", "matches"]), OPERANDS, LITERALS | OPERANDS,
+                st.sampled_from(["", "any", "all"]))
+    | st.builds(Compare, st.sampled_from(ORDER), LITERALS, OPERANDS)
+    | st.builds(In, OPERANDS, ITEMS, st.sampled_from(["", "any", "all"]))
+)  # fmt: skip
+
+
+@given(trees(TERMS))
+@settings(max_examples=300)
+def test_a_printed_tree_parses_to_the_same_tree(tree):
+    assert parse_filter(to_text(tree)) == tree
+
+
+PIECES = st.sampled_from(
+    ["pulsar.type", "pulsar.ack.message_id.entryId", "frame.time_epoch", "ip.src", "pulsar.topic", "==", "!=", "<",
+     "and", "or", "not", "in", "{", "}", "(", ")", "contains", "matches", "any", "all", '"', "'", "\\", "..", ",", "5",
+     "SEND", "[", "0x", "r\"(\"", "len", "^^", "!", "-", "1e9", "99999-01-01", "\x00", "é", "\ud800",
+     "2026-01-01T25:00:00"]
+)  # fmt: skip
+
+
+@given(st.text(max_size=40) | st.lists(PIECES, max_size=12).map(" ".join) | st.lists(PIECES, max_size=12).map("".join))
+@settings(max_examples=1000)
+def test_no_text_raises_anything_but_our_own_error(text):
+    lines, printed, tree = 3, None, None
+    try:
+        tree = compile_filter(text).tree
+        printed = parse_filter(to_text(tree))
+    except LocalError as error:
+        lines = len(error.text.split("\n"))
+    assert lines == 3
+    assert printed == tree
+
+
+def test_filters_of_any_text_match_any_frame_without_raising(small):
+    pool = frame_pool(small)[::20]
+
+    @given(trees(TERMS))
+    @settings(max_examples=200)
+    def never(tree):
+        try:
+            match = compile_filter(to_text(tree)).match
+        except LocalError:
+            return
+        for facts in pool:
+            assert match(facts) in (True, False)
+
+    never()

@@ -1,0 +1,118 @@
+"""One frame in one line, in the words that people look for."""
+
+import pytest
+
+from pcli.codec.observe.output.frame_summary import describe
+from pcli.codec.observe.text_format import latency_text, short_topic, size_text
+from pcli.codec.proto import pb
+from pcli.codec.wire import push_entry
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (1_234_567, "1.2 MB"), (5_242_880, "5.2 MB")]
+)
+def test_sizes(size, text):
+    assert size_text(size) == text
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "text"),
+    [(0, "0.00 ms"), (40_000, "0.04 ms"), (1_300_000, "1.3 ms"), (2_104_000_000, "2.104 s"), (-50_000, "-0.05 ms")],
+)
+def test_latencies(nanoseconds, text):
+    assert latency_text(nanoseconds) == text
+
+
+@pytest.mark.parametrize(
+    ("topic", "text"),
+    [
+        ("persistent://public/default/orders", "orders"),
+        ("persistent://shop/eu/orders", "shop/eu/orders"),
+        ("non-persistent://public/default/orders", "non-persistent://public/default/orders"),
+        ("a\x1b[31mb\nc", "a\\x1b[31mb\\nc"),
+    ],
+)
+def test_topics(topic, text):
+    assert short_topic(topic) == text
+
+
+ORDERS = "persistent://public/default/orders"
+PLACE = pb.MessageIdData(ledgerId=7, entryId=0)
+SUBSCRIBE = pb.CommandSubscribe(
+    topic=ORDERS, subscription="billing", subType=pb.CommandSubscribe.Shared, consumer_id=3, request_id=1,
+    consumer_name="worker-0", initialPosition=pb.CommandSubscribe.Earliest,
+)  # fmt: skip
+
+
+def metadata(**fields):
+    return pb.MessageMetadata(producer_name="p", sequence_id=5, publish_time=1, **fields)
+
+
+def test_a_consumers_life(talk):
+    assert describe(talk.client(SUBSCRIBE)) == "orders/billing (worker-0)  Shared  from Earliest"
+    assert describe(talk.broker(pb.CommandSuccess(request_id=1))) == "to SUBSCRIBE  orders/billing"
+    assert (
+        describe(talk.client(pb.CommandFlow(consumer_id=3, messagePermits=10)))
+        == "orders/billing (worker-0)  10 permits"
+    )
+    message = pb.CommandMessage(consumer_id=3, message_id=PLACE, redelivery_count=2)
+    told = talk.broker(message, push_entry(metadata(partition_key="k"), b"hello"))
+    assert describe(told) == "orders/billing (worker-0)  7:0  redelivered 2  5 B  key k"
+    ack = pb.CommandAck(consumer_id=3, ack_type=pb.CommandAck.Cumulative, message_id=[PLACE], request_id=9)
+    assert describe(talk.client(ack)) == "orders/billing (worker-0)  up to 7:0  receipt asked"
+    again = pb.CommandRedeliverUnacknowledgedMessages(consumer_id=3)
+    assert describe(talk.client(again)) == "orders/billing (worker-0)  all that is not acknowledged"
+
+
+def test_a_reader_from_the_earliest_message(talk):
+    nowhere = pb.MessageIdData(ledgerId=2**64 - 1, entryId=2**64 - 1)
+    reader = pb.CommandSubscribe(
+        topic=ORDERS, subscription="r", subType=pb.CommandSubscribe.Exclusive, consumer_id=3, request_id=1,
+        durable=False, start_message_id=nowhere,
+    )  # fmt: skip
+    assert describe(talk.client(reader)) == "orders/r (#3)  Exclusive  not durable  from -1:-1"
+
+
+def test_a_producers_life(talk):
+    talk.client(pb.CommandProducer(topic=ORDERS, producer_id=1, request_id=2))
+    told = talk.broker(pb.CommandProducerSuccess(request_id=2, producer_name="standalone-0-1"))
+    assert describe(told) == "standalone-0-1 → orders"
+    batch = metadata(num_messages_in_batch=3, compression=pb.LZ4)
+    send = pb.CommandSend(producer_id=1, sequence_id=5, highest_sequence_id=7, num_messages=3)
+    told = describe(talk.client(send, push_entry(batch, b"x" * 1500)))
+    assert told.startswith("standalone-0-1 → orders  seq 5–7  1.5 kB")
+    assert {"batch of 3", "LZ4"} <= set(told.split("  "))
+    receipt = pb.CommandSendReceipt(producer_id=1, sequence_id=5, message_id=PLACE)
+    assert describe(talk.broker(receipt)) == "standalone-0-1 → orders  seq 5  7:0"
+    minus_one = pb.MessageIdData(ledgerId=2**64 - 1, entryId=2**64 - 1)
+    duplicate = pb.CommandSendReceipt(producer_id=1, sequence_id=5, message_id=minus_one)
+    assert describe(talk.broker(duplicate)).endswith("-1:-1  a duplicate")
+
+
+def test_ids_where_names_are_unknown(talk):
+    assert describe(talk.client(pb.CommandFlow(consumer_id=3, messagePermits=10))) == "consumer #3  10 permits"
+    receipt = pb.CommandSendReceipt(producer_id=1, sequence_id=5, message_id=PLACE)
+    assert describe(talk.broker(receipt)).startswith("producer #1  seq 5")
+
+
+def test_a_long_list_is_cut_and_counted(talk):
+    ids = [pb.MessageIdData(ledgerId=7, entryId=entry) for entry in range(8)]
+    told = describe(talk.client(pb.CommandAck(consumer_id=3, ack_type=0, message_id=ids)))
+    assert told == "consumer #3  7:0 7:1 7:2 7:3 7:4 and 3 more"
+
+
+def test_credentials_never_appear(talk):
+    connect = pb.CommandConnect(client_version="x", auth_method_name="token", auth_data=b"secret", protocol_version=21)
+    assert describe(talk.client(connect)) == "x  v21  auth token"
+    data = pb.AuthData(auth_method_name="token", auth_data=b"secret")
+    assert "secret" not in describe(talk.client(pb.CommandAuthResponse(response=data)))
+    lookup = pb.CommandLookupTopic(topic=ORDERS, request_id=1, original_auth_data="secret")
+    assert "secret" not in describe(talk.client(lookup))
+
+
+def test_errors(talk):
+    talk.client(SUBSCRIBE)
+    error = pb.CommandError(request_id=1, error=pb.ConsumerBusy, message="Exclusive consumer is already connected")
+    assert describe(talk.broker(error)) == (
+        "to SUBSCRIBE  orders/billing  ConsumerBusy: Exclusive consumer is already connected"
+    )

@@ -1,0 +1,37 @@
+"""The beginning of a message, as far as the capture has it."""
+
+from pcli.codec.observe.redaction import Names
+from pcli.codec.observe.redaction.truncated_messages import redact_cut
+from pcli.codec.proto import pb
+
+SUBSCRIBE = pb.CommandSubscribe(
+    topic="persistent://acme/shop/orders", subscription="bill", subType="Shared", consumer_id=3, request_id=4
+)
+COMMAND = pb.BaseCommand(type="SUBSCRIBE", subscribe=SUBSCRIBE)
+
+
+def test_at_every_size_what_was_whole_is_there_and_nothing_of_the_names():
+    data = COMMAND.SerializeToString()
+    for size in range(len(data)):
+        part = redact_cut(pb.BaseCommand, data[:size], Names())
+        assert b"acme" not in part
+        assert b"bill" not in part
+        if size >= 2:
+            assert part[:2] == b"\x08\x04"
+
+
+def test_a_message_that_is_cut_keeps_its_place_and_lacks_as_many_bytes():
+    data = COMMAND.SerializeToString()
+    part = redact_cut(pb.BaseCommand, data[:-3], Names())
+    assert part[:3] == b"\x08\x04\x22"
+    assert part[3] == len(part) - 4 + 3
+    inside = pb.CommandSubscribe()
+    inside.MergeFromString(part[4:])
+    assert inside.topic == "persistent://tenant-1/namespace-1/topic-1"
+    assert inside.subscription == "subscription-1"
+    assert not inside.HasField("request_id")
+
+
+def test_what_is_no_protobuf_gives_nothing():
+    assert redact_cut(pb.BaseCommand, b"\xff\xff\xff", Names()) == b""
+    assert redact_cut(pb.BaseCommand, b"\x22\x02\xff\xff", Names()) == b""

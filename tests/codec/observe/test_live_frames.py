@@ -1,0 +1,80 @@
+"""Live frames: the same as from a capture, and forks that go their own way."""
+
+from pcli.codec.capture import CapturedFrame, read_capture
+from pcli.codec.observe import Observer
+from pcli.codec.observe.live_frames import LiveFrames
+from pcli.codec.observe.output.frame_summary import describe
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_frame
+from pcli.codec.wire.commands import BY_NAME
+
+ENDS = ("10.0.0.1", 40000), ("10.0.0.2", 6650)
+FLOW = push_frame(pb.CommandFlow(consumer_id=3, messagePermits=10))
+SUBSCRIBE = push_frame(
+    pb.CommandSubscribe(
+        topic="orders", subscription="work", subType=pb.CommandSubscribe.Shared, consumer_id=3, request_id=1,
+        consumer_name="c1",
+    )
+)  # fmt: skip
+
+
+def test_a_recorded_conversation_live(small_captures):
+    """Fed byte for byte as it crossed the socket, it says what the capture says."""
+    path = small_captures / "python" / "10-shared-redelivery.pcap"
+    with path.open("rb") as file:
+        frames = [one for one in read_capture([(path.name, file)]) if isinstance(one, CapturedFrame)]
+    observer, live = Observer(), LiveFrames()
+    known = set()
+    for frame in frames:
+        number = frame.stream.number
+        if number not in known:
+            known.add(number)
+            live.open(number, frame.stream.client, frame.stream.server)
+        told = observer.see(frame)
+        found = []
+        for byte in frame.data:
+            found += live.feed(number, bytes((byte,)), frame.time_ns, from_client=frame.from_client)
+        assert [(one.frame.data, one.frame.number, describe(one)) for one in found] == [
+            (frame.data, live.count, describe(told))
+        ]
+    assert live.count == len(frames) > 50
+
+
+def test_unwanted_types_are_counted_and_passed_over():
+    live = LiveFrames(types={BY_NAME["SUBSCRIBE"].number})
+    live.open(0, *ENDS)
+    found = live.feed(0, FLOW + SUBSCRIBE + FLOW, 5, from_client=True)
+    assert [(one.frame.number, one.frame.offset) for one in found] == [(2, len(FLOW))]
+    assert live.count == 3
+
+
+def test_a_broken_direction_is_given_up_and_the_other_is_not():
+    live = LiveFrames()
+    live.open(0, *ENDS)
+    assert live.feed(0, b"GET / HTTP/1.1\r\n", 0, from_client=True) == []
+    assert live.broken(0, from_client=True)
+    assert live.feed(0, FLOW, 0, from_client=True) == []
+    assert len(live.feed(0, FLOW, 0, from_client=False)) == 1
+    assert not live.broken(0, from_client=False)
+
+
+def test_nothing_comes_of_connections_that_are_unknown_or_over():
+    live = LiveFrames()
+    assert live.feed(9, FLOW, 0, from_client=True) == []
+    assert live.broken(9, from_client=True)
+    live.open(0, *ENDS)
+    live.feed(0, FLOW[:6], 0, from_client=True)
+    assert live.pending(0, from_client=True) == 6
+    live.close(0)
+    assert live.pending(0, from_client=True) == 0
+    assert live.feed(0, FLOW, 0, from_client=True) == []
+
+
+def test_a_fork_knows_everything_and_shares_nothing():
+    live = LiveFrames()
+    live.open(0, *ENDS)
+    live.feed(0, SUBSCRIBE + FLOW[:10], 0, from_client=True)
+    fork = live.fork()
+    assert [describe(one) for one in fork.feed(0, FLOW[10:], 0, from_client=True)] == ["orders/work (c1)  10 permits"]
+    fork.close(0)
+    assert [describe(one) for one in live.feed(0, FLOW[10:], 0, from_client=True)] == ["orders/work (c1)  10 permits"]

@@ -1,0 +1,40 @@
+"""Names that only a broker uses, as the captures and the broker's own constants have them."""
+
+from __future__ import annotations
+
+import pytest
+
+from pcli.codec.observe.system_topics import is_neutral_topic, is_system_name, is_system_subscription, is_system_topic
+
+
+@pytest.mark.parametrize(
+    ("topic", "system"),
+    [
+        ("persistent://public/default/__change_events", True),
+        ("persistent://public/default/__change_events-partition-1", True),
+        ("persistent://public/default/__transaction_buffer_snapshot", True),
+        ("persistent://pulsar/system/loadbalancer-broker-load-data", True),
+        ("non-persistent://pulsar/system/x", True),
+        ("__transaction_buffer_snapshot", True),
+        ("persistent://public/default/orders", False),
+        ("persistent://public/default/_orders", False),
+        ("persistent://public/pulsar/system", False),
+        ("persistent://pulsar/systems/x", False),
+        ("orders", False),
+        ("", False),
+        ("persistent://pulsar/system/transaction_coordinator_assign-partition-3", False),
+    ],
+)
+def test_topics(topic, system):
+    assert is_system_topic(topic) is system
+
+
+def test_the_topic_of_coordinators_says_nothing():
+    assert is_neutral_topic("persistent://pulsar/system/transaction_coordinator_assign")
+    assert not is_neutral_topic("persistent://pulsar/system/other")
+
+
+def test_subscriptions_and_producers():
+    names = ("__compaction", "__system_reader-reader-0e5315195a", "pulsar.repl.west", "orders", "compaction")
+    assert [is_system_subscription(name) for name in names] == [True, True, True, False, False]
+    assert [is_system_name(name) for name in ("pulsar.repl.west-->east", "standalone-0-1")] == [True, False]

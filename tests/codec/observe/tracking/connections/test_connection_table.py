@@ -1,0 +1,42 @@
+"""Connections come, are replaced, and are forgotten."""
+
+from __future__ import annotations
+
+from pcli.codec.observe.tracking.connections import connection_table
+
+
+def test_the_same_ports_again(wire):
+    wire.hello()
+    wire.open(1, client=("10.0.0.1", 40_000))
+    wire.hello(on=1)
+    assert wire.ends == [(0, "silence", 2_000_000, 2)]
+    assert wire.connection(1).end == ""
+
+
+def test_of_too_many_those_that_ended_go_first(wire, monkeypatch):
+    monkeypatch.setattr(connection_table, "MAX_CONNECTIONS", 3)
+    for number in range(3):
+        wire.hello(on=number)
+    wire.end(on=1)
+    wire.hello(on=3)
+    wire.hello(on=4)
+    gone = [(one.stream, one.end, one.doubts) for group, one in wire.done if group == "connection"]
+    assert gone == [(1, "fin_client", set()), (0, "silence", {"evicted"})]
+    assert [one.type for group, one in wire.done if group == "exchange"] == ["CONNECT", "CONNECT"]
+    assert wire.capture.evicted == {"connection": 2}
+    assert wire.ends[-1] == (0, "silence", 2_000_000, 2)
+
+
+def test_the_one_that_was_silent_longest_goes(wire, monkeypatch):
+    monkeypatch.setattr(connection_table, "MAX_CONNECTIONS", 2)
+    for on in (0, 1, 0, 2):
+        wire.hello(on=on)
+    assert [one.stream for group, one in wire.done if group == "connection"] == [1]
+
+
+def test_one_that_comes_back_is_not_all_there(wire, say, monkeypatch):
+    monkeypatch.setattr(connection_table, "MAX_CONNECTIONS", 1)
+    wire.hello(on=0)
+    wire.hello(on=1)
+    wire.client(say("LookupTopic"), on=0)
+    assert wire.links.doubts_of(0) == {"evicted"}

@@ -1,0 +1,170 @@
+"""Requests and answers: counted, late, missing, twice, out of turn."""
+
+from __future__ import annotations
+
+import pytest
+
+from pcli.codec.observe.tracking.connections.exchanges import slow_bound
+from pcli.codec.wire.commands import BY_NAME
+from pcli.codec.wire.hot import push_ack, push_send, push_send_receipt
+
+SECOND = 1_000_000_000
+
+
+def send(number):
+    return push_send(1, number, 1, 0, b"\x0a\x01p\x10\x00\x18\x00", b"payload")
+
+
+def test_request_and_answer(wire, say):
+    wire.hello()
+    wire.client(say("LookupTopic"))
+    wire.broker(say("LookupTopicResponse"))
+    lookup = wire.exchange("LOOKUP")
+    assert (lookup.asked, lookup.answered, lookup.slow.count, lookup.unanswered.count) == (1, 1, 0, 0)
+    assert (lookup.slowest, lookup.slowest_ns) == ((3, 4), 1_000_000)
+    assert wire.exchange("CONNECT").answered == 1
+
+
+@pytest.mark.parametrize(("name", "seconds"), [("SEND", 1), ("SEEK", 1), ("SUBSCRIBE", 5), ("CONNECT", 5)])
+def test_what_may_load_a_topic_has_more_time(name, seconds):
+    assert slow_bound(BY_NAME[name].number) == seconds * SECOND
+
+
+def test_slow_and_not_slow(wire, say):
+    wire.hello()
+    for wait in (4.9, 5.1, 7):
+        wire.client(say("LookupTopic"))
+        wire.wait(wait)
+        wire.broker(say("LookupTopicResponse"))
+    lookup = wire.exchange("LOOKUP")
+    assert (lookup.slow.count, lookup.slow.frames) == (2, [5, 6, 7, 8])
+    assert (lookup.slowest, lookup.slow.sample) == ((7, 8), "7001")
+
+
+def test_receipts_count_for_send(wire, say):
+    wire.hello()
+    wire.client(say("Producer"))
+    wire.broker(say("ProducerSuccess"))
+    for number in range(3):
+        wire.client(send(number))
+    wire.wait(1.5)
+    for number in range(2):
+        wire.broker(push_send_receipt(1, number, 7, number, 0))
+    sends = wire.exchange("SEND")
+    assert (sends.asked, sends.answered, sends.slow.count) == (3, 2, 2)
+    assert (sends.unanswered.count, sends.unanswered.frames, sends.overtaken) == (1, [7], 0)
+    wire.broker(push_send_receipt(1, 2, 7, 2, 0))
+    assert wire.exchange("SEND").unanswered.count == 0
+
+
+def test_a_waiting_producer_is_answered_at_once(wire, say):
+    wire.hello()
+    wire.client(say("Producer", producer_access_mode=2))
+    wire.broker(say("ProducerSuccess", producer_ready=False))
+    wire.wait(60)
+    wire.broker(say("ProducerSuccess", producer_ready=True))
+    producer = wire.exchange("PRODUCER")
+    assert (producer.asked, producer.answered, producer.slow.count, producer.answered_twice.count) == (1, 1, 0, 0)
+
+
+def test_unanswered_when_the_connection_ends(wire, say):
+    wire.hello()
+    wire.client(say("LookupTopic"))
+    wire.wait(12)
+    wire.client(say("LookupTopic", request_id=2))
+    wire.broker(say("LookupTopicResponse", request_id=2))
+    wire.end()
+    lookup = wire.exchange("LOOKUP")
+    assert (lookup.unanswered.count, lookup.unanswered.frames, lookup.overtaken) == (1, [3], 1)
+    assert lookup.waited_ns // SECOND == 12
+    wire.wait(100)
+    assert wire.exchange("LOOKUP").waited_ns // SECOND == 12
+
+
+def test_answered_twice_and_unasked(wire, say):
+    wire.hello()
+    wire.client(say("LookupTopic"))
+    wire.broker(say("LookupTopicResponse"))
+    wire.broker(say("LookupTopicResponse"))
+    wire.broker(say("Success", request_id=77))
+    assert wire.exchange("LOOKUP").answered_twice.frames == [5]
+    assert wire.exchange("SUCCESS").unasked.frames == [6]
+
+
+def test_an_id_used_again_is_a_new_request(wire, say):
+    wire.hello()
+    for _ in range(2):
+        wire.client(say("LookupTopic"))
+        wire.broker(say("LookupTopicResponse"))
+    lookup = wire.exchange("LOOKUP")
+    assert (lookup.asked, lookup.answered, lookup.answered_twice.count) == (2, 2, 0)
+
+
+def test_an_error_to_nobody_is_no_answer(wire, say):
+    wire.hello()
+    wire.broker(say("Error", request_id=2**64 - 1))
+    assert [one.type for group, one in wire.links.records() if group == "exchange"] == ["CONNECT"]
+
+
+def test_packets_in_another_order_than_on_the_wire(wire, say):
+    wire.hello()
+    wire.broker(say("Success"))
+    wire.client(say("Subscribe"))
+    subscribe = wire.exchange("SUBSCRIBE")
+    assert (subscribe.asked, subscribe.unanswered.count) == (1, 0)
+    assert wire.exchange("SUCCESS").unasked.count == 0
+    wire.client(say("Producer", request_id=2))
+    wire.broker(say("ProducerSuccess", request_id=2))
+    wire.broker(push_send_receipt(1, 5, 7, 5, 0))
+    wire.client(send(5))
+    assert wire.exchange("SEND").unanswered.count == 0
+
+
+def test_acks_with_and_without_request_ids(wire, say):
+    wire.hello()
+    wire.client(say("Subscribe"))
+    wire.broker(say("Success"))
+    wire.client(push_ack(1, 0, [(7, 1, -1, -1)]))
+    wire.client(push_ack(1, 0, [(7, 2, -1, -1)], 9))
+    ack = wire.exchange("ACK")
+    assert (ack.asked, ack.unanswered.frames) == (1, [6])
+
+
+def test_what_opens_is_answered_first(wire, say):
+    wire.hello()
+    wire.client(say("Subscribe"))
+    wire.client(say("CloseConsumer", request_id=2))
+    wire.broker(say("Success", request_id=2))
+    assert wire.connection().out_of_order.count == 0  # the answer may never come: then it is missing
+    wire.broker(say("Success"))
+    assert wire.connection().out_of_order.frames == [3, 4, 5, 6]
+
+
+def test_other_answers_may_overtake(wire, say):
+    wire.hello()
+    wire.client(say("Subscribe"))
+    wire.broker(say("Success"))
+    wire.client(say("Seek", consumer_id=1, request_id=2, message_publish_time=1))
+    wire.client(say("CloseConsumer", request_id=3))
+    wire.broker(say("Success", request_id=3))
+    wire.client(say("Subscribe", consumer_id=2, request_id=4))
+    wire.client(say("Subscribe", consumer_id=3, request_id=5))
+    wire.broker(say("Success", request_id=5))
+    assert wire.connection().out_of_order.count == 0
+
+
+def test_a_broker_that_closes_waits_for_nobody(wire, say):
+    wire.hello()
+    wire.client(say("Subscribe"))
+    wire.broker(say("Success"))
+    wire.broker(say("CloseConsumer", request_id=5))
+    assert not any(one.type == "CLOSE_CONSUMER" for group, one in wire.links.records() if group == "exchange")
+
+
+def test_the_brokers_own_traffic_is_not_counted(wire, say):
+    wire.hello()
+    wire.client(say("Producer", topic="persistent://public/default/__change_events"))
+    wire.broker(say("ProducerSuccess"))
+    wire.client(send(0))
+    assert not any(group == "exchange" for group, _ in wire.links.records())
+    assert wire.connection().system

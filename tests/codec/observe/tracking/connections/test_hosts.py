@@ -1,0 +1,93 @@
+"""Client addresses and the servers they talk to."""
+
+from __future__ import annotations
+
+from pcli.codec.observe.tracking.connections import hosts
+
+
+def redirect(wire, say, on, url="pulsar://b2:6650"):
+    wire.client(say("LookupTopic"), on=on)
+    wire.broker(say("LookupTopicResponse", response=0, brokerServiceUrl=url), on=on)
+
+
+def two_brokers(wire):
+    for number, server in enumerate((("10.0.0.2", 6650), ("10.0.0.3", 6650))):
+        wire.open(number, server=server)
+        wire.hello(on=number)
+
+
+def loops(wire):
+    return {one.server[0]: one.redirect_loops.count for group, one in wire.links.records() if group == "host"}
+
+
+def test_attempts_and_ends(wire):
+    for number in range(3):
+        wire.hello(on=number)
+        wire.end(on=number, client=False)
+    host = wire.host()
+    assert (host.client, host.server) == ("10.0.0.1", ("10.0.0.2", 6650))
+    assert (host.attempts.count, host.attempts.frames) == (3, [1, 3, 5])
+    assert host.ends["fin_broker"].frames == [2, 4, 6]
+    assert [(word, frame) for _, word, frame in host.recent_ends] == [
+        ("fin_broker", 2),
+        ("fin_broker", 4),
+        ("fin_broker", 6),
+    ]
+
+
+def test_refused_and_silent(wire):
+    wire.end(0, client=False, reset=True, refused=True, silent=True)
+    wire.end(1, silent=True)
+    host = wire.host()
+    assert (host.refused.count, host.refused.sample, host.attempts.count) == (1, "packet 99", 0)
+    assert list(host.ends) == ["refused"]
+    assert wire.ends == []
+
+
+def test_in_circles(wire, say):
+    two_brokers(wire)
+    for on in (0, 1, 0):
+        redirect(wire, say, on)
+    assert loops(wire) == {"10.0.0.2": 1, "10.0.0.3": 0}
+
+
+def test_two_consumers_are_redirected_one_after_the_other(wire, say):
+    two_brokers(wire)
+    redirect(wire, say, 0)
+    wire.client(say("LookupTopic"), on=1)
+    wire.broker(say("LookupTopicResponse"), on=1)
+    redirect(wire, say, 0)
+    assert loops(wire) == {"10.0.0.2": 0, "10.0.0.3": 0}
+
+
+def test_a_circle_that_takes_its_time(wire, say):
+    two_brokers(wire)
+    for on in (0, 1, 0):
+        redirect(wire, say, on)
+        wire.wait(6)
+    assert sum(loops(wire).values()) == 0
+
+
+def test_refused_for_want_of_rights(wire, say):
+    wire.hello(answer=False)
+    wire.broker(say("Error", request_id=2**64 - 1, error=3, message="Failed to authenticate"))
+    wire.hello(on=1)
+    wire.client(say("LookupTopic"), on=1)
+    wire.broker(say("LookupTopicResponse", response=2, error=4, message="no"), on=1)
+    wire.client(say("Subscribe", request_id=2), on=1)
+    wire.broker(say("Error", request_id=2, error=5), on=1)
+    denied = wire.host().denied
+    assert list(denied) == ["AuthenticationError CONNECT", "AuthorizationError LOOKUP"]
+    assert (denied["AuthenticationError CONNECT"].frames, denied["AuthenticationError CONNECT"].sample) == (
+        [1, 2],
+        "Failed to authenticate",
+    )
+
+
+def test_of_too_many_the_oldest_goes(wire, monkeypatch):
+    monkeypatch.setattr(hosts, "MAX_HOSTS", 2)
+    for number in range(3):
+        wire.open(number, client=(f"10.0.1.{number}", 40_000))
+        wire.hello(on=number)
+    assert [(group, one.client) for group, one in wire.done] == [("host", "10.0.1.0")]
+    assert wire.capture.evicted == {"host": 1}

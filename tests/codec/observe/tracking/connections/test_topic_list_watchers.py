@@ -1,0 +1,80 @@
+"""Topic-list watchers, and whether their clients followed."""
+
+from __future__ import annotations
+
+from pcli.codec.proto import pb
+
+
+def watch(hash_="00000000", on=0):
+    return pb.CommandWatchTopicList(
+        request_id=5, watcher_id=1, namespace="public/default", topics_pattern="a.*", topics_hash=hash_
+    )
+
+
+def listed(*topics, hash_="11111111"):
+    return pb.CommandWatchTopicListSuccess(request_id=5, watcher_id=1, topic=topics, topics_hash=hash_)
+
+
+def update(*new, deleted=()):
+    return pb.CommandWatchTopicUpdate(watcher_id=1, new_topics=new, deleted_topics=deleted, topics_hash="22222222")
+
+
+def test_nothing_changed(wire):
+    wire.hello()
+    wire.client(watch("11111111"))
+    wire.broker(listed())
+    record = wire.connection()
+    assert record.watchers == {1: (3, 3_000_000, "public/default a.*")}
+    assert (record.watch_gaps.count, record.watch_missed) == (0, {})
+
+
+def test_topics_came_while_nobody_watched(wire, say):
+    wire.hello()
+    wire.client(say("Subscribe", topic="a1"))
+    wire.client(watch())
+    wire.broker(listed("a1", "a2"))
+    record = wire.connection()
+    assert (record.watch_gaps.frames, record.watch_gaps.sample) == ([4, 5], "a1, a2")
+    assert record.watch_missed == {"a2": (5, 5_000_000)}
+    wire.hello(on=1)
+    wire.client(say("Subscribe", topic="a2"), on=1)
+    assert record.watch_missed == {}
+
+
+def test_another_client_does_not_help(wire, say):
+    wire.hello()
+    wire.client(watch())
+    wire.broker(listed("a2"))
+    wire.open(1, client=("10.0.0.9", 40_000))
+    wire.hello(on=1)
+    wire.client(say("Subscribe", topic="a2"), on=1)
+    assert list(wire.connection().watch_missed) == ["a2"]
+
+
+def test_updates_and_deletions(wire):
+    wire.hello()
+    wire.client(watch("11111111"))
+    wire.broker(listed())
+    wire.broker(update("a3", "a4"))
+    wire.broker(update(deleted=["a3"]))
+    assert list(wire.connection().watch_missed) == ["a4"]
+
+
+def test_a_watcher_that_is_closed(wire):
+    wire.hello()
+    wire.client(watch())
+    wire.broker(listed("a2"))
+    wire.client(pb.CommandWatchTopicListClose(request_id=6, watcher_id=1))
+    record = wire.connection()
+    assert (record.watchers, record.watch_missed) == ({}, {})
+
+
+def test_a_real_one_that_follows(corpus):
+    from pcli.codec.observe.tracking.connections.connection_tracker import Links
+    from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
+
+    links = Links(CaptureRecord(), on_end=lambda *_: None)
+    for facts in corpus.facts("java/pattern-watcher"):
+        links.see(facts)
+    records = [one for group, one in links.records() if group == "connection"]
+    assert all(not one.watch_missed and not one.watch_gaps.count for one in records)

@@ -1,0 +1,121 @@
+"""Records across sessions, what is left for a resend, and bounds."""
+
+import pytest
+
+from pcli.codec.observe.tracking.producers.producer_registry import Roster
+from pcli.codec.observe.tracking.producers.producer_tracker import Publishing
+
+
+@pytest.fixture
+def bounded(producing):
+    """Limits of the roster that the tracker has."""
+
+    def bound(**limits):
+        tracker = producing.tracker
+        publishing = Publishing(tracker.lives, on_done=lambda *one: producing.done.append(one))
+        publishing._roster.__init__(tracker.lives, lambda *one: producing.done.append(one), **limits)
+        tracker.publishing = publishing
+        assert isinstance(publishing._roster, Roster)
+        return producing
+
+    return bound
+
+
+def test_what_is_left_is_lost_with_the_session_after_the_next(producing):
+    producing.opens()
+    producing.sends(0)
+    producing.ends(0)
+    producing.opens(stream=1)
+    producing.sends(5, stream=1)
+    assert producing.states() == []  # it may still come
+    producing.ends(1)
+    assert producing.states() == [(0, "lost")]
+    assert producing.record().lost.frames == [3]
+
+
+def test_a_refused_attempt_between_loses_nothing(producing):
+    producing.opens()
+    first = producing.sends(0)
+    published = producing.now - 1
+    producing.ends(0)
+    producing.asks(stream=1)
+    producing.is_refused("ServiceNotReady", stream=1)
+    producing.opens(stream=2)
+    producing.sends(0, stream=2, published=published)
+    producing.receipt(0, stream=2)
+    producing.finish()
+    [life] = producing.lives
+    assert (life.sent_frame, life.state, len(life.resent)) == (first, "stored", 1)
+    assert producing.record().lost.count == 0
+
+
+def test_a_session_from_before_the_capture_comes_back_under_its_name(producing):
+    first = producing.sends(7)
+    published = producing.now - 1
+    producing.ends(0)
+    producing.opens(stream=1)
+    producing.sends(7, stream=1, published=published)
+    records = {one.topic: one for one in producing.records()}
+    assert records[""].name == "p"
+    assert "start" in records[""].doubts
+    assert records["persistent://public/default/t"].resent.frames[0] == first
+
+
+def test_two_of_one_name_from_before_the_capture_are_not_told_apart(producing):
+    producing.sends(7)
+    published = producing.now - 1
+    producing.sends(7, stream=1)
+    producing.ends(0)
+    producing.ends(1)
+    producing.opens(stream=2)
+    producing.sends(7, stream=2, published=published)
+    assert all(one.resent.count == 0 for one in producing.records())
+
+
+def test_too_many_producers(bounded):
+    world = bounded(max_producers=3)
+    for number in range(3):
+        world.opens(f"p{number}", stream=number)
+    world.ends(1)
+    world.opens("p3", stream=3)
+    assert sorted(one.name for one in world.records()) == ["p0", "p2", "p3"]
+    [(group, gone)] = world.done
+    assert (group, gone.name) == ("producer", "p1")
+    assert "evicted" in gone.doubts
+    assert world.tracker.capture.evicted == {"producers": 1}
+    world.opens("p4", stream=4)
+    assert sorted(one.name for one in world.records()) == ["p2", "p3", "p4"]
+
+
+def test_an_evicted_one_that_goes_on_is_known_anew(bounded):
+    world = bounded(max_producers=1)
+    world.opens("a", stream=0)
+    world.opens("b", stream=1)
+    world.sends(0, stream=0)
+    world.receipt(0, stream=0)
+    assert world.record("a").receipts == 1
+
+
+def test_too_many_open_sends(bounded):
+    world = bounded(max_open=3)
+    world.opens()
+    for number in range(5):
+        world.sends(number)
+    record = world.record()
+    assert (record.open_sends, record.doubts) == (3, {"evicted"})
+    assert world.states() == [(0, "in_flight"), (1, "in_flight")]
+    assert world.tracker.capture.evicted == {"sends": 2}
+
+
+def test_doubts_reach_producers_and_what_is_open(producing):
+    producing.opens()
+    producing.sends(0)
+    producing.tracker.publishing.doubt(0, {"gap"})
+    producing.receipt(0)
+    producing.opens("later", producer_id=2)
+    producing.opens("elsewhere", stream=1)
+    producing.finish()
+    assert producing.record().doubts >= {"gap"}
+    assert producing.record("later").doubts >= {"gap"}
+    assert "gap" not in producing.record("elsewhere").doubts
+    assert producing.lives[0].doubts == {"gap"}

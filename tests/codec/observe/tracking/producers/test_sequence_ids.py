@@ -1,0 +1,77 @@
+"""Sequence ids of a session; a step is (sequence id, highest or -1, messages)."""
+
+import pytest
+
+from pcli.codec.observe.tracking.producers.sequence_ids import PATIENCE, Numbering
+
+
+def gaps(*steps):
+    numbering = Numbering()
+    for frame, (sequence_id, highest, messages) in enumerate(steps, 1):
+        assert numbering.take(sequence_id, highest, messages, frame * 10, frame)
+    return [gap[1:] for gap in numbering.gaps(over=True)]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param([(5, -1, 1), (6, -1, 1), (7, -1, 1)], id="one by one, from anywhere"),
+        pytest.param([(0, 9, 10), (10, 10, 1), (11, 20, 10)], id="batches that tell their highest id (Java)"),
+        pytest.param([(0, -1, 10), (10, -1, 10), (20, -1, 1), (21, -1, 1)], id="batches that do not (C++, Go)"),
+        pytest.param([(0, -1, 4), (1, -1, 4), (2, -1, 1)], id="batches counted as one (pulsar-flex)"),
+        pytest.param([(3, -1, 1), (5, -1, 1), (15, 15, 11), (16, -1, 1)], id="a key-based batcher (Java)"),
+        pytest.param([(0, -1, 2), (1, -1, 1), (2, -1, 3), (3, -1, 1), (5, -1, 1), (8, -1, 1)], id="the same (Go)"),
+    ],
+)
+def test_no_gap(steps):
+    assert gaps(*steps) == []
+
+
+def test_a_gap():
+    assert gaps((0, -1, 1), (1, -1, 1), (4, -1, 1), (5, -1, 1)) == [(3, 1, 4)]
+
+
+def test_a_gap_between_batches():
+    assert gaps((0, 4, 5), (7, 9, 3)) == [(2, 4, 7)]
+
+
+def test_it_is_told_once_and_after_a_while():
+    numbering = Numbering()
+    for sequence_id in (0, *range(5, 5 + PATIENCE)):
+        numbering.take(sequence_id, -1, 1, 0, 1)
+    assert numbering.gaps(over=False) == []
+    numbering.take(5 + PATIENCE, -1, 1, 0, 1)
+    assert len(numbering.gaps(over=False)) == 1
+    assert numbering.gaps(over=True) == []
+
+
+def test_back():
+    numbering = Numbering()
+    assert numbering.take(7, 9, 3, 0, 1)
+    assert not numbering.take(9, -1, 1, 0, 2)
+    assert numbering.highest == 9
+
+
+@pytest.mark.parametrize(
+    ("late", "left"),
+    [
+        ([(6, -1, 1), (7, -1, 1), (8, -1, 1)], []),
+        ([(6, 8, 3)], []),
+        ([(8, -1, 1)], [(2, 5, 8)]),
+        ([(7, -1, 1)], [(2, 5, 7), (2, 7, 9)]),
+        ([(4, -1, 1)], [(2, 5, 9)]),
+    ],
+)
+def test_ids_that_come_late_are_left_out_no_more(late, left):
+    numbering = Numbering()
+    for frame, (sequence_id, highest, messages) in enumerate([(5, -1, 1), (9, -1, 1), *late, (10, -1, 1)], 1):
+        numbering.take(sequence_id, highest, messages, 0, frame)
+    assert [gap[1:] for gap in numbering.gaps(over=True)] == left
+
+
+def test_behind_a_resend():
+    numbering = Numbering()
+    numbering.skip(10, -1, 5)
+    numbering.skip(12, 14, 3)
+    assert numbering.take(15, -1, 1, 0, 1)
+    assert numbering.gaps(over=True) == []

@@ -1,0 +1,191 @@
+"""`stats consumers` against the broker's own statistics: every capture of the corpus, at the moment they were taken."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from pcli.codec.capture import CapturedFrame, Note, ReadOptions, read_capture
+from pcli.codec.capture.frames import StreamEnd
+from pcli.codec.observe import Observer
+from pcli.codec.observe.tracking.statistics.topic_statistics import figures
+from pcli.codec.observe.tracking.tracker import Tracker
+from pcli.codec.proto import pb
+
+TOPIC = "persistent://public/default/t"
+
+TOPIC_FIGURES = ("msgInCounter",)
+SUBSCRIPTION_FIGURES = (
+    "msgBacklog", "unackedMessages", "msgOutCounter", "type", "blockedSubscriptionOnUnackedMsgs",
+)  # fmt: skip
+CONSUMER_FIGURES = (
+    "availablePermits", "unackedMessages", "msgOutCounter", "bytesOutCounter", "blockedConsumerOnUnackedMsgs",
+)  # fmt: skip
+
+UNSEEN = {
+    "java/cut-packets": "SUBSCRIBE and PRODUCER are cut",
+    "java/late-capture": "one of its topics was opened before the capture",
+    "python/21-tls": "encrypted",
+    "python/30-snaplen-96": "SUBSCRIBE and PRODUCER are cut",
+    "python/32-midstream": "opened before the capture",
+}
+"""Captures that do not show the names of (all) topics."""
+
+SHORT = ("python/36-ends-mid-frame", "python/36b-ends-mid-record")
+"""Captures that end before the statistics were taken."""
+
+EARLIER = "persistent://public/40-broker-entry-metadata/flow"
+"""A topic whose statistics were taken when its story was over, before the capture went on with another."""
+
+QUIET_NS = 50_000_000
+"""Within less before its answer the broker may have counted before the last frame."""
+
+KNOWN = 2600
+"""Figures that are known and right, of all captures together: fewer would mean that None has crept in."""
+
+UNKNOWN = 30
+"""Those that are None, with a reason: most of them of the capture that has lost packets."""
+
+
+def names(corpus: Any) -> list[str]:
+    """All captures, those in several files too."""
+    found = corpus.folder.glob("*/*.truth.json")
+    return sorted(f"{path.parent.name}/{path.name.removesuffix('.truth.json')}" for path in found)
+
+
+def tracked(corpus: Any, name: str, until_ns: int) -> tuple[Tracker, bool]:
+    """What a tracker knows at a time, and whether the capture goes on behind it."""
+    observer, tracker = Observer(), Tracker()
+    folder = corpus.folder / name
+    files = [(path.name, path.read_bytes()) for path in sorted(folder.iterdir())] if folder.is_dir() else []
+    files = files or [(name, corpus.data(name))]
+    for item in read_capture([(name, io.BytesIO(data)) for name, data in files], ReadOptions(ends=True)):
+        if getattr(item, "time_ns", 0) > until_ns:
+            return tracker, True
+        if isinstance(item, CapturedFrame):
+            tracker.see(observer.see(item))
+        elif isinstance(item, StreamEnd):
+            tracker.ended(item)
+        elif isinstance(item, Note):
+            tracker.note(item)
+    return tracker, False
+
+
+def of_the_broker(stats: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The topics of an answer of the admin API, partitions each."""
+    for name, found in stats.items():
+        if "subscriptions" in found:
+            yield from found.get("partitions", {}).items() or [(name, found)]
+
+
+class Comparison:
+    """Figures laid side by side."""
+
+    def __init__(self) -> None:
+        self.count: Counter[str] = Counter()
+        self.wrong: list[str] = []
+
+    def one(self, place: str, names: tuple[str, ...], mine: dict[str, Any], true: dict[str, Any]) -> None:
+        for name in names:
+            if mine[name] is None:
+                assert mine["unknown"][name], (place, name)
+                self.count["unknown"] += 1
+            elif mine[name] == true[name]:
+                self.count["equal"] += 1
+            else:
+                self.wrong.append(f"{place} {name}: {mine[name]}, the broker says {true[name]}")
+
+    def topic(self, place: str, mine: dict[str, Any], true: dict[str, Any]) -> None:
+        self.one(place, TOPIC_FIGURES, mine, true)
+        assert mine["subscriptions"].keys() == true["subscriptions"].keys(), place
+        for name, subscription in true["subscriptions"].items():
+            own = mine["subscriptions"][name]
+            self.one(f"{place} {name}", SUBSCRIPTION_FIGURES, own, subscription)
+            for consumer, other in zip(by_name(own), by_name(subscription), strict=True):
+                assert consumer["consumerName"] == other["consumerName"], place
+                self.one(f"{place} {name} {other['consumerName']}", CONSUMER_FIGURES, consumer, other)
+
+
+def by_name(subscription: dict[str, Any]) -> list[dict[str, Any]]:
+    return sorted(subscription["consumers"], key=lambda one: str(one["consumerName"]))
+
+
+def test_every_figure_is_the_brokers_own_or_unknown_for_a_reason(corpus: Any) -> None:
+    whole = Comparison()
+    for name in names(corpus):
+        truth = corpus.truth(name)
+        at = int(truth["capture"]["stats_at"] * 1e9)
+        tracker, goes_on = tracked(corpus, name, at)
+        mine = figures(tracker.lives, at)
+        if name in SHORT:
+            assert not goes_on
+            continue
+        for topic, true in of_the_broker(truth["stats"]):
+            assert topic in mine or name in UNSEEN, topic
+            if topic in mine and topic != EARLIER:
+                whole.topic(f"{name} {topic}", mine[topic], true)
+    assert not whole.wrong
+    assert whole.count["equal"] >= KNOWN
+    assert whole.count["unknown"] <= UNKNOWN
+
+
+def test_so_are_the_figures_of_other_moments(corpus: Any) -> None:
+    whole = Comparison()
+    for name in names(corpus):
+        for snapshot in corpus.truth(name).get("snapshots", ()):
+            if name in UNSEEN or name in SHORT:
+                continue
+            at = int(snapshot["t"] * 1e9)
+            tracker, _ = tracked(corpus, name, at)
+            if at - tracker.capture.last_ns < QUIET_NS:
+                continue
+            found = figures(tracker.lives, at)
+            for topic, true in of_the_broker({snapshot["topic"]: snapshot["stats"]}):
+                whole.topic(f"{name} {snapshot['when']}", found[topic], true)
+    assert not whole.wrong
+    assert whole.count["equal"] >= 280
+
+
+def test_an_unload_is_one_event_however_many_it_closes(stage: Any) -> None:
+    """Several consumers of each subscription: the broker closes them in any order, within a moment."""
+    play = stage()
+    client = play.actor()
+    client.producer()
+    for number, kind in enumerate(("Failover", "Failover", "Key_Shared", "Key_Shared")):
+        client.subscribe(consumer_id=number, subscription=kind, kind=kind)
+        client.flow(10, consumer_id=number)
+    client.publish(0)
+    play.unload()
+    client.producer()
+    client.publish(1)
+    client.publish(2)
+    [found] = figures(play.tracker.lives, play.now * 1_000_000).values()
+    assert found["msgInCounter"] == 2
+    [topic] = [record for group, record in play.tracker.records() if group == "topic"]
+    assert topic.unloads.count == 1
+    types = {name: one["type"] for name, one in found["subscriptions"].items()}
+    assert types == dict.fromkeys(types, "None")  # nobody has come back
+    client.subscribe(consumer_id=8, subscription="Failover", kind="Failover")
+    [found] = figures(play.tracker.lives, play.now * 1_000_000).values()
+    assert found["subscriptions"]["Failover"]["type"] == "Failover"
+
+
+def test_a_subscription_is_not_known_that_may_have_a_consumer_whom_nobody_saw_subscribe(producing: Any) -> None:
+    """Connections that began before the capture: their ledgers tell the topic, and nothing the subscription."""
+    producing.opens()
+    for name, kind in (("shared", pb.CommandSubscribe.Shared), ("alone", pb.CommandSubscribe.Exclusive)):
+        body = pb.CommandSubscribe(topic=TOPIC, subscription=name, subType=kind, consumer_id=kind, request_id=9)
+        producing.client(body)
+        producing.broker(pb.CommandSuccess(request_id=9))
+    producing.sends(0)
+    producing.receipt(0)
+    message = pb.CommandMessage(consumer_id=5)
+    message.message_id.ledgerId, message.message_id.entryId = 7, 0
+    producing.broker(message, stream=1)
+    found = figures(producing.tracker.lives, producing.talk.now)[TOPIC]["subscriptions"]
+    for figure in ("msgOutCounter", "unackedMessages", "msgBacklog"):
+        assert found["shared"][figure] is None
+        assert "SUBSCRIBE" in found["shared"]["unknown"][figure]
+    assert found["alone"]["msgOutCounter"] == 0

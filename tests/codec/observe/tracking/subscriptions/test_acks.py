@@ -1,0 +1,107 @@
+"""ACKs of transactions and of parts of batches, as a broker counts them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pcli.codec.observe.tracking.statistics.topic_statistics import figures
+from pcli.codec.proto import pb
+from pcli.codec.wire.bits import words_of
+from pcli.codec.wire.build import push_entry
+
+TOPIC = "persistent://public/default/t"
+
+
+class Working:
+    """A Shared consumer, or one of another type, of which every frame is written by hand."""
+
+    def __init__(self, producing: Any, kind: int = 1) -> None:
+        self.wire = producing
+        producing.opens()
+        body = pb.CommandSubscribe(topic=TOPIC, subscription="s", subType=kind, consumer_id=3, request_id=9)
+        producing.client(body)
+        producing.broker(pb.CommandSuccess(request_id=9))
+        producing.client(pb.CommandFlow(consumer_id=3, messagePermits=100))
+
+    def is_sent(self, entry: int, messages: int, left: int = -1) -> None:
+        body = pb.CommandMessage(consumer_id=3, ack_set=() if left < 0 else words_of(left))
+        body.message_id.ledgerId, body.message_id.entryId = 7, entry
+        about = pb.MessageMetadata(producer_name="p", sequence_id=entry, publish_time=1, num_messages_in_batch=messages)
+        self.wire._see(self.wire.talk.broker(body, push_entry(about, b"x"), 0))
+
+    def acks(self, *parts: tuple[int, int], txn: int = -1) -> None:
+        """Entries, with what is left of each."""
+        places = [pb.MessageIdData(ledgerId=7, entryId=entry, ack_set=words_of(left)) for entry, left in parts]
+        body = pb.CommandAck(consumer_id=3, ack_type=0, message_id=places)
+        if txn >= 0:
+            body.txnid_most_bits, body.txnid_least_bits = 0, txn
+        self.wire.client(body)
+
+    def ends(self, txn: int, action: int) -> None:
+        ids = {"txnid_most_bits": 0, "txnid_least_bits": txn, "request_id": 50 + txn}
+        self.wire.client(pb.CommandEndTxn(txn_action=action, **ids))
+        self.wire.broker(pb.CommandEndTxnResponse(**ids))
+
+    def figure(self) -> dict[str, Any]:
+        lives = self.wire.tracker.lives
+        found: dict[str, Any] = figures(lives, self.wire.talk.now)[TOPIC]["subscriptions"]["s"]["consumers"][0]
+        return found
+
+    @property
+    def record(self) -> Any:
+        [found] = self.wire.records("consumer")
+        return found
+
+
+@pytest.fixture
+def working(producing: Any) -> Working:
+    return Working(producing)
+
+
+def test_a_transaction_takes_messages_at_its_ack_and_gives_none_back(working: Working) -> None:
+    """Consumer.individualAckWithTransaction; what comes again counts anew."""
+    working.is_sent(0, 5)
+    working.acks((0, 0b11100), txn=1)
+    assert working.figure()["unackedMessages"] == 3
+    working.ends(1, pb.ABORT)
+    assert working.figure()["unackedMessages"] == 3
+    working.is_sent(0, 5)
+    assert working.figure()["unackedMessages"] == 8
+    assert (working.record.acked, working.record.unacked) == (0, 5)
+
+
+def test_a_transaction_that_commits_acknowledges(working: Working) -> None:
+    working.is_sent(0, 5)
+    working.acks((0, 0b11100), txn=1)
+    working.acks((0, 0b00011), txn=1)
+    assert (working.figure()["unackedMessages"], working.record.acked) == (0, 0)
+    working.ends(1, pb.COMMIT)
+    assert (working.figure()["unackedMessages"], working.record.acked) == (0, 5)
+    assert working.record.ack_ages.count == 1
+    assert working.record.unacked == 0
+
+
+def test_an_ack_that_names_a_batch_twice_makes_the_count_unknown(working: Working) -> None:
+    """A 4.2.4 counts the messages once, or for every id: that depends on when its cursor has taken the first."""
+    working.is_sent(0, 5)
+    working.acks((0, 0b11110))
+    assert working.figure()["unackedMessages"] == 4
+    working.acks((0, 0b11100), (0, 0b11100))
+    assert working.figure()["unackedMessages"] is None
+    assert "more than once" in working.figure()["unknown"]["unackedMessages"]
+    assert working.record.unacked == 3
+
+
+def test_a_cumulative_ack_of_what_is_before_the_first_entry(producing: Any) -> None:
+    """The C++ client acknowledges up to the entry before a batch that is not done: 7:-1."""
+    working = Working(producing, kind=0)
+    for entry in range(2):
+        producing.sends(entry)
+        producing.receipt(entry)
+        working.is_sent(entry, 1)
+    place = pb.MessageIdData(ledgerId=7, entryId=2**64 - 1)
+    producing.client(pb.CommandAck(consumer_id=3, ack_type=1, message_id=[place]))
+    found = figures(producing.tracker.lives, producing.talk.now)[TOPIC]["subscriptions"]["s"]
+    assert found["msgBacklog"] == 2
