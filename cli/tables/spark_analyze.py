@@ -73,8 +73,8 @@ def spark_analyze(
 @contextmanager
 def _spark(master: str, conf: Sequence[str], *, debug: bool) -> Iterator[Callable[[Any], Any]]:
     """The engine that runs in a Spark session of its own."""
-    from pcli.spark.jobs.spark_engine import SparkEngine
     from pcli.spark.jobs.session import open_context, parsed_conf
+    from pcli.spark.jobs.spark_engine import SparkEngine
 
     with open_context(master, parsed_conf(conf), debug=debug) as spark:
         yield partial(SparkEngine, spark)
