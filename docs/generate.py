@@ -95,11 +95,11 @@ def limits() -> Iterator[str]:
     yield f"- **Commands answered with NotAllowedError**, whatever they ask: {words(capabilities.refused_commands())}."
     yield (
         "- **Commands that end the connection**, as on 4.2.4, which does not know them either: "
-        f"{words(capabilities.cutting_commands())}."
+        f"{words(capabilities.closing_commands())}."
     )
     missing = "; ".join(f"`{path}` ({text})" for path, text in capabilities.missing_families())
     yield f"- **Parts of the REST API that are not there**: {missing}."
-    yield f"- **Policies that are kept and given back, without effect**: {words(capabilities.kept_policies())}."
+    yield f"- **Policies that are kept and given back, without effect**: {words(capabilities.stored_only_policies())}."
     yield (
         f"- **Settings ignored** in a `--conf` file, and refused by `--set` ({len(IGNORED)}): "
         "what is about clusters, BookKeeper, TLS and authentication, and:\n"

@@ -2,7 +2,7 @@
 
 Rules of this file
 1. A turn is one call from outside: bytes of a connection, a frame, timers, a change by REST. Everything it causes is
-   done when the call returns: dispatchers that have something to do are asked once (`soon`), lost connections let go
+   done when the call returns: dispatchers that have something to do are asked once (schedule), lost connections let go
    of what they held, and what is to be written waits in `drain`.
 2. Time is given and never runs backwards. Timers that were due before the bytes came run before them.
 3. An exception that is our own fault costs one connection at most and is kept in `failures`; whoever owns the broker
@@ -21,7 +21,7 @@ from pcli.codec.session import Offer
 from pcli.codec.session.timers import Timer, Timers
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.topic_name import TopicName
-from pcli.minibroker.commands import HANDLERS, HOT
+from pcli.minibroker.commands import HANDLERS, HOT_HANDLERS
 from pcli.minibroker.connection import Connection
 from pcli.minibroker.dispatch.dispatcher_table import make_dispatcher
 from pcli.minibroker.error_responses import NOBODY, error
@@ -72,7 +72,7 @@ class Broker:
         self.http_url = http_url
         self.now = now
         """Milliseconds since 1970 of this turn."""
-        self.until = now
+        self.turn_end = now
         """The end of the time that this turn covers; later than ``now`` while timers of a long pause run."""
         self.pool = Pool() if pool is None else pool
         self.cache = EntryCache()
@@ -86,7 +86,7 @@ class Broker:
         """Connections with something to be written, or to be closed."""
         self._lost: list[Connection] = []
         self._paused: list[Connection] = []
-        self._soon: dict[Runnable, None] = {}
+        self._scheduled: dict[Runnable, None] = {}
         self._timers = Timers()
         self._ledger_ids = itertools.count()
         self._names = itertools.count()
@@ -109,14 +109,14 @@ class Broker:
 
     def connect(self, peer: tuple[str, int], now: int) -> Connection:
         """A client has come. One too many gets an ERROR and is closed with the next drain."""
-        self.begin(now)
-        connection = Connection(self, peer, HANDLERS, HOT)
+        self.begin_turn(now)
+        connection = Connection(self, peer, HANDLERS, HOT_HANDLERS)
         refused = self._full(peer[0])
         self.connections[connection] = None
         if refused is not None:
             connection.send_command(error(NOBODY, refused))
             connection.fail(refused.text)
-            self.settle()
+            self.finish_turn()
         return connection
 
     def _full(self, address: str) -> Refused | None:
@@ -129,34 +129,34 @@ class Broker:
 
     def receive(self, connection: Connection, data: bytes, now: int) -> None:
         """Bytes of a client."""
-        self.begin(now)
+        self.begin_turn(now)
         connection.receive(data)
-        self.settle()
+        self.finish_turn()
 
-    def handle(self, connection: Connection, frame: Frame, now: int) -> list[tuple[Connection, bytes]]:
+    def receive_frame(self, connection: Connection, frame: Frame, now: int) -> list[tuple[Connection, bytes]]:
         """One frame of a client; gives all that is to be written."""
-        self.begin(now)
-        connection.handle(frame)
-        self.settle()
+        self.begin_turn(now)
+        connection.receive_frame(frame)
+        self.finish_turn()
         return self.drain()
 
     def disconnected(self, connection: Connection, now: int) -> None:
         """A client has gone, or its socket was closed for us."""
-        self.begin(now)
+        self.begin_turn(now)
         self._release(connection)
-        self.settle()
+        self.finish_turn()
 
-    def writable(self, connection: Connection, now: int, *, yes: bool) -> None:
+    def set_writable(self, connection: Connection, now: int, *, yes: bool) -> None:
         """Whether a client reads what it gets: entries stop, or go on."""
-        self.begin(now)
+        self.begin_turn(now)
         connection.congested = not yes
-        self._set_writable(connection)
-        self.settle()
+        self._update_writable(connection)
+        self.finish_turn()
 
     def drain(self) -> list[tuple[Connection, bytes]]:
         """What is to be written now, joined by connection; connections that are `closing` are to be closed after it.
 
-        A client for which this turn had too much takes more once this is written: call `settle` afterwards.
+        A client for which this turn had too much takes more once this is written: call finish_turn afterwards.
         """
         if not self.dirty:
             return []
@@ -168,21 +168,21 @@ class Broker:
             out.clear()
             connection.queued = 0
             if not connection.writable:
-                self._set_writable(connection)
+                self._update_writable(connection)
         return written
 
-    def _set_writable(self, connection: Connection) -> None:
+    def _update_writable(self, connection: Connection) -> None:
         was = connection.writable
         connection.writable = not connection.congested and not connection.closing
         if connection.writable and not was:
-            if connection.stuffed:
-                self.soon(connection)
+            if connection.input_paused:
+                self.schedule(connection)
             for consumer in connection.consumers.values():
                 dispatcher = consumer.subscription.dispatcher
                 if dispatcher is not None:
-                    dispatcher.flowed(consumer, 0)
+                    dispatcher.add_permits(consumer, 0)
 
-    def lost(self, connection: Connection) -> None:
+    def connection_closing(self, connection: Connection) -> None:
         """A connection is closing: at the end of this turn it lets go of what it holds."""
         self._lost.append(connection)
 
@@ -197,17 +197,17 @@ class Broker:
 
     # -- turns -----------------------------------------------------------------------------------------------------
 
-    def begin(self, now: int) -> None:
+    def begin_turn(self, now: int) -> None:
         """It is now that late: what a turn from outside starts with."""
         deadline = self._timers.deadline
         if deadline is not None and deadline <= now:
             self.advance(now)
         elif now > self.now:
-            self.now = self.until = now
+            self.now = self.turn_end = now
 
     def advance(self, now: int) -> None:
         """Run the timers that are due, each at its own time."""
-        self.until = max(now, self.now)
+        self.turn_end = max(now, self.now)
         while (timer := self._timers.pop_due(now)) is not None:
             due, action = timer
             self.now = max(self.now, due)
@@ -215,8 +215,8 @@ class Broker:
                 action()
             except Exception as fault:
                 self.report(fault)
-            self.settle()
-        self.now = self.until
+            self.finish_turn()
+        self.now = self.turn_end
 
     @property
     def deadline(self) -> int | None:
@@ -231,16 +231,16 @@ class Broker:
         """The same at a time."""
         return self._timers.call_at(max(due, self.now + 1), action)
 
-    def soon(self, runnable: Runnable) -> None:
+    def schedule(self, runnable: Runnable) -> None:
         """Run a dispatcher once at the end of this turn."""
-        self._soon[runnable] = None
+        self._scheduled[runnable] = None
 
-    def settle(self) -> None:
+    def finish_turn(self) -> None:
         """Finish the turn: lost connections first, then dispatchers, until nobody asks any more."""
-        while self._soon or self._lost:
+        while self._scheduled or self._lost:
             while self._lost:
                 self._release(self._lost.pop(0))
-            batch, self._soon = self._soon, {}
+            batch, self._scheduled = self._scheduled, {}
             for dispatcher in batch:
                 try:
                     dispatcher.run()
@@ -292,7 +292,7 @@ class Broker:
 
     def create_partitioned(self, name: TopicName, count: int) -> None:
         """Make a topic of so many partitions, or give it more. Refused (NotAllowedError): too many of the namespace."""
-        self.topic_registry.check_room(name, count - self.topic_registry.partitions(name))
+        self.topic_registry.check_topic_limit(name, count - self.topic_registry.partitions(name))
         self.topic_registry.set_partitions(name, count)
 
     def unload(self, topic: Topic) -> None:
@@ -317,7 +317,7 @@ class Broker:
             topic.unload()
         for connection in list(self.connections):
             connection.close("the broker stops")
-        self.settle()
+        self.finish_turn()
 
 
 def _offer(settings: Settings) -> Offer:

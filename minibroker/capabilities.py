@@ -11,12 +11,12 @@ from pcli.minibroker.dispatch import KINDS
 
 __all__ = [
     "EndpointRow",
-    "cutting_commands",
+    "closing_commands",
     "dispatcher_rows",
     "endpoint_rows",
-    "kept_policies",
     "missing_families",
     "refused_commands",
+    "stored_only_policies",
 ]
 
 _KEPT: Final = " (kept only)"
@@ -77,7 +77,7 @@ def refused_commands() -> list[str]:
     return list(transactions.HANDLERS)
 
 
-def cutting_commands() -> list[str]:
+def closing_commands() -> list[str]:
     """Commands of clients that this broker takes for unknown: they cost the connection, as on 4.2.4."""
     return [row.name for row in COMMANDS.values() if row.client_may_send and row.number not in HANDLERS]
 
@@ -96,7 +96,7 @@ def endpoint_rows() -> list[EndpointRow]:
     return [EndpointRow(methods, path, "; ".join(texts)) for path, (methods, texts) in by_path.items()]
 
 
-def kept_policies() -> list[str]:
+def stored_only_policies() -> list[str]:
     """Last words of the paths whose values are kept and have no effect."""
     return sorted({row.path.rpartition("/")[2] for row in endpoint_rows() if _KEPT in row.text and "/" in row.path})
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.topic_list_watchers import TopicListWatcher
     from pcli.minibroker.topics.topic_registry import TopicRegistry
 
-__all__ = ["Connection", "ConnectionOwner", "Handler"]
+__all__ = ["Connection", "Handler", "PulsarService"]
 
 Handler = Callable[..., None]
 """The function of a command: function(connection, body, frame)."""
@@ -53,24 +53,24 @@ _SEND: Final = BY_NAME["SEND"].number
 _ACK: Final = BY_NAME["ACK"].number
 _FLOW: Final = BY_NAME["FLOW"].number
 _PING: Final = BY_NAME["PING"].number
-_QUICK: Final = frozenset((_ACK, _FLOW, _PING))
+_HOT_TYPES: Final = frozenset((_ACK, _FLOW, _PING))
 _PING_FRAME: Final = push_frame(pb.CommandPing())
 _PING_COMMAND: Final = _PING_FRAME[8:]
 _PONG_FRAME: Final = push_frame(pb.CommandPong())
 
 
-class ConnectionOwner(BrokerService, Protocol):
+class PulsarService(BrokerService, Protocol):
     """The interface of the broker that connections and the functions of commands use."""
 
     service_url: str
-    until: int
+    turn_end: int
     offer: Offer
     topics: dict[str, Topic]
     topic_registry: TopicRegistry
     dirty: list[Connection]
     """Connections with frames to write, or to close."""
 
-    def lost(self, connection: Connection) -> None:
+    def connection_closing(self, connection: Connection) -> None:
         """Release the producers and consumers of a closing connection at the end of this turn."""
 
     def reading_changed(self, connection: Connection) -> None:
@@ -93,47 +93,47 @@ class Connection:
     """One connection of a client."""
 
     __slots__ = (
+        "_buffer",
+        "_bytes_needed",
         "_handlers",
         "_high_water",
-        "_holds",
+        "_hot_handlers",
+        "_keep_alive_timer",
         "_limit",
-        "_needed",
-        "_probe_timer",
-        "_probes",
-        "_quick_handlers",
-        "_rest",
-        "_tick_timer",
+        "_liveness_callbacks",
+        "_liveness_timer",
+        "_read_pauses",
         "broker",
+        "client_socket",
         "closing",
         "congested",
         "connected_since",
         "consumers",
-        "gone",
-        "joining",
-        "link",
+        "input_paused",
         "out",
         "peer",
+        "pending_subscribes",
         "producers",
         "queued",
         "reason",
         "recently_closed",
+        "released",
         "session",
-        "stuffed",
         "watchers",
         "writable",
     )
 
     def __init__(
         self,
-        broker: ConnectionOwner,
+        broker: PulsarService,
         peer: tuple[str, int],
         handlers: Mapping[int, Handler],
-        quick_handlers: Mapping[int, Callable[..., None]],
+        hot_handlers: Mapping[int, Callable[..., None]],
     ) -> None:
-        """``handlers``, ``quick_handlers``: the tables of `commands`, by command type."""
+        """``handlers``, ``hot_handlers``: the tables of `commands`, by command type."""
         self.broker = broker
         self._handlers = handlers
-        self._quick_handlers = quick_handlers
+        self._hot_handlers = hot_handlers
         self.peer = peer
         """Address and port of the other side."""
         self.connected_since = broker.now
@@ -141,7 +141,7 @@ class Connection:
         self.session = ServerSession(broker.offer, KeepAlive(interval, broker.now))
         self.producers: dict[int, Producer] = {}
         self.consumers: dict[int, Consumer] = {}
-        self.joining: dict[int, pb.CommandSubscribe] = {}
+        self.pending_subscribes: dict[int, pb.CommandSubscribe] = {}
         """Consumers that wait until it is known whether another one lives, by their id."""
         self.watchers: dict[int, TopicListWatcher] = {}
         self.recently_closed: dict[int, int] = {}
@@ -154,25 +154,25 @@ class Connection:
         """Whether entries may be sent: the client reads what it gets."""
         self.congested = False
         """Whether the shell has more to write than the client reads."""
-        self.stuffed = False
+        self.input_paused = False
         """What was asked for already has so large answers that the next frames wait until these are written."""
         self.closing = False
         """Nothing is taken or sent any more; the socket closes after what was sent before."""
-        self.gone = False
+        self.released = False
         """Its producers and consumers are gone too."""
         self.reason = ""
         """Why the broker closed it, for the log."""
-        self.link: Any = None
+        self.client_socket: Any = None
         """The shell's own end of this connection."""
         self._limit = broker.settings.maxMessageSize + FRAME_OVERHEAD - 4
         self._high_water = broker.settings.pulsarChannelWriteBufferHighWaterMark
-        self._rest = bytearray()
-        self._needed = 4
-        self._probes: list[Callable[[bool], None]] = []
-        self._probe_timer: Timer | None = None
-        self._holds = 0
-        self._tick_timer: Timer | None = None
-        self._arm()
+        self._buffer = bytearray()
+        self._bytes_needed = 4
+        self._liveness_callbacks: list[Callable[[bool], None]] = []
+        self._liveness_timer: Timer | None = None
+        self._read_pauses = 0
+        self._keep_alive_timer: Timer | None = None
+        self._start_keep_alive_timer()
 
     @property
     def version(self) -> int:
@@ -185,43 +185,43 @@ class Connection:
         """Take the next bytes of the stream, and do what the frames in them ask for."""
         if self.closing:
             return
-        rest = self._rest
-        if rest or self.stuffed:
-            rest += data
-            if self.stuffed or len(rest) < self._needed:
+        buffer = self._buffer
+        if buffer or self.input_paused:
+            buffer += data
+            if self.input_paused or len(buffer) < self._bytes_needed:
                 return
-            data = bytes(rest)
-            rest.clear()
+            data = bytes(buffer)
+            buffer.clear()
         try:
-            position = self._cut(data)
+            position = self._handle_frames(data)
         except Exception as fault:
-            self._end_by(fault)
+            self._close_on_exception(fault)
             return
         if position:
             self.session.keep_alive.outstanding = False
         if position < len(data):
-            rest += data[position:]
+            buffer += data[position:]
 
     def run(self) -> None:
         """Go on with the frames that waited."""
-        if self.stuffed and not self.closing:
-            self.stuffed = False
-            self.release_reading()
+        if self.input_paused and not self.closing:
+            self.input_paused = False
+            self.resume_reading()
             self.receive(b"")
 
-    def handle(self, frame: Frame) -> None:
+    def receive_frame(self, frame: Frame) -> None:
         """The same for one whole frame."""
         if self.closing:
             return
         self.session.keep_alive.outstanding = False
-        if self._probes:
-            self._end_probe(alive=True)
+        if self._liveness_callbacks:
+            self._finish_liveness_check(alive=True)
         try:
-            self.take(frame)
+            self.handle_frame(frame)
         except Exception as fault:
-            self._end_by(fault)
+            self._close_on_exception(fault)
 
-    def _end_by(self, fault: Exception) -> None:
+    def _close_on_exception(self, fault: Exception) -> None:
         """End the connection: by the client's fault, or by our own, which is reported."""
         if isinstance(fault, RemoteError):
             self.fail(fault.text)
@@ -229,13 +229,13 @@ class Connection:
             self.broker.report(fault, self)
             self.fail("an error of the broker")
 
-    def _cut(self, data: bytes) -> int:
-        """Handle all whole frames; where the rest begins."""
+    def _handle_frames(self, data: bytes) -> int:
+        """Handle all whole frames; where the buffer begins."""
         position, size, limit = 0, len(data), self._limit
         producers = self.producers
         hot = self.session.connected
-        if self._probes:
-            self._alive(data)
+        if self._liveness_callbacks:
+            self._note_frame(data)
         while size - position >= 8:
             total, length = _two_lengths(data, position)
             end = position + 4 + total
@@ -254,43 +254,43 @@ class Connection:
                     if self.closing:
                         return size
                     continue
-            elif kind in _QUICK and self._quick(kind, data, start, stop):
+            elif kind in _HOT_TYPES and self._handle_hot_command(kind, data, start, stop):
                 position = end
                 if self.closing:
                     return size
                 continue
-            self.take(Frame(data[position:end], kind))
+            self.handle_frame(Frame(data[position:end], kind))
             if self.closing:
                 return size
             hot = self.session.connected
             position = end
             if self.queued > self._high_water:
-                self._stuff()
+                self._pause_input()
                 return int(position)
-        return self._wait(data, position, size)
+        return self._await_frame_end(data, position, size)
 
-    def _stuff(self) -> None:
+    def _pause_input(self) -> None:
         """A few bytes may ask for very much: no more of them before the answers are on their way."""
-        self.stuffed = True
-        self._needed = 4
-        self.hold_reading()
+        self.input_paused = True
+        self._bytes_needed = 4
+        self.pause_reading()
 
-    def _wait(self, data: bytes, position: int, size: int) -> int:
+    def _await_frame_end(self, data: bytes, position: int, size: int) -> int:
         """What is missing for the next frame.
 
         A length that is too large ends the connection at once; one that leaves no room for the second length does
         when the frame is whole.
         """
         if size - position < 4:
-            self._needed = 4
+            self._bytes_needed = 4
             return position
         total = _length(data, position)[0]
         if total > self._limit or size - position >= total + 4:
             raise RemoteError(f"a frame of {total + 4} bytes")
-        self._needed = total + 4
+        self._bytes_needed = total + 4
         return position
 
-    def _quick(self, kind: int, data: bytes, start: int, stop: int) -> bool:
+    def _handle_hot_command(self, kind: int, data: bytes, start: int, stop: int) -> bool:
         """ACK, FLOW or PING without anything unusual in it; False: take the full way."""
         if kind == _PING:
             if data[start:stop] != _PING_COMMAND:
@@ -300,10 +300,10 @@ class Connection:
         arguments = pull_ack(data, start, stop) if kind == _ACK else pull_flow(data, start, stop)
         if arguments is None:
             return False
-        self._quick_handlers[kind](self, *arguments)
+        self._hot_handlers[kind](self, *arguments)
         return True
 
-    def take(self, frame: Frame) -> None:
+    def handle_frame(self, frame: Frame) -> None:
         """Handle one whole frame the full way. RemoteError: the connection must end."""
         command, body = read_command(frame.data[8 : frame.parts.command_end])
         frame.type = command.type
@@ -360,7 +360,7 @@ class Connection:
         self.reason = reason
         if not self.out:
             self.broker.dirty.append(self)
-        self.broker.lost(self)
+        self.broker.connection_closing(self)
 
     def fail(self, reason: str) -> None:
         """The client did what ends a connection: close it, and say nothing."""
@@ -369,44 +369,44 @@ class Connection:
 
     def release(self) -> None:
         """The connection is gone: so is all that hung on it (ServerCnx.channelInactive)."""
-        if self.gone:
+        if self.released:
             return
-        self.closing = self.gone = True
+        self.closing = self.released = True
         self.writable = False
-        self._rest.clear()
-        if self._tick_timer is not None:
-            self._tick_timer.cancel()
+        self._buffer.clear()
+        if self._keep_alive_timer is not None:
+            self._keep_alive_timer.cancel()
         for producer in list(self.producers.values()):
             producer.leave()
         self.producers.clear()
         for consumer in list(self.consumers.values()):
             consumer.leave()
         self.consumers.clear()
-        self.joining.clear()
+        self.pending_subscribes.clear()
         for watcher in list(self.watchers.values()):
             self.broker.watchers.remove(watcher)
         self.watchers.clear()
-        self._end_probe(alive=False)
+        self._finish_liveness_check(alive=False)
 
     # -- does it live ----------------------------------------------------------------------------------------------
 
-    def _arm(self) -> None:
+    def _start_keep_alive_timer(self) -> None:
         due = self.session.keep_alive.due
         if due is not None:
-            self._tick_timer = self.broker.call_at(due, self._tick)
+            self._keep_alive_timer = self.broker.call_at(due, self._keep_alive)
 
-    def _tick(self) -> None:
+    def _keep_alive(self) -> None:
         """Keep-alive. The next interval counts from the end of a jump of time, so that the client can answer in it."""
         session = self.session
         beat = session.keep_alive.tick(
-            self.broker.until, connected=session.connected, pings=session.pings, reading=self.reading
+            self.broker.turn_end, connected=session.connected, pings=session.pings, reading=self.reading
         )
         if beat is Beat.CLOSE:
             self.close("nothing was heard of it")
             return
         if beat is Beat.PING:
             self.send(_PING_FRAME)
-        self._arm()
+        self._start_keep_alive_timer()
 
     def check_liveness(self, on_answer: Callable[[bool], None]) -> None:
         """Ask whether the client lives; the answer comes at once or later, at the latest when it is taken for dead.
@@ -417,24 +417,24 @@ class Connection:
         if self.closing or timeout <= 0:
             on_answer(not self.closing)
             return
-        self._probes.append(on_answer)
-        if len(self._probes) == 1:
+        self._liveness_callbacks.append(on_answer)
+        if len(self._liveness_callbacks) == 1:
             self.send(_PING_FRAME)
-            self._probe_timer = self.broker.call_later(timeout, self._probe_over)
+            self._liveness_timer = self.broker.call_later(timeout, self._liveness_timeout)
 
-    def _alive(self, data: bytes) -> None:
+    def _note_frame(self, data: bytes) -> None:
         """Tell those who asked, if a whole frame has come."""
         if len(data) >= 4 and len(data) >= 4 + _length(data, 0)[0]:
-            self._end_probe(alive=True)
+            self._finish_liveness_check(alive=True)
 
-    def _probe_over(self) -> None:
+    def _liveness_timeout(self) -> None:
         self.close("no answer to a PING when its name or subscription was asked for")
         self.release()
 
-    def _end_probe(self, *, alive: bool) -> None:
-        if self._probe_timer is not None:
-            self._probe_timer.cancel()
-        probes, self._probes = self._probes, []
+    def _finish_liveness_check(self, *, alive: bool) -> None:
+        if self._liveness_timer is not None:
+            self._liveness_timer.cancel()
+        probes, self._liveness_callbacks = self._liveness_callbacks, []
         for on_answer in probes:
             on_answer(alive)
 
@@ -443,18 +443,18 @@ class Connection:
     @property
     def reading(self) -> bool:
         """Whether the shell may read from the client."""
-        return self._holds == 0
+        return self._read_pauses == 0
 
-    def hold_reading(self) -> None:
+    def pause_reading(self) -> None:
         """Stop reading from the client, for one reason more (publish throttling)."""
-        self._holds += 1
-        if self._holds == 1:
+        self._read_pauses += 1
+        if self._read_pauses == 1:
             self.broker.reading_changed(self)
 
-    def release_reading(self) -> None:
+    def resume_reading(self) -> None:
         """One reason less."""
-        self._holds -= 1
-        if self._holds == 0:
+        self._read_pauses -= 1
+        if self._read_pauses == 0:
             self.broker.reading_changed(self)
 
     # -- producers and consumers that were closed ---------------------------------------------------------------------
@@ -470,13 +470,13 @@ class Connection:
 
     # -- producers that the broker closed --------------------------------------------------------------------------
 
-    def mark_closed(self, producer_id: int) -> None:
+    def mark_producer_closed(self, producer_id: int) -> None:
         """The broker closes this producer: SENDs on their way to it are dropped for a while, not a fault."""
         now = self.broker.now
         self.recently_closed = {one: until for one, until in self.recently_closed.items() if now < until}
         self.recently_closed[producer_id] = now + self.broker.settings.keepAliveIntervalSeconds * 1000
 
-    def was_closed(self, producer_id: int) -> bool:
+    def is_recently_closed(self, producer_id: int) -> bool:
         """Whether the broker closed this producer lately."""
         until = self.recently_closed.get(producer_id)
         return until is not None and self.broker.now < until

@@ -30,5 +30,5 @@ class Scheduler(Protocol):
     def call_at(self, due: int, action: Callable[[], None]) -> Timer:
         """Call a function at a time, at the earliest one millisecond from now."""
 
-    def soon(self, runnable: Runnable) -> None:
+    def schedule(self, runnable: Runnable) -> None:
         """Call `run` of an object once at the end of this turn."""

@@ -97,7 +97,7 @@ class OwnBroker:
                 if connection.closing:
                     player.lost(part)
                     self._hang_up(connection)
-            broker.settle()
+            broker.finish_turn()
         broker.take_reading_changes()
 
     # -- as an administrator ---------------------------------------------------------------------------------------
@@ -143,9 +143,9 @@ class OwnBroker:
     def _restart(self) -> None:
         """As a broker that goes down and comes back: topics closed, ledgers rolled, connections cut."""
         broker = self.broker
-        broker.begin(self.now)
+        broker.begin_turn(self.now)
         for topic in list(broker.topics.values()):
             broker.unload(topic)
         for connection in list(broker.connections):
             connection.close("the broker restarts")
-        broker.settle()
+        broker.finish_turn()

@@ -89,7 +89,7 @@ def _server(
                 body,
                 request.headers.get("content-type", ""),
             )
-            broker.begin(now())
+            broker.begin_turn(now())
             value = endpoint.function(call)
         except RestError as error:
             return _error(error.status, error.reason)
@@ -103,7 +103,7 @@ def _server(
             broker.report(fault)
             return _error(500, f"{type(fault).__name__}: {fault}")
         finally:
-            broker.settle()
+            broker.finish_turn()
         return _answer(value)
 
     return serve

@@ -76,14 +76,14 @@ def _values(call: Call) -> Any:
 
 
 def _dynamic(call: Call, verb: str) -> str:
-    name = call.word("name")
+    name = call.path_text("name")
     if name not in _NAMES:
         raise RestError(412, f"Can't {verb} non-dynamic configuration")
     return name
 
 
 def _set(call: Call) -> Reply:
-    name, value = _dynamic(call, "update"), call.word("value")
+    name, value = _dynamic(call, "update"), call.path_text("value")
     call.broker.settings.put(name, value)
     call.broker.policies.dynamic[name] = value
     _changed(call)

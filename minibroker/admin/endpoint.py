@@ -65,11 +65,11 @@ class Call:
     media: str = "application/json"
     """Its content type."""
 
-    def word(self, name: str) -> str:
+    def path_text(self, name: str) -> str:
         """A part of the path, decoded."""
         return unquote(self.path[name])
 
-    def number(self, name: str) -> int:
+    def path_number(self, name: str) -> int:
         """A part of the path that is a whole number of 64 bits; anything else is no such path."""
         text = self.path[name]
         if not _NUMBER.fullmatch(text) or not -_LIMIT <= int(text) < _LIMIT:
@@ -85,7 +85,7 @@ class Call:
     @property
     def namespace_name(self) -> str:
         """``tenant/namespace`` of the path; 412 when it is no name."""
-        tenant, name = self.word("tenant"), self.word("namespace")
+        tenant, name = self.path_text("tenant"), self.path_text("namespace")
         if not (_NAMED.fullmatch(tenant) and _NAMED.fullmatch(name)):
             raise RestError(412, "Namespace name is not valid")
         return f"{tenant}/{name}"
@@ -133,24 +133,24 @@ class Call:
         parts = (self.broker.topic_registry.load(name.with_partition(index)) for index in range(count))
         return [part for part in parts if part is not None]
 
-    def single(self, deed: str) -> Topic:
-        """The topic of the path; 405 when it is partitioned. ``deed`` is what is not allowed then."""
+    def unpartitioned_topic(self, operation: str) -> Topic:
+        """The topic of the path; 405 when it is partitioned. ``operation`` is what is not allowed then."""
         if self.broker.topic_registry.partitions(self.topic_name):
-            raise RestError(405, f"{deed} on a partitioned topic is not allowed")
+            raise RestError(405, f"{operation} on a partitioned topic is not allowed")
         return self.topic()
 
-    def stored(self, deed: str) -> Topic:
+    def persistent_topic(self, operation: str) -> Topic:
         """The same for what only a persistent topic has."""
         if not self.topic_name.persistent:
-            raise RestError(405, f"{deed} on a non-persistent topic is not allowed")
-        return self.single(deed)
+            raise RestError(405, f"{operation} on a non-persistent topic is not allowed")
+        return self.unpartitioned_topic(operation)
 
     def subscription(self, topic: Topic) -> Subscription:
         """The subscription of the path; 404 when the topic has none of that name."""
-        name = self.word("subscription")
+        name = self.path_text("subscription")
         subscription = topic.subscriptions.get(name)
         if subscription is None:
-            raise RestError(404, f"Subscription {name} not found for topic {topic.full}")
+            raise RestError(404, f"Subscription {name} not found for topic {topic.full_name}")
         return subscription
 
 

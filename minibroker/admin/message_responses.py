@@ -1,6 +1,7 @@
-"""A stored message as an answer: its payload, uncompressed, and its metadata in headers (generateResponseWithEntry).
+"""The REST response for a stored message (generateResponseWithEntry).
 
-The payload is still a batch, or encrypted, as it was sent; what does not open comes as it is.
+The body is the uncompressed payload, the headers contain the metadata. The payload of a batch or an encrypted message
+is returned as it was sent; a payload that cannot be decompressed is returned unchanged.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pcli.minibroker.timestamps import instant_text
 if TYPE_CHECKING:
     from pcli.minibroker.storage.entry import Entry
 
-__all__ = ["payload"]
+__all__ = ["message_response"]
 
 _X: Final = "X-Pulsar-"
 
@@ -54,7 +55,7 @@ _BASE64: Final = {
 }
 
 
-def payload(entry: Entry) -> Reply:
+def message_response(entry: Entry) -> Reply:
     """The answer; 500 when the metadata cannot be read."""
     if not entry.parsed:
         entry.parse()

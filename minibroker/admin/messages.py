@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pcli.minibroker.admin.endpoint import Call, Endpoint, Reply, RestError
-from pcli.minibroker.admin.message_responses import payload
+from pcli.minibroker.admin.message_responses import message_response
 from pcli.minibroker.stats.internal_stats import internal_stats
 from pcli.minibroker.stats.partitioned_stats import partitioned_stats
 from pcli.minibroker.stats.topic_stats import Json, backlog_size, topic_stats
@@ -16,9 +16,9 @@ __all__ = ["ENDPOINTS"]
 _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
 
 
-def _ledger(call: Call, deed: str) -> tuple[ManagedLedger, int]:
+def _ledger(call: Call, operation: str) -> tuple[ManagedLedger, int]:
     """The ledger of the topic, and its partition; 405 when it has none or many."""
-    topic = call.stored(deed)
+    topic = call.persistent_topic(operation)
     assert topic.ledger is not None
     return topic.ledger, topic.partition
 
@@ -36,7 +36,7 @@ def _last(call: Call) -> Any:
     ledger, partition = _ledger(call, "GetLastMessageId")
     entry = ledger.entry(ledger.next - 1)
     if entry is None:
-        return _id(ledger.place(ledger.next - 1), partition)
+        return _id(ledger.position(ledger.next - 1), partition)
     if not entry.parsed:
         entry.parse()
     batch = entry.metadata is not None and entry.metadata.HasField("num_messages_in_batch")
@@ -45,16 +45,16 @@ def _last(call: Call) -> Any:
 
 def _at_time(call: Call) -> Any:
     ledger, partition = _ledger(call, "Get message ID by timestamp")
-    return _id(ledger.place(ledger.newest_before(call.number("timestamp")) + 1), partition)
+    return _id(ledger.position(ledger.newest_before(call.path_number("timestamp")) + 1), partition)
 
 
 def _by_id(call: Call) -> Reply:
     ledger, _ = _ledger(call, "Get message by id")
-    offset = ledger.offset_of(call.number("ledger"), call.number("entry"))
+    offset = ledger.offset_of(call.path_number("ledger"), call.path_number("entry"))
     entry = None if offset is None else ledger.entry(offset)
     if entry is None:
         raise RestError(404, "Message id not found")
-    return payload(entry)
+    return message_response(entry)
 
 
 def _examine(call: Call) -> Reply:
@@ -70,7 +70,7 @@ def _examine(call: Call) -> Reply:
     entry = ledger.entry(ledger.first + place - 1 if earliest else ledger.next - place)
     if entry is None:
         raise RestError(404, "Message not found")
-    return payload(entry)
+    return message_response(entry)
 
 
 def _backlog_size(call: Call) -> Any:
@@ -102,7 +102,7 @@ def _partitioned(call: Call) -> int:
 def _partitioned_stats(call: Call) -> Any:
     count = _partitioned(call)
     each = call.query.get("perPartition", "true").lower() == "true"
-    found = {topic.full: topic_stats(topic) for topic in call.topics()}
+    found = {topic.full_name: topic_stats(topic) for topic in call.topics()}
     return partitioned_stats(found, count, each=each)
 
 
@@ -112,7 +112,7 @@ def _internal_stats(call: Call) -> Any:
 
 def _partitioned_internal_stats(call: Call) -> Any:
     count = _partitioned(call)
-    parts = {topic.full: internal_stats(topic) for topic in call.topics()}
+    parts = {topic.full_name: internal_stats(topic) for topic in call.topics()}
     return {"metadata": {"partitions": count, "deleted": False}, "partitions": parts}
 
 

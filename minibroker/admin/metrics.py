@@ -78,7 +78,7 @@ def metrics(broker: Broker) -> str:
     for topic in broker.topics.values():
         space = namespace_of(topic.name)
         counts[space] = counts.get(space, 0) + 1
-        labels = {**cluster, "namespace": space, "topic": topic.full}
+        labels = {**cluster, "namespace": space, "topic": topic.full_name}
         for name, found, value in _of_topic(labels, topic_stats(topic)):
             samples.setdefault(name, []).append((found, value))
     samples["pulsar_topics_count"] = [({**cluster, "namespace": space}, count) for space, count in counts.items()]

@@ -40,11 +40,13 @@ def _permissions(call: Call) -> Any:
 def _grant(call: Call) -> None:
     if not isinstance(call.body, list):
         raise RestError(400, "The body has to be a list of actions")
-    call.namespace("Namespace policies does not exist").permissions[call.word("role")] = [str(one) for one in call.body]
+    call.namespace("Namespace policies does not exist").permissions[call.path_text("role")] = [
+        str(one) for one in call.body
+    ]
 
 
 def _revoke(call: Call) -> None:
-    call.namespace().permissions.pop(call.word("role"), None)
+    call.namespace().permissions.pop(call.path_text("role"), None)
 
 
 def _properties(call: Call) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pcli.codec.wire.topic_name import TopicName
 from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError
 from pcli.minibroker.admin.namespace_quotas_and_permissions import quota
-from pcli.minibroker.admin.topics import delete_topic, forget
+from pcli.minibroker.admin.topics import delete_policies_and_schemas, delete_topic
 from pcli.minibroker.policies.policy_store import Namespace
 from pcli.minibroker.policies.policy_table import POLICIES
 from pcli.minibroker.topic_names import namespace_of
@@ -65,7 +65,7 @@ def _policies(call: Call) -> Any:
     return found
 
 
-def _take(call: Call, space: Namespace, body: dict[str, Any]) -> None:
+def _apply_policies(call: Call, space: Namespace, body: dict[str, Any]) -> None:
     """The policies with which a namespace is created; names that are not known are passed over, as there."""
     for name, value in body.items():
         policy = _BY_JSON.get(name)
@@ -89,7 +89,7 @@ def _take(call: Call, space: Namespace, body: dict[str, Any]) -> None:
 
 
 def _names(call: Call) -> Any:
-    tenant = call.word("tenant")
+    tenant = call.path_text("tenant")
     if tenant not in call.broker.policies.tenants:
         raise RestError(404, "Tenant not found")
     return sorted(name for name in call.broker.policies.namespaces if name.startswith(f"{tenant}/"))
@@ -97,7 +97,7 @@ def _names(call: Call) -> Any:
 
 def _create(call: Call) -> None:
     name, policies = call.namespace_name, call.broker.policies
-    tenant = policies.tenants.get(call.word("tenant"))
+    tenant = policies.tenants.get(call.path_text("tenant"))
     if tenant is None:
         raise RestError(404, "Tenant does not exist")
     if name in policies.namespaces:
@@ -109,10 +109,10 @@ def _create(call: Call) -> None:
     clusters = body.get("replication_clusters") or list(tenant.clusters)
     for cluster in clusters:
         if cluster not in tenant.clusters:
-            text = f"is not in the list of allowed clusters list for tenant [{call.word('tenant')}]"
+            text = f"is not in the list of allowed clusters list for tenant [{call.path_text('tenant')}]"
             raise RestError(403, f"Cluster [{cluster}] {text}")
     space = Namespace(name, max(1, policies.settings.defaultNumberOfNamespaceBundles), list(clusters))
-    _take(call, space, body)
+    _apply_policies(call, space, body)
     policies.namespaces[name] = space
     policies.on_change(name)
 
@@ -135,7 +135,7 @@ def delete_namespace(broker: Broker, name: str) -> None:
         delete_topic(broker, TopicName.parse(topic))
     for topic in _partitioned(broker, name):
         del broker.policies.partitioned[topic]
-        forget(broker, TopicName.parse(topic))
+        delete_policies_and_schemas(broker, TopicName.parse(topic))
     broker.topic_registry.forget_namespace(name)
     del broker.policies.namespaces[name]
 
@@ -174,12 +174,12 @@ def _unload(call: Call) -> None:
 
 
 def _unload_bundle(call: Call) -> None:
-    space, bundle = call.namespace("Namespace not found"), call.word("bundle")
+    space, bundle = call.namespace("Namespace not found"), call.path_text("bundle")
     edges = space.boundaries
     if bundle not in [f"{low}_{high}" for low, high in pairwise(edges)]:
         raise RestError(412, f"Invalid bundle range: {bundle}")
     for topic in _loaded(call):
-        if space.bundle(topic.full) == bundle:
+        if space.bundle(topic.full_name) == bundle:
             call.broker.unload(topic)
 
 
@@ -188,7 +188,7 @@ def _clear(call: Call) -> None:
     wanted = call.path.get("subscription")
     for topic in _loaded(call):
         for subscription in list(topic.subscriptions.values()):
-            if wanted is None or subscription.name == call.word("subscription"):
+            if wanted is None or subscription.name == call.path_text("subscription"):
                 subscription.skip_all()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError
-from pcli.minibroker.admin.topics import check_free, forget, message_id, strings
+from pcli.minibroker.admin.topics import check_unused, delete_policies_and_schemas, message_id, strings
 from pcli.minibroker.errors import Refused
 
 if TYPE_CHECKING:
@@ -85,12 +85,12 @@ def _delete(call: Call) -> None:
             raise RestError(409, f"{name} {text}")
         raise RestError(404, f"Topic {name} not found.")
     names = [part for index in range(count) if registry.exists(part := name.with_partition(index))]
-    check_free(call, names)
+    check_unused(call, names)
     for part in names:
         if registry.load(part) is not None:
             call.broker.delete_topic(part, force=True)
     del call.broker.policies.partitioned[str(name)]
-    forget(call.broker, name)
+    delete_policies_and_schemas(call.broker, name)
 
 
 def _list(call: Call) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.wire.bits import ones
 from pcli.minibroker.admin.endpoint import Call, Endpoint, RestError
-from pcli.minibroker.admin.message_responses import payload
+from pcli.minibroker.admin.message_responses import message_response
 from pcli.minibroker.stats.topic_stats import shown_subscriptions
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ _FEW: Final = 1000
 """A backlog below this is not expired as long as its first message is younger than asked."""
 
 
-def _each(deed: Callable[[Call, Topic, Subscription], None]) -> Callable[[Call], None]:
+def _each(operation: Callable[[Call, Topic, Subscription], None]) -> Callable[[Call], None]:
     """An endpoint that does something on the topic, or on each partition that has the subscription."""
 
     def do(call: Call) -> None:
-        name = call.word("subscription")
+        name = call.path_text("subscription")
         topics = call.topics()
         having = [topic for topic in topics if name in topic.subscriptions]
         if not having:
@@ -44,7 +44,7 @@ def _each(deed: Callable[[Call, Topic, Subscription], None]) -> Callable[[Call],
                 call.subscription(topics[0])
             raise RestError(404, "Subscription not found")
         for topic in having:
-            deed(call, topic, topic.subscriptions[name])
+            operation(call, topic, topic.subscriptions[name])
 
     return do
 
@@ -65,7 +65,7 @@ def _create(call: Call) -> None:
         if not registry.may_create(name):
             raise RestError(404, f"Topic {name} not found")
         registry.create(name)
-    subscription = call.word("subscription")
+    subscription = call.path_text("subscription")
     topics = call.topics()
     if all(subscription in topic.subscriptions for topic in topics):
         raise RestError(409, "Subscription already exists for topic")
@@ -110,7 +110,7 @@ def _place(ledger: ManagedLedger, body: dict[str, Any]) -> tuple[int, int | None
 
 
 def _delete(call: Call) -> None:
-    name = call.word("subscription")
+    name = call.path_text("subscription")
     having = [topic for topic in call.topics() if name in topic.subscriptions]
     if any(topic.subscriptions[name].consumers for topic in having) and not call.flag("force"):
         raise RestError(412, "Subscription has active connected consumers")
@@ -127,7 +127,7 @@ def _remove(call: Call, topic: Topic, subscription: Subscription) -> None:
 
 def _reset_to_time(call: Call, topic: Topic, subscription: Subscription) -> None:
     if topic.ledger is not None:
-        subscription.reset(subscription.offset_at(call.number("timestamp")))
+        subscription.reset(subscription.offset_at(call.path_number("timestamp")))
 
 
 def _reset_to_id(call: Call) -> None:
@@ -140,8 +140,8 @@ def _reset_to_id(call: Call) -> None:
 
 
 def _skip(call: Call) -> None:
-    topic = call.stored("Skip messages")
-    call.subscription(topic).skip(call.number("count"))
+    topic = call.persistent_topic("Skip messages")
+    call.subscription(topic).skip(call.path_number("count"))
 
 
 def _skip_all(call: Call, topic: Topic, subscription: Subscription) -> None:
@@ -149,7 +149,7 @@ def _skip_all(call: Call, topic: Topic, subscription: Subscription) -> None:
 
 
 def _expire(call: Call, topic: Topic, subscription: Subscription) -> None:
-    seconds = call.number("seconds")
+    seconds = call.path_number("seconds")
     if topic.ledger is None:
         raise RestError(405, "Expire messages on a non-persistent topic is not allowed")
     before = call.broker.now - seconds * 1000
@@ -158,19 +158,21 @@ def _expire(call: Call, topic: Topic, subscription: Subscription) -> None:
     old = seconds != 0 and topic.ledger.newest_before(before) > cursor.mark_delete
     if not subscription.backlog or (subscription.backlog < _FEW and not old):
         text = "due to ongoing message expiration not finished or subscription almost catch  up."
-        start = f"Expire message by timestamp not issued on topic {topic.full} for subscription {subscription.name}"
+        start = (
+            f"Expire message by timestamp not issued on topic {topic.full_name} for subscription {subscription.name}"
+        )
         raise RestError(409, f"{start} {text}")
     subscription.expire(before)
 
 
 def _expire_to_id(call: Call) -> None:
-    topic = call.stored("Expire messages")
+    topic = call.persistent_topic("Expire messages")
     subscription = call.subscription(topic)
     body = _message_id(call)
     if topic.ledger is not None and body.get("ledgerId", 0) >= 0:
         offset = topic.ledger.offset_of(body["ledgerId"], body.get("entryId", 0))
         if offset is not None:
-            subscription.move_to(offset)
+            subscription.advance_mark_delete(offset)
 
 
 def _expire_all(call: Call) -> None:
@@ -183,19 +185,21 @@ def _expire_all(call: Call) -> None:
 
 
 def _peek(call: Call) -> Any:
-    topic = call.stored("Peek messages")
-    cursor = topic.subscriptions[name].cursor if (name := call.word("subscription")) in topic.subscriptions else None
-    count = call.number("count")
+    topic = call.persistent_topic("Peek messages")
+    cursor = (
+        topic.subscriptions[name].cursor if (name := call.path_text("subscription")) in topic.subscriptions else None
+    )
+    count = call.path_number("count")
     if cursor is None or topic.ledger is None or not 1 <= count <= cursor.backlog:
         raise RestError(404, "Message not found")
     entry = topic.ledger.entry(cursor.nth_unacked(count))
     if entry is None:
         raise RestError(404, "Message not found")
-    return payload(entry)
+    return message_response(entry)
 
 
 def _analyze(call: Call) -> Any:
-    topic = call.stored("Analyze backlog")
+    topic = call.persistent_topic("Analyze backlog")
     subscription = call.subscription(topic)
     found = {"entries": 0, "messages": 0, "markerMessages": 0}
     cursor, ledger = subscription.cursor, topic.ledger

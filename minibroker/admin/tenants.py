@@ -21,7 +21,7 @@ def _tenants(call: Call) -> Any:
 
 
 def _tenant(call: Call) -> Tenant:
-    tenant = call.broker.policies.tenants.get(call.word("tenant"))
+    tenant = call.broker.policies.tenants.get(call.path_text("tenant"))
     if tenant is None:
         raise RestError(404, "Tenant does not exist")
     return tenant
@@ -45,7 +45,7 @@ def _read(call: Call) -> Tenant:
 
 
 def _create(call: Call) -> None:
-    policies, name = call.broker.policies, call.word("tenant")
+    policies, name = call.broker.policies, call.path_text("tenant")
     if not _NAMED.fullmatch(name):
         raise RestError(412, "Tenant name is not valid")
     tenant = _read(call)
@@ -58,14 +58,14 @@ def _create(call: Call) -> None:
 
 
 def _update(call: Call) -> None:
-    tenant, name = _read(call), call.word("tenant")
+    tenant, name = _read(call), call.path_text("tenant")
     if name not in call.broker.policies.tenants:
         raise RestError(404, f"Tenant {name} not found")
     call.broker.policies.tenants[name] = tenant
 
 
 def _delete(call: Call) -> None:
-    policies, name = call.broker.policies, call.word("tenant")
+    policies, name = call.broker.policies, call.path_text("tenant")
     if name not in policies.tenants:
         raise RestError(404, "Tenant doesn't exist")
     if call.flag("force") and not policies.settings.forceDeleteTenantAllowed:
@@ -83,7 +83,7 @@ def _clusters(call: Call) -> Any:
 
 
 def _cluster(call: Call) -> dict[str, Any]:
-    name = call.word("cluster")
+    name = call.path_text("cluster")
     cluster = call.broker.policies.clusters.get(name)
     if cluster is None:
         raise RestError(404, "Cluster does not exist")
@@ -93,7 +93,7 @@ def _cluster(call: Call) -> dict[str, Any]:
 
 
 def _add_cluster(call: Call) -> Reply:
-    name = call.word("cluster")
+    name = call.path_text("cluster")
     if not _NAMED.fullmatch(name) or not isinstance(call.body, dict):
         raise RestError(412, "Cluster name or data is not valid")
     if name in call.broker.policies.clusters:
@@ -106,15 +106,15 @@ def _update_cluster(call: Call) -> Reply:
     _cluster(call)
     if not isinstance(call.body, dict):
         raise RestError(412, "Cluster data is not valid")
-    call.broker.policies.clusters[call.word("cluster")] = call.body
+    call.broker.policies.clusters[call.path_text("cluster")] = call.body
     return Reply(200)
 
 
 def _delete_cluster(call: Call) -> None:
     _cluster(call)
-    if call.word("cluster") == call.broker.settings.clusterName:
+    if call.path_text("cluster") == call.broker.settings.clusterName:
         raise RestError(412, "Cluster not empty")
-    del call.broker.policies.clusters[call.word("cluster")]
+    del call.broker.policies.clusters[call.path_text("cluster")]
 
 
 ENDPOINTS: Final = (

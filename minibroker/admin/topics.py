@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pcli.codec.wire.topic_name import TopicName
     from pcli.minibroker.broker import Broker
 
-__all__ = ["ENDPOINTS", "check_free", "delete_topic", "forget", "message_id", "strings"]
+__all__ = ["ENDPOINTS", "check_unused", "delete_policies_and_schemas", "delete_topic", "message_id", "strings"]
 
 _SPACE: Final = "/admin/v2/{domain}/{tenant}/{namespace}"
 _TOPIC: Final = f"{_SPACE}/{{topic}}"
@@ -64,11 +64,11 @@ def _delete(call: Call) -> None:
         text = "is a partitioned topic, instead of calling delete topic, please call delete-partitioned-topic."
         raise RestError(409, f"{name} {text}")
     topic = call.topic()
-    check_free(call, [name])
+    check_unused(call, [name])
     delete_topic(call.broker, topic.name)
 
 
-def check_free(call: Call, names: list[TopicName]) -> None:
+def check_unused(call: Call, names: list[TopicName]) -> None:
     """412 when a client is connected to one of them, but for ``force``."""
     found = [topic for name in names if (topic := call.broker.topic_registry.load(name)) is not None]
     consumers = sum(len(topic.consumers) for topic in found)
@@ -82,10 +82,10 @@ def delete_topic(broker: Broker, name: TopicName) -> None:
     """Delete a topic or a partition, whoever is connected; of a whole topic also its policies and schemas."""
     broker.delete_topic(name, force=True)
     if name.partition < 0:
-        forget(broker, name)
+        delete_policies_and_schemas(broker, name)
 
 
-def forget(broker: Broker, name: TopicName) -> None:
+def delete_policies_and_schemas(broker: Broker, name: TopicName) -> None:
     """A topic is gone for good: so are its policies and schemas."""
     broker.policies.forget(name)
     broker.schemas.forget(name.schema_id)

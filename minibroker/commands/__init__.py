@@ -1,10 +1,9 @@
-"""What the broker does with each command: one module a group, one table of all.
+"""The broker's response to each command: one module per group of commands, and the table of all commands.
 
-A module exports ``HANDLERS``: command name to function(connection, body, frame). It raises Refused for a request that
-is not granted, and the connection makes the answer; RemoteError where the connection must end. ``HOT`` holds what the
-connection calls with plain numbers instead, for the two commands beside SEND of which traffic consists:
-ACK(connection, consumer id, kind, ids, request id) and FLOW(connection, consumer id, permits), as `codec.wire.hot`
-reads them.
+A module exports ``HANDLERS``: command name to function(connection, body, frame). The function raises Refused to reject
+a request, and the connection sends the error; it raises RemoteError to close the connection. The functions in
+``HOT_HANDLERS`` take plain numbers instead, for the two frequent commands besides SEND: ACK(connection, consumer id,
+ack type, ids, request id) and FLOW(connection, consumer id, permits), as decoded by `codec.wire.hot`.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from pcli.minibroker.commands import (
 if TYPE_CHECKING:
     from pcli.minibroker.connection import Handler
 
-__all__ = ["HANDLERS", "HOT"]
+__all__ = ["HANDLERS", "HOT_HANDLERS"]
 
 _MODULES: Final[tuple[Any, ...]] = (
     acknowledge,
@@ -51,7 +50,7 @@ HANDLERS: Final[dict[int, Handler]] = {
 }
 """By command type."""
 
-HOT: Final[dict[int, Callable[..., None]]] = {
-    BY_NAME[name].number: handler for module in (acknowledge, flow) for name, handler in module.HOT.items()
+HOT_HANDLERS: Final[dict[int, Callable[..., None]]] = {
+    BY_NAME[name].number: handler for module in (acknowledge, flow) for name, handler in module.HOT_HANDLERS.items()
 }
 """By command type."""

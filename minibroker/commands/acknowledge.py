@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from pcli.minibroker.connection import Connection
     from pcli.minibroker.topics.subscription import Position
 
-__all__ = ["HANDLERS", "HOT"]
+__all__ = ["HANDLERS", "HOT_HANDLERS"]
 
 
-def quick_ack(
+def hot_ack(
     connection: Connection, consumer_id: int, kind: int, ids: list[tuple[int, int, int, int]], request_id: int
 ) -> None:
     """ACK without bit sets, properties and transactions; ids as `pull_ack` gives them, request id -1: none."""
@@ -61,4 +61,4 @@ def acknowledge(connection: Connection, command: pb.CommandAck, frame: Frame) ->
 
 
 HANDLERS = {"ACK": acknowledge}
-HOT = {"ACK": quick_ack}
+HOT_HANDLERS = {"ACK": hot_ack}

@@ -63,7 +63,7 @@ def get_last_message_id(connection: Connection, command: pb.CommandGetLastMessag
         place.ledgerId, place.entryId = last.ledger_id, last.entry_id
         if last.metadata is not None and last.metadata.HasField("num_messages_in_batch"):
             place.batch_index = last.messages - 1
-    mark_ledger, mark_entry = ledger.place(cursor.mark_delete)
+    mark_ledger, mark_entry = ledger.position(cursor.mark_delete)
     mark = pb.MessageIdData(ledgerId=mark_ledger, entryId=mark_entry & MINUS_ONE)
     connection.send_command(
         pb.CommandGetLastMessageIdResponse(
@@ -135,7 +135,7 @@ def unsubscribe(connection: Connection, command: pb.CommandUnsubscribe, frame: F
 
 def close(connection: Connection, command: pb.CommandCloseConsumer, frame: Frame) -> None:
     """CLOSE_CONSUMER: always a success, also for one that is not there or not yet."""
-    connection.joining.pop(command.consumer_id, None)
+    connection.pending_subscribes.pop(command.consumer_id, None)
     consumer = connection.consumers.pop(command.consumer_id, None)
     if consumer is not None:
         consumer.leave()

@@ -12,12 +12,12 @@ from pcli.codec.wire.message_id import signed
 if TYPE_CHECKING:
     from pcli.minibroker.connection import Connection
 
-__all__ = ["HANDLERS", "HOT"]
+__all__ = ["HANDLERS", "HOT_HANDLERS"]
 
 _MAX: Final = (1 << 31) - 1
 
 
-def quick_flow(connection: Connection, consumer_id: int, permits: int) -> None:
+def hot_flow(connection: Connection, consumer_id: int, permits: int) -> None:
     """FLOW. RemoteError, which ends the connection: no permits, or more than an int holds."""
     consumer = connection.consumers.get(consumer_id)
     if consumer is None:
@@ -27,12 +27,12 @@ def quick_flow(connection: Connection, consumer_id: int, permits: int) -> None:
     counted = consumer.flow(permits)
     dispatcher = consumer.subscription.dispatcher
     if counted and dispatcher is not None:
-        dispatcher.flowed(consumer, counted)
+        dispatcher.add_permits(consumer, counted)
 
 
 def flow(connection: Connection, command: pb.CommandFlow, frame: Frame) -> None:
     """FLOW in any form."""
-    quick_flow(connection, command.consumer_id, command.messagePermits)
+    hot_flow(connection, command.consumer_id, command.messagePermits)
 
 
 def redeliver(connection: Connection, command: pb.CommandRedeliverUnacknowledgedMessages, frame: Frame) -> None:
@@ -49,5 +49,5 @@ def redeliver(connection: Connection, command: pb.CommandRedeliverUnacknowledged
     consumer.subscription.dispatcher.redeliver(consumer, offsets, epoch)
 
 
-HOT = {"FLOW": quick_flow}
+HOT_HANDLERS = {"FLOW": hot_flow}
 HANDLERS = {"FLOW": flow, "REDELIVER_UNACKNOWLEDGED_MESSAGES": redeliver}

@@ -20,7 +20,7 @@ from pcli.minibroker.topic_names import topic_name
 if TYPE_CHECKING:
     from pcli.codec.wire.frame import Frame
     from pcli.codec.wire.topic_name import TopicName
-    from pcli.minibroker.connection import Connection, ConnectionOwner, Handler
+    from pcli.minibroker.connection import Connection, Handler, PulsarService
 
 __all__ = ["HANDLERS"]
 
@@ -65,7 +65,7 @@ def _partitioned_metadata(connection: Connection, command: pb.CommandPartitioned
     )
 
 
-def _partitions(broker: ConnectionOwner, name: TopicName, *, create: bool) -> int:
+def _partitions(broker: PulsarService, name: TopicName, *, create: bool) -> int:
     registry = broker.topic_registry
     if registry.exists(name):
         return registry.partitions(name)
@@ -78,7 +78,7 @@ def _partitions(broker: ConnectionOwner, name: TopicName, *, create: bool) -> in
     ):
         return 0
     count = int(broker.policies.effective(name, "defaultNumPartitions"))
-    registry.check_room(name, count)
+    registry.check_topic_limit(name, count)
     registry.set_partitions(name, count)
     return count
 

@@ -29,12 +29,12 @@ def open_producer(connection: Connection, command: pb.CommandProducer, _: Frame)
     if existing is not None:
         if not existing.ready:
             raise Refused(pb.ServiceNotReady, "Producer is already present on the connection")
-        existing.answer_again(command.request_id)
+        existing.answer_duplicate(command.request_id)
         return
     topic = broker.get_or_create(topic_of)
     topic.check_limits(name)
-    if topic.rules.encryption_required and not command.encrypted:
-        raise Refused(pb.MetadataError, f"Encryption is required in {topic.full}")
+    if topic.effective_policies.encryption_required and not command.encrypted:
+        raise Refused(pb.MetadataError, f"Encryption is required in {topic.full_name}")
     version = topic.add_schema(command.schema if command.HasField("schema") else None)
     if command.initial_subscription_name:
         topic.create_initial_subscription(command.initial_subscription_name)

@@ -22,7 +22,7 @@ def send(connection: Connection, command: pb.CommandSend, frame: Frame) -> None:
     producer = connection.producers.get(command.producer_id)
     if producer is not None:
         producer.publish_command(command, frame.data[frame.parts.command_end :])
-    elif not connection.was_closed(command.producer_id):
+    elif not connection.is_recently_closed(command.producer_id):
         raise RemoteError(f"SEND of producer {command.producer_id}, which is not there")
 
 

@@ -35,7 +35,7 @@ def subscribe(connection: Connection, command: pb.CommandSubscribe, frame: Frame
     size = sum(len(pair.key) + len(pair.value) for pair in command.metadata)
     if size > settings.maxConsumerMetadataSize:
         raise Refused(pb.MetadataError, "Consumer metadata size exceeds limit")
-    if command.consumer_id in connection.joining:
+    if command.consumer_id in connection.pending_subscribes:
         raise Refused(pb.ServiceNotReady, "Consumer is already present on the connection")
     if command.consumer_id in connection.consumers:
         connection.answer_success(command.request_id)
@@ -56,7 +56,7 @@ def subscribe(connection: Connection, command: pb.CommandSubscribe, frame: Frame
         since = broker.now - command.start_message_rollback_duration_sec * 1000
         subscription.reset(subscription.offset_at(since))
     try:
-        _check_place(subscription, connection, command)
+        _check_limits(subscription, connection, command)
         _join(subscription, connection, command, tries=0)
     except Refused:
         if not exists and not (command.durable and topic.persistent):
@@ -75,7 +75,7 @@ def _check_request(topic: Topic, command: pb.CommandSubscribe) -> None:
         raise Refused(pb.NotAllowedError, "Key_Shared subscription is disabled by broker")
     word = pb.CommandSubscribe.SubType.Name(kind)
     if word not in topic.effective("subscriptionTypesEnabled"):
-        raise Refused(pb.NotAllowedError, f"Topic[{topic.full}] doesn't support {word} sub type")
+        raise Refused(pb.NotAllowedError, f"Topic[{topic.full_name}] doesn't support {word} sub type")
     if not command.subscription.strip():
         raise Refused(pb.ProducerBusy, "Empty subscription name")
     prefix = topic.broker.settings.replicatorPrefix
@@ -101,7 +101,7 @@ def _open(topic: Topic, command: pb.CommandSubscribe) -> Subscription:
     if found is not None:
         return found
     if command.durable:
-        topic.check_room()
+        topic.check_subscription_limit()
     assert topic.ledger is not None
     mark_delete = _start(topic, command)
     cursor = ManagedCursor(topic.ledger, command.subscription, mark_delete, durable=command.durable)
@@ -133,7 +133,7 @@ def _start(topic: Topic, command: pb.CommandSubscribe) -> int:
     ledger_id, entry_id = signed(command.start_message_id.ledgerId), signed(command.start_message_id.entryId)
     if ledger_id < 0:
         return ledger.first - 1
-    if (ledger_id, entry_id) > ledger.place(ledger.next - 1):
+    if (ledger_id, entry_id) > ledger.position(ledger.next - 1):
         return end
     return ledger.next_valid(ledger_id, max(0, entry_id)) - 1
 
@@ -141,7 +141,7 @@ def _start(topic: Topic, command: pb.CommandSubscribe) -> int:
 # -- joining ---------------------------------------------------------------------------------------------------------
 
 
-def _check_place(subscription: Subscription, connection: Connection, command: pb.CommandSubscribe) -> None:
+def _check_limits(subscription: Subscription, connection: Connection, command: pb.CommandSubscribe) -> None:
     """The limits of a subscription, and the type of those that are there."""
     topic = subscription.topic
     subscription.check_type(command.subType, _meta(command))
@@ -160,25 +160,25 @@ def _meta(command: pb.CommandSubscribe) -> pb.KeySharedMeta | None:
     return command.keySharedMeta if command.HasField("keySharedMeta") else None
 
 
-_TRIES: Final = 5
+_MAX_TRIES: Final = 5
 """How often a place is tried that others may take meanwhile (AbstractDispatcherSingleActiveConsumer)."""
 
 
 def _join(subscription: Subscription, connection: Connection, command: pb.CommandSubscribe, tries: int) -> None:
     """Attach, or first ask whether the holder of the place lives."""
-    holder = subscription.holder_in_the_way(command.subType, _meta(command))
-    if holder is not None and tries < _TRIES and holder.connection is not connection:
-        connection.joining[command.consumer_id] = command
+    holder = subscription.blocking_consumer(command.subType, _meta(command))
+    if holder is not None and tries < _MAX_TRIES and holder.connection is not connection:
+        connection.pending_subscribes[command.consumer_id] = command
 
-        def told(alive: bool) -> None:
-            if connection.joining.pop(command.consumer_id, None) is not command or connection.closing:
+        def on_liveness(alive: bool) -> None:
+            if connection.pending_subscribes.pop(command.consumer_id, None) is not command or connection.closing:
                 return
             try:
-                _join_again(subscription, connection, command, tries=_TRIES if alive else tries + 1)
+                _retry_join(subscription, connection, command, tries=_MAX_TRIES if alive else tries + 1)
             except Refused as refused:
                 connection.answer_error(command.request_id, refused)
 
-        holder.connection.check_liveness(told)
+        holder.connection.check_liveness(on_liveness)
         return
     if holder is not None and command.subType == EXCLUSIVE:
         raise Refused(pb.ConsumerBusy, "Exclusive consumer is already connected")
@@ -190,13 +190,13 @@ def _join(subscription: Subscription, connection: Connection, command: pb.Comman
     connection.answer_success(command.request_id)
 
 
-def _join_again(subscription: Subscription, connection: Connection, command: pb.CommandSubscribe, tries: int) -> None:
+def _retry_join(subscription: Subscription, connection: Connection, command: pb.CommandSubscribe, tries: int) -> None:
     """The same after a while: topic and subscription may have been deleted since, or belong to others."""
     topic = subscription.topic
     if topic.fenced:
         raise Refused(pb.ServiceNotReady, "Topic is temporarily unavailable")
     current = topic.subscriptions.get(subscription.name, subscription)
-    _check_place(current, connection, command)
+    _check_limits(current, connection, command)
     _join(current, connection, command, tries)
 
 

@@ -28,7 +28,7 @@ from pcli.minibroker.topics.topic_list_watchers import (
 
 if TYPE_CHECKING:
     from pcli.codec.wire.frame import Frame
-    from pcli.minibroker.connection import Connection, ConnectionOwner, Handler
+    from pcli.minibroker.connection import Connection, Handler, PulsarService
 
 __all__ = ["HANDLERS"]
 
@@ -63,7 +63,7 @@ def _list(connection: Connection, command: pb.CommandGetTopicsOfNamespace, frame
     )
 
 
-def _may_filter(broker: ConnectionOwner, pattern: str) -> bool:
+def _may_filter(broker: PulsarService, pattern: str) -> bool:
     settings = broker.settings
     return (
         settings.enableBrokerSideSubscriptionPatternEvaluation and len(pattern) <= settings.subscriptionPatternMaxLength

@@ -19,7 +19,7 @@ from pcli.minibroker.topic_names import topic_name
 
 if TYPE_CHECKING:
     from pcli.codec.wire.frame import Frame
-    from pcli.minibroker.connection import Connection, ConnectionOwner, Handler
+    from pcli.minibroker.connection import Connection, Handler, PulsarService
     from pcli.minibroker.topics.topic import Topic
 
 __all__ = ["HANDLERS"]
@@ -59,7 +59,7 @@ def _end_on_subscription(connection: Connection, command: pb.CommandEndTxnOnSubs
     connection.send_command(answer)
 
 
-def _loaded(broker: ConnectionOwner, text: str) -> Topic | None:
+def _loaded(broker: PulsarService, text: str) -> Topic | None:
     """The topic if it is loaded, None if there is none. Refused (ServiceNotReady): it is there, and not loaded."""
     name = topic_name(text)
     topic = broker.topics.get(str(name))

@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from pcli.codec.proto import pb
 from pcli.codec.wire.hashes import CONSISTENT_RANGE, SLOTS, murmur3_31, slot_of
-from pcli.minibroker.dispatch.key_hash_ranges import Ranges
+from pcli.minibroker.dispatch.key_hash_ranges import KeyHashRanges
 from pcli.minibroker.errors import Refused
 
 if TYPE_CHECKING:
     from pcli.minibroker.topics.consumer import Consumer
 
-__all__ = ["INT_RANGE", "ConsistentHashing", "HashRangeAutoSplit", "HashRangeExclusive", "Selector"]
+__all__ = ["INT_RANGE", "ConsistentHashing", "ConsumerSelector", "HashRangeAutoSplit", "HashRangeExclusive"]
 
 INT_RANGE: Final = (1 << 31) - 2
 """Places on the ring of the Classic dispatcher."""
 
 
-class Selector(Protocol):
+class ConsumerSelector(Protocol):
     """Slots to consumers."""
 
     def add(self, consumer: Consumer) -> None:
@@ -66,7 +66,7 @@ class ConsistentHashing:
         taken = {index for one, index in self._index.items() if one.name == consumer.name}
         index = next(free for free in range(len(taken) + 1) if free not in taken)
         self._index[consumer] = index
-        for point in self._places(consumer.name, index):
+        for point in self._points_of(consumer.name, index):
             owners = self._owners.setdefault(point, [])
             if not owners:
                 insort(self._points, point)
@@ -74,7 +74,7 @@ class ConsistentHashing:
 
     def remove(self, consumer: Consumer) -> None:
         """Take its points away; who queued behind one has it now."""
-        for point in self._places(consumer.name, self._index.pop(consumer)):
+        for point in self._points_of(consumer.name, self._index.pop(consumer)):
             owners = self._owners[point]
             owners.remove(consumer)
             if not owners:
@@ -104,7 +104,7 @@ class ConsistentHashing:
             _join(found[self._owners[self._points[0]][0]], start, self._size)
         return found
 
-    def _places(self, name: str, index: int) -> list[int]:
+    def _points_of(self, name: str, index: int) -> list[int]:
         """Points of a consumer; a point that its own name hits twice counts once."""
         found = (murmur3_31(f"{name}\0{index}\0{point}".encode()) % self._size + 1 for point in range(self._count))
         return list(dict.fromkeys(found))
@@ -168,10 +168,10 @@ class HashRangeAutoSplit:
 
 
 class HashRangeExclusive:
-    """Ranges that the consumers declare, without overlap (HashRangeExclusiveStickyKeyConsumerSelector)."""
+    """KeyHashRanges that the consumers declare, without overlap (HashRangeExclusiveStickyKeyConsumerSelector)."""
 
     def __init__(self) -> None:
-        self._ranges: dict[Consumer, Ranges] = {}
+        self._ranges: dict[Consumer, KeyHashRanges] = {}
         self._starts: list[int] = []
         self._by_start: list[tuple[int, Consumer]] = []
         """End and owner of each range, in order of their starts."""
@@ -179,26 +179,26 @@ class HashRangeExclusive:
     def add(self, consumer: Consumer) -> None:
         """Join with its ranges; Refused when they are wrong in themselves or overlap another's."""
         meta = consumer.key_shared_meta
-        ranges = Ranges.of(meta) if meta is not None else Ranges([])
+        ranges = KeyHashRanges.of(meta) if meta is not None else KeyHashRanges([])
         problem = ranges.problem()
         if problem:
             raise _refused(problem)
-        other = self.holder(ranges)
+        other = self.overlapping_consumer(ranges)
         if other is not None:
             raise _refused(f"Range conflict with consumer {other.name}")
         self._ranges[consumer] = ranges
-        self._deal()
+        self._sort_ranges()
 
-    def holder(self, ranges: Ranges) -> Consumer | None:
+    def overlapping_consumer(self, ranges: KeyHashRanges) -> Consumer | None:
         """A consumer whose ranges overlap these."""
         return next((one for one, taken in self._ranges.items() if taken.overlap(ranges)), None)
 
     def remove(self, consumer: Consumer) -> None:
         """Its ranges are free."""
         self._ranges.pop(consumer, None)
-        self._deal()
+        self._sort_ranges()
 
-    def _deal(self) -> None:
+    def _sort_ranges(self) -> None:
         dealt = sorted(
             (start, end, number, one)
             for number, (one, ranges) in enumerate(self._ranges.items())

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pcli.minibroker.dispatch.consumer_selectors import Selector
+    from pcli.minibroker.dispatch.consumer_selectors import ConsumerSelector
     from pcli.minibroker.topics.consumer import Consumer
 
 __all__ = ["DrainingHashesTracker"]
@@ -38,7 +38,7 @@ class DrainingHashesTracker:
     def __len__(self) -> int:
         return len(self._slots)
 
-    def changed(self, selector: Selector, consumers: Iterable[Consumer]) -> None:
+    def changed(self, selector: ConsumerSelector, consumers: Iterable[Consumer]) -> None:
         """The slots have been dealt anew: what each consumer holds of slots that it lost drains."""
         before, self._slots = self._slots, {}
         for consumer in consumers:
@@ -59,7 +59,7 @@ class DrainingHashesTracker:
         one.blocking += 1
         return True
 
-    def settled(self, slot: int, consumer: Consumer) -> bool:
+    def entry_released(self, slot: int, consumer: Consumer) -> bool:
         """A consumer is done with an entry of this slot; whether that frees something that was held back."""
         one = self._slots.get(slot)
         if one is None or one.consumer is not consumer:

@@ -1,4 +1,4 @@
-"""Ranges of key hashes that a consumer declares (KeySharedMeta.hashRanges), both ends included."""
+"""KeyHashRanges of key hashes that a consumer declares (KeySharedMeta.hashRanges), both ends included."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pcli.codec.proto import pb
 
-__all__ = ["Ranges"]
+__all__ = ["KeyHashRanges"]
 
 
-class Ranges:
+class KeyHashRanges:
     """A set of slots as ranges."""
 
     __slots__ = ("pairs",)
@@ -19,14 +19,14 @@ class Ranges:
         self.pairs = sorted(pairs)
 
     @classmethod
-    def of(cls, meta: pb.KeySharedMeta) -> Ranges:
+    def of(cls, meta: pb.KeySharedMeta) -> KeyHashRanges:
         """Those that a consumer declared."""
         return cls([(one.start, one.end) for one in meta.hashRanges])
 
     def __contains__(self, slot: int) -> bool:
         return any(start <= slot <= end for start, end in self.pairs)
 
-    def overlap(self, other: Ranges) -> tuple[int, int] | None:
+    def overlap(self, other: KeyHashRanges) -> tuple[int, int] | None:
         """A range of ours that has a slot in common with one of the other's."""
         for start, end in self.pairs:
             for first, last in other.pairs:
@@ -37,11 +37,11 @@ class Ranges:
     def problem(self) -> str:
         """What is wrong with them in themselves; empty: nothing."""
         if not self.pairs:
-            return "Ranges for KeyShared policy must not be empty."
+            return "KeyHashRanges for KeyShared policy must not be empty."
         for start, end in self.pairs:
             if start > end:
-                return f"Ranges for KeyShared policy: {start} is above {end}."
+                return f"KeyHashRanges for KeyShared policy: {start} is above {end}."
         for (_, end), (start, _) in zip(self.pairs, self.pairs[1:], strict=False):
             if start <= end:
-                return f"Ranges for KeyShared policy overlap at {start}."
+                return f"KeyHashRanges for KeyShared policy overlap at {start}."
         return ""

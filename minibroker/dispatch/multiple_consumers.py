@@ -37,13 +37,13 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
     def __init__(self, subscription: Subscription) -> None:
         super().__init__(subscription)
         self.replay = MessageRedeliveryController()
-        self.turn = RoundRobin(self.consumers)
+        self.round_robin = RoundRobin(self.consumers)
         self.total_permits = 0
         self.total_unacked = 0
         self.blocked = False
         """Too much is unacknowledged on the whole subscription: nothing new is read."""
-        self.tracker: InMemoryDelayedDeliveryTracker | None = None
-        self._alarm: Timer | None = None
+        self.delayed_tracker: InMemoryDelayedDeliveryTracker | None = None
+        self._delay_timer: Timer | None = None
         self._chunks: dict[str, Consumer] = {}
         """Which consumer got the first chunk of a message, by uuid."""
 
@@ -54,16 +54,16 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         if not self.consumers:
             self.cursor.rewind()
             self.replay.clear()
-            if self.tracker is not None:
-                self.tracker.clear()
-        self.end_told = False
-        self.turn.add(consumer)
+            if self.delayed_tracker is not None:
+                self.delayed_tracker.clear()
+        self.end_of_topic_sent = False
+        self.round_robin.add(consumer)
 
     def remove(self, consumer: Consumer) -> None:
         """Leave; what it held goes to the others."""
         self.consumers.remove(consumer)
         self.total_permits -= consumer.permits
-        self.released(consumer.unacked)
+        self.decrease_unacked(consumer.unacked)
         consumer.unacked = 0
         self._chunks = {uuid: one for uuid, one in self._chunks.items() if one is not consumer}
         if not self.consumers:
@@ -73,49 +73,51 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
             if offset > self.cursor.mark_delete:
                 self.replay.add(offset, consumer.hashes.get(offset, 0))
         consumer.pending.clear()
-        self.broker.soon(self)
+        self.broker.schedule(self)
 
     def _empty(self) -> None:
         self.replay.clear()
         self.total_permits = self.total_unacked = 0
         self.blocked = False
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
+        if self._delay_timer is not None:
+            self._delay_timer.cancel()
+            self._delay_timer = None
 
     # -- what wakes it ---------------------------------------------------------------------------------------------
 
-    def flowed(self, consumer: Consumer, permits: int) -> None:
+    def add_permits(self, consumer: Consumer, permits: int) -> None:
         """More permits."""
         self.total_permits += permits
-        self.broker.soon(self)
+        self.broker.schedule(self)
 
     def redeliver(self, consumer: Consumer, offsets: list[int] | None, epoch: int) -> None:
         """What it holds of these, or all that it holds, is sent again and counts one more."""
-        asked = sorted(consumer.pending) if offsets is None else sorted({o for o in offsets if o in consumer.pending})
-        for offset in asked:
+        requested = (
+            sorted(consumer.pending) if offsets is None else sorted({o for o in offsets if o in consumer.pending})
+        )
+        for offset in requested:
             self.replay.add(offset, consumer.hashes.get(offset, 0))
             messages = consumer.release(offset)
-            self.settled(consumer, offset)
-            self.released(messages)
+            self.pending_ack_removed(consumer, offset)
+            self.decrease_unacked(messages)
         if self.settings.subscriptionRedeliveryTrackerEnabled:
-            self.replay.count(asked)
-        self.total_permits += consumer.unblock(asked=True)
-        self.broker.soon(self)
+            self.replay.count(requested)
+        self.total_permits += consumer.unblock(requested=True)
+        self.broker.schedule(self)
 
-    def forget(self, offset: int) -> None:
+    def entry_acknowledged(self, offset: int) -> None:
         """An entry is acknowledged."""
         replay = self.replay
         if replay.counts or replay.waiting:
             replay.forget(offset)
 
-    def released(self, messages: int) -> None:
+    def decrease_unacked(self, messages: int) -> None:
         """So many are not unacknowledged any more; with half of the limit free new ones are read again."""
         self.total_unacked -= messages
         limit = self.subscription.max_unacked
         if self.blocked and (limit <= 0 or self.total_unacked < limit // 2):
             self.blocked = False
-            self.broker.soon(self)
+            self.broker.schedule(self)
 
     def cursor_moved(self) -> None:
         """What lies behind the cursor now is not sent again, and nobody holds it any more."""
@@ -124,16 +126,16 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         for consumer in self.consumers:
             for offset in [one for one in consumer.pending if one <= done]:
                 messages = consumer.release(offset)
-                self.settled(consumer, offset)
-                self.released(messages)
+                self.pending_ack_removed(consumer, offset)
+                self.decrease_unacked(messages)
             self.total_permits += consumer.unblock()
-        self.broker.soon(self)
+        self.broker.schedule(self)
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Read and send until permits or entries run out."""
-        while (first := self.turn.any_available()) is not None:
+        while (first := self.round_robin.any_available()) is not None:
             size = self.read_size(max(self.total_permits, first.permits), first.avg_messages_per_entry)
             limits = self.subscription.limits
             if limits:
@@ -141,14 +143,14 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
                 if not size:
                     return
             size = max(1, size)
-            self.take_due(size)
+            self.replay_due(size)
             if self._run_replay(size):
                 continue
-            if self.blocked or self._looks_too_far():
+            if self.blocked or self._is_lookahead_exhausted():
                 return
             entries = self.read(size)
             if not entries:
-                self.tell_end()
+                self.check_end_of_topic()
                 return
             self.dispatch(entries)
 
@@ -173,9 +175,9 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         """Which of those that wait are sent now."""
         return self.replay.lowest(size)
 
-    def _looks_too_far(self) -> bool:
+    def _is_lookahead_exhausted(self) -> bool:
         """Whether so many delayed entries wait, all of one delay, that nothing behind them can be due."""
-        tracker = self.tracker
+        tracker = self.delayed_tracker
         if tracker is None or not tracker.size:
             return False
         limit = self.settings.delayedDeliveryFixedDelayDetectionLookahead
@@ -187,40 +189,40 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         """Keep an entry until it is due."""
         if not self.subscription.delayed_delivery:
             return False
-        if self.tracker is None:
+        if self.delayed_tracker is None:
             settings = self.settings
-            self.tracker = InMemoryDelayedDeliveryTracker(
+            self.delayed_tracker = InMemoryDelayedDeliveryTracker(
                 self.subscription.delayed_tick, strict=settings.isDelayedDeliveryDeliverAtTimeStrict
             )
-        if not self.tracker.add(entry.offset, entry.deliver_at, self.broker.now):
+        if not self.delayed_tracker.add(entry.offset, entry.deliver_at, self.broker.now):
             return False
-        self._set_alarm()
+        self._set_delay_timer()
         return True
 
-    def take_due(self, size: int) -> bool:
+    def replay_due(self, size: int) -> bool:
         """Let delayed entries wait that are due now; whether there were any."""
-        if self.tracker is None or not self.tracker.size:
+        if self.delayed_tracker is None or not self.delayed_tracker.size:
             return False
-        due = self.tracker.due(self.broker.now, size)
+        due = self.delayed_tracker.due(self.broker.now, size)
         for offset in due:
             if offset > self.cursor.mark_delete:
                 self.replay.add(offset)
-        self._set_alarm()
+        self._set_delay_timer()
         return bool(due)
 
-    def _set_alarm(self) -> None:
-        wait = self.tracker.wait(self.broker.now) if self.tracker is not None else -1
-        if self._alarm is not None:
-            if 0 <= self._alarm.due - self.broker.now <= wait:
+    def _set_delay_timer(self) -> None:
+        wait = self.delayed_tracker.wait(self.broker.now) if self.delayed_tracker is not None else -1
+        if self._delay_timer is not None:
+            if 0 <= self._delay_timer.due - self.broker.now <= wait:
                 return  # it rings in time, and is set anew then
-            self._alarm.cancel()
-            self._alarm = None
+            self._delay_timer.cancel()
+            self._delay_timer = None
         if wait >= 0:
-            self._alarm = self.broker.call_later(wait, self._ring)
+            self._delay_timer = self.broker.call_later(wait, self._delay_expired)
 
-    def _ring(self) -> None:
-        self._alarm = None
-        self.broker.soon(self)
+    def _delay_expired(self) -> None:
+        self._delay_timer = None
+        self.broker.schedule(self)
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
@@ -238,22 +240,22 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         average = max(1.0, messages / len(entries))
         start = 0
         while start < len(entries):
-            consumer = self.turn.next()
+            consumer = self.round_robin.next()
             if consumer is None:
                 break
             slice_ = entries[start : start + self.slice_size(consumer, messages, average)]
             self.send(consumer, slice_, replay=replay)
             messages -= sum([entry.messages for entry in slice_])
             start += len(slice_)
-        self._keep(entries[start:])
+        self._add_to_replay(entries[start:])
         return start > 0
 
     def slice_size(self, consumer: Consumer, messages: int, average: float) -> int:
         """Entries of one turn."""
-        possible = min(messages, consumer.permits, consumer.room())
+        possible = min(messages, consumer.permits, consumer.unacked_room())
         return max(1, min(self.settings.dispatcherMaxRoundRobinBatchSize, int(-(-possible // average))))
 
-    def _keep(self, entries: list[Entry]) -> None:
+    def _add_to_replay(self, entries: list[Entry]) -> None:
         for entry in entries:
             self.replay.add(entry.offset)
 
@@ -262,7 +264,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         if replay:
             for entry in entries:
                 self.replay.remove(entry.offset)
-        kept = self.filtered(entries)
+        kept = self.filter_entries(entries)
         if not kept:
             return kept
         messages = consumer.deliver(kept, self.replay.counts or NO_COUNTS, self.cursor.ack_sets)
@@ -271,7 +273,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         if 0 < self.subscription.max_unacked <= self.total_unacked:
             self.blocked = True
         if self.subscription.limits:
-            self.subscription.limits.sent(messages, kept)
+            self.subscription.limits.charge(messages, kept)
         return kept
 
     def _dispatch_chunks(self, entries: list[Entry], *, replay: bool) -> bool:
@@ -284,7 +286,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
             consumer: Consumer | None
             if metadata is None or not entry.chunked or not metadata.chunk_id:
                 if current is None or permits[current] <= 0:
-                    current = self.turn.next()
+                    current = self.round_robin.next()
                 consumer = current
                 if consumer is not None and metadata is not None and entry.chunked:
                     self._chunks[metadata.uuid] = consumer

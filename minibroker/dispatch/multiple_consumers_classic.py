@@ -21,5 +21,7 @@ class PersistentDispatcherMultipleConsumersClassic(PersistentDispatcherMultipleC
 
     def slice_size(self, consumer: Consumer, messages: int, average: float) -> int:
         """Entries of one turn, rounded down."""
-        possible = min(messages, consumer.permits, self.settings.dispatcherMaxRoundRobinBatchSize, consumer.room())
+        possible = min(
+            messages, consumer.permits, self.settings.dispatcherMaxRoundRobinBatchSize, consumer.unacked_room()
+        )
         return max(1, int(possible // average))

@@ -24,7 +24,7 @@ class NonPersistentDispatcher(Dispatcher):
         """Messages that nobody could take (msgDropRate)."""
 
     @abstractmethod
-    def receiver(self, entry: Entry) -> Consumer | None:
+    def select_consumer(self, entry: Entry) -> Consumer | None:
         """Who gets this entry; None: it is dropped."""
 
     def publish(self, entry: Entry) -> None:
@@ -33,7 +33,7 @@ class NonPersistentDispatcher(Dispatcher):
             entry.parse()
         if entry.broken or entry.marker:
             return
-        consumer = self.receiver(entry)
+        consumer = self.select_consumer(entry)
         if consumer is None:
             self.dropped += entry.messages
         else:

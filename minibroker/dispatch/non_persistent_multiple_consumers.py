@@ -29,7 +29,7 @@ class NonPersistentDispatcherMultipleConsumers(NonPersistentDispatcher):
         """Leave."""
         self.consumers.remove(consumer)
 
-    def receiver(self, entry: Entry) -> Consumer | None:
+    def select_consumer(self, entry: Entry) -> Consumer | None:
         """The next one."""
         count = len(self.consumers)
         for step in range(count):

@@ -37,7 +37,7 @@ class NonPersistentDispatcherSingleActiveConsumer(NonPersistentDispatcher):
         self.consumers.append(consumer)
         before, self._active = self._active, self._choose()
         if self.failover and before is self._active:
-            consumer.tell_active(active=False)
+            consumer.send_active_consumer_change(active=False)
 
     def remove(self, consumer: Consumer) -> None:
         """Leave."""
@@ -47,7 +47,7 @@ class NonPersistentDispatcherSingleActiveConsumer(NonPersistentDispatcher):
     def _choose(self) -> Consumer:
         return by_index(candidates(self.consumers), max(0, self.topic.partition) if self.failover else 0)
 
-    def receiver(self, entry: Entry) -> Consumer | None:
+    def select_consumer(self, entry: Entry) -> Consumer | None:
         """The active consumer, if it can take something."""
         active = self._active
         return active if active is not None and active.available else None

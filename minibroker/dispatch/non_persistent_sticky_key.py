@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pcli.codec.proto import pb
 from pcli.minibroker.dispatch.non_persistent import NonPersistentDispatcher
-from pcli.minibroker.dispatch.sticky_key import holder_in, is_sticky, make_selector
+from pcli.minibroker.dispatch.sticky_key import is_sticky, make_selector, overlapping_consumer_in
 
 if TYPE_CHECKING:
     from pcli.minibroker.storage.entry import Entry
@@ -24,11 +24,11 @@ class NonPersistentStickyKeyDispatcherMultipleConsumers(NonPersistentDispatcher)
         self.sticky = is_sticky(meta)
         self.selector = make_selector(meta, self.settings)
 
-    def holder(self, meta: pb.KeySharedMeta) -> Consumer | None:
+    def overlapping_consumer(self, meta: pb.KeySharedMeta) -> Consumer | None:
         """The consumer whose declared ranges overlap these."""
-        return holder_in(self.selector, meta)
+        return overlapping_consumer_in(self.selector, meta)
 
-    def fits(self, meta: pb.KeySharedMeta | None) -> bool:
+    def accepts_mode(self, meta: pb.KeySharedMeta | None) -> bool:
         """The mode is that of the first consumer."""
         return is_sticky(meta) == self.sticky
 
@@ -42,7 +42,7 @@ class NonPersistentStickyKeyDispatcherMultipleConsumers(NonPersistentDispatcher)
         self.selector.remove(consumer)
         self.consumers.remove(consumer)
 
-    def receiver(self, entry: Entry) -> Consumer | None:
+    def select_consumer(self, entry: Entry) -> Consumer | None:
         """The owner of the key, if it can take something."""
         consumer = self.selector.select(self.selector.slot(entry.hash))
         return consumer if consumer is not None and consumer.available else None

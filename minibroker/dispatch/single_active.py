@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from pcli.codec.wire.hashes import slot_of
 from pcli.minibroker.dispatch.active_consumer_election import by_index, by_ring, candidates
-from pcli.minibroker.dispatch.key_hash_ranges import Ranges
+from pcli.minibroker.dispatch.key_hash_ranges import KeyHashRanges
 from pcli.minibroker.topics.dispatcher import NO_COUNTS, PersistentDispatcher
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
         super().__init__(subscription)
         self.failover = failover
         self._active: Consumer | None = None
-        self._ready = False
+        self._activated = False
         """Whether the active consumer is served already: the delay of a change is over."""
         self._timer: Timer | None = None
-        self._ranges: Ranges | None = None
+        self._ranges: KeyHashRanges | None = None
 
     @property
     def active(self) -> Consumer | None:
@@ -51,22 +51,22 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
         """Join; the newcomer may become the active one, else it is told that it is not."""
         self.consumers.append(consumer)
         if not self._elect() and self.failover:
-            consumer.tell_active(active=consumer is self._active)
+            consumer.send_active_consumer_change(active=consumer is self._active)
 
     def remove(self, consumer: Consumer) -> None:
         """Leave; another one takes over from the first entry that is not acknowledged."""
         self.consumers.remove(consumer)
         if self.consumers and self.subscription.resetting:
             # A seek of the active one promotes nobody: delivery rests until somebody joins or leaves (seen on 4.2.4).
-            self._ready = False
-            self._cancel()
+            self._activated = False
+            self._cancel_timer()
             return
         if self.consumers:
             self._elect()
             return
         self._active = None
-        self._ready = False
-        self._cancel()
+        self._activated = False
+        self._cancel_timer()
 
     def _elect(self) -> bool:
         """Choose; whether it is another one than before."""
@@ -74,16 +74,16 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
         if chosen is self._active:
             return False
         self._active = chosen
-        self.end_told = False
+        self.end_of_topic_sent = False
         meta = chosen.key_shared_meta if not self.failover else None
-        self._ranges = Ranges.of(meta) if meta is not None and meta.hashRanges else None
+        self._ranges = KeyHashRanges.of(meta) if meta is not None and meta.hashRanges else None
         delay = self.settings.activeConsumerFailoverDelayTimeMillis if self.failover else 0
         if delay > 0:
-            self._ready = False
+            self._activated = False
             if self._timer is None:
-                self._timer = self.broker.call_later(delay, self._begin)
+                self._timer = self.broker.call_later(delay, self._activate)
         else:
-            self._begin()
+            self._activate()
         return True
 
     def _choose(self) -> Consumer:
@@ -92,48 +92,48 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
             return by_index(found, 0)
         if self.topic.partition >= 0 and not self.settings.activeConsumerFailoverConsistentHashing:
             return by_index(found, self.topic.partition)
-        return by_ring(found, self.topic.full)
+        return by_ring(found, self.topic.full_name)
 
-    def _begin(self) -> None:
+    def _activate(self) -> None:
         """Serve whoever is active now, from the first entry that is not acknowledged."""
-        self._cancel()
+        self._cancel_timer()
         if self._active is None:
             return
-        self._ready = True
+        self._activated = True
         self.cursor.rewind()
         if self.failover:
             for consumer in list(self.consumers):
-                consumer.tell_active(active=consumer is self._active)
-        self.broker.soon(self)
+                consumer.send_active_consumer_change(active=consumer is self._active)
+        self.broker.schedule(self)
 
-    def _cancel(self) -> None:
+    def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     # -- delivery --------------------------------------------------------------------------------------------------
 
-    def flowed(self, consumer: Consumer, permits: int) -> None:
+    def add_permits(self, consumer: Consumer, permits: int) -> None:
         """More permits of the active consumer."""
         if consumer is self._active:
-            self.broker.soon(self)
+            self.broker.schedule(self)
 
     def redeliver(self, consumer: Consumer, offsets: list[int] | None, epoch: int) -> None:
         """Begin again at the first unacknowledged entry, whatever ids were named; only the active one may ask.
 
         Its epoch counts in any case: the client drops what comes with an older one.
         """
-        if consumer.tells_epoch:
+        if consumer.sends_epoch:
             consumer.epoch = max(consumer.epoch, epoch)
-        if consumer is not self._active or not self._ready:
+        if consumer is not self._active or not self._activated:
             return
         self.cursor.rewind()
-        self.broker.soon(self)
+        self.broker.schedule(self)
 
     def run(self) -> None:
         """Read and send as long as the active consumer has permits."""
         consumer = self._active
-        if consumer is None or not self._ready:
+        if consumer is None or not self._activated:
             return
         limits = self.subscription.limits
         while consumer.permits > 0 and consumer.connection.writable and not consumer.closed:
@@ -143,7 +143,7 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
             if not entries:
                 break
             self._send(consumer, entries)
-        self.tell_end()
+        self.check_end_of_topic()
 
     def _send(self, consumer: Consumer, entries: list[Entry]) -> None:
         for entry in entries:
@@ -152,9 +152,9 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
         if self._ranges is not None:
             ranges = self._ranges
             entries = [entry for entry in entries if slot_of(entry.hash) in ranges]
-        kept = self.filtered(entries)
+        kept = self.filter_entries(entries)
         if not kept:
             return
         messages = consumer.deliver(kept, NO_COUNTS, self.cursor.ack_sets)
         if self.subscription.limits:
-            self.subscription.limits.sent(messages, kept)
+            self.subscription.limits.charge(messages, kept)

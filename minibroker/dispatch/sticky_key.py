@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from pcli.codec.proto import pb
 from pcli.minibroker.dispatch.consumer_selectors import (
     ConsistentHashing,
+    ConsumerSelector,
     HashRangeAutoSplit,
     HashRangeExclusive,
-    Selector,
 )
 from pcli.minibroker.dispatch.draining_hashes import DrainingHashesTracker
-from pcli.minibroker.dispatch.key_hash_ranges import Ranges
+from pcli.minibroker.dispatch.key_hash_ranges import KeyHashRanges
 from pcli.minibroker.dispatch.multiple_consumers import PersistentDispatcherMultipleConsumers
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pcli.minibroker.topics.consumer import Consumer
     from pcli.minibroker.topics.subscription import Subscription
 
-__all__ = ["PersistentStickyKeyDispatcherMultipleConsumers", "holder_in", "is_sticky", "make_selector"]
+__all__ = ["PersistentStickyKeyDispatcherMultipleConsumers", "is_sticky", "make_selector", "overlapping_consumer_in"]
 
 
 def is_sticky(meta: pb.KeySharedMeta | None) -> bool:
@@ -38,12 +38,12 @@ def is_sticky(meta: pb.KeySharedMeta | None) -> bool:
     return meta is not None and meta.keySharedMode == pb.STICKY
 
 
-def holder_in(selector: Selector, meta: pb.KeySharedMeta) -> Consumer | None:
+def overlapping_consumer_in(selector: ConsumerSelector, meta: pb.KeySharedMeta) -> Consumer | None:
     """The consumer whose declared ranges overlap these."""
-    return selector.holder(Ranges.of(meta)) if isinstance(selector, HashRangeExclusive) else None
+    return selector.overlapping_consumer(KeyHashRanges.of(meta)) if isinstance(selector, HashRangeExclusive) else None
 
 
-def make_selector(meta: pb.KeySharedMeta | None, settings: Settings) -> Selector:
+def make_selector(meta: pb.KeySharedMeta | None, settings: Settings) -> ConsumerSelector:
     """The selector that a first consumer asks for."""
     if is_sticky(meta):
         return HashRangeExclusive()
@@ -59,27 +59,27 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         super().__init__(subscription)
         self.sticky = is_sticky(meta)
         self.out_of_order = meta is not None and meta.allowOutOfOrderDelivery
-        self.selector = self.select_by(meta)
+        self.selector = self.create_selector(meta)
         self.draining = DrainingHashesTracker()
-        self._stuck = False
+        self._replay_blocked = False
         """Nothing that waits can go, and nothing has changed since: looking at all of it again is in vain."""
-        self._unblocking: Timer | None = None
+        self._unblock_timer: Timer | None = None
 
-    def select_by(self, meta: pb.KeySharedMeta | None) -> Selector:
+    def create_selector(self, meta: pb.KeySharedMeta | None) -> ConsumerSelector:
         """The selector; the Classic kind has a wider ring."""
         return make_selector(meta, self.settings)
 
-    def holder(self, meta: pb.KeySharedMeta) -> Consumer | None:
+    def overlapping_consumer(self, meta: pb.KeySharedMeta) -> Consumer | None:
         """The consumer whose declared ranges overlap these."""
-        return holder_in(self.selector, meta)
+        return overlapping_consumer_in(self.selector, meta)
 
-    def fits(self, meta: pb.KeySharedMeta | None) -> bool:
+    def accepts_mode(self, meta: pb.KeySharedMeta | None) -> bool:
         """Mode and order are those of the first consumer."""
         out_of_order = meta is not None and meta.allowOutOfOrderDelivery
         return is_sticky(meta) == self.sticky and out_of_order == self.out_of_order
 
     @property
-    def drains(self) -> bool:
+    def drains_hashes(self) -> bool:
         """Whether slots drain: in auto-split with order kept."""
         return not self.sticky and not self.out_of_order
 
@@ -89,79 +89,81 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         """Join, with its part of the slots; Refused when there is none for it."""
         self.selector.add(consumer)
         super().add(consumer)
-        self._dealt()
+        self._slots_reassigned()
 
     def remove(self, consumer: Consumer) -> None:
         """Leave: first its slots go to others, then what it held."""
         self.selector.remove(consumer)
         super().remove(consumer)
         consumer.hashes.clear()
-        self._dealt()
+        self._slots_reassigned()
 
-    def _dealt(self) -> None:
-        self._stuck = False
-        if self.drains:
+    def _slots_reassigned(self) -> None:
+        self._replay_blocked = False
+        if self.drains_hashes:
             self.draining.changed(self.selector, self.consumers)
-            self.broker.soon(self)
+            self.broker.schedule(self)
 
-    def flowed(self, consumer: Consumer, permits: int) -> None:
+    def add_permits(self, consumer: Consumer, permits: int) -> None:
         """More permits: what waits for them may go."""
-        self._stuck = False
-        super().flowed(consumer, permits)
+        self._replay_blocked = False
+        super().add_permits(consumer, permits)
 
     def redeliver(self, consumer: Consumer, offsets: list[int] | None, epoch: int) -> None:
         """What it gives back waits."""
-        self._stuck = False
+        self._replay_blocked = False
         super().redeliver(consumer, offsets, epoch)
 
     def cursor_moved(self) -> None:
         """What waited may be done with."""
-        self._stuck = False
+        self._replay_blocked = False
         super().cursor_moved()
 
-    def settled(self, consumer: Consumer, offset: int) -> None:
+    def pending_ack_removed(self, consumer: Consumer, offset: int) -> None:
         """An entry that was pending is not any more: its slot may be drained."""
         slot = consumer.hashes.pop(offset, 0)
-        if slot and self.drains and self.draining.settled(slot, consumer) and self._unblocking is None:
-            self._unblocking = self.broker.call_later(self.settings.keySharedUnblockingIntervalMs, self._unblocked)
+        if slot and self.drains_hashes and self.draining.entry_released(slot, consumer) and self._unblock_timer is None:
+            self._unblock_timer = self.broker.call_later(
+                self.settings.keySharedUnblockingIntervalMs, self._retry_replay
+            )
 
-    def _unblocked(self) -> None:
-        self._unblocking = None
-        self._stuck = False
-        self.broker.soon(self)
+    def _retry_replay(self) -> None:
+        self._unblock_timer = None
+        self._replay_blocked = False
+        self.broker.schedule(self)
 
-    def take_due(self, size: int) -> bool:
+    def replay_due(self, size: int) -> bool:
         """Delayed entries that are due now wait, and some of them may go."""
-        taken = super().take_due(size)
+        taken = super().replay_due(size)
         if taken:
-            self._stuck = False
+            self._replay_blocked = False
         return taken
 
     # -- what may go -----------------------------------------------------------------------------------------------
 
     def replay_offsets(self, size: int) -> list[int]:
         """Those that wait and may go now, in order; one that may not holds back the others of its slot."""
-        if self._stuck:
+        if self._replay_blocked:
             return []
         held: set[int] = set()
         permits: dict[Consumer, int] = {}
 
         def passes(offset: int, slot: int) -> bool:
-            if slot in held or not self.may_replay(offset, slot):
+            if slot in held or not self.can_replay(offset, slot):
                 return False
             if not slot:
                 return True
             consumer = self.selector.select(slot)
-            if consumer is None or not self._take(consumer, slot, permits):
+            if consumer is None or not self._reserve_permit(consumer, slot, permits):
                 held.add(slot)
                 return False
             return True
 
         found = self.replay.lowest(size, passes)
-        self._stuck = not found
+        self._replay_blocked = not found
         return found
 
-    def may_replay(self, offset: int, slot: int) -> bool:
+    def can_replay(self, offset: int, slot: int) -> bool:
         """Whether an entry that waits may go at all; the Classic kind knows who may not have it yet."""
         return True
 
@@ -180,23 +182,23 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         bounds = [bound for bound in (each, all_) if bound > 0]
         return min(bounds) if bounds else self.subscription.max_unacked
 
-    def _take(self, consumer: Consumer, slot: int, permits: dict[Consumer, int]) -> bool:
+    def _reserve_permit(self, consumer: Consumer, slot: int, permits: dict[Consumer, int]) -> bool:
         """Whether one more entry of this slot may go to this consumer; it takes one of its permits."""
         left = permits.get(consumer)
         if left is None:
-            left = self._entries_for(consumer)
-        if left <= 0 or (self.drains and self.draining.blocks(slot, consumer)):
+            left = self._available_entries(consumer)
+        if left <= 0 or (self.drains_hashes and self.draining.blocks(slot, consumer)):
             permits[consumer] = left
             return False
         permits[consumer] = left - 1
         return True
 
-    def _entries_for(self, consumer: Consumer) -> int:
+    def _available_entries(self, consumer: Consumer) -> int:
         """Entries that a consumer may get: one for a permit, within its limit of unacknowledged messages."""
         if not consumer.available:
             return 0
         average = max(1.0, consumer.avg_messages_per_entry)
-        return min(consumer.permits, int(-(-consumer.room() // average)))
+        return min(consumer.permits, int(-(-consumer.unacked_room() // average)))
 
     def dispatch(self, entries: list[Entry], *, replay: bool = False) -> bool:
         """Share entries out by key; whether any was sent. What may not go waits, with its slot."""
@@ -208,7 +210,7 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
             slot = selector.slot(entry.hash)
             consumer = selector.select(slot)
             behind = slot in held or (not replay and not self.out_of_order and waiting.holds(slot))
-            if behind or consumer is None or not self._take(consumer, slot, permits):
+            if behind or consumer is None or not self._reserve_permit(consumer, slot, permits):
                 if not self.out_of_order:
                     held.add(slot)
                 waiting.add(entry.offset, slot)

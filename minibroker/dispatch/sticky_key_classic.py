@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pcli.codec.proto import pb
-from pcli.minibroker.dispatch.consumer_selectors import INT_RANGE, ConsistentHashing, Selector
+from pcli.minibroker.dispatch.consumer_selectors import INT_RANGE, ConsistentHashing, ConsumerSelector
 from pcli.minibroker.dispatch.sticky_key import PersistentStickyKeyDispatcherMultipleConsumers, make_selector
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class PersistentStickyKeyDispatcherMultipleConsumersClassic(PersistentStickyKeyD
         self.recently_joined: dict[Consumer, int] = {}
         """Who joined late, with the read position of that moment, in order of joining."""
 
-    def select_by(self, meta: pb.KeySharedMeta | None) -> Selector:
+    def create_selector(self, meta: pb.KeySharedMeta | None) -> ConsumerSelector:
         """The same selectors, but the ring is as wide as an int."""
         selector = make_selector(meta, self.settings)
         if isinstance(selector, ConsistentHashing):
@@ -38,7 +38,7 @@ class PersistentStickyKeyDispatcherMultipleConsumersClassic(PersistentStickyKeyD
         return selector
 
     @property
-    def drains(self) -> bool:
+    def drains_hashes(self) -> bool:
         """Nothing drains here."""
         return False
 
@@ -66,16 +66,16 @@ class PersistentStickyKeyDispatcherMultipleConsumersClassic(PersistentStickyKeyD
             del self.recently_joined[consumer]
         super().run()
 
-    def forget(self, offset: int) -> None:
+    def entry_acknowledged(self, offset: int) -> None:
         """An acknowledgement may end the waiting of those who joined late."""
-        super().forget(offset)
+        super().entry_acknowledged(offset)
         if self.recently_joined:
-            self._stuck = False
-            self.broker.soon(self)
+            self._replay_blocked = False
+            self.broker.schedule(self)
 
-    def may_replay(self, offset: int, slot: int) -> bool:
+    def can_replay(self, offset: int, slot: int) -> bool:
         """Nothing that somebody who joined late may not have yet."""
-        return self._may_have(offset, replay=True)
+        return self._can_receive(offset, replay=True)
 
     def dispatch(self, entries: list[Entry], *, replay: bool = False) -> bool:
         """Hold back what goes to those who joined late, and what is behind it."""
@@ -83,13 +83,13 @@ class PersistentStickyKeyDispatcherMultipleConsumersClassic(PersistentStickyKeyD
             return super().dispatch(entries, replay=replay)
         free = []
         for entry in entries:
-            if self._may_have(entry.offset, replay=replay, key_hash=entry.hash):
+            if self._can_receive(entry.offset, replay=replay, key_hash=entry.hash):
                 free.append(entry)
             else:
                 self.replay.add(entry.offset, self.selector.slot(entry.hash))
         return super().dispatch(free, replay=replay) if free else False
 
-    def _may_have(self, offset: int, *, replay: bool, key_hash: int = -1) -> bool:
+    def _can_receive(self, offset: int, *, replay: bool, key_hash: int = -1) -> bool:
         """Whether an entry may go to the owner of its key: to a late one only what was read before it came."""
         slot = self.replay.waiting.get(offset, 0) if key_hash < 0 else self.selector.slot(key_hash)
         owner = self.selector.select(slot) if slot else None

@@ -12,20 +12,20 @@ from pcli.minibroker.server.clock import Clock, ManualClock
 if TYPE_CHECKING:
     from pcli.codec.faults import Fault, Faults
     from pcli.minibroker.embedded.conversation_log import Frames
-    from pcli.minibroker.server.intercepting_server import WatchedServer
+    from pcli.minibroker.server.intercepting_server import InterceptingServer
 
 __all__ = ["BrokerClock", "BrokerFaults"]
 
-_Act = Callable[[Callable[["WatchedServer"], Any]], Any]
+RunInBroker = Callable[[Callable[["InterceptingServer"], Any]], Any]
 """Runs something in the broker's thread and gives what it gave."""
 
 
 class BrokerClock:
     """The broker's time."""
 
-    def __init__(self, clock: Clock, act: _Act) -> None:
+    def __init__(self, clock: Clock, run_in_broker: RunInBroker) -> None:
         self._clock = clock
-        self._act = act
+        self._run_in_broker = run_in_broker
 
     @property
     def now(self) -> float:
@@ -43,21 +43,21 @@ class BrokerClock:
         if seconds < 0:
             raise LocalError(f"advance({seconds}): time does not run backwards")
 
-        def go_on(server: WatchedServer) -> None:
+        def go_on(server: InterceptingServer) -> None:
             clock.advance(seconds)
             server.run_due()
 
-        self._act(go_on)
+        self._run_in_broker(go_on)
 
 
 class BrokerFaults:
     """What goes wrong on purpose. Iterate for all faults there are."""
 
-    def __init__(self, first: Iterable[Fault], frames: Frames | None, act: _Act) -> None:
+    def __init__(self, first: Iterable[Fault], frames: Frames | None, run_in_broker: RunInBroker) -> None:
         """``first``: those from the start; ``frames``: what knows the connections there are when one is added."""
         self._first = list(first)
         self._frames = frames
-        self._act = act
+        self._run_in_broker = run_in_broker
         self._all: Faults | None = None
 
     def __iter__(self) -> Iterator[Fault]:
@@ -78,24 +78,24 @@ class BrokerFaults:
         from pcli.codec.faults import Fault
 
         fault = Fault(on, do, after=after, times=times, ms=ms, error=error)
-        self._act(lambda server: self.inject(server).add(fault))
+        self._run_in_broker(lambda server: self.inject(server).add(fault))
         return fault
 
     def remove(self, fault: Fault) -> None:
         """Let it not happen any more."""
-        self._act(lambda server: self.inject(server).remove(fault))
+        self._run_in_broker(lambda server: self.inject(server).remove(fault))
 
     def clear(self) -> None:
         """Let nothing happen any more."""
-        self._act(lambda server: self.inject(server).clear())
+        self._run_in_broker(lambda server: self.inject(server).clear())
 
-    def inject(self, server: WatchedServer) -> Faults:
+    def inject(self, server: InterceptingServer) -> Faults:
         """Let faults see the connections from now on; runs in the broker's thread."""
         if self._all is None:
             from pcli.codec.faults import Faults, Injector
 
-            if not server.watched:
+            if not server.intercept:
                 raise LocalError("with max_log=0 faults are given at the start")
             self._all = Faults(self._first)
-            server.injector = Injector(self._all, operations.live(server, self._frames))
+            server.injector = Injector(self._all, operations.live_frames(server, self._frames))
         return self._all

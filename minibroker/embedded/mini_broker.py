@@ -30,7 +30,7 @@ from pcli.minibroker.embedded.conversation_log import Frames
 from pcli.minibroker.embedded.snapshots import TopicState
 from pcli.minibroker.embedded.wait_until import Waiter
 from pcli.minibroker.server.clock import Clock, ManualClock
-from pcli.minibroker.server.intercepting_server import WatchedServer
+from pcli.minibroker.server.intercepting_server import InterceptingServer
 from pcli.minibroker.server.tcp_server import new_event_loop
 from pcli.minibroker.settings import Settings
 from pcli.minibroker.storage.spilling_storage import Pool
@@ -97,13 +97,13 @@ class MiniBroker:
         self._frames = Frames(size_of("max_log", max_log), limit) if max_log else None
         self._taps = [*([self._frames] if self._frames is not None else []), *taps]
         self._time: Clock = ManualClock() if clock == "manual" else Clock()
-        self._server: WatchedServer | None = None
+        self._server: InterceptingServer | None = None
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._over: asyncio.Event | None = None
-        self.clock = BrokerClock(self._time, self._act)
+        self._stop_requested: asyncio.Event | None = None
+        self.clock = BrokerClock(self._time, self._run_in_broker)
         """The broker's time."""
-        self.faults = BrokerFaults(faults, self._frames, self._act)
+        self.faults = BrokerFaults(faults, self._frames, self._run_in_broker)
         """What goes wrong on purpose."""
 
     def __repr__(self) -> str:
@@ -131,11 +131,11 @@ class MiniBroker:
 
     def stop(self) -> None:
         """Tell the clients, close everything. Takes less than a second; a second call does nothing."""
-        self._from_outside("stop")
+        self._refuse_in_predicate("stop")
         thread, loop = self._thread, self._loop
         if thread is not None and loop is not None and thread.is_alive():
-            assert self._over is not None
-            loop.call_soon_threadsafe(self._over.set)
+            assert self._stop_requested is not None
+            loop.call_soon_threadsafe(self._stop_requested.set)
             thread.join()
 
     def __enter__(self) -> Self:
@@ -175,11 +175,13 @@ class MiniBroker:
             yield self._recording
 
     async def _serve(self, taps: list[Tap], ready: Future[None]) -> None:
-        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        self._loop, self._stop_requested = asyncio.get_running_loop(), asyncio.Event()
         pool = Pool(max_backlog=self._max_backlog)
-        watched = bool(taps) or len(self.faults) > 0
+        intercept = bool(taps) or len(self.faults) > 0
         http_taps = [self._recording] if self._recording is not None else []
-        server = WatchedServer(self._settings, self._time, pool=pool, taps=taps, http_taps=http_taps, watched=watched)
+        server = InterceptingServer(
+            self._settings, self._time, pool=pool, taps=taps, http_taps=http_taps, intercept=intercept
+        )
         if len(self.faults):
             self.faults.inject(server)
         try:
@@ -192,7 +194,7 @@ class MiniBroker:
             return
         self._server = server
         ready.set_result(None)
-        await self._over.wait()
+        await self._stop_requested.wait()
         await server.stop()
 
     # -- what there is ---------------------------------------------------------------------------------------------
@@ -222,13 +224,13 @@ class MiniBroker:
     @property
     def topics(self) -> list[str]:
         """Full names of the topics that exist; of partitioned ones the partitions."""
-        return self._ask(lambda server: operations.topic_names(server.broker))
+        return self._query(lambda server: operations.topic_names(server.broker))
 
     def topic(self, name: str) -> TopicState:
         """A snapshot of a topic, or of a partitioned one. LocalError: there is none of that name."""
         wanted = TopicName.parse(name)
-        return self._ask(
-            lambda server: operations.state(server.broker, wanted, lambda read: self._ask(lambda _: read()))
+        return self._query(
+            lambda server: operations.state(server.broker, wanted, lambda read: self._query(lambda _: read()))
         )
 
     @property
@@ -239,7 +241,7 @@ class MiniBroker:
     @property
     def connections(self) -> list[str]:
         """``address:port`` of the clients that are connected."""
-        return self._ask(lambda server: [operations.client(one) for one in server.broker.connections])
+        return self._query(lambda server: [operations.client(one) for one in server.broker.connections])
 
     # -- waiting ---------------------------------------------------------------------------------------------------
 
@@ -256,7 +258,7 @@ class MiniBroker:
                 raise
             raise self._timed_out(waiter, timeout) from None
         finally:
-            self._forget(waiter)
+            self._remove_waiter(waiter)
 
     async def await_until(self, predicate: Callable[[MiniBroker], _T], timeout: float = 5) -> _T:
         """The same for a coroutine: the caller's loop goes on meanwhile."""
@@ -269,24 +271,24 @@ class MiniBroker:
                 raise
             raise self._timed_out(waiter, timeout) from None
         finally:
-            self._forget(waiter)
+            self._remove_waiter(waiter)
 
     def _waiter(self, predicate: Callable[[MiniBroker], _T]) -> Waiter[_T]:
-        self._from_outside("wait")
+        self._refuse_in_predicate("wait")
         waiter = Waiter(lambda: predicate(self))
 
-        def begin(server: WatchedServer) -> None:
-            server.waiters[waiter.look] = None
-            waiter.look()
+        def begin(server: InterceptingServer) -> None:
+            server.waiters[waiter.check] = None
+            waiter.check()
 
-        self._act(begin)
+        self._run_in_broker(begin)
         return waiter
 
-    def _forget(self, waiter: Waiter[_T]) -> None:
-        self._ask(lambda server: server.waiters.pop(waiter.look, None))
+    def _remove_waiter(self, waiter: Waiter[_T]) -> None:
+        self._query(lambda server: server.waiters.pop(waiter.check, None))
 
     def _timed_out(self, waiter: Waiter[_T], timeout: float) -> TimeoutError:
-        seen = self._ask(lambda server: operations.describe(server.broker))
+        seen = self._query(lambda server: operations.describe(server.broker))
         last = [frame.text for frame in self._frames()[-5:]] if self._frames is not None else []
         return waiter.timed_out(timeout, [*seen, *(["the last frames:", *last] if last else [])])
 
@@ -295,12 +297,12 @@ class MiniBroker:
     def create_topic(self, name: str, partitions: int = 0) -> None:
         """Create a topic, with partitions or (0) without; it may be there already. LocalError: it can't be."""
         wanted = TopicName.parse(name)
-        self._act(lambda server: operations.create_topic(server, wanted, partitions))
+        self._run_in_broker(lambda server: operations.create_topic(server, wanted, partitions))
 
     def unload(self, topic: str) -> None:
         """Close the topic's clients and roll its ledger, as an unload of its bundle does."""
         wanted = TopicName.parse(topic)
-        self._act(lambda server: operations.unload(server, wanted))
+        self._run_in_broker(lambda server: operations.unload(server, wanted))
 
     def disconnect(
         self, *, client: str | int | None = None, producer: str | None = None, consumer: str | None = None
@@ -315,35 +317,35 @@ class MiniBroker:
         if len(given) > 1:
             raise LocalError("disconnect: one of client, producer, consumer")
         kind, value = given[0] if given else ("client", "")
-        return self._act(lambda server: operations.disconnect(server, kind, value))
+        return self._run_in_broker(lambda server: operations.disconnect(server, kind, value))
 
     def restart(self) -> None:
         """Go down and come back on the same ports: connections are cut, ledgers rolled, stored data is kept."""
-        self._from_outside("restart")
-        self._act(lambda _: None)
+        self._refuse_in_predicate("restart")
+        self._run_in_broker(lambda _: None)
         assert self._loop is not None
         asyncio.run_coroutine_threadsafe(self._running().restart(), self._loop).result()
 
     # -- the broker's thread ---------------------------------------------------------------------------------------
 
-    def _running(self) -> WatchedServer:
+    def _running(self) -> InterceptingServer:
         if self._server is None:
             raise LocalError("the broker was not started: use it in a with block, or call start()")
         return self._server
 
-    def _from_outside(self, deed: str) -> None:
+    def _refuse_in_predicate(self, action: str) -> None:
         """Refuse what would wait for the broker's own thread within it."""
         if threading.current_thread() is self._thread:
-            raise RuntimeError(f"a predicate can't {deed}: it is asked in the broker's thread, again and again")
+            raise RuntimeError(f"a predicate can't {action}: it is asked in the broker's thread, again and again")
 
-    def _act(self, action: Callable[[WatchedServer], _T]) -> _T:
+    def _run_in_broker(self, action: Callable[[InterceptingServer], _T]) -> _T:
         """Run something in the broker's thread that changes it."""
         self._running()
         if self._thread is None or not self._thread.is_alive():
             raise LocalError("the broker has stopped")
-        return self._ask(action)
+        return self._query(action)
 
-    def _ask(self, question: Callable[[WatchedServer], _T]) -> _T:
+    def _query(self, question: Callable[[InterceptingServer], _T]) -> _T:
         """Run something in the broker's thread; when that has ended, nobody else is there."""
         server, thread, loop = self._running(), self._thread, self._loop
         assert thread is not None

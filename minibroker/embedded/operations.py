@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pcli.minibroker.broker import Broker
     from pcli.minibroker.connection import Connection
     from pcli.minibroker.embedded.conversation_log import Frames
-    from pcli.minibroker.server.intercepting_server import WatchedServer
+    from pcli.minibroker.server.intercepting_server import InterceptingServer
     from pcli.minibroker.topics.topic import Topic
 
 __all__ = [
@@ -26,7 +26,7 @@ __all__ = [
     "create_topic",
     "describe",
     "disconnect",
-    "live",
+    "live_frames",
     "partitioned_name",
     "state",
     "topic_names",
@@ -73,10 +73,10 @@ def state(broker: Broker, name: TopicName, ask: _Reader) -> TopicState:
     return topic_state(topic, ask)
 
 
-def create_topic(server: WatchedServer, name: TopicName, partitions: int) -> None:
+def create_topic(server: InterceptingServer, name: TopicName, partitions: int) -> None:
     """Create a topic unless it is there; LocalError: it is there as something else, or not allowed."""
     broker = server.broker
-    broker.begin(server.now())
+    broker.begin_turn(server.now())
     registry = broker.topic_registry
     try:
         registry.check_namespace(name)
@@ -94,12 +94,12 @@ def create_topic(server: WatchedServer, name: TopicName, partitions: int) -> Non
         _end_turn(server)
 
 
-def unload(server: WatchedServer, name: TopicName) -> None:
+def unload(server: InterceptingServer, name: TopicName) -> None:
     """Close the clients of a topic, of all its partitions, and roll its ledger."""
     broker = server.broker
     count = broker.topic_registry.partitions(name)
     names = [name.with_partition(index) for index in range(count)] if count else [name]
-    broker.begin(server.now())
+    broker.begin_turn(server.now())
     topics = [topic for one in names if (topic := broker.topic_registry.load(one)) is not None]
     if not topics:
         raise LocalError(f"there is no topic {name}")
@@ -108,9 +108,9 @@ def unload(server: WatchedServer, name: TopicName) -> None:
     _end_turn(server)
 
 
-def disconnect(server: WatchedServer, kind: str, wanted: str | int) -> int:
+def disconnect(server: InterceptingServer, kind: str, wanted: str | int) -> int:
     """Cut or close whoever is called so; empty: all. How many that were; LocalError: nobody."""
-    server.broker.begin(server.now())
+    server.broker.begin_turn(server.now())
     gone = (
         _cut(server.broker, wanted) if kind == "client" else _close(list(server.broker.topics.values()), kind, wanted)
     )
@@ -122,7 +122,9 @@ def disconnect(server: WatchedServer, kind: str, wanted: str | int) -> int:
 
 def _cut(broker: Broker, wanted: str | int) -> int:
     found = [
-        one for one in broker.connections if wanted == "" or wanted in (client(one), getattr(one.link, "number", None))
+        one
+        for one in broker.connections
+        if wanted == "" or wanted in (client(one), getattr(one.client_socket, "number", None))
     ]
     for connection in found:
         connection.close("disconnected on purpose")
@@ -141,8 +143,8 @@ def _close(topics: list[Topic], kind: str, wanted: str | int) -> int:
     return len(found)
 
 
-def _end_turn(server: WatchedServer) -> None:
-    server.broker.settle()
+def _end_turn(server: InterceptingServer) -> None:
+    server.broker.finish_turn()
     server.flush()
 
 
@@ -157,7 +159,7 @@ def describe(broker: Broker) -> list[str]:
     return lines
 
 
-def live(server: WatchedServer, frames: Frames | None) -> LiveFrames:
+def live_frames(server: InterceptingServer, frames: Frames | None) -> LiveFrames:
     """What is known of the connections up to now, for faults."""
     if frames is not None:
         return frames.fork()

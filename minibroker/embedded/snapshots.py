@@ -117,7 +117,7 @@ class SubscriptionState:
         self._acked: list[tuple[int, int]] = []
         self._sets: dict[int, int] = {}
         if cursor is not None and ledger is not None:
-            self.mark_delete = str(MessageId(*ledger.place(cursor.mark_delete)))
+            self.mark_delete = str(MessageId(*ledger.position(cursor.mark_delete)))
             self._first = cursor.mark_delete
             self._acked = cursor.deleted_ranges()
             self._sets = dict(cursor.ack_sets)
@@ -205,7 +205,7 @@ def topic_state(topic: Topic, ask: Callable[[Callable[[], list[StoredMessage]]],
     """The state of a topic; ``ask`` runs what reads messages where that may be done."""
     end = topic.ledger.next if topic.ledger is not None else 0
     return TopicState(
-        topic.full,
+        topic.full_name,
         read=lambda: ask(lambda: _messages(topic, end)),
         producers=[_producer(one) for one in topic.producers.values()],
         subscriptions={one.name: SubscriptionState(one) for one in topic.subscriptions.values()},

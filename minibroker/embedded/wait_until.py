@@ -15,21 +15,21 @@ _T = TypeVar("_T")
 
 
 class Waiter(Generic[_T]):
-    """Asks a question again and again, in the broker's thread, until the answer is true."""
+    """Asks a predicate again and again, in the broker's thread, until the answer is true."""
 
-    def __init__(self, question: Callable[[], _T]) -> None:
+    def __init__(self, predicate: Callable[[], _T]) -> None:
         self.result: Future[_T] = Future()
-        self._question = question
+        self._predicate = predicate
         self._last: object = None
         self._missing: Exception | None = None
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Ask once more."""
         if self.result.done():
             return
         with suppress(InvalidStateError):  # nobody waits any more
             try:
-                value = self._question()
+                value = self._predicate()
             except (LookupError, LocalError) as missing:
                 self._missing = missing
             except Exception as fault:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from pcli.minibroker.broker import Broker
 
-__all__ = ["Web"]
+__all__ = ["HttpServer"]
 
 
-class Web:
+class HttpServer:
     """All HTTP connections of one broker."""
 
     def __init__(self, broker: Broker, now: Callable[[], int], flush: Callable[[], None]) -> None:
@@ -53,11 +53,11 @@ class Web:
         """One request, as a turn of the broker."""
 
         async def send_after_frames(message: Any) -> None:
-            self._broker.settle()
+            self._broker.finish_turn()
             self._flush()
             await send(message)
 
-        self._broker.begin(self._now())
+        self._broker.begin_turn(self._now())
         await self._application(scope, receive, send_after_frames)
 
     async def close(self, seconds: float) -> None:

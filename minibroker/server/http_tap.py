@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from pcli.minibroker.server.tcp_server import ends_of
+from pcli.minibroker.server.tcp_server import socket_addresses
 
 if TYPE_CHECKING:
     from pcli.codec.capture.tap import Tap
     from pcli.minibroker.server.clock import Clock
 
-__all__ = ["WatchedHttp"]
+__all__ = ["TappedHttp"]
 
 
-class WatchedHttp(asyncio.Protocol):
+class TappedHttp(asyncio.Protocol):
     """Stands between a socket and the protocol that serves it, and tells what passes."""
 
     def __init__(self, inner: Any, number: int, clock: Clock, taps: Iterable[Tap]) -> None:
@@ -27,13 +27,13 @@ class WatchedHttp(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has come."""
         for tap in self._taps:
-            tap.opened(self._number, *ends_of(transport), self._clock.time_ns())
-        self._transport = _Telling(transport, self)
+            tap.opened(self._number, *socket_addresses(transport), self._clock.time_ns())
+        self._transport = _TappedTransport(transport, self)
         self._inner.connection_made(self._transport)
 
     def data_received(self, data: bytes) -> None:
         """Bytes of the client."""
-        self.tell(data, from_client=True)
+        self.report(data, from_client=True)
         self._inner.data_received(data)
 
     def eof_received(self) -> bool | None:
@@ -56,16 +56,16 @@ class WatchedHttp(asyncio.Protocol):
             tap.closed(self._number, now, from_client=not self._transport.closed, reset=reset, reason="")
         self._inner.connection_lost(exc)
 
-    def tell(self, data: bytes, *, from_client: bool) -> None:
+    def report(self, data: bytes, *, from_client: bool) -> None:
         """Bytes passed."""
         for tap in self._taps:
             tap.passed(self._number, data, self._clock.time_ns(), from_client=from_client)
 
 
-class _Telling:
+class _TappedTransport:
     """A transport that tells what is written to it; all else is the real one's."""
 
-    def __init__(self, transport: Any, watched: WatchedHttp) -> None:
+    def __init__(self, transport: Any, watched: TappedHttp) -> None:
         self._transport = transport
         self._watched = watched
         self.closed = False
@@ -74,7 +74,7 @@ class _Telling:
     def write(self, data: bytes) -> None:
         """Bytes to the client."""
         if not self._transport.is_closing():
-            self._watched.tell(data, from_client=False)
+            self._watched.report(data, from_client=False)
         self._transport.write(data)
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 Rules of this file
 1. The plain server of `shell` knows nothing of this. Here every link tells the taps what crosses its socket, and gives
    the bytes to the faults' injector once there is one.
-2. What is late waits as a timer of the core, so that a manual clock brings it as well.
+2. What is delayed waits as a timer of the core, so that a manual clock brings it as well.
 3. Whoever waits for something is asked after each turn.
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from pcli.codec.errors import LocalError
-from pcli.minibroker.server.tcp_server import Link, Server, ends_of
+from pcli.minibroker.server.tcp_server import ClientSocket, Server, socket_addresses
 
 if TYPE_CHECKING:
     from pcli.codec.capture.tap import Tap
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from pcli.minibroker.settings import Settings
     from pcli.minibroker.storage.spilling_storage import Pool
 
-__all__ = ["WatchedServer"]
+__all__ = ["InterceptingServer"]
 
 _MS = 1_000_000
 
 
-class WatchedServer(Server):
+class InterceptingServer(Server):
     """A server for tests and for onlookers."""
 
     def __init__(
@@ -42,9 +42,9 @@ class WatchedServer(Server):
         pool: Pool | None = None,
         taps: Iterable[Tap] = (),
         http_taps: Iterable[Tap] = (),
-        watched: bool,
+        intercept: bool,
     ) -> None:
-        """``watched``: whether taps and faults see the connections; without it they are as plain as the server's.
+        """``intercept``: whether taps and faults see the connections; without it they are as plain as the server's.
 
         ``taps`` hear the binary protocol, ``http_taps`` HTTP; numbers of connections are of both together.
         """
@@ -56,31 +56,31 @@ class WatchedServer(Server):
         """None until there is a fault."""
         self.waiters: dict[Callable[[], None], None] = {}
         """Called after each turn."""
-        self.watched = watched
+        self.intercept = intercept
         """Whether its links tell anybody anything."""
         self._numbers = itertools.count()
-        self._asking = False
+        self._running_waiters = False
 
-    def new_link(self) -> Link:
+    def new_client_socket(self) -> ClientSocket:
         """A link that is listened to, if anybody listens."""
-        return _WatchedLink(self, next(self._numbers)) if self.watched else Link(self)
+        return _InterceptedSocket(self, next(self._numbers)) if self.intercept else ClientSocket(self)
 
     def flush(self) -> None:
         """Write what is to be written; then ask those who wait."""
         super().flush()
-        if self.waiters and not self._asking:
-            self._asking = True  # who is asked may do something that ends in a turn
+        if self.waiters and not self._running_waiters:
+            self._running_waiters = True  # who is asked may do something that ends in a turn
             for waiter in list(self.waiters):
                 waiter()
-            self._asking = False
+            self._running_waiters = False
 
     def _http(self) -> asyncio.BaseProtocol:
         protocol = super()._http()
         if not self._http_taps:
             return protocol
-        from pcli.minibroker.server.http_tap import WatchedHttp
+        from pcli.minibroker.server.http_tap import TappedHttp
 
-        return WatchedHttp(protocol, next(self._numbers), self.clock, self._http_taps)
+        return TappedHttp(protocol, next(self._numbers), self.clock, self._http_taps)
 
     async def _listen(self, factory: Callable[[], asyncio.BaseProtocol], port: int) -> int:
         try:
@@ -104,10 +104,10 @@ class WatchedServer(Server):
         """As a broker that goes down and comes back: connections are cut, ledgers rolled, what is stored stays."""
         await self._close_listeners()
         broker = self.broker
-        broker.begin(self.now())
+        broker.begin_turn(self.now())
         for connection in list(broker.connections):
             connection.close("the broker restarts")
-        broker.settle()
+        broker.finish_turn()
         self.flush()
         for topic in list(broker.topics.values()):
             if topic.persistent:
@@ -116,32 +116,32 @@ class WatchedServer(Server):
                 broker.delete_topic(topic.name, force=True)
         for namespace in list(broker.policies.namespaces):
             broker.topic_registry.forget_namespace(namespace)
-        broker.settle()
+        broker.finish_turn()
         self.flush()
-        for link in list(self.links):
-            link.abort()
-        if self._web is not None:
-            await self._web.close(0)
-            self._web = None
+        for client_socket in list(self.client_sockets):
+            client_socket.abort()
+        if self._http_server is not None:
+            await self._http_server.close(0)
+            self._http_server = None
         await self.start()
 
 
-class _WatchedLink(Link):
+class _InterceptedSocket(ClientSocket):
     """The socket of one client, with listeners."""
 
-    def __init__(self, server: WatchedServer, number: int) -> None:
+    def __init__(self, server: InterceptingServer, number: int) -> None:
         super().__init__(server)
         self._watched = server
         self.number = number
         self._ended = False
         """Whether we have closed it."""
         self._cut = False
-        self._late: dict[bool, deque[Step]] = {True: deque(), False: deque()}
+        self._delayed: dict[bool, deque[Step]] = {True: deque(), False: deque()}
         """What waits for its time, to the broker (True) and to the client; nothing overtakes it."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has come."""
-        addresses = ends_of(transport)
+        addresses = socket_addresses(transport)
         now = self._watched.clock.time_ns()
         for tap in self._watched.taps:
             tap.opened(self.number, *addresses, now)
@@ -165,13 +165,13 @@ class _WatchedLink(Link):
         """Bytes to the client."""
         injector = self._watched.injector
         if injector is None:
-            self._tell(data)
+            self._report_and_write(data)
             return
         for step in injector.feed(self.number, data, self._watched.clock.time_ns(), from_client=False):
             self._do(step)
 
     def close(self) -> None:
-        """Close it, after what faults have made late."""
+        """Close it, after what faults have made delayed."""
         server = self._watched
         due = 0 if server.injector is None else server.injector.last_due(self.number, from_client=False)
         if due > server.clock.time_ns():
@@ -200,7 +200,7 @@ class _WatchedLink(Link):
         self._ended = True
         super().close()
 
-    def _tell(self, data: bytes) -> None:
+    def _report_and_write(self, data: bytes) -> None:
         if data and not self._cut and self._transport is not None:
             for tap in self._watched.taps:
                 tap.passed(self.number, data, self._watched.clock.time_ns(), from_client=False)
@@ -210,16 +210,16 @@ class _WatchedLink(Link):
 
     def _do(self, step: Step) -> None:
         """Do a step now, or when it is due."""
-        late = self._late[step.to_broker]
-        if late or step.due_ns > self._watched.clock.time_ns():
-            late.append(step)
-            self._watched.broker.call_at(-(-step.due_ns // _MS), lambda: self._do_late(late.popleft()))
+        delayed = self._delayed[step.to_broker]
+        if delayed or step.due_ns > self._watched.clock.time_ns():
+            delayed.append(step)
+            self._watched.broker.call_at(-(-step.due_ns // _MS), lambda: self._do_delayed(delayed.popleft()))
         elif step.to_broker and not step.cut:
             super().data_received(bytes(step.data))
         else:
-            self._do_late(step)
+            self._do_delayed(step)
 
-    def _do_late(self, step: Step) -> None:
+    def _do_delayed(self, step: Step) -> None:
         """The same within a turn of the core, which writes what comes of it at its end."""
         if step.cut:
             self._cut = True
@@ -228,4 +228,4 @@ class _WatchedLink(Link):
         elif step.to_broker:
             self.connection.receive(bytes(step.data))
         else:
-            self._tell(bytes(step.data))
+            self._report_and_write(bytes(step.data))

@@ -24,10 +24,10 @@ from pcli.minibroker.settings import Settings
 if TYPE_CHECKING:
     from pcli.codec.capture.tap import Address
     from pcli.minibroker.connection import Connection
-    from pcli.minibroker.server.http_server import Web
+    from pcli.minibroker.server.http_server import HttpServer
     from pcli.minibroker.storage.spilling_storage import Pool
 
-__all__ = ["Server", "ends_of", "new_event_loop", "wall_clock"]
+__all__ = ["Server", "new_event_loop", "socket_addresses", "wall_clock"]
 
 _log = logging.getLogger("pcli.minibroker")
 
@@ -59,7 +59,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-def ends_of(transport: asyncio.BaseTransport) -> tuple[Address, Address]:
+def socket_addresses(transport: asyncio.BaseTransport) -> tuple[Address, Address]:
     """Address and port of the client and of ourselves; a client that has gone already has none: 0.0.0.0 and 0."""
     client, server = (transport.get_extra_info(name) or (_ANY[0], 0) for name in ("peername", "sockname"))
     return (client[0], client[1]), (server[0], server[1])
@@ -83,12 +83,12 @@ class Server:
         self.broker.on_failure = self._on_failure
         self.failures: list[BaseException] = []
         """Exceptions that are our own fault."""
-        self.links: set[Link] = set()
+        self.client_sockets: set[ClientSocket] = set()
         self._listeners: list[asyncio.Server] = []
         self._timer: asyncio.TimerHandle | None = None
         self._armed = 0
         self._flushing = False
-        self._web: Web | None = None
+        self._http_server: HttpServer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._emptied: asyncio.Event | None = None
 
@@ -111,7 +111,7 @@ class Server:
             loop.set_exception_handler(self._on_loop_failure)
         settings, broker = self.settings, self.broker
         try:
-            port = await self._listen(self.new_link, settings.brokerServicePort)
+            port = await self._listen(self.new_client_socket, settings.brokerServicePort)
             http_port = await self._listen(self._http, settings.webServicePort)
         except BaseException:
             await self._close_listeners()
@@ -122,9 +122,9 @@ class Server:
         broker.http_url = f"http://{host}:{http_port}"
         self._arm()
 
-    def new_link(self) -> Link:
+    def new_client_socket(self) -> ClientSocket:
         """The socket of a client that comes; another kind of server may have another kind."""
-        return Link(self)
+        return ClientSocket(self)
 
     async def _listen(self, factory: Callable[[], asyncio.BaseProtocol], port: int) -> int:
         assert self._loop is not None
@@ -136,18 +136,18 @@ class Server:
     async def stop(self) -> None:
         """Tell the clients, close their connections, and the ports. Takes less than a second, whatever they do."""
         await self._close_listeners()
-        self.broker.begin(self.now())
+        self.broker.begin_turn(self.now())
         self.broker.close()
         self.flush()
-        if self._web is not None:
-            await self._web.close(_LINGER)
-        if self.links:
+        if self._http_server is not None:
+            await self._http_server.close(_LINGER)
+        if self.client_sockets:
             self._emptied = asyncio.Event()
             try:
                 await asyncio.wait_for(self._emptied.wait(), _LINGER)
             except TimeoutError:
-                for link in list(self.links):
-                    link.abort()
+                for client_socket in list(self.client_sockets):
+                    client_socket.abort()
                 await asyncio.sleep(0)
         if self._timer is not None:
             self._timer.cancel()
@@ -179,13 +179,13 @@ class Server:
         broker = self.broker
         while pieces := broker.drain():
             for connection, data in pieces:
-                link: Link = connection.link
-                link.write(data)
+                client_socket: ClientSocket = connection.client_socket
+                client_socket.write(data)
                 if connection.closing:
-                    link.close()
-            broker.settle()
+                    client_socket.close()
+            broker.finish_turn()
         for connection in broker.take_reading_changes():
-            connection.link.set_reading()
+            connection.client_socket.set_reading()
 
     def run_due(self) -> None:
         """Run the timers that are due by the clock."""
@@ -205,20 +205,20 @@ class Server:
         self._armed = deadline
         self._timer = self._loop.call_later(max(0, deadline - self.now()) / 1000, self.run_due)
 
-    def forget(self, link: Link) -> None:
+    def forget(self, client_socket: ClientSocket) -> None:
         """A socket is closed."""
-        self.links.discard(link)
-        if self._emptied is not None and not self.links:
+        self.client_sockets.discard(client_socket)
+        if self._emptied is not None and not self.client_sockets:
             self._emptied.set()
 
     # -- HTTP ------------------------------------------------------------------------------------------------------
 
     def _http(self) -> asyncio.BaseProtocol:
-        if self._web is None:
-            from pcli.minibroker.server.http_server import Web
+        if self._http_server is None:
+            from pcli.minibroker.server.http_server import HttpServer
 
-            self._web = Web(self.broker, self.now, self.flush)
-        return self._web.protocol()
+            self._http_server = HttpServer(self.broker, self.now, self.flush)
+        return self._http_server.protocol()
 
     # -- failures --------------------------------------------------------------------------------------------------
 
@@ -237,13 +237,13 @@ class Server:
         _log.debug("%s", text, exc_info=fault)
 
 
-class Link(asyncio.Protocol):
+class ClientSocket(asyncio.Protocol):
     """The socket of one client."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._transport: Any = None
-        self._held = False
+        self._input_held = False
         """Its requests are not read, because their answers are not."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -253,9 +253,9 @@ class Link(asyncio.Protocol):
         self._transport.set_write_buffer_limits(
             high=settings.pulsarChannelWriteBufferHighWaterMark, low=settings.pulsarChannelWriteBufferLowWaterMark
         )
-        server.links.add(self)
-        self.connection = server.broker.connect(ends_of(transport)[0], server.now())
-        self.connection.link = self
+        server.client_sockets.add(self)
+        self.connection = server.broker.connect(socket_addresses(transport)[0], server.now())
+        self.connection.client_socket = self
         server.flush()
 
     def data_received(self, data: bytes) -> None:
@@ -263,9 +263,9 @@ class Link(asyncio.Protocol):
         server, connection = self._server, self.connection
         server.broker.receive(connection, data, server.now())
         server.flush()
-        if connection.congested and not self._held and self._transport.get_write_buffer_size() > _FULL:
-            self._held = True
-            connection.hold_reading()
+        if connection.congested and not self._input_held and self._transport.get_write_buffer_size() > _FULL:
+            self._input_held = True
+            connection.pause_reading()
             server.flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -278,14 +278,14 @@ class Link(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The client does not read as fast as it gets."""
-        self._server.broker.writable(self.connection, self._server.now(), yes=False)
+        self._server.broker.set_writable(self.connection, self._server.now(), yes=False)
 
     def resume_writing(self) -> None:
         """It has read most of it."""
-        if self._held:
-            self._held = False
-            self.connection.release_reading()
-        self._server.broker.writable(self.connection, self._server.now(), yes=True)
+        if self._input_held:
+            self._input_held = False
+            self.connection.resume_reading()
+        self._server.broker.set_writable(self.connection, self._server.now(), yes=True)
         self._server.flush()
 
     # -- what the server does with it ------------------------------------------------------------------------------

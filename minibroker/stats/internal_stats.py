@@ -25,7 +25,7 @@ _NO_LEDGER: Final[Json] = {"ledgerId": -1, "entries": -1, "size": -1, "offloaded
 
 def position(ledger: ManagedLedger, offset: int) -> str:
     """A place as text."""
-    ledger_id, entry_id = ledger.place(offset)
+    ledger_id, entry_id = ledger.position(offset)
     return f"{ledger_id}:{entry_id}"
 
 

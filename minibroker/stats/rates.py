@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     _Client: TypeAlias = Producer | Consumer | Subscription
 
-__all__ = ["NONE", "Rates"]
+__all__ = ["NO_RATE", "Rates"]
 
 
-NONE: Final = Rate()
+NO_RATE: Final = Rate()
 """Of whoever came after the last measurement."""
 
 _Counters = tuple[int, ...]
@@ -48,7 +48,7 @@ class Rates:
 
     def of(self, client: object) -> Rate:
         """The rates of a producer, a consumer, or a subscription of a non-persistent topic."""
-        return self._rates.get(client, NONE)
+        return self._rates.get(client, NO_RATE)
 
     def _tick(self) -> None:
         self.measure()
@@ -83,5 +83,5 @@ def _counted(topic: Topic) -> Iterator[tuple[_Client, int, _Counters]]:
 
 def _rate(count: _Counters, before: _Counters, elapsed: int) -> Rate:
     if elapsed <= 0:
-        return NONE
+        return NO_RATE
     return Rate(*(1000 * (new - old) / elapsed for new, old in zip(count, before)))

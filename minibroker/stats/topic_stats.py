@@ -128,9 +128,9 @@ def topic_stats(topic: Topic, *, earliest: bool = False) -> Json:
             (one["earliestMsgPublishTimeInBacklog"] for one in subscriptions.values()), default=0
         ),
         "publishers": publishers,
-        "waitingPublishers": topic.access.waiting,
+        "waitingPublishers": topic.producer_access.waiting,
         "subscriptions": subscriptions,
-        **({} if topic.access.epoch is None else {"topicEpoch": topic.access.epoch}),
+        **({} if topic.producer_access.epoch is None else {"topicEpoch": topic.producer_access.epoch}),
         "nonContiguousDeletedMessagesRanges": sum(
             one["nonContiguousDeletedMessagesRanges"] for one in subscriptions.values()
         ),
@@ -213,8 +213,8 @@ def _subscription(subscription: Subscription, *, earliest: bool) -> Json:
     return {
         **_UNUSED_SUBSCRIPTION,
         **out,
-        "bytesOutCounter": out["bytesOutCounter"] + subscription.bytes_out_before,
-        "msgOutCounter": out["msgOutCounter"] + subscription.messages_out_before,
+        "bytesOutCounter": out["bytesOutCounter"] + subscription.bytes_out_removed,
+        "msgOutCounter": out["msgOutCounter"] + subscription.messages_out_removed,
         "msgBacklog": subscription.backlog,
         "backlogSize": _size_left(subscription),
         "earliestMsgPublishTimeInBacklog": _earliest(subscription) if earliest else 0,
@@ -325,7 +325,7 @@ class _Slots:
 
 def _tracker(subscription: Subscription) -> InMemoryDelayedDeliveryTracker | None:
     dispatcher = subscription.dispatcher
-    return dispatcher.tracker if isinstance(dispatcher, PersistentDispatcherMultipleConsumers) else None
+    return dispatcher.delayed_tracker if isinstance(dispatcher, PersistentDispatcherMultipleConsumers) else None
 
 
 def _delayed(subscription: Subscription) -> int:

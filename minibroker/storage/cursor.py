@@ -99,7 +99,7 @@ class ManagedCursor:
         if not self.mark_delete < offset < self._ledger.next:
             return
         if self.ack_sets:
-            self._drop_sets(offset)
+            self._drop_ack_sets(offset)
         if self._deleted:
             self._deleted -= self._count(self.mark_delete + 1, offset)
             self._advance(offset)
@@ -118,11 +118,11 @@ class ManagedCursor:
         page = pages.get(number, 0) >> (offset & _MASK)
         if not page & 1:
             return offset
-        offset += _ones(page)
+        offset += _trailing_ones(page)
         while not offset & _MASK:
             number += 1
             page = pages.get(number, 0)
-            offset += _ones(page)
+            offset += _trailing_ones(page)
             if page != _FULL:
                 break
         return offset
@@ -134,7 +134,7 @@ class ManagedCursor:
             offset = self.next_unacked(offset + 1)
             if offset >= last:
                 return last
-            run = min(self._run(offset, count), last - offset + 1)
+            run = min(self._count_unacked(offset, count), last - offset + 1)
             offset += run - 1
             count -= run
         return offset
@@ -163,12 +163,12 @@ class ManagedCursor:
             self.skip_trimmed()
             position = self.read_position
         if position <= self._highest or position <= self.mark_delete:
-            return self._read_around(count, max_bytes)
+            return self._read_unacked(count, max_bytes)
         entries = ledger.read(position, count, max_bytes)
         self.read_position = position + len(entries)
         return entries
 
-    def _read_around(self, count: int, max_bytes: int) -> list[Entry]:
+    def _read_unacked(self, count: int, max_bytes: int) -> list[Entry]:
         """A read among deleted entries: one by one as far as they go, the rest at once."""
         ledger = self._ledger
         entries: list[Entry] = []
@@ -221,7 +221,7 @@ class ManagedCursor:
             page = self._pages[number] >> (offset & _MASK)
             while page:
                 skip = (page & -page).bit_length() - 1
-                run = _ones(page >> skip)
+                run = _trailing_ones(page >> skip)
                 _extend(ranges, offset + skip, offset + skip + run - 1)
                 offset += skip + run
                 page >>= skip + run
@@ -239,7 +239,7 @@ class ManagedCursor:
         elif (before + 1) >> _SHIFT != (self.mark_delete + 1) >> _SHIFT:
             _drop(self._pages, (before + 1) >> _SHIFT, (self.mark_delete + 1) >> _SHIFT)
 
-    def _drop_sets(self, offset: int) -> None:
+    def _drop_ack_sets(self, offset: int) -> None:
         """Forget the bits of entries up to ``offset``, the shorter way."""
         if offset - self.mark_delete < len(self.ack_sets):
             for gone in range(self.mark_delete + 1, offset + 1):
@@ -263,7 +263,7 @@ class ManagedCursor:
                 total += page.bit_count()
         return total
 
-    def _run(self, offset: int, count: int) -> int:
+    def _count_unacked(self, offset: int, count: int) -> int:
         """How many entries from ``offset`` on, at most ``count``, are not deleted; ``offset`` is not."""
         if not self._deleted:
             return count
@@ -277,7 +277,7 @@ class ManagedCursor:
         return count
 
 
-def _ones(page: int) -> int:
+def _trailing_ones(page: int) -> int:
     """How many bits from the lowest on are set."""
     return (page + 1 & ~page).bit_length() - 1
 

@@ -32,7 +32,7 @@ _MINUTE: Final = 60_000
 _MEGABYTE: Final = 1024 * 1024
 _NEVER: Final = 1 << 62
 
-_OBJECT: Final = 600
+_ENTRY_OVERHEAD: Final = 600
 """What an entry costs as an object, its metadata read, beside its bytes."""
 
 
@@ -59,27 +59,27 @@ class EntryCache:
     the young ones become old. So no entry is handled singly, and what was used lately is there.
     """
 
-    __slots__ = ("_aged", "_grown", "limit", "size")
+    __slots__ = ("_old_ledgers", "_young_ledgers", "limit", "size")
 
     def __init__(self, limit: int = 2 * _MEGABYTE) -> None:
         self.limit = limit
         """Bytes of young entries at which they become old; about twice as many are kept at most."""
         self.size = 0
         """Bytes of the young ones, with what they cost as objects."""
-        self._grown: list[ManagedLedger] = []
-        self._aged: list[ManagedLedger] = []
+        self._young_ledgers: list[ManagedLedger] = []
+        self._old_ledgers: list[ManagedLedger] = []
 
-    def grows(self, ledger: ManagedLedger) -> None:
+    def add_ledger(self, ledger: ManagedLedger) -> None:
         """A ledger without young entries will have one."""
-        self._grown.append(ledger)
+        self._young_ledgers.append(ledger)
 
-    def turn(self) -> None:
+    def age(self) -> None:
         """Let the old ones go, the young ones become old."""
-        for ledger in self._aged:
+        for ledger in self._old_ledgers:
             ledger.old_entries = {}
-        for ledger in self._grown:
+        for ledger in self._young_ledgers:
             ledger.old_entries, ledger.young_entries = ledger.young_entries, {}
-        self._aged, self._grown, self.size = self._grown, [], 0
+        self._old_ledgers, self._young_ledgers, self.size = self._young_ledgers, [], 0
 
 
 class ManagedLedger:
@@ -151,12 +151,12 @@ class ManagedLedger:
         current.entries += 1
         current.size += size
         if not self.young_entries:
-            self._cache.grows(self)
+            self._cache.add_ledger(self)
         self.young_entries[offset] = entry
         cache = self._cache
-        cache.size += size + _OBJECT
+        cache.size += size + _ENTRY_OVERHEAD
         if cache.size > cache.limit:
-            cache.turn()
+            cache.age()
         if current.entries >= self._full_entries or now >= self._full_at or current.size >= self._full_size:
             self.roll_if_full(now)
         return entry
@@ -201,20 +201,20 @@ class ManagedLedger:
             entry = self.young_entries.get(offset) or self.old_entries.get(offset)
             if entry is None:
                 entry = Entry(offset, ledger.id, offset - ledger.base, data)
-                self._keep(entry)
+                self._cache_entry(entry)
             entries.append(entry)
             offset += 1
         return entries
 
-    def _keep(self, entry: Entry) -> None:
+    def _cache_entry(self, entry: Entry) -> None:
         """As ``append`` does, where time is short, by itself."""
         cache = self._cache
         if not self.young_entries:
-            cache.grows(self)
+            cache.add_ledger(self)
         self.young_entries[entry.offset] = entry
-        cache.size += len(entry.data) + _OBJECT
+        cache.size += len(entry.data) + _ENTRY_OVERHEAD
         if cache.size > cache.limit:
-            cache.turn()
+            cache.age()
 
     @property
     def total_size(self) -> int:
@@ -226,7 +226,7 @@ class ManagedLedger:
         """How many entries were appended since the topic was loaded."""
         return self.next - self._loaded_at
 
-    def place(self, offset: int) -> tuple[int, int]:
+    def position(self, offset: int) -> tuple[int, int]:
         """Ledger id and entry id of an entry; of ``next``: where it will be; before the first entry: entry id -1."""
         ledger = self._current
         if offset < ledger.base:
@@ -282,7 +282,7 @@ class ManagedLedger:
         if not self.terminated:
             self.terminated = True
             self._current.closed_ms = now
-        return self.place(self.next - 1)
+        return self.position(self.next - 1)
 
     def newest_before(self, time: int) -> int:
         """The offset of the newest entry with a timestamp below ``time``, by halving; ``first`` - 1 if none has."""

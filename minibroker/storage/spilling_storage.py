@@ -178,7 +178,7 @@ class Pool:
         self.memory -= block.cost
         block.entries = None
         if block.owner is not None:
-            block.owner.cut(block)
+            block.owner.block_spilled(block)
 
     def _file(self) -> _File:
         if not self._files or self._files[-1].end >= _FILE_BYTES:
@@ -227,7 +227,7 @@ class Pool:
 class SpillingStorage:
     """Storage in a pool."""
 
-    __slots__ = ("_blocks", "_credit", "_entries", "_pool", "_tail", "start")
+    __slots__ = ("_blocks", "_entries", "_pool", "_reserved", "_tail", "start")
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -236,7 +236,7 @@ class SpillingStorage:
         """The last block while it is in memory and may grow."""
         self._entries: list[bytes] = []
         """Those of the tail."""
-        self._credit = 0
+        self._reserved = 0
         """Bytes that are set aside for the tail and not used yet."""
         self.start = 0
 
@@ -256,9 +256,9 @@ class SpillingStorage:
     def append(self, data: bytes) -> None:
         """See Storage."""
         cost = len(data) + _OVERHEAD
-        if cost > self._credit:
+        if cost > self._reserved:
             self._reserve(cost)
-        self._credit -= cost
+        self._reserved -= cost
         self._entries.append(data)
 
     def _reserve(self, cost: int) -> None:
@@ -270,7 +270,7 @@ class SpillingStorage:
         if pool.memory > pool.memory_limit:
             pool.make_room()
         tail = self._tail
-        cost -= self._credit
+        cost -= self._reserved
         more = min(tail.cost, _SLICE, pool.max_backlog - pool.kept - cost)
         if more < 0:
             raise StorageFull(f"The backlog takes {pool.kept} bytes, {pool.max_backlog} are allowed")
@@ -280,12 +280,12 @@ class SpillingStorage:
             assert tail.entries is not None
             self._entries = tail.entries
         pool.reserve(tail, cost + more)
-        self._credit += cost + more
+        self._reserved += cost + more
 
-    def cut(self, block: _Block) -> None:
+    def block_spilled(self, block: _Block) -> None:
         """A block went to the file; if it was the tail, the next entry begins another."""
         if block is self._tail:
-            self._tail, self._entries, self._credit = _NO_BLOCK, [], 0
+            self._tail, self._entries, self._reserved = _NO_BLOCK, [], 0
 
     def read(self, first: int, count: int) -> list[bytes]:
         """See Storage; ends where a block ends."""
@@ -311,7 +311,7 @@ class SpillingStorage:
         gone = len(self._blocks) if first == end else self._index(first)
         for block in self._blocks[:gone]:
             self._pool.forget(block)
-            self.cut(block)
+            self.block_spilled(block)
         del self._blocks[:gone]
         self.start = first
 

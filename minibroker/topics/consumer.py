@@ -44,6 +44,7 @@ class Consumer:
         "connected_since",
         "connection",
         "epoch",
+        "fast_path",
         "hashes",
         "id",
         "individual",
@@ -57,14 +58,13 @@ class Consumer:
         "messages_redelivered",
         "metadata",
         "name",
-        "parked",
         "partition",
         "pending",
         "permits",
-        "plain",
+        "permits_while_blocked",
         "priority",
+        "sends_epoch",
         "subscription",
-        "tells_epoch",
         "unacked",
     )
 
@@ -80,14 +80,14 @@ class Consumer:
         self.key_shared_meta = command.keySharedMeta if command.HasField("keySharedMeta") else None
         self.auto_consume = command.schema.type == pb.Schema.AutoConsume
         """It takes whatever schema there is, and so says nothing of what the topic's is."""
-        self.tells_epoch = not (individual or command.read_compacted or subscription.cursor is None)
+        self.sends_epoch = not (individual or command.read_compacted or subscription.cursor is None)
         """Whether deliveries carry its epoch: Exclusive and Failover on persistent topics, not with readCompacted."""
-        self.epoch = signed(command.consumer_epoch) if command.HasField("consumer_epoch") and self.tells_epoch else -1
+        self.epoch = signed(command.consumer_epoch) if command.HasField("consumer_epoch") and self.sends_epoch else -1
         """Goes with every delivery when it is above -1."""
         self.individual = individual
         """Whether single entries are tracked: Shared and Key_Shared on a persistent topic."""
         self.permits = 0
-        self.parked = 0
+        self.permits_while_blocked = 0
         """Permits of FLOWs that came while it was blocked."""
         self.unacked = 0
         """Messages sent and not acknowledged; 0 for ever where nothing is tracked."""
@@ -105,7 +105,7 @@ class Consumer:
         self.avg_messages_per_entry = 0.0
         self.messages_out = self.bytes_out = self.messages_redelivered = self.messages_acked = 0
         self.last_flow = self.last_consumed = self.last_acked = 0
-        self.plain = connection.session.plain_delivery
+        self.fast_path = connection.session.plain_delivery
         """Whether entries go out as they are stored, whatever is in them."""
 
     @property
@@ -117,12 +117,12 @@ class Consumer:
         """Take permits; how many count now."""
         self.last_flow = self.subscription.topic.broker.now
         if self.blocked:
-            self.parked += permits
+            self.permits_while_blocked += permits
             return 0
         self.permits += permits
         return permits
 
-    def room(self) -> int:
+    def unacked_room(self) -> int:
         """Messages that may still be sent before the limit of unacknowledged ones; a large number without limit."""
         return self.max_unacked - self.unacked if self.max_unacked > 0 else 1 << 62
 
@@ -136,14 +136,14 @@ class Consumer:
         total = size = everything = 0
         pending = self.pending if self.individual else None
         send, write = self.connection.send, self._write
-        plain = self.plain and not ack_sets and self.epoch < 0
+        fast_path = self.fast_path and not ack_sets and self.epoch < 0
         for entry in entries:
             offset, messages = entry.offset, entry.messages
             count = counts.get(offset, 0) if counts else 0
             if count:
                 self.messages_redelivered += messages
             left = messages
-            if plain and not entry.block:
+            if fast_path and not entry.block:
                 data = entry.data
                 send(write(entry.ledger_id, entry.entry_id, count, data))
             else:
@@ -216,23 +216,23 @@ class Consumer:
         self.unacked -= messages
         return messages
 
-    def unblock(self, *, asked: bool = False) -> int:
-        """Let it go on when half of its limit is settled, or it asked for redelivery; permits that count now."""
-        if not self.blocked or not (asked or self.max_unacked <= 0 or self.unacked <= self.max_unacked // 2):
+    def unblock(self, *, requested: bool = False) -> int:
+        """Let it go on when half of its limit is settled, or it requested for redelivery; permits that count now."""
+        if not self.blocked or not (requested or self.max_unacked <= 0 or self.unacked <= self.max_unacked // 2):
             return 0
         self.blocked = False
-        parked, self.parked = self.parked, 0
+        parked, self.permits_while_blocked = self.permits_while_blocked, 0
         self.permits += parked
         return parked
 
     # -- commands to the client ------------------------------------------------------------------------------------
 
-    def tell_active(self, *, active: bool) -> None:
+    def send_active_consumer_change(self, *, active: bool) -> None:
         """ACTIVE_CONSUMER_CHANGE, to clients that know it (version 12)."""
         if self.connection.session.knows("ACTIVE_CONSUMER_CHANGE"):
             self.connection.send_command(pb.CommandActiveConsumerChange(consumer_id=self.id, is_active=active))
 
-    def tell_end(self) -> None:
+    def send_reached_end_of_topic(self) -> None:
         """REACHED_END_OF_TOPIC, to clients that know it (version 9)."""
         if self.connection.session.knows("REACHED_END_OF_TOPIC"):
             self.connection.send_command(pb.CommandReachedEndOfTopic(consumer_id=self.id))

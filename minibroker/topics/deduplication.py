@@ -52,7 +52,7 @@ class MessageDeduplication:
         self._highest[name] = max(sequence, highest)
         return False
 
-    def failed(self) -> None:
+    def undo_last_check(self) -> None:
         """The message checked last was not stored: it is new when it comes again."""
         if self._before is None:
             return
@@ -63,7 +63,7 @@ class MessageDeduplication:
         else:
             self._highest[name] = known
 
-    def last(self, name: str) -> int:
+    def last_sequence_id(self, name: str) -> int:
         """The highest id known of a name, -1 if there is none; PRODUCER_SUCCESS says it."""
         return self._highest.get(name, -1)
 

@@ -39,14 +39,14 @@ class DispatchRateLimiter:
             wanted = min(wanted, messages) if size > 0 else 0
         if wanted <= 0 and not self._waiting:
             self._waiting = True
-            broker.call_later(_BACK_OFF_MS, lambda: self._again(dispatcher))
+            broker.call_later(_BACK_OFF_MS, lambda: self._retry(dispatcher))
         return max(0, wanted)
 
-    def _again(self, dispatcher: Runnable) -> None:
+    def _retry(self, dispatcher: Runnable) -> None:
         self._waiting = False
-        self._broker.soon(dispatcher)
+        self._broker.schedule(dispatcher)
 
-    def sent(self, messages: int, entries: list[Entry]) -> None:
+    def charge(self, messages: int, entries: list[Entry]) -> None:
         """Charge what was sent."""
         broker = self._broker
         count = len(entries) if broker.settings.dispatchThrottlingOnBatchMessageEnabled else messages

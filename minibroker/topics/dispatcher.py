@@ -1,7 +1,7 @@
 """What all dispatchers of persistent topics share: the state of a subscription's delivery, and the filter.
 
 A dispatcher decides which consumer gets which entry. It never waits: `run` does what can be done now and returns;
-permits, entries, acknowledgements, consumers and timers call it again through ``broker.soon``.
+permits, entries, acknowledgements, consumers and timers call it again through ``broker.schedule``.
 """
 
 from __future__ import annotations
@@ -59,17 +59,17 @@ class Dispatcher(ABC):
     def publish(self, entry: Entry) -> None:  # noqa: B027
         """Deliver a new entry of a non-persistent topic, or drop it."""
 
-    def flowed(self, consumer: Consumer, permits: int) -> None:  # noqa: B027
+    def add_permits(self, consumer: Consumer, permits: int) -> None:  # noqa: B027
         """A consumer has more permits."""
 
     def redeliver(self, consumer: Consumer, offsets: list[int] | None, epoch: int) -> None:  # noqa: B027
         """REDELIVER_UNACKNOWLEDGED_MESSAGES; None: all that it holds. ``epoch`` -1: none given."""
 
-    def holder(self, meta: pb.KeySharedMeta) -> Consumer | None:
+    def overlapping_consumer(self, meta: pb.KeySharedMeta) -> Consumer | None:
         """The consumer whose declared ranges overlap these."""
         return None
 
-    def fits(self, meta: pb.KeySharedMeta | None) -> bool:
+    def accepts_mode(self, meta: pb.KeySharedMeta | None) -> bool:
         """Whether this dispatcher, without consumers, serves a consumer that asks for this kind of Key_Shared."""
         return True
 
@@ -83,25 +83,25 @@ class PersistentDispatcher(Dispatcher):
         self.cursor = subscription.cursor
         assert subscription.topic.ledger is not None
         self.ledger = subscription.topic.ledger
-        self.end_told = False
+        self.end_of_topic_sent = False
         """Whether the consumers that are there know that the topic ends here."""
 
     def entries_available(self) -> None:
         """The topic has more entries."""
-        self.broker.soon(self)
+        self.broker.schedule(self)
 
-    def settled(self, consumer: Consumer, offset: int) -> None:
+    def pending_ack_removed(self, consumer: Consumer, offset: int) -> None:
         """Something that was pending at a consumer is acknowledged."""
 
-    def forget(self, offset: int) -> None:
+    def entry_acknowledged(self, offset: int) -> None:
         """An entry is acknowledged for good: whatever is remembered of it goes."""
 
-    def released(self, messages: int) -> None:
+    def decrease_unacked(self, messages: int) -> None:
         """So many messages are not unacknowledged any more."""
 
     def cursor_moved(self) -> None:
         """The cursor was set to another place: by SEEK, skip, expiry."""
-        self.broker.soon(self)
+        self.broker.schedule(self)
 
     def read_size(self, permits: int, average: float) -> int:
         """Entries of one read: as many as there are permits, or, to be precise, as they make by the average."""
@@ -113,17 +113,17 @@ class PersistentDispatcher(Dispatcher):
         """The next entries; the streaming kinds read them one by one."""
         return self.cursor.read(count, self.settings.dispatcherMaxReadSizeBytes)
 
-    def tell_end(self) -> None:
+    def check_end_of_topic(self) -> None:
         """A read that found nothing more: if the topic is terminated, its consumers are told once."""
-        if self.ledger.terminated and not self.end_told and self.subscription.backlog == 0:
-            self.end_told = True
-            self.subscription.tell_end()
+        if self.ledger.terminated and not self.end_of_topic_sent and self.subscription.backlog == 0:
+            self.end_of_topic_sent = True
+            self.subscription.send_reached_end_of_topic()
 
     def track_delayed(self, entry: Entry) -> bool:
         """Keep an entry that is not due yet; whether it was kept."""
         return False
 
-    def filtered(self, entries: list[Entry]) -> list[Entry]:
+    def filter_entries(self, entries: list[Entry]) -> list[Entry]:
         """Those that go to a consumer (AbstractBaseDispatcher.filterEntriesForConsumer).
 
         Entries that cannot be read and markers are acknowledged here, delayed ones are kept by the tracker.

@@ -134,7 +134,7 @@ class EffectivePolicies:
         return limiter if limiter.limits else None
 
     @property
-    def concerns_send(self) -> bool:
+    def affects_send(self) -> bool:
         """Whether any of this has to be looked at when a message is published."""
         return bool(
             self.encryption_required
@@ -159,7 +159,7 @@ class EffectivePolicies:
             text = f"Subscribe limited by subscribe rate limit per consumer: {self._name}"
             raise Refused(pb.NotAllowedError, text)
 
-    def of_schemas(self, setting: str) -> Any:
+    def for_schemas(self, setting: str) -> Any:
         """A setting as it holds for schemas."""
         if self.system:
             if setting == "schemaCompatibilityStrategy":

@@ -1,14 +1,14 @@
-"""A producer as the broker sees it: what it may send, and the answers to what it sends.
+"""A producer inside the broker: its checks and its responses (class Producer).
 
-Rules of this file (class Producer)
-1. A producer is joining, attached or closed. While it joins (it waits to be exclusive, or the holder of its name is
-   asked whether it lives) its id on the connection is taken, and a SEND costs the connection.
-2. Receipts go out in the order of the entries. An error of a check goes out at once; here nothing can overtake it,
-   because every append is done when it returns.
-3. When the broker closes a producer the id stays known for a while: what the client had under way is dropped without
-   a word. Clients below version 5 do not know CLOSE_PRODUCER; they lose the connection.
-4. The plain way, with no check but the checksum, is the hot path of the whole broker: `plain` says whether it may be
-   taken, and whatever switches a check on takes the flag away.
+Rules of this file
+1. A producer is joining, attached or closed. It is joining while it waits for exclusive access or for the liveness check
+   of another producer with its name. Its id is then in use, and a SEND closes the connection.
+2. Receipts are sent in the order of the entries. An error of a check is sent at once. The order is still kept, because
+   an append is complete when it returns.
+3. When the broker closes a producer, its id stays known for a while: SENDs in flight are dropped without a response.
+   Clients below version 5 do not know CLOSE_PRODUCER; their connection is closed.
+4. The fast path, with no check but the checksum, is the hot path of the whole broker. `fast_path` is True while it may
+   be used; everything that enables a check clears it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Producer:
 
     __slots__ = (
         "_append",
-        "_receipt",
+        "_write_receipt",
         "access_mode",
         "bytes_in",
         "chunked",
@@ -52,11 +52,11 @@ class Producer:
         "connected_since",
         "connection",
         "encrypted",
+        "fast_path",
         "id",
         "messages_in",
         "metadata",
         "name",
-        "plain",
         "ready",
         "request_id",
         "schema_version",
@@ -81,11 +81,11 @@ class Producer:
         self.schema_version = schema_version
         """As on the wire; empty: none."""
         self.connected_since = topic.broker.now
-        self._receipt = SendReceiptWriter(self.id).write
+        self._write_receipt = SendReceiptWriter(self.id).write
         self.ready = False
         """Attached to the topic."""
         self.closed = False
-        self.plain = False
+        self.fast_path = False
         """Whether the plain way may be taken: it is attached, and the topic checks nothing."""
         self.chunked = False
         """Whether it ever sent a chunk."""
@@ -99,7 +99,7 @@ class Producer:
         A SEND with anything else in its command goes through `publish_command`.
         """
         block = data[start:end]
-        if not self.plain or end - start < _HEAD:
+        if not self.fast_path or end - start < _HEAD:
             self._publish(Publication(sequence, highest, count, block))
             return
         magic, checksum = _head(data, start)
@@ -114,10 +114,10 @@ class Producer:
             return
         self.messages_in += count if count >= 0 else 1
         self.bytes_in += end - start
-        self.connection.send(self._receipt(sequence, highest, entry.ledger_id, entry.entry_id))
-        if not topic.announced:
-            topic.announced = True
-            topic.broker.soon(topic)
+        self.connection.send(self._write_receipt(sequence, highest, entry.ledger_id, entry.entry_id))
+        if not topic.entries_announced:
+            topic.entries_announced = True
+            topic.broker.schedule(topic)
 
     def publish_command(self, command: pb.CommandSend, block: bytes) -> None:
         """The same for a SEND with anything in it."""
@@ -139,9 +139,9 @@ class Producer:
         self.bytes_in += len(publication.block)
         self.chunked = self.chunked or publication.chunk
 
-    def receipt(self, sequence: int, highest: int, ledger: int, entry: int) -> None:
+    def send_receipt(self, sequence: int, highest: int, ledger: int, entry: int) -> None:
         """SEND_RECEIPT; ledger and entry -1: a duplicate."""
-        self.connection.send(self._receipt(sequence, highest, ledger, entry))
+        self.connection.send(self._write_receipt(sequence, highest, ledger, entry))
 
     def refuse_send(self, sequence: int, highest: int, refusal: Refused) -> None:
         """SEND_ERROR, under the highest of the sequence ids. If there was no room, all producers connect anew."""
@@ -157,17 +157,17 @@ class Producer:
 
     # -- joining ---------------------------------------------------------------------------------------------------
 
-    def queued(self) -> None:
+    def answer_queued(self) -> None:
         """It has to wait until it is the only one: the first of two answers."""
-        self._succeed(ready=False)
+        self._send_success(ready=False)
 
     def attached(self) -> None:
         """It is in: PRODUCER_SUCCESS with the topic's epoch, if the topic has one."""
         self.ready = True
-        self.plain = self.topic.plain
+        self.fast_path = self.topic.fast_path
         if self.topic.ledger is not None:
             self._append = self.topic.ledger.append
-        self._succeed(ready=True)
+        self._send_success(ready=True)
 
     def refuse(self, refusal: Refused) -> None:
         """It does not get in: ERROR, and its id is free again."""
@@ -177,7 +177,7 @@ class Producer:
         self.connection.removed_producer(self.id, self)
         self.connection.answer_error(self.request_id, refusal)
 
-    def answer_again(self, request_id: int) -> None:
+    def answer_duplicate(self, request_id: int) -> None:
         """A second PRODUCER with the id of a living producer: name and schema version, nothing else."""
         self.connection.send_command(
             pb.CommandProducerSuccess(
@@ -189,7 +189,7 @@ class Producer:
             )
         )
 
-    def _succeed(self, *, ready: bool) -> None:
+    def _send_success(self, *, ready: bool) -> None:
         topic = self.topic
         answer = pb.CommandProducerSuccess(
             request_id=self.request_id,
@@ -198,8 +198,8 @@ class Producer:
             schema_version=self.schema_version,
             producer_ready=ready,
         )
-        if ready and topic.access.epoch is not None:
-            answer.topic_epoch = topic.access.epoch % (1 << 64)
+        if ready and topic.producer_access.epoch is not None:
+            answer.topic_epoch = topic.producer_access.epoch % (1 << 64)
         self.connection.send_command(answer)
 
     # -- leaving ---------------------------------------------------------------------------------------------------
@@ -209,19 +209,19 @@ class Producer:
         if self.closed:
             return
         self.closed = True
-        self.plain = False
+        self.fast_path = False
         self.connection.removed_producer(self.id, self)
         if self.ready:
             self.ready = False
             self.topic.remove_producer(self)
         else:
-            self.topic.access.left(self)
+            self.topic.producer_access.remove_waiting(self)
 
     def disconnect(self) -> None:
         """The broker closes it: CLOSE_PRODUCER, or for old clients (below version 5) the whole connection."""
         connection = self.connection
         if connection.session.knows_close:
-            connection.mark_closed(self.id)
+            connection.mark_producer_closed(self.id)
             connection.send_command(pb.CommandCloseProducer(producer_id=self.id, request_id=NOBODY))
         else:
             connection.close()

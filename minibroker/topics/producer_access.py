@@ -25,7 +25,7 @@ from pcli.minibroker.errors import Refused
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["Access", "Claimant"]
+__all__ = ["Claimant", "ProducerAccess"]
 
 
 class Claimant(Protocol):
@@ -54,14 +54,14 @@ _P = TypeVar("_P", bound=Claimant)
 
 
 @dataclass(frozen=True, slots=True)
-class _Left:
+class _VacatedPlace:
     """The place of one who waited and has left."""
 
     topic_epoch: int | None
     """The epoch that it claimed; None: any."""
 
 
-class Access(Generic[_P]):
+class ProducerAccess(Generic[_P]):
     """The access state of one topic. ``producers`` is the topic's own table of those that are attached, by name."""
 
     __slots__ = ("_waiting", "epoch", "exclusive", "holder", "producers")
@@ -71,7 +71,7 @@ class Access(Generic[_P]):
         self.exclusive = False
         self.holder: str | None = None
         """The name of the exclusive producer."""
-        self._waiting: deque[_P | _Left] = deque()
+        self._waiting: deque[_P | _VacatedPlace] = deque()
         self.epoch: int | None = None
         """None: the topic never had an exclusive producer."""
 
@@ -91,22 +91,22 @@ class Access(Generic[_P]):
         self.exclusive, self.holder = False, None
         while self._waiting:
             one = self._waiting.popleft()
-            if not isinstance(one, _Left):
-                self._take(one)
+            if not isinstance(one, _VacatedPlace):
+                self._become_holder(one)
                 return one
-            self._take_epoch(one.topic_epoch)
+            self._set_epoch(one.topic_epoch)
         return None
 
-    def left(self, producer: _P) -> None:
+    def remove_waiting(self, producer: _P) -> None:
         """One who may have waited is gone: its place is kept, it is not."""
         for place, one in enumerate(self._waiting):
             if one is producer:
-                self._waiting[place] = _Left(producer.topic_epoch)
+                self._waiting[place] = _VacatedPlace(producer.topic_epoch)
                 return
 
     def drop_waiting(self) -> list[_P]:
         """Empty the queue: those that were in it and have not left."""
-        waiting = [one for one in self._waiting if not isinstance(one, _Left)]
+        waiting = [one for one in self._waiting if not isinstance(one, _VacatedPlace)]
         self._waiting.clear()
         return waiting
 
@@ -117,12 +117,12 @@ class Access(Generic[_P]):
 
     # -- modes -----------------------------------------------------------------------------------------------------
 
-    def _shared(self, _: _P) -> bool:
+    def _admit_shared(self, _: _P) -> bool:
         if self.exclusive or self._waiting:
             raise Refused(pb.ProducerBusy, f"Topic has an existing exclusive producer: {self._holder_text}")
         return True
 
-    def _exclusively(self, producer: _P) -> bool:
+    def _admit_exclusive(self, producer: _P) -> bool:
         if self.exclusive or self._waiting:
             raise Refused(pb.ProducerFenced, f"Topic has an existing exclusive producer: {self._holder_text}")
         if self.producers:
@@ -130,14 +130,14 @@ class Access(Generic[_P]):
         self._claim(producer)
         return True
 
-    def _wait(self, producer: _P) -> bool:
+    def _admit_waiting(self, producer: _P) -> bool:
         if self.exclusive or self.producers:
             self._waiting.append(producer)
             return False
         self._claim(producer)
         return True
 
-    def _fencing(self, producer: _P) -> bool:
+    def _admit_fencing(self, producer: _P) -> bool:
         for waiting in self.drop_waiting():
             waiting.refuse(Refused(pb.ProducerFenced, "Fenced out"))
         for attached in list(self.producers.values()):
@@ -154,22 +154,22 @@ class Access(Generic[_P]):
         if wanted is not None and wanted < current:
             text = f"Topic epoch has already moved. Current epoch: {current}, Producer epoch: {wanted}"
             raise Refused(pb.ProducerFenced, text)
-        self._take(producer)
+        self._become_holder(producer)
 
-    def _take(self, producer: _P) -> None:
+    def _become_holder(self, producer: _P) -> None:
         self.exclusive, self.holder = True, producer.name
-        self._take_epoch(producer.topic_epoch)
+        self._set_epoch(producer.topic_epoch)
 
-    def _take_epoch(self, wanted: int | None) -> None:
+    def _set_epoch(self, wanted: int | None) -> None:
         if wanted is not None:
             self.epoch = wanted
         else:
             self.epoch = 0 if self.epoch is None else signed((self.epoch + 1) % (1 << 64))
 
 
-_MODES: Final[dict[int, Callable[[Access[Any], Any], bool]]] = {
-    pb.Shared: Access._shared,
-    pb.Exclusive: Access._exclusively,
-    pb.WaitForExclusive: Access._wait,
-    pb.ExclusiveWithFencing: Access._fencing,
+_MODES: Final[dict[int, Callable[[ProducerAccess[Any], Any], bool]]] = {
+    pb.Shared: ProducerAccess._admit_shared,
+    pb.Exclusive: ProducerAccess._admit_exclusive,
+    pb.WaitForExclusive: ProducerAccess._admit_waiting,
+    pb.ExclusiveWithFencing: ProducerAccess._admit_fencing,
 }

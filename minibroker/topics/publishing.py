@@ -121,12 +121,12 @@ def _checksum(_: Producer, publication: Publication) -> None:
 
 
 def _encryption(producer: Producer, publication: Publication) -> None:
-    if producer.topic.rules.encryption_required and not publication.metadata().encryption_keys:
+    if producer.topic.effective_policies.encryption_required and not publication.metadata().encryption_keys:
         raise Refused(pb.MetadataError, "Messages must be encrypted")
 
 
 def _rates(producer: Producer, publication: Publication) -> None:
-    for throttle in producer.topic.rules.throttles:
+    for throttle in producer.topic.effective_policies.throttles:
         throttle.charge(producer.connection, publication.count, len(publication.block))
 
 
@@ -137,13 +137,13 @@ def _fenced(producer: Producer, _: Publication) -> None:
 
 def _size(producer: Producer, publication: Publication) -> None:
     """The topic's own limit; checksum and metadata count. Chunks pass: the message is larger than any of them."""
-    limit = producer.topic.rules.max_message_size
+    limit = producer.topic.effective_policies.max_message_size
     if limit and len(publication.block) > limit and not publication.chunk:
         raise Refused(pb.NotAllowedError, "Exceed maximum message size")
 
 
 def _delay(producer: Producer, publication: Publication) -> None:
-    limit = producer.topic.rules.max_delay
+    limit = producer.topic.effective_policies.max_delay
     if not limit:
         return
     metadata = publication.metadata()
@@ -173,19 +173,19 @@ def _store(producer: Producer, publication: Publication) -> None:
     topic = producer.topic
     known = None if publication.marker else topic.deduplication
     if known is not None and _is_duplicate(known, producer.name, publication):
-        producer.receipt(publication.sequence, publication.highest, -1, -1)
+        producer.send_receipt(publication.sequence, publication.highest, -1, -1)
         return
     assert topic.ledger is not None
     try:
         entry = topic.ledger.append(_with_broker_entry(topic, publication), topic.broker.now)
     except Refused:
         if known is not None:
-            known.failed()
+            known.undo_last_check()
         raise
     producer.count(publication)
-    producer.receipt(publication.sequence, publication.highest, entry.ledger_id, entry.entry_id)
-    topic.announced = True
-    topic.broker.soon(topic)
+    producer.send_receipt(publication.sequence, publication.highest, entry.ledger_id, entry.entry_id)
+    topic.entries_announced = True
+    topic.broker.schedule(topic)
 
 
 def _is_duplicate(known: MessageDeduplication, producer_name: str, publication: Publication) -> bool:
@@ -196,21 +196,21 @@ def _is_duplicate(known: MessageDeduplication, producer_name: str, publication: 
 
 def _with_broker_entry(topic: Topic, publication: Publication) -> bytes:
     """The bytes to store: with the broker's own metadata in front, if an interceptor writes any."""
-    if not topic.rules.interceptors.any:
+    if not topic.effective_policies.interceptors.any:
         return publication.block
     metadata = pb.BrokerEntryMetadata()
-    if topic.rules.interceptors.timestamp:
+    if topic.effective_policies.interceptors.timestamp:
         metadata.broker_timestamp = topic.broker.now
-    if topic.rules.interceptors.index:
-        topic.index += publication.count
-        metadata.index = topic.index % (1 << 64)
+    if topic.effective_policies.interceptors.index:
+        topic.message_index += publication.count
+        metadata.index = topic.message_index % (1 << 64)
     packed = metadata.SerializeToString()
     return b"".join((_magic_and_size(BROKER_ENTRY_MAGIC, len(packed)), packed, publication.block))
 
 
 def _pass_on(producer: Producer, publication: Publication) -> None:
     producer.count(publication)
-    producer.receipt(publication.sequence, publication.highest, 0, 0)
+    producer.send_receipt(publication.sequence, publication.highest, 0, 0)
     entry = Entry(0, 0, 0, publication.block)
     for subscription in list(producer.topic.subscriptions.values()):
         subscription.publish(entry)

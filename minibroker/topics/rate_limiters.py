@@ -138,12 +138,12 @@ class SubscribeLimiter:
 class PublishThrottle:
     """One limit of publishing, and the connections that are not read because of it."""
 
-    __slots__ = ("_broker", "_held", "_timer", "limiter")
+    __slots__ = ("_broker", "_paused", "_timer", "limiter")
 
     def __init__(self, broker: Scheduler, limiter: RateLimiter) -> None:
         self._broker = broker
         self.limiter = limiter
-        self._held: dict[TransportCnx, None] = {}
+        self._paused: dict[TransportCnx, None] = {}
         self._timer: Timer | None = None
 
     def charge(self, connection: TransportCnx, messages: int, size: int) -> None:
@@ -151,25 +151,25 @@ class PublishThrottle:
         now = self._broker.now
         self.limiter.charge(messages, size, now)
         wait = self.limiter.wait_ms(now)
-        if wait and connection not in self._held:
-            self._held[connection] = None
-            connection.hold_reading()
+        if wait and connection not in self._paused:
+            self._paused[connection] = None
+            connection.pause_reading()
             if self._timer is None:
-                self._timer = self._broker.call_later(wait, self._look_again)
+                self._timer = self._broker.call_later(wait, self._retry)
 
     def release(self) -> None:
         """Read from all of them again."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        held, self._held = self._held, {}
+        held, self._paused = self._paused, {}
         for connection in held:
-            connection.release_reading()
+            connection.resume_reading()
 
-    def _look_again(self) -> None:
+    def _retry(self) -> None:
         self._timer = None
         wait = self.limiter.wait_ms(self._broker.now)
         if wait:
-            self._timer = self._broker.call_later(wait, self._look_again)
+            self._timer = self._broker.call_later(wait, self._retry)
         else:
             self.release()

@@ -54,9 +54,9 @@ class Subscription:
         self.kind = -1
         """The type (SubType) of the consumers; -1 before the first one."""
         self.dispatcher: Dispatcher | None = None
-        self._persistent: PersistentDispatcher | None = None
+        self._persistent_dispatcher: PersistentDispatcher | None = None
         """The dispatcher, on a persistent topic."""
-        self._tracking: PersistentDispatcher | None = None
+        self._individual_dispatcher: PersistentDispatcher | None = None
         """The same, if single entries are acknowledged and redelivered."""
         self.max_unacked = 0
         self.delayed_delivery = True
@@ -65,8 +65,8 @@ class Subscription:
         self.expired = 0
         """Messages that were expired, in all."""
         self.last_expire = self.last_mark_delete = 0
-        self._marked = cursor.mark_delete if cursor is not None else -1
-        self.messages_out_before = self.bytes_out_before = 0
+        self._noted_mark_delete = cursor.mark_delete if cursor is not None else -1
+        self.messages_out_removed = self.bytes_out_removed = 0
         """What consumers got that have left since."""
         self._resetting = False
         self.policies_changed()
@@ -80,13 +80,13 @@ class Subscription:
         limiters = self.topic.dispatch_limiters(self) if self.cursor is not None else []
         self.limits = DispatchRateLimiter(self.topic.broker, limiters) if limiters else None
         for consumer in self.consumers:
-            self._set_limit(consumer)
-            if consumer.blocked and self._tracking is not None:
-                self._tracking.flowed(consumer, consumer.unblock())
-        if self._tracking is not None:
-            self._tracking.released(0)
+            self._set_unacked_limit(consumer)
+            if consumer.blocked and self._individual_dispatcher is not None:
+                self._individual_dispatcher.add_permits(consumer, consumer.unblock())
+        if self._individual_dispatcher is not None:
+            self._individual_dispatcher.decrease_unacked(0)
 
-    def _set_limit(self, consumer: Consumer) -> None:
+    def _set_unacked_limit(self, consumer: Consumer) -> None:
         limited = consumer.individual and self.durable
         consumer.max_unacked = self.topic.effective("maxUnackedMessagesPerConsumer") if limited else 0
 
@@ -103,7 +103,7 @@ class Subscription:
     @property
     def individual(self) -> bool:
         """Whether single entries are acknowledged and redelivered (isIndividualAckMode)."""
-        return self._tracking is not None
+        return self._individual_dispatcher is not None
 
     @property
     def backlog(self) -> int:
@@ -122,24 +122,24 @@ class Subscription:
         if why:
             raise Refused(pb.ConsumerBusy, f"Subscription is of different type. {why}")
 
-    def holder_in_the_way(self, kind: int, meta: pb.KeySharedMeta | None) -> Consumer | None:
+    def blocking_consumer(self, kind: int, meta: pb.KeySharedMeta | None) -> Consumer | None:
         """An attached consumer that would have to go first: of an Exclusive one, or with overlapping ranges."""
         if not self.consumers or self.dispatcher is None:
             return None
         if kind == EXCLUSIVE:
             return self.consumers[0]
-        return self.dispatcher.holder(meta) if kind == KEY_SHARED and meta is not None else None
+        return self.dispatcher.overlapping_consumer(meta) if kind == KEY_SHARED and meta is not None else None
 
     def add_consumer(self, consumer: Consumer, kind: int) -> None:
         """Attach; the dispatcher is kept when it is of the same kind, else made anew. Refused: nothing has changed."""
         meta = consumer.key_shared_meta
-        if self.dispatcher is None or kind != self.kind or not (self.consumers or self.dispatcher.fits(meta)):
+        if self.dispatcher is None or kind != self.kind or not (self.consumers or self.dispatcher.accepts_mode(meta)):
             self.dispatcher = self.topic.make_dispatcher(self, kind, meta)
             self.kind = kind
             persistent = self.dispatcher if isinstance(self.dispatcher, PersistentDispatcher) else None
-            self._persistent = persistent
-            self._tracking = persistent if persistent is not None and persistent.individual else None
-        self._set_limit(consumer)
+            self._persistent_dispatcher = persistent
+            self._individual_dispatcher = persistent if persistent is not None and persistent.individual else None
+        self._set_unacked_limit(consumer)
         self.dispatcher.add(consumer)
 
     def remove_consumer(self, consumer: Consumer) -> None:
@@ -147,8 +147,8 @@ class Subscription:
         if self.dispatcher is None or consumer not in self.dispatcher.consumers:
             return
         self.dispatcher.remove(consumer)
-        self.messages_out_before += consumer.messages_out
-        self.bytes_out_before += consumer.bytes_out
+        self.messages_out_removed += consumer.messages_out
+        self.bytes_out_removed += consumer.bytes_out
         lasting = self.durable and self.cursor is not None
         if not self.dispatcher.consumers and not lasting and not self._resetting:
             self.topic.remove_subscription(self)
@@ -158,21 +158,21 @@ class Subscription:
         for consumer in list(self.consumers):
             consumer.disconnect()
 
-    def tell_end(self) -> None:
+    def send_reached_end_of_topic(self) -> None:
         """REACHED_END_OF_TOPIC to all consumers."""
         for consumer in list(self.consumers):
-            consumer.tell_end()
+            consumer.send_reached_end_of_topic()
 
     def topic_terminated(self) -> None:
         """The topic ends here: who is through is told."""
         if self.cursor is not None and self.backlog == 0:
-            self.tell_end()
+            self.send_reached_end_of_topic()
 
     # -- entries ---------------------------------------------------------------------------------------------------
 
     def entries_available(self) -> None:
         """The topic has a new entry."""
-        dispatcher = self._persistent
+        dispatcher = self._persistent_dispatcher
         if dispatcher is not None and dispatcher.consumers:
             dispatcher.entries_available()
 
@@ -193,17 +193,17 @@ class Subscription:
         for ledger_id, entry_id, bits in positions:
             offset = ledger.offset_of(ledger_id, entry_id)
             if offset is None:
-                if (ledger_id, entry_id) > ledger.place(ledger.next - 1):
+                if (ledger_id, entry_id) > ledger.position(ledger.next - 1):
                     break
                 continue
-            if bits is not None and not self._bits_left(consumer, offset, bits):
+            if bits is not None and not self._acknowledge_bits(consumer, offset, bits):
                 continue
             if cursor.delete(offset):
                 consumer.messages_acked += 1
-                self._settle(consumer, offset)
+                self._entry_acknowledged(consumer, offset)
         self._after_ack()
 
-    def _bits_left(self, consumer: Consumer, offset: int, bits: int) -> bool:
+    def _acknowledge_bits(self, consumer: Consumer, offset: int, bits: int) -> bool:
         """Keep what is left of a batch; whether nothing is, so that the entry is done."""
         cursor = self.cursor
         assert cursor is not None
@@ -215,12 +215,12 @@ class Subscription:
             return True
         cursor.ack_sets[offset] = after
         if self.topic.broker.settings.acknowledgmentAtBatchIndexLevelEnabled and self.individual:
-            owner = self._owner(consumer, offset)
+            owner = self._holder(consumer, offset)
             if owner is not None:
                 messages = self._messages(offset)
                 cleared = (messages if before is None else left_of(before, messages)) - left_of(after, messages)
                 if cleared:
-                    self._credit(owner, owner.release(offset, cleared))
+                    self._decrease_unacked(owner, owner.release(offset, cleared))
         return False
 
     def _messages(self, offset: int) -> int:
@@ -260,26 +260,26 @@ class Subscription:
             self.cursor.delete(offset)
             self._mark_delete_moved()
 
-    def _settle(self, consumer: Consumer, offset: int) -> None:
+    def _entry_acknowledged(self, consumer: Consumer, offset: int) -> None:
         """An entry is acknowledged: it is credited to whoever holds it."""
-        dispatcher = self._tracking
+        dispatcher = self._individual_dispatcher
         if dispatcher is None:
             return
-        owner = consumer if offset in consumer.pending else self._owner(consumer, offset)
+        owner = consumer if offset in consumer.pending else self._holder(consumer, offset)
         if owner is not None:
             messages = owner.release(offset)
-            dispatcher.settled(owner, offset)
-            self._credit(owner, messages)
-        dispatcher.forget(offset)
+            dispatcher.pending_ack_removed(owner, offset)
+            self._decrease_unacked(owner, messages)
+        dispatcher.entry_acknowledged(offset)
 
-    def _credit(self, owner: Consumer, messages: int) -> None:
-        dispatcher = self._tracking
+    def _decrease_unacked(self, owner: Consumer, messages: int) -> None:
+        dispatcher = self._individual_dispatcher
         assert dispatcher is not None
-        dispatcher.released(messages)
+        dispatcher.decrease_unacked(messages)
         if owner.blocked:
-            dispatcher.flowed(owner, owner.unblock())
+            dispatcher.add_permits(owner, owner.unblock())
 
-    def _owner(self, consumer: Consumer, offset: int) -> Consumer | None:
+    def _holder(self, consumer: Consumer, offset: int) -> Consumer | None:
         if offset in consumer.pending:
             return consumer
         return next((one for one in self.consumers if offset in one.pending), None)
@@ -288,14 +288,14 @@ class Subscription:
         self._mark_delete_moved()
         ledger = self.topic.ledger
         if ledger is not None and ledger.terminated and self.backlog == 0:
-            self.tell_end()
+            self.send_reached_end_of_topic()
 
     def _mark_delete_moved(self) -> None:
         """Note it if it has; ledgers that nobody needs any more may go."""
         cursor, ledger = self.cursor, self.topic.ledger
-        if cursor is None or ledger is None or cursor.mark_delete == self._marked:
+        if cursor is None or ledger is None or cursor.mark_delete == self._noted_mark_delete:
             return
-        self._marked = cursor.mark_delete
+        self._noted_mark_delete = cursor.mark_delete
         self.last_mark_delete = self.topic.broker.now
         if cursor.mark_delete >= ledger.ledgers[0].base + ledger.ledgers[0].entries - 1 and len(ledger.ledgers) > 1:
             self.topic.trim()
@@ -303,7 +303,7 @@ class Subscription:
     def run(self) -> None:
         """At the end of a turn that trimmed the topic under it, for it is not durable: what is gone is acknowledged."""
         if self.topic.ledger is not None:
-            self.move_to(self.topic.ledger.first - 1)
+            self.advance_mark_delete(self.topic.ledger.first - 1)
 
     # -- its place -------------------------------------------------------------------------------------------------
 
@@ -335,31 +335,31 @@ class Subscription:
     def skip(self, entries: int) -> None:
         """Acknowledge the next so many entries that are not; nobody is disconnected."""
         if self.cursor is not None and entries > 0:
-            self.move_to(self.cursor.nth_unacked(entries))
+            self.advance_mark_delete(self.cursor.nth_unacked(entries))
 
     def skip_all(self) -> None:
         """Acknowledge everything."""
         if self.topic.ledger is not None:
-            self.move_to(self.topic.ledger.next - 1)
+            self.advance_mark_delete(self.topic.ledger.next - 1)
 
     def expire(self, before: int) -> int:
         """Acknowledge what was published before a time (ms since 1970); how many entries that were."""
         if self.cursor is None or self.topic.ledger is None:
             return 0
         backlog = self.backlog
-        self.move_to(self.topic.ledger.newest_before(before))
+        self.advance_mark_delete(self.topic.ledger.newest_before(before))
         expired = backlog - self.backlog
         self.expired += expired
         self.last_expire = self.topic.broker.now
         return expired
 
-    def move_to(self, offset: int) -> None:
+    def advance_mark_delete(self, offset: int) -> None:
         """Set the mark-delete position forward, as the broker itself does."""
         if self.cursor is None:
             return
         self.cursor.mark_delete_to(offset)
-        if self._persistent is not None:
-            self._persistent.cursor_moved()
+        if self._persistent_dispatcher is not None:
+            self._persistent_dispatcher.cursor_moved()
         self._after_ack()
 
 

@@ -8,7 +8,7 @@ Rules of this file
    is gone then; the next client makes it anew.
 3. While a topic unloads or is deleted it is fenced: who is promoted in that moment to be the exclusive producer is
    refused. Those behind it are told nothing (as on 4.2.4); their clients wait in vain, and so do they there.
-4. What the policies say is looked up when they change, not for every message. `plain` sums it up: nothing is switched
+4. What the policies say is looked up when they change, not for every message. `fast_path` sums it up: nothing is
    on that concerns a SEND.
 5. Retention is the later issue's: closed ledgers go as soon as no durable subscription needs them. It is looked at
    when a ledger is closed, a subscription deleted, a mark-delete position moved
@@ -26,7 +26,7 @@ from pcli.minibroker.storage.ledger import ManagedLedger
 from pcli.minibroker.storage.spilling_storage import SpillingStorage
 from pcli.minibroker.topics.deduplication import MessageDeduplication
 from pcli.minibroker.topics.effective_policies import EffectivePolicies
-from pcli.minibroker.topics.producer_access import Access
+from pcli.minibroker.topics.producer_access import ProducerAccess
 from pcli.minibroker.topics.subscription import Subscription
 
 if TYPE_CHECKING:
@@ -45,25 +45,25 @@ class Topic:
     """One topic that is loaded."""
 
     __slots__ = (
-        "_bytes_in_before",
-        "_ledgers_seen",
-        "_messages_in_before",
-        "access",
-        "announced",
+        "_bytes_in_removed",
+        "_ledgers_checked",
+        "_messages_in_removed",
         "broker",
         "created",
         "deduplication",
+        "effective_policies",
+        "entries_announced",
+        "fast_path",
         "fenced",
-        "full",
-        "index",
+        "full_name",
         "ledger",
         "make_dispatcher",
+        "message_index",
         "name",
         "partition",
         "persistent",
-        "plain",
+        "producer_access",
         "producers",
-        "rules",
         "schema_id",
         "subscriptions",
     )
@@ -72,67 +72,67 @@ class Topic:
         self.broker = broker
         self.make_dispatcher = make_dispatcher
         self.name = name
-        self.full = str(name)
+        self.full_name = str(name)
         self.partition = name.partition
         """-1: it is no partition."""
         self.persistent = name.persistent
         self.schema_id = name.schema_id
-        self.ledger = _new_ledger(broker, self.full) if self.persistent else None
-        self._ledgers_seen = 1
+        self.ledger = _new_ledger(broker, self.full_name) if self.persistent else None
+        self._ledgers_checked = 1
         """How many ledgers there were when it was last looked which may go."""
         self.subscriptions: dict[str, Subscription] = {}
         self.producers: dict[str, Producer] = {}
         """Those that are attached, by name."""
-        self.access = Access(self.producers)
-        self.announced = False
+        self.producer_access = ProducerAccess(self.producers)
+        self.entries_announced = False
         """The subscriptions will hear at the end of this turn that there are new entries."""
         self.fenced = False
         self.deduplication: MessageDeduplication | None = None
         """None: duplicates are not looked for."""
-        self.rules = EffectivePolicies(broker, name)
-        self.index = -1
+        self.effective_policies = EffectivePolicies(broker, name)
+        self.message_index = -1
         """The number of the last message, as the index interceptor counts."""
         self.created = broker.now
-        self._messages_in_before = self._bytes_in_before = 0
-        self._follow_rules()
+        self._messages_in_removed = self._bytes_in_removed = 0
+        self._apply_policies()
 
     # -- what holds for it -----------------------------------------------------------------------------------------
 
     def effective(self, setting: str) -> Any:
         """A setting as it holds for this topic: its own policy, its namespace's, the broker's."""
-        return self.rules.effective(setting)
+        return self.effective_policies.effective(setting)
 
     def policies_changed(self) -> None:
         """Take over what the policies say now."""
-        self.rules.refresh()
-        self._follow_rules()
+        self.effective_policies.refresh()
+        self._apply_policies()
         for subscription in self.subscriptions.values():
             subscription.policies_changed()
 
-    def _follow_rules(self) -> None:
+    def _apply_policies(self) -> None:
         """Deduplication that is switched on knows nothing of what was before."""
-        rules = self.rules
-        if not rules.deduplication:
+        policies = self.effective_policies
+        if not policies.deduplication:
             self.deduplication = None
         elif self.deduplication is None:
             self.deduplication = MessageDeduplication(self.broker.settings)
-        self._set_plain()
-        if rules.encryption_required:
+        self._update_fast_path()
+        if policies.encryption_required:
             for producer in [one for one in self.producers.values() if not one.encrypted]:
                 producer.disconnect()
 
-    def _set_plain(self) -> None:
-        self.plain = self.persistent and not self.fenced and not self.rules.concerns_send
+    def _update_fast_path(self) -> None:
+        self.fast_path = self.persistent and not self.fenced and not self.effective_policies.affects_send
         for producer in self.producers.values():
-            producer.plain = self.plain
+            producer.fast_path = self.fast_path
 
     def dispatch_limiters(self, subscription: Subscription) -> list[RateLimiter]:
         """The limits of dispatching that hold for one of its subscriptions."""
-        return self.rules.dispatch_limiters(subscription)
+        return self.effective_policies.dispatch_limiters(subscription)
 
     def check_subscribe_rate(self, connection: TransportCnx, command: pb.CommandSubscribe) -> None:
         """Refused (NotAllowedError) when one consumer subscribes too often."""
-        self.rules.check_subscribe_rate(connection, command)
+        self.effective_policies.check_subscribe_rate(connection, command)
 
     # -- schemas ---------------------------------------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ class Topic:
         """What a producer brings: the version under which it is known, empty for none. Refused."""
         schemas = self.broker.schemas
         if schema is not None:
-            return schemas.put(self.schema_id, schema, self.rules.of_schemas, self.broker.now)
+            return schemas.put(self.schema_id, schema, self.effective_policies.for_schemas, self.broker.now)
         if self.effective("isSchemaValidationEnforced") and schemas.has(self.schema_id):
             text = "Producers cannot connect or send message without a schema to topics with a schema"
             raise Refused(pb.IncompatibleSchema, text)
@@ -154,7 +154,7 @@ class Topic:
         stored = self.ledger is not None and self.ledger.total_size > 0
         speaking = any(not one.auto_consume for one in self.consumers)
         if stored or self.producers or speaking or schemas.has(self.schema_id):
-            schemas.check_consumer(self.schema_id, schema, self.rules.of_schemas)
+            schemas.check_consumer(self.schema_id, schema, self.effective_policies.for_schemas)
         else:
             self.add_schema(schema)
 
@@ -164,18 +164,18 @@ class Topic:
         """Raise Refused when the topic takes no more producers; those of replicators and of its own are not counted."""
         limit = self.effective("maxProducersPerTopic")
         prefix = self.broker.settings.replicatorPrefix
-        if limit <= 0 or self.rules.system or producer_name.startswith(prefix):
+        if limit <= 0 or self.effective_policies.system or producer_name.startswith(prefix):
             return
         if sum(not name.startswith(prefix) for name in self.producers) >= limit:
-            raise Refused(pb.ProducerBusy, f"Topic '{self.full}' reached max producers limit")
+            raise Refused(pb.ProducerBusy, f"Topic '{self.full_name}' reached max producers limit")
 
     def add_producer(self, producer: Producer) -> None:
         """Let a producer in, let it wait, or refuse it; it is told, and so is its client."""
         try:
-            if self.access.admit(producer):
+            if self.producer_access.admit(producer):
                 self._attach(producer)
             else:
-                producer.queued()
+                producer.answer_queued()
         except Refused as refusal:
             producer.refuse(refusal)
 
@@ -197,44 +197,44 @@ class Topic:
                 self.deduplication.producer_added(producer.name)
             producer.attached()
         elif holder.connection is producer.connection:
-            raise self._taken(producer)
+            raise self._name_in_use(producer)
         else:
-            holder.connection.check_liveness(lambda lives: self._holder_asked(holder, producer, lives=lives))
+            holder.connection.check_liveness(lambda lives: self._holder_checked(holder, producer, lives=lives))
 
-    def _holder_asked(self, holder: Producer, producer: Producer, *, lives: bool) -> None:
+    def _holder_checked(self, holder: Producer, producer: Producer, *, lives: bool) -> None:
         if not lives:
             holder.leave()
         if producer.closed:
             return
         try:
             if lives:
-                raise self._taken(producer)
+                raise self._name_in_use(producer)
             self._attach(producer)
         except Refused as refusal:
             producer.refuse(refusal)
 
-    def _taken(self, producer: Producer) -> Refused:
-        text = f"Producer with name '{producer.name}' is already connected to topic '{self.full}'"
+    def _name_in_use(self, producer: Producer) -> Refused:
+        text = f"Producer with name '{producer.name}' is already connected to topic '{self.full_name}'"
         return Refused(pb.ProducerBusy, text)
 
     def _check_address(self, producer: Producer) -> None:
         limit = self.broker.settings.maxSameAddressProducersPerTopic
-        if limit <= 0 or self.rules.system:
+        if limit <= 0 or self.effective_policies.system:
             return
         address = producer.connection.peer[0]
         if sum(one.connection.peer[0] == address for one in self.producers.values()) >= limit:
-            raise Refused(pb.ProducerBusy, f"Topic '{self.full}' reached max same address producers limit")
+            raise Refused(pb.ProducerBusy, f"Topic '{self.full_name}' reached max same address producers limit")
 
     def remove_producer(self, producer: Producer) -> None:
         """An attached producer has left; if somebody waits to be the only one, its turn may have come."""
         if self.producers.get(producer.name) is not producer:
             return
         del self.producers[producer.name]
-        self._messages_in_before += producer.messages_in
-        self._bytes_in_before += producer.bytes_in
+        self._messages_in_removed += producer.messages_in
+        self._bytes_in_removed += producer.bytes_in
         if self.deduplication is not None:
             self.deduplication.producer_removed(producer.name, self.broker.now)
-        promoted = self.access.next_holder()
+        promoted = self.producer_access.next_holder()
         if promoted is not None:
             try:
                 self._attach(promoted)
@@ -243,7 +243,7 @@ class Topic:
 
     def last_sequence_id(self, producer_name: str) -> int:
         """The highest sequence id of that name, -1 when none is known."""
-        return -1 if self.deduplication is None else self.deduplication.last(producer_name)
+        return -1 if self.deduplication is None else self.deduplication.last_sequence_id(producer_name)
 
     # -- subscriptions ---------------------------------------------------------------------------------------------
 
@@ -271,24 +271,26 @@ class Topic:
         if not self.effective("allowAutoSubscriptionCreation"):
             text = "Could not create the initial subscription due to the auto subscription creation is not allowed."
             raise Refused(pb.NotAllowedError, text)
-        self.check_room()
+        self.check_subscription_limit()
         self.create_subscription(name, self.ledger.first)
 
-    def check_room(self) -> None:
+    def check_subscription_limit(self) -> None:
         """Refused (NotAllowedError) when no more durable subscriptions are taken."""
         limit = self.effective("maxSubscriptionsPerTopic")
-        if 0 < limit <= sum(one.durable for one in self.subscriptions.values()) and not self.rules.system:
-            raise Refused(pb.NotAllowedError, f"Exceed the maximum number of subscriptions of the topic: {self.full}")
+        if 0 < limit <= sum(one.durable for one in self.subscriptions.values()) and not self.effective_policies.system:
+            raise Refused(
+                pb.NotAllowedError, f"Exceed the maximum number of subscriptions of the topic: {self.full_name}"
+            )
 
     def run(self) -> None:
         """At the end of a turn that brought entries: whoever waits for them may read, then closed ledgers may go."""
-        announced, self.announced = self.announced, False
+        announced, self.entries_announced = self.entries_announced, False
         if announced:
             for subscription in self.subscriptions.values():
                 subscription.entries_available()
-        if self.ledger is not None and len(self.ledger.ledgers) != self._ledgers_seen:
+        if self.ledger is not None and len(self.ledger.ledgers) != self._ledgers_checked:
             if announced:
-                self.broker.soon(self)
+                self.broker.schedule(self)
             else:
                 self.trim()
 
@@ -297,10 +299,10 @@ class Topic:
         if self.ledger is not None:
             places = [one.cursor.mark_delete for one in self.subscriptions.values() if one.durable and one.cursor]
             self.ledger.trim(min(places, default=None), 0, 0, self.broker.now)
-            self._ledgers_seen = len(self.ledger.ledgers)
+            self._ledgers_checked = len(self.ledger.ledgers)
             for one in self.subscriptions.values():
                 if one.cursor is not None and one.cursor.mark_delete < self.ledger.first - 1:
-                    self.broker.soon(one)
+                    self.broker.schedule(one)
 
     # -- the end of things -----------------------------------------------------------------------------------------
 
@@ -319,9 +321,9 @@ class Topic:
         self._fence()
         self._disconnect_producers()
         self._disconnect_consumers()
-        self._messages_in_before = self._bytes_in_before = 0
+        self._messages_in_removed = self._bytes_in_removed = 0
         if self.ledger is None:
-            self.broker.remove_topic(self.full)
+            self.broker.remove_topic(self.full_name)
             return
         for subscription in self.subscriptions.values():
             if subscription.cursor is not None:
@@ -329,7 +331,7 @@ class Topic:
                 subscription.cursor.ack_sets.clear()
         self.ledger.roll(self.broker.now)
         # To load a topic anew is no reason to look which ledgers may go.
-        self._ledgers_seen = len(self.ledger.ledgers)
+        self._ledgers_checked = len(self.ledger.ledgers)
         self._unfence()
 
     def terminate(self) -> tuple[int, int]:
@@ -353,7 +355,7 @@ class Topic:
         self._disconnect_consumers()
         self._disconnect_producers()
         self.subscriptions.clear()
-        self.rules.release()
+        self.effective_policies.release()
         if self.ledger is not None:
             self.ledger.close()
 
@@ -363,12 +365,12 @@ class Topic:
 
     def _fence(self) -> None:
         self.fenced = True
-        self._set_plain()
+        self._update_fast_path()
 
     def _unfence(self) -> None:
         self.fenced = False
-        self.access.reset()
-        self._set_plain()
+        self.producer_access.reset()
+        self._update_fast_path()
 
     def _disconnect_producers(self) -> None:
         for producer in list(self.producers.values()):
@@ -383,12 +385,12 @@ class Topic:
     @property
     def messages_in(self) -> int:
         """Messages published, in all (msgInCounter)."""
-        return self._messages_in_before + sum(one.messages_in for one in self.producers.values())
+        return self._messages_in_removed + sum(one.messages_in for one in self.producers.values())
 
     @property
     def bytes_in(self) -> int:
         """Their bytes (bytesInCounter)."""
-        return self._bytes_in_before + sum(one.bytes_in for one in self.producers.values())
+        return self._bytes_in_removed + sum(one.bytes_in for one in self.producers.values())
 
 
 def _new_ledger(broker: BrokerService, name: str) -> ManagedLedger:

@@ -130,7 +130,7 @@ class TopicRegistry:
 
     def create(self, name: TopicName) -> Topic:
         """Create a topic that is not there, whoever may; Refused (NotAllowedError) at ``maxTopicsPerNamespace``."""
-        self.check_room(name, 1)
+        self.check_topic_limit(name, 1)
         full = str(name)
         topic = self.topics[full] = Topic(self._broker, name, self._make_dispatcher)
         if name.persistent:
@@ -145,7 +145,7 @@ class TopicRegistry:
         if name.partition >= 0 and not self.partitions(name.base):
             raise Refused(pb.NotAllowedError, f"Partition metadata not found for the partitioned topic: {name}")
 
-    def check_room(self, name: TopicName, count: int) -> None:
+    def check_topic_limit(self, name: TopicName, count: int) -> None:
         """Refused (NotAllowedError) when so many more topics are too many for the namespace."""
         limit = int(self._broker.policies.effective(name, "maxTopicsPerNamespace"))
         if limit <= 0 or is_system(name):

@@ -40,7 +40,7 @@ class TransportCnx(Protocol):
     def check_liveness(self, on_answer: Callable[[bool], None]) -> None:
         """Report whether the client is alive, after a PING if necessary."""
 
-    def mark_closed(self, producer_id: int) -> None:
+    def mark_producer_closed(self, producer_id: int) -> None:
         """Drop SENDs to a producer that the broker closed, for one keep-alive interval."""
 
     def removed_producer(self, producer_id: int, producer: object) -> None:
@@ -49,8 +49,8 @@ class TransportCnx(Protocol):
     def removed_consumer(self, consumer_id: int) -> None:
         """Free the id of a consumer that was closed."""
 
-    def hold_reading(self) -> None:
+    def pause_reading(self) -> None:
         """Stop reading from the client until `release_reading` is called as often."""
 
-    def release_reading(self) -> None:
+    def resume_reading(self) -> None:
         """Undo one `hold_reading`."""

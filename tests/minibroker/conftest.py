@@ -111,7 +111,7 @@ class World:
                 if client is not None:
                     client.heard += client.session.receive(data)
                     client.closed = client.closed or connection.closing
-            self.broker.settle()
+            self.broker.finish_turn()
 
     def advance(self, milliseconds: int) -> None:
         """Let time pass, as one long pause of the loop."""

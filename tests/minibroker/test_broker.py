@@ -26,7 +26,7 @@ class Dispatcher:
     def run(self):
         self.runs += 1
         if self.runs <= self.again:
-            self.broker.soon(self)
+            self.broker.schedule(self)
 
 
 # -- turns -----------------------------------------------------------------------------------------------------------
@@ -35,28 +35,30 @@ class Dispatcher:
 def test_a_dispatcher_runs_once_a_turn(world):
     one, eager = Dispatcher(world.broker), Dispatcher(world.broker, again=3)
     for _ in range(5):
-        world.broker.soon(one)
-    world.broker.soon(eager)
-    world.broker.settle()
+        world.broker.schedule(one)
+    world.broker.schedule(eager)
+    world.broker.finish_turn()
     assert (one.runs, eager.runs) == (1, 4)
 
 
 def test_a_frame_in_frames_out(world):
     """The core as a function: handle(connection, frame, now) gives what is to be written, and to whom."""
     client = world.client()
-    [(connection, data)] = world.broker.handle(client.connection, Frame.of(push_frame(pb.CommandPing())), world.now)
+    [(connection, data)] = world.broker.receive_frame(
+        client.connection, Frame.of(push_frame(pb.CommandPing())), world.now
+    )
     assert connection is client.connection
     assert data == push_frame(pb.CommandPong())
     bad = Frame.of(push_frame(pb.CommandConnect(client_version="again")))
-    assert world.broker.handle(client.connection, bad, world.now) == [(client.connection, b"")]
+    assert world.broker.receive_frame(client.connection, bad, world.now) == [(client.connection, b"")]
     assert client.connection.closing
-    assert world.broker.handle(client.connection, bad, world.now) == []
+    assert world.broker.receive_frame(client.connection, bad, world.now) == []
 
 
 def test_a_frame_is_a_sign_of_life(world):
     client, answers = world.client(), []
     client.connection.check_liveness(answers.append)
-    world.broker.handle(client.connection, Frame.of(push_frame(pb.CommandPong())), world.now)
+    world.broker.receive_frame(client.connection, Frame.of(push_frame(pb.CommandPong())), world.now)
     assert answers == [True]
 
 
@@ -68,9 +70,9 @@ def test_an_error_in_a_dispatcher_stops_no_other(make_world):
             raise ZeroDivisionError
 
     other = Dispatcher(world.broker)
-    world.broker.soon(Broken(world.broker))
-    world.broker.soon(other)
-    world.broker.settle()
+    world.broker.schedule(Broken(world.broker))
+    world.broker.schedule(other)
+    world.broker.finish_turn()
     assert other.runs == 1
     assert [type(fault) for fault in world.broker.failures] == [ZeroDivisionError]
     world.broker.failures.clear()
@@ -197,9 +199,9 @@ def test_policies_reach_the_topics_that_are_loaded(world, client):
     client.producer()
     topic = world.broker.topics[str(T)]
     assert topic.effective("maxUnackedMessagesPerConsumer") == 50_000
-    assert topic.plain
+    assert topic.fast_path
     world.broker.policies.set_namespace("public/default", "deduplication", body=True)
-    assert not topic.plain
+    assert not topic.fast_path
 
 
 def test_stopping(world):

@@ -234,10 +234,10 @@ def test_a_client_of_version_0_is_never_pinged(world):
 
 def test_who_is_not_read_cannot_answer(world, client):
     """Publish throttling stops reading: then silence proves nothing."""
-    client.connection.hold_reading()
+    client.connection.pause_reading()
     world.wait(300_000)
     assert not client.closed
-    client.connection.release_reading()
+    client.connection.resume_reading()
     world.wait(30_000)
     assert client.closed
 
@@ -319,12 +319,12 @@ def test_entries_stop_for_a_client_that_does_not_read(world):
     producer.producer()
     consumer.subscribe()
     consumer.flow(10_000)
-    world.broker.writable(consumer.connection, world.now, yes=False)
+    world.broker.set_writable(consumer.connection, world.now, yes=False)
     for sequence_id in range(50):
         producer.publish("x" * 1000, sequence_id)
     assert consumer.hear() == []
     assert consumer.connection.queued == 0
-    world.broker.writable(consumer.connection, world.now, yes=True)
+    world.broker.set_writable(consumer.connection, world.now, yes=True)
     world.deliver()
     assert names(consumer.hear()) == ["Message"] * 50
 
@@ -342,7 +342,7 @@ def test_one_turn_is_bounded(world):
         for _, data in pieces:
             largest = max(largest, len(data))
             consumer.heard += consumer.session.receive(data)
-        world.broker.settle()
+        world.broker.finish_turn()
     assert names(consumer.hear()) == ["Message"] * 100
     assert largest < 6_000_000
 

@@ -160,7 +160,7 @@ def test_a_reader_whose_entries_are_trimmed_holds_nothing(make_world):
         client.publish(str(sequence), sequence)
     ledger = world.broker.topics[TOPIC].ledger
     world.broker.topics[TOPIC].trim()
-    world.broker.settle()
+    world.broker.finish_turn()
     [consumer] = client.connection.consumers.values()
     assert ledger.first > 0
     assert set(consumer.pending) == set(range(ledger.first, 5))

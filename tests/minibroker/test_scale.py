@@ -199,7 +199,7 @@ def test_consumers_on_sockets():
         assert sorted(got) == list(range(count))
         assert server.broker.topics[TOPIC].subscriptions["sub"].backlog == 0
         writer.close()
-        while server.links:
+        while server.client_sockets:
             await asyncio.sleep(0.01)
         assert not server.broker.connections
         await server.stop()
@@ -277,7 +277,7 @@ def visit(broker, now, number):
     broker.disconnected(connection, now)
     for subscription in broker.topics[TOPIC].subscriptions.values():
         subscription.skip_all()
-    broker.settle()
+    broker.finish_turn()
 
 
 def test_nothing_remains_of_those_who_left():
@@ -303,7 +303,7 @@ def test_nothing_remains_of_those_who_left():
     assert not broker.failures
     assert not broker.connections
     assert not broker.watchers._by_namespace
-    assert not broker._soon
+    assert not broker._scheduled
     broker.advance(now + 60_000)
     assert len(broker._timers) == 1
     assert after - before < 20_000

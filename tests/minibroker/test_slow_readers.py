@@ -113,20 +113,20 @@ async def listening(**settings):
 
 def link_of(server, peer):
     port = peer.socket.getsockname()[1]
-    return next(link for link in server.links if link.connection.peer[1] == port)
+    return next(link for link in server.client_sockets if link.connection.peer[1] == port)
 
 
 def held(server, peer):
     """Bytes that the broker holds for a client: to be written, and read but not understood yet."""
     link = link_of(server, peer)
     connection = link.connection
-    return link._transport.get_write_buffer_size() + connection.queued + len(connection._rest)
+    return link._transport.get_write_buffer_size() + connection.queued + len(connection._buffer)
 
 
 async def gone(server, peer):
     """Wait until the broker knows nothing of a client any more."""
     port = peer.socket.getsockname()[1]
-    while any(link.connection.peer[1] == port for link in server.links):
+    while any(link.connection.peer[1] == port for link in server.client_sockets):
         await asyncio.sleep(0.02)
     assert all(connection.peer[1] != port for connection in server.broker.connections)
 
@@ -289,7 +289,7 @@ def test_half_a_frame_and_silence(run):
             largest = 0
             while not task.done():
                 await other.ask("PONG", pb.CommandPing())
-                largest = max([largest, *(len(one._rest) for one in server.broker.connections)])
+                largest = max([largest, *(len(one._buffer) for one in server.broker.connections)])
                 await asyncio.sleep(0.05)
             await task
             assert 3_900_000 < largest < 6_000_000

@@ -237,10 +237,10 @@ class Stage:
 
     def unload(self, topic: str = TOPIC) -> None:
         """The broker closes all producers and consumers of a topic, unasked."""
-        self.broker.begin(self.now)
+        self.broker.begin_turn(self.now)
         if topic in self.broker.topics:
             self.broker.unload(self.broker.topics[topic])
-        self.broker.settle()
+        self.broker.finish_turn()
         self._settle()
 
     def finish(self) -> None:
@@ -266,7 +266,7 @@ class Stage:
         while pieces := self.broker.drain():
             for connection, data in pieces:
                 self._carry(self._actors[connection], data, from_client=False)
-            self.broker.settle()
+            self.broker.finish_turn()
             for connection, actor in self._actors.items():
                 if connection.closing:
                     self.end(actor, from_client=False)

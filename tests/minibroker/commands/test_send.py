@@ -194,7 +194,7 @@ def test_the_size_of_a_topic_counts_all_that_follows_the_command(client, world):
 def test_a_topic_allows_no_more_than_the_broker(client, world):
     client.producer()
     world.broker.policies.set_topic(TopicName.parse("t"), "maxMessageSize", 10_000_000)
-    assert world.broker.topics[T].plain
+    assert world.broker.topics[T].fast_path
 
 
 def test_the_longest_delay(make_world):

@@ -124,7 +124,7 @@ def test_a_limit_that_is_lifted_blocks_nobody(make_scene):
         assert a.got() == []
         setattr(scene.world.broker.settings, setting, 0)
         scene.world.broker.topics[scene.topic].policies_changed()
-        scene.world.broker.settle()
+        scene.world.broker.finish_turn()
         scene.world.deliver()
         assert a.got()[-2:] == names(0, 1)
 

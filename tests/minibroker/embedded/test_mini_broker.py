@@ -194,7 +194,7 @@ def test_a_snapshot_stays_as_it_was(broker, connect):
 
 
 def test_partitioned_topics_are_looked_at_as_one(connect):
-    with MiniBroker(topics=["jobs:2", "plain"]) as broker:
+    with MiniBroker(topics=["jobs:2", "fast_path"]) as broker:
         peer = connect(broker)
         peer.produce("jobs-partition-1")
         peer.publish(b"x")
@@ -466,10 +466,10 @@ def test_threads_may_ask_at_once(broker, connect):
     assert max(found) <= 50
 
 
-@pytest.mark.parametrize("deed", ["restart", "stop"])
-def test_a_predicate_cannot_wait_for_the_thread_that_asks_it(deed):
-    with MiniBroker() as broker, pytest.raises(RuntimeError, match=f"a predicate can't {deed}"):
-        broker.wait_until(lambda it: getattr(it, deed)(), timeout=2)
+@pytest.mark.parametrize("action", ["restart", "stop"])
+def test_a_predicate_cannot_wait_for_the_thread_that_asks_it(action):
+    with MiniBroker() as broker, pytest.raises(RuntimeError, match=f"a predicate can't {action}"):
+        broker.wait_until(lambda it: getattr(it, action)(), timeout=2)
 
 
 def test_one_topic_may_be_written_without_a_list():

@@ -206,7 +206,7 @@ class Stage:
     def stall(self, who: int, *, yes: bool) -> None:
         peer = self.people.get(who)
         if peer is not None and not peer.closed:
-            self.broker.writable(peer.connection, self.now, yes=yes)
+            self.broker.set_writable(peer.connection, self.now, yes=yes)
 
     def on_leave(self, step: Any) -> None:
         peer = self.people.pop(step.who, None)
@@ -224,11 +224,11 @@ class Stage:
         self.with_topic(lambda topic: self.broker.delete_topic(topic.name, force=True))
 
     def with_topic(self, action: Any) -> None:
-        self.broker.begin(self.now)
+        self.broker.begin_turn(self.now)
         topics = [topic for name, topic in self.broker.topics.items() if not name.endswith("/mine")]
         if topics:
             action(self.dice.choice(topics))
-        self.broker.settle()
+        self.broker.finish_turn()
 
     def deliver(self) -> None:
         while pieces := self.broker.drain():
@@ -239,7 +239,7 @@ class Stage:
                 if asked and (peer is self.bystander or self.dice.random() < 0.5):
                     peer.say(PONG)
                     self.broker.receive(connection, PONG, self.now)
-            self.broker.settle()
+            self.broker.finish_turn()
         self.broker.take_reading_changes()
 
     # -- the bystander
@@ -292,14 +292,14 @@ class Stage:
         self.deliver()
         assert not broker.connections
         assert not broker.watchers._by_namespace
-        assert not broker._soon
+        assert not broker._scheduled
         throttled = broker.settings.maxPublishRatePerTopicInMessages > 0
         assert len(broker._timers) == 1 or throttled, "a timer beside that of the statistics"
         for topic in broker.topics.values():
             assert not topic.producers
             assert not topic.consumers
             # On a terminated topic a claim outlives its refusal, and whoever waits for it waits in vain.
-            assert topic.terminated or not topic.access.waiting
+            assert topic.terminated or not topic.producer_access.waiting
             # A subscription that is not durable outlives a SEEK, which closes its consumers: they come back.
             assert all(one.durable for one in topic.subscriptions.values()) or self.sought
         broker.rates.measure()
@@ -312,7 +312,7 @@ class Stage:
 def check(broker: Broker) -> None:
     for failure in broker.failures:
         raise failure
-    assert not broker._soon
+    assert not broker._scheduled
     assert not broker._lost
     assert not broker.dirty
     attached = set()
@@ -331,7 +331,7 @@ def check(broker: Broker) -> None:
         for consumer in connection.consumers.values():
             assert consumer in attached
         assert connection.queued == 0
-        assert not connection.stuffed or connection.congested
+        assert not connection.input_paused or connection.congested
     assert attached == {one for connection in broker.connections for one in connection.consumers.values()}
 
 
@@ -356,7 +356,7 @@ def check_dispatcher(subscription: Any) -> None:
         assert not consumer.closed
         assert consumer.subscription is subscription
         assert consumer.unacked == sum(consumer.pending.values())
-        assert consumer.parked == 0 or consumer.blocked
+        assert consumer.permits_while_blocked == 0 or consumer.blocked
     if isinstance(dispatcher, PersistentDispatcherMultipleConsumers):
         check_accounts(dispatcher)
         check_whereabouts(dispatcher)
@@ -367,8 +367,8 @@ def check_dispatcher(subscription: Any) -> None:
     elif isinstance(dispatcher, PersistentDispatcherSingleActiveConsumer):
         active = dispatcher.active
         # After a SEEK of the active one delivery rests until somebody joins or leaves (as on 4.2.4).
-        assert active is None or active in dispatcher.consumers or (active.closed and not dispatcher._ready)
-        if active is not None and dispatcher._ready and active.permits > 0 and active.connection.writable:
+        assert active is None or active in dispatcher.consumers or (active.closed and not dispatcher._activated)
+        if active is not None and dispatcher._activated and active.permits > 0 and active.connection.writable:
             assert subscription.limits or not dispatcher.cursor.has_more
 
 
@@ -391,8 +391,8 @@ def check_whereabouts(dispatcher: Any) -> None:
     held = Counter(offset for one in dispatcher.consumers for offset in one.pending)
     waiting = set(dispatcher.replay.waiting)
     delayed = set()
-    if dispatcher.tracker is not None:
-        delayed = {offset for group in dispatcher.tracker._groups.values() for offset in group}
+    if dispatcher.delayed_tracker is not None:
+        delayed = {offset for group in dispatcher.delayed_tracker._groups.values() for offset in group}
     if not dispatcher.consumers:
         assert not held
         assert not waiting
@@ -419,7 +419,7 @@ def check_slots(dispatcher: Any) -> None:
 
 def check_nothing_rests(dispatcher: Any) -> None:
     """On Shared nothing waits while somebody could take it; chunks may wait for the one who has the first of them."""
-    if dispatcher.turn.any_available() is None or dispatcher.subscription.limits:
+    if dispatcher.round_robin.any_available() is None or dispatcher.subscription.limits:
         return
     if any(one.priority < 0 for one in dispatcher.consumers):
         # Whose turn it is is looked for from level 0 on (as on 4.2.4).
@@ -428,7 +428,7 @@ def check_nothing_rests(dispatcher: Any) -> None:
     if any(entry is not None and entry.parsed and entry.chunked for entry in ready):
         return
     assert not [entry for entry in ready if entry is not None and not dispatcher.cursor.is_deleted(entry.offset)]
-    assert dispatcher.blocked or dispatcher._looks_too_far() or not dispatcher.cursor.has_more
+    assert dispatcher.blocked or dispatcher._is_lookahead_exhausted() or not dispatcher.cursor.has_more
 
 
 # -- the tests -------------------------------------------------------------------------------------------------------

@@ -154,7 +154,7 @@ UNREADABLE: list[tuple[str, Any, Any]] = [
 ]
 
 VALID: list[tuple[str, Any]] = [
-    ("plain", rec(I)),
+    ("fast_path", rec(I)),
     ("empty record", rec()),
     ("primitive", "string"),
     ("primitive object", {"type": "int"}),

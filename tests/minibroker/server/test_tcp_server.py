@@ -175,7 +175,7 @@ def test_stopping_tells_the_clients(run):
             assert [event.name for event in producer.heard] == ["CLOSE_PRODUCER"]
             assert [event.name for event in consumer.heard] == ["CLOSE_CONSUMER"]
             assert stranger.heard == []
-            assert server.links == set()
+            assert server.client_sockets == set()
             for peer in (producer, consumer, stranger):
                 await peer.close()
 
@@ -190,7 +190,7 @@ def test_a_lost_client_frees_its_name(run):
             named = pb.CommandProducer(topic="t", producer_id=1, producer_name="same")
             await first.ask(pb.CommandProducerSuccess, named)
             first.writer.transport.abort()
-            while len(server.links) > 1:
+            while len(server.client_sockets) > 1:
                 await asyncio.sleep(0.01)
             named.ClearField("request_id")
             await second.ask(pb.CommandProducerSuccess, named)
@@ -227,7 +227,9 @@ def test_a_client_that_does_not_read(run):
             for sequence_id in range(500):
                 send = pb.CommandSend(producer_id=1, sequence_id=sequence_id)
                 await producer.ask(pb.CommandSendReceipt, send, entry(100_000))
-            [waiting] = [link._transport.get_write_buffer_size() for link in server.links if link.connection.consumers]
+            [waiting] = [
+                link._transport.get_write_buffer_size() for link in server.client_sockets if link.connection.consumers
+            ]
             assert 0 < waiting < 10_000_000
             entries = [(await consumer.hear(pb.CommandMessage)).message_id.entryId for _ in range(500)]
             assert entries == list(range(500))
@@ -244,7 +246,7 @@ def test_a_client_that_only_asks(run, monkeypatch):
     async def work():
         async with listening() as server:
             peer = await join(server, limit=1 << 12)
-            [link] = server.links
+            [link] = server.client_sockets
             block, sent = PING * 50_000, 0
             while link.connection.reading:
                 peer.writer.write(block)
@@ -266,7 +268,7 @@ def test_throttled_publishing_is_not_read(run):
         async with listening(maxPublishRatePerTopicInMessages=5) as server:
             peer = await join(server)
             await producing(peer)
-            [link] = server.links
+            [link] = server.client_sockets
             for sequence_id in range(10):
                 peer.say(pb.CommandSend(producer_id=1, sequence_id=sequence_id), entry=entry())
             await peer.hear(pb.CommandSendReceipt)
@@ -383,7 +385,7 @@ def test_half_open_sockets(run):
                     one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
                 one.close() if number % 3 else idle.append(one)
             assert isinstance(await peer.ask(pb.CommandPong, pb.CommandPing()), pb.CommandPong)
-            while len(server.links) > 1 + len(idle):
+            while len(server.client_sockets) > 1 + len(idle):
                 await asyncio.sleep(0.01)
             for one in idle:
                 one.close()

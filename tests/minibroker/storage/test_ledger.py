@@ -50,8 +50,8 @@ def block(publish_time: int, broker: int | None = None) -> bytes:
 def test_an_empty_topic_stands_before_its_first_entry() -> None:
     ledger = topic()
     assert (ledger.first, ledger.next, ledger.total_size, ledger.entries_added) == (0, 0, 0, 0)
-    assert ledger.place(-1) == (10, -1)
-    assert ledger.place(ledger.next) == (10, 0)
+    assert ledger.position(-1) == (10, -1)
+    assert ledger.position(ledger.next) == (10, 0)
     assert ledger.read(0, 10, 1 << 20) == []
     assert ledger.entry(0) is None
 
@@ -62,9 +62,9 @@ def test_entries_have_numbers_in_their_ledger_and_in_their_topic() -> None:
     assert [(each.offset, each.ledger_id, each.entry_id, each.data) for each in entries] == [
         (0, 10, 0, b"old0"), (1, 10, 1, b"old1"), (2, 10, 2, b"old2"), (3, 13, 0, b"new0"), (4, 13, 1, b"new1"),
     ]  # fmt: skip
-    assert [ledger.place(each.offset) for each in entries] == [(each.ledger_id, each.entry_id) for each in entries]
+    assert [ledger.position(each.offset) for each in entries] == [(each.ledger_id, each.entry_id) for each in entries]
     assert [ledger.offset_of(each.ledger_id, each.entry_id) for each in entries] == [0, 1, 2, 3, 4]
-    assert ledger.place(5) == (13, 2)
+    assert ledger.position(5) == (13, 2)
     assert (ledger.total_size, [each.size for each in ledger.ledgers]) == (20, [12, 8])
 
 
@@ -98,8 +98,8 @@ def test_after_a_roll_the_last_entry_stays_in_its_ledger() -> None:
     ledger = topic()
     ledger.append(b"m", NOW)
     ledger.roll(NOW + 1)
-    assert ledger.place(ledger.next - 1) == (10, 0)
-    assert ledger.place(ledger.next) == (13, 0)
+    assert ledger.position(ledger.next - 1) == (10, 0)
+    assert ledger.position(ledger.next) == (13, 0)
     assert [each.closed_ms for each in ledger.ledgers] == [NOW + 1, None]
 
 
@@ -107,7 +107,7 @@ def test_an_empty_ledger_is_dropped_when_it_closes() -> None:
     ledger = topic()
     ledger.roll(NOW)
     assert [each.id for each in ledger.ledgers] == [13]
-    assert ledger.place(-1) == (13, -1)
+    assert ledger.position(-1) == (13, -1)
     assert ledger.next_valid(10, 0) == 0
 
 
@@ -259,7 +259,7 @@ def test_closed_ledgers_go_when_consumed_and_not_retained(
     assert ledger.total_size == (6 - first) * 1024 * 1024
     assert ledger.entry(first - 1) is None
     assert [entry.offset for entry in ledger.read(0, 10, 1 << 30)] == list(range(first, 6))
-    assert ledger.place(first - 1) == (ledger.ledgers[0].id, -1)
+    assert ledger.position(first - 1) == (ledger.ledgers[0].id, -1)
     assert [each.base for each in ledger.ledgers] == [base for base in (0, 3, 6) if base >= first]
 
 
@@ -311,7 +311,7 @@ def test_a_ledger_is_a_list_with_two_names_for_each_entry(
         there = offset >= ledger.first
         assert ledger.offset_of(ledger_id, entry_id) == (offset if there else None)
         assert ledger.next_valid(ledger_id, entry_id) == max(offset, ledger.first)
-        assert ledger.place(offset) == ((ledger_id, entry_id) if there else (ledger.ledgers[0].id, -1))
+        assert ledger.position(offset) == ((ledger_id, entry_id) if there else (ledger.ledgers[0].id, -1))
     assert ledger.total_size == sum(len(data) for *_, data in truth[ledger.first :])
     ledger.close()
     assert ledger.read(0, 9, 1) == []

@@ -30,7 +30,7 @@ def test_the_same_and_lower_ids_are_duplicates(known: MessageDeduplication) -> N
 def test_a_batch_is_judged_by_its_lowest_id_against_the_highest_known(known: MessageDeduplication) -> None:
     batches = [(0, 2), (2, 4), (3, 5), (6, -1), (7, 8)]
     assert verdicts(known, *batches) == [NEW, DUP, NEW, NEW, NEW]
-    assert known.last("p") == 8
+    assert known.last_sequence_id("p") == 8
 
 
 def test_only_the_last_chunk_counts(known: MessageDeduplication) -> None:
@@ -47,19 +47,19 @@ def test_only_the_last_chunk_counts(known: MessageDeduplication) -> None:
 def test_each_name_has_its_own_ids(known: MessageDeduplication) -> None:
     assert known.check("p1", 3, -1, None) is NEW
     assert [known.check("p2", sequence, -1, None) for sequence in (1, 3, 3)] == [NEW, NEW, DUP]
-    assert [known.last(name) for name in ("p1", "p2", "new")] == [3, 3, -1]
+    assert [known.last_sequence_id(name) for name in ("p1", "p2", "new")] == [3, 3, -1]
 
 
 def test_what_could_not_be_stored_is_new_when_it_comes_again(known: MessageDeduplication) -> None:
     assert known.check("p", 4, -1, None) is NEW
-    known.failed()
-    assert known.last("p") == -1
+    known.undo_last_check()
+    assert known.last_sequence_id("p") == -1
     assert verdicts(known, (4, -1), (5, 9)) == [NEW, NEW]
-    known.failed()
-    assert known.last("p") == 4
+    known.undo_last_check()
+    assert known.last_sequence_id("p") == 4
     assert verdicts(known, (4, -1)) == [DUP]
-    known.failed()
-    assert known.last("p") == 4
+    known.undo_last_check()
+    assert known.last_sequence_id("p") == 4
 
 
 def test_a_name_is_forgotten_six_hours_after_its_producer_left(known: MessageDeduplication) -> None:
@@ -69,9 +69,9 @@ def test_a_name_is_forgotten_six_hours_after_its_producer_left(known: MessageDed
         known.producer_removed(name, 0)
     known.producer_added("returns")
     known.purge(360 * MINUTE)
-    assert known.last("leaves") == 1
+    assert known.last_sequence_id("leaves") == 1
     known.purge(360 * MINUTE + 1)
-    assert [known.last(name) for name in ("stays", "leaves", "returns")] == [1, -1, 1]
+    assert [known.last_sequence_id(name) for name in ("stays", "leaves", "returns")] == [1, -1, 1]
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 5)), max_size=60))
@@ -83,4 +83,4 @@ def test_nothing_new_is_ever_at_or_below_what_was_new(batches: list[tuple[int, i
         assert (verdict is DUP) == (lowest <= max(stored, default=-1))
         if verdict is NEW:
             stored.update(range(lowest, lowest + more + 1))
-        assert known.last("p") == max(stored, default=-1)
+        assert known.last_sequence_id("p") == max(stored, default=-1)

@@ -50,7 +50,7 @@ def rules(world, name=T):
 
 
 def test_nothing_is_switched_on(world):
-    assert not rules(world).concerns_send
+    assert not rules(world).affects_send
 
 
 def test_the_system_needs_no_encryption_and_takes_any_schema(make_world):
@@ -58,8 +58,8 @@ def test_the_system_needs_no_encryption_and_takes_any_schema(make_world):
     own, other = rules(world, "persistent://public/default/__change_events"), rules(world)
     assert (own.encryption_required, other.encryption_required) == (False, True)
     asked = ("schemaCompatibilityStrategy", "isAllowAutoUpdateSchemaEnabled", "isSchemaValidationEnforced")
-    assert [own.of_schemas(setting) for setting in asked] == ["ALWAYS_COMPATIBLE", True, False]
-    assert [other.of_schemas(setting) for setting in asked] == ["FULL", False, False]
+    assert [own.for_schemas(setting) for setting in asked] == ["ALWAYS_COMPATIBLE", True, False]
+    assert [other.for_schemas(setting) for setting in asked] == ["FULL", False, False]
 
 
 def test_non_persistent_topics_look_for_no_duplicates(make_world):

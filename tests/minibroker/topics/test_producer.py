@@ -45,7 +45,7 @@ def test_both_ways_answer_and_store_the_same(make_world, sends):
     for topic, plain in (("quick", True), ("full", False)):
         client = world.client()
         client.producer(topic)
-        client.connection.producers[1].plain = plain
+        client.connection.producers[1].fast_path = plain
         said = [heard(client, *send) for send in sends if not client.closed]
         stored = world.broker.topics[f"persistent://public/default/{topic}"]
         entries = [entry.data for entry in stored.ledger.read(0, 10, 1 << 20)]
@@ -95,7 +95,7 @@ def test_the_broker_closes_a_producer_as_its_client_understands_it(world, versio
     client = world.client(version=version)
     client.producer()
     client.connection.producers[1].disconnect()
-    world.broker.settle()
+    world.broker.finish_turn()
     world.deliver()
     heard_names = [type(body).__name__ for body in client.hear()]
     assert (heard_names, client.closed) == ((["CommandCloseProducer"], False) if version == 5 else ([], True))
@@ -128,7 +128,7 @@ def test_who_waited_and_left_is_let_go_though_its_place_stays(world):
     gc.collect()
     kept = [one for one in gc.get_objects() if type(one) is Producer and one.connection is waiting.connection]
     assert kept == []
-    assert world.broker.topics[T].access.waiting == 2
+    assert world.broker.topics[T].producer_access.waiting == 2
     holder(pb.CommandCloseProducer(producer_id=1))
     [ready] = last.hear()
     assert ready.topic_epoch == 8

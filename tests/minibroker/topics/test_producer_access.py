@@ -6,7 +6,7 @@ import pytest
 
 from pcli.codec.proto import pb
 from pcli.minibroker.errors import Refused
-from pcli.minibroker.topics.producer_access import Access
+from pcli.minibroker.topics.producer_access import ProducerAccess
 
 SHARED, EXCLUSIVE, WAIT, FENCING = pb.Shared, pb.Exclusive, pb.WaitForExclusive, pb.ExclusiveWithFencing
 
@@ -30,7 +30,7 @@ class _Topic:
 
     def __init__(self) -> None:
         self.producers: dict[str, _Producer] = {}
-        self.access = Access(self.producers)  # type: ignore[arg-type]
+        self.access = ProducerAccess(self.producers)  # type: ignore[arg-type]
 
     def joins(self, name: str, mode: int, epoch: int | None = None) -> str:
         """What becomes of a producer: its epoch, that it waits, or the error."""

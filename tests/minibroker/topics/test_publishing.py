@@ -42,7 +42,7 @@ def send(sequence_id, **fields):
 
 
 def tokens(client):
-    [throttle] = client.connection.producers[1].topic.rules.throttles
+    [throttle] = client.connection.producers[1].topic.effective_policies.throttles
     return throttle.limiter.available(client.world.now)[0]
 
 

@@ -125,10 +125,10 @@ class _Reader:
     def __init__(self) -> None:
         self.holds = 0
 
-    def hold_reading(self) -> None:
+    def pause_reading(self) -> None:
         self.holds += 1
 
-    def release_reading(self) -> None:
+    def resume_reading(self) -> None:
         self.holds -= 1
 
 

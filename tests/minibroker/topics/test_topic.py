@@ -81,7 +81,7 @@ def test_clients_below_version_5_lose_the_connection(world):
         client.producer(producer_id=1)
         client.subscribe(consumer_id=1, subscription=f"{client.connection.version}")
     world.broker.unload(world.broker.topics[T])
-    world.broker.settle()
+    world.broker.finish_turn()
     world.deliver()
     assert old.closed
     assert old.hear() == []
@@ -246,15 +246,15 @@ def test_whatever_concerns_a_send_leaves_the_plain_way(make_world, settings):
     client = world.client()
     client.producer(encrypted=True)
     topic = world.broker.topics[T]
-    assert (topic.plain, topic.producers["standalone-0-0"].plain) == (False, False)
+    assert (topic.fast_path, topic.producers["standalone-0-0"].fast_path) == (False, False)
 
 
 def test_the_plain_way_is_the_usual_one(client, world):
     client.producer()
     client.producer(N, producer_id=2)
     topic = world.broker.topics[T]
-    assert (topic.plain, topic.producers["standalone-0-0"].plain) == (True, True)
-    assert not world.broker.topics[N].plain
+    assert (topic.fast_path, topic.producers["standalone-0-0"].fast_path) == (True, True)
+    assert not world.broker.topics[N].fast_path
 
 
 # -- counters and ledgers --------------------------------------------------------------------------------------------

@@ -173,7 +173,7 @@ class World:
             moved = True
             for connection, data in pieces:
                 self._to_client(connection, data)
-            self.broker.settle()
+            self.broker.finish_turn()
         return moved
 
     def _do(self, engine: Engine, action: Any) -> None:

@@ -99,7 +99,7 @@ def test_an_unload_sends_it_the_usual_way(world: Any, thing: Thing) -> None:
     [topic] = world.broker.topics.values()
     world.forget()
     world.broker.unload(topic)
-    world.broker.settle()
+    world.broker.finish_turn()
     world.run(100)
     assert [one.name for one in world.heard(from_client=True)] == ["LOOKUP", "SUBSCRIBE"]
     assert len(world.connects) == 1
