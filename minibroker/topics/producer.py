@@ -1,8 +1,8 @@
 """A producer inside the broker: its checks and its responses (class Producer).
 
 Rules of this file
-1. A producer is joining, attached or closed. It is joining while it waits for exclusive access or for the liveness check
-   of another producer with its name. Its id is then in use, and a SEND closes the connection.
+1. A producer is joining, attached or closed. It is joining while it waits for exclusive access or for the liveness
+   check of another producer with its name. Its id is then in use, and a SEND closes the connection.
 2. Receipts are sent in the order of the entries. An error of a check is sent at once. The order is still kept, because
    an append is complete when it returns.
 3. When the broker closes a producer, its id stays known for a while: SENDs in flight are dropped without a response.
