@@ -117,8 +117,8 @@ def words(names: Iterable[str]) -> str:
 def findings_index() -> str:
     """The page that leads to those of the rules."""
     rows = ((f"[{rule.name}]({rule.name}.md)", rule.group, rule.title, rule.issue) for rule in RULES.values())
-    return "# Findings\n\nWhat `pcli diagnose` looks for. Made from the code by `make docs`.\n\n" + table(
-        "rule | asked of each | looks for | wanted by", rows
+    return "# Findings\n\nThe rules of `pcli diagnose`. Generated from the code by `make docs`.\n\n" + table(
+        "rule | evaluated for each | finds | requested in", rows
     )
 
 

@@ -140,9 +140,9 @@ def by_weight(found: Finding) -> tuple[int, int, int]:
 
 
 def looked_at_text(counts: dict[str, int]) -> str:
-    """``1204 frames, 3 connections, …, asked by 45 rules``, from `Diagnosis.looked_at`."""
+    """Return ``1204 frames, 3 connections, …, 45 rules checked`` from `Diagnosis.looked_at`."""
     *things, rules = (f"{count} {name if count != 1 else name[:-1]}" for name, count in counts.items())
-    return f"{', '.join(things)}, asked by {rules}"
+    return f"{', '.join(things)}, {rules} checked"
 
 
 def _is_system(record: Any) -> bool:

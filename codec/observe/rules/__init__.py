@@ -1,7 +1,6 @@
-"""The rules of a diagnosis, one file each: each reads one record and says what is wrong with it, if anything is.
+"""The rules of a diagnosis, one module per rule. A rule reads one record and yields findings.
 
-finding.py says what a rule and a finding are. The table below is all there are, in the order in which --explain lists
-them.
+finding.py defines rules and findings. RULES lists all rules in the order of --explain.
 """
 
 from __future__ import annotations

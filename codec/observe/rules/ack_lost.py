@@ -1,31 +1,32 @@
-"""Acknowledgements without effect: never answered, refused, or the message came again all the same.
+"""Acknowledgements without effect: unanswered, refused, or followed by a redelivery of the message.
 
 ## What it means
 
-An ACK without a request id is fire and forget: when it is lost nobody notices, until the message comes again. With
-acknowledgement receipts (`isAckReceiptEnabled`, and always in transactions) the broker answers each. Three things are
-told apart:
+The broker does not respond to an ACK without a request id. If such an ACK is lost, nothing reports it until the message
+is redelivered. With acknowledgement receipts (`isAckReceiptEnabled`, and always in transactions) the broker responds to
+each ACK. There are three cases:
 
-- *unanswered*: an ACK asked for an answer and none came before its connection or consumer ended;
-- *back again*: a message was delivered once more although an ACK covered it: the broker never got the ACK, or forgot it
-  (its cursor was not stored yet, or had more holes than `managedLedgerMaxUnackedRangesToPersist`);
-- the name of an error: the broker answered that it did not take it (a conflict of transactions, say).
+- *unanswered*: an ACK requested a response, and none arrived before its connection or consumer ended.
+- *back again*: a message was delivered once more although an ACK covered it. The broker did not receive the ACK or lost
+  it (its cursor was not stored yet, or had more gaps than `managedLedgerMaxUnackedRangesToPersist`).
+- the name of an error: the broker rejected the ACK, for example because of a transaction conflict.
 
 ## On the wire
 
-ACK with `request_id` and no ACK_RESPONSE with it; or MESSAGE, ACK, MESSAGE with one id, without a SEEK between them.
-For a batch of which a part was acknowledged without batch index acknowledgements it is ordinary: whole-batches-again.
+ACK with `request_id` and no ACK_RESPONSE with that id; or MESSAGE, ACK, MESSAGE with the same id and no SEEK in
+between. It is normal for a batch that was acknowledged in part without batch index acknowledgements: see
+whole-batches-again.
 
-## What speaks for the opposite
+## What would disprove it
 
-For *unanswered*: an answer in a hole of the capture. For *back again*: an ACK that this recorder saw on its side of the
-network and the broker never did, when the connection broke right behind it.
+For *unanswered*: a response in a gap of the capture. For *back again*: an ACK that was captured on the client's side of
+the network but never reached the broker, because the connection broke immediately afterwards.
 
 ## What to do
 
-Switch acknowledgement receipts on, so that the application hears of it. Make the application bear messages that come
-twice: at least once is what is promised. Many holes in the acknowledgements make the cursor forget: acknowledge in
-order, or raise the limit.
+Enable acknowledgement receipts, so that the application is notified of failures. Make the application tolerate
+duplicates: Pulsar guarantees at-least-once delivery. With many gaps in the acknowledgements the cursor cannot be stored
+completely: acknowledge in order, or raise the limit.
 """
 
 from __future__ import annotations
@@ -53,11 +54,11 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 __all__ = ["RULE"]
 
 _LATE_NS: Final = 1_000_000_000
-"""An answer that is younger than this at the end of the capture may be on its way."""
+"""Minimum age of an unanswered ACK at the end of the capture: a younger one can still be answered."""
 
 
 def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    """The three ways."""
+    """Return the findings of all three cases."""
     yield from _unanswered(consumer, moment)
     yield from _back(consumer)
     subject = consumer_subject(consumer)
@@ -72,8 +73,9 @@ def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             f"{said(seen.sample)}",
             seen.first_ns,
             seen.frames,
-            "A later ACK of the same messages without an error.",
-            "The error says why; in transactions TransactionConflict means that another one has acknowledged it.",
+            "A later ACK of the same messages without an error would disprove this.",
+            "The error names the reason; in a transaction, TransactionConflict means that another one acknowledged "
+            "them.",
             error,
         )
 
@@ -93,13 +95,14 @@ def _unanswered(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "capture" if HOLES & doubts else "network" if broke else "broker",
         certainty(doubts, "certain" if broke else "likely"),
         consumer_subject(consumer),
-        f"{count_of(seen.count, 'acknowledgement')} of {about_consumer(consumer)} asked for an answer and got none in "
-        f"the {span(until - seen.last_ns)} until {'its connection ended' if broke else 'the end'} "
+        f"{count_of(seen.count, 'acknowledgement')} of {about_consumer(consumer)} requested a response and received "
+        "none "
+        f"in the {span(until - seen.last_ns)} until {'the connection ended' if broke else 'the end'} "
         f"({frames_text(seen.frames)}).",
         seen.first_ns,
         seen.frames,
-        "An ACK_RESPONSE with the request id." + why_unsure(doubts),
-        "Whether they took effect shows when the messages come again. Make the application bear that.",
+        "An ACK_RESPONSE with the request id would disprove this; there is none." + why_unsure(doubts),
+        "A redelivery of the messages shows that the ACKs had no effect. Make the application tolerate duplicates.",
         "unanswered",
     )
 
@@ -116,13 +119,13 @@ def _back(consumer: ConsumerRecord) -> Iterator[Finding]:
         "network" if broke else "broker",
         certainty(doubts, "likely"),
         consumer_subject(consumer),
-        f"{count_of(seen.count, 'message')} that {about_consumer(consumer)} had acknowledged came again"
-        f"{first_of(seen)} ({frames_text(seen.frames)}).",
+        f"{count_of(seen.count, 'message')} that {about_consumer(consumer)} had acknowledged "
+        f"{'was' if seen.count == 1 else 'were'} redelivered{first_of(seen)} ({frames_text(seen.frames)}).",
         seen.first_ns,
         seen.frames,
-        "A SEEK or a reset of the cursor between the ACK and the delivery: there is none in the capture. A proxy "
-        "between here and the broker may have lost the ACK." + why_unsure(doubts),
-        "Switch acknowledgement receipts on. Make the application bear messages that come twice.",
+        "A SEEK or a cursor reset between the ACK and the delivery would explain this; the capture contains none. A "
+        "proxy between the point of capture and the broker may have lost the ACK." + why_unsure(doubts),
+        "Enable acknowledgement receipts. Make the application tolerate duplicates.",
         "back-again",
     )
 
@@ -131,7 +134,7 @@ RULE = Rule(
     name="ack-lost",
     group="consumer",
     facts=("acks_unanswered", "acked_but_back", "acks_failed", "ends", "session"),
-    title="acknowledgements that were not answered, were refused, or did not keep the message from coming again",
+    title="acknowledgements that were unanswered, refused, or did not prevent a redelivery",
     issue="apache/pulsar#23262",
     look=look,
 )

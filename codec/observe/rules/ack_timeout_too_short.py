@@ -1,25 +1,26 @@
-"""Settings that fight each other: an acknowledgement time-out that is shorter than the work.
+"""An acknowledgement timeout that is shorter than the processing time.
 
 ## What it means
 
-The consumer asks for messages again that it is still working on, and acknowledges them afterwards: the time-out is too
-short for the work, or the receiver queue so long that messages wait in it until the time-out is over (the clock of
-some clients starts when a message arrives, not when the application takes it). Everything is worked on twice, or more.
+The consumer requests redelivery of messages that it is still processing, and acknowledges them afterwards. Either the
+timeout is too short for the processing, or the receiver queue is so long that messages expire while they wait in it (in
+some clients the timeout starts when a message arrives, not when the application receives it). Every message is
+processed twice or more.
 
 ## On the wire
 
-MESSAGE, REDELIVER with its id always about the same time later, and acknowledgements that take about as long as that,
-or longer. Compare the ages: the time-out against the slowest ACK.
+MESSAGE, then REDELIVER with its id, always after about the same time, and acknowledgements that take at least that
+long. Compare the age of messages at redelivery requests with the age at the slowest ACK.
 
-## What speaks for the opposite
+## What would disprove it
 
-Acknowledgements that all come quickly: then the messages asked for again were forgotten, see
+Acknowledgements that are all fast. Then the redelivered messages were never acknowledged: see
 redelivered-after-ack-timeout and never-acked.
 
 ## What to do
 
-Set the time-out well above the longest time that the work takes, plus the time that messages wait in the queue; or make
-the queue smaller. Better: no time-out, and a negative acknowledgement where something fails.
+Set the timeout well above the longest processing time plus the time that messages wait in the queue, or reduce the
+queue. A better solution is to disable the timeout and use negative acknowledgements for failures.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ __all__ = ["RULE"]
 
 
 def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    """Whether acknowledgements come at the age at which messages are asked for again."""
+    """Return a finding if acknowledgements take as long as the age at which redelivery is requested."""
     subscription = consumer.subscription
     seen = None if subscription is None else subscription.again.get("ack_timeout")
     if seen is None or not consumer.hold_ages or not consumer.ack_ages.count:
@@ -58,13 +59,14 @@ def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "application",
         certainty(doubts, "likely"),
         consumer_subject(consumer),
-        f"{about_consumer(consumer)} asks for messages again after {span(time_out)} "
-        f"({count_of(consumer.asked_again.count, 'id')} so far), and takes up to {span(consumer.ack_age_max_ns)} to "
-        "acknowledge one: its time-out is shorter than the work.",
+        f"{about_consumer(consumer)} requests redelivery of messages after {span(time_out)} "
+        f"({count_of(consumer.asked_again.count, 'id')} so far) but needs up to {span(consumer.ack_age_max_ns)} to "
+        "acknowledge one: its acknowledgement timeout is shorter than its processing time.",
         consumer.asked_again.first_ns,
         [*consumer.asked_again.frames, *seen.frames],
-        "Acknowledgements that all come sooner would show that the others were forgotten." + why_unsure(doubts),
-        "Set the time-out above the longest time of the work, or make the receiver queue smaller.",
+        "Acknowledgements that are all faster would show that the other messages were not processed at all."
+        + why_unsure(doubts),
+        "Set the timeout above the longest processing time, or reduce the receiver queue.",
     )
 
 
@@ -72,7 +74,7 @@ RULE = Rule(
     name="ack-timeout-too-short",
     group="consumer",
     facts=("hold_ages", "ack_age_max_ns", "ack_ages", "asked_again", "subscription.again"),
-    title="an acknowledgement time-out that is shorter than the work",
+    title="an acknowledgement timeout that is shorter than the processing time",
     issue="apache/pulsar#18910",
     look=look,
 )

@@ -1,24 +1,23 @@
-"""Messages that came again because the subscription was set back on purpose.
+"""Messages that were redelivered because the cursor was moved back on purpose.
 
 ## What it means
 
-Somebody moved the cursor: the application with `seek`, or an administrator with `reset-cursor`. Everything behind the
-new position comes again, acknowledged or not. These are no duplicates in the sense of a fault.
+The application (`seek`) or an administrator (`reset-cursor`) moved the cursor. All messages after the new position are
+delivered again, including acknowledged ones. These are not faulty duplicates.
 
 ## On the wire
 
-SEEK, CLOSE_CONSUMER from the broker, SUCCESS, then the client subscribes again with the same consumer id. A reset by
-the admin interface shows only the CLOSE_CONSUMER, and that earlier ids come after it. Messages that were on their way
-at that moment may still arrive before.
+SEEK, CLOSE_CONSUMER from the broker, SUCCESS; then the client subscribes again with the same consumer id. After a reset
+through the admin API the capture contains only the CLOSE_CONSUMER and messages with earlier ids. Messages that were in
+transit at that moment can still arrive first.
 
-## What speaks for the opposite
+## What would disprove it
 
-A CLOSE_CONSUMER after which only unacknowledged messages come again is an unload: redelivered-after-reconnect.
+A CLOSE_CONSUMER after which only unacknowledged messages are redelivered is an unload: see redelivered-after-reconnect.
 
 ## What to do
 
-Nothing, if it was meant. If nobody knows of it: the broker's log names the address that called, and so does the
-connection of the SEEK.
+Nothing, if the seek was intended. Otherwise the broker's log and the connection of the SEEK show the caller's address.
 """
 
 from __future__ import annotations
@@ -32,15 +31,15 @@ __all__ = ["RULE"]
 _CAUSES: Final = {
     "seek": Cause(
         "application",
-        "because the cursor was set back (SEEK, or a reset by the admin interface)",
-        "An unload would bring back only what was not acknowledged.",
-        "Nothing, if it was meant. The connection of the SEEK tells who asked for it.",
+        "because the cursor was moved back (SEEK, or a reset through the admin API)",
+        "After an unload only unacknowledged messages would be redelivered.",
+        "Nothing, if it was intended. The connection of the SEEK shows which client sent it.",
     ),
 }
 
 RULE = redelivery_rule(
     "after-seek",
-    "messages that came again because the cursor was set back",
+    "messages redelivered because the cursor was moved back",
     "apache/pulsar#11825",
     _CAUSES,
 )

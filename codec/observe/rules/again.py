@@ -1,11 +1,11 @@
-"""The rules about messages that come again are tables of causes; this makes rules of them.
+"""Build redelivery rules from tables of causes.
 
 Rules of this file
-1. That messages come again is how Pulsar works: it is a note. When consumers ask for it again and again, so that it is
-   most of what is sent, it becomes a warning.
-2. The cause was found by the tracker (topics.AGAIN). A hole in the capture may hide another one, and so may what was
-   before it.
-3. Who broke a connection tells how the sessions of the subscription's consumers have ended: that is likely, no more.
+1. Redelivery is normal in Pulsar, so a finding is a note. It becomes a warning if consumers request it so often that
+   at least half of all deliveries are redeliveries.
+2. The tracker determines the cause (topics.AGAIN). A gap in the capture, or the time before it, may hide another cause.
+3. The culprit of a broken connection is inferred from how the sessions of the subscription's consumers ended. Such a
+   finding is at most likely.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 __all__ = ["Cause", "redelivery_rule"]
 
 _MANY: Final = 20
-"""Entries that came again, from which on half of all deliveries is a warning: fewer say nothing of a habit."""
+"""Minimum number of redelivered entries for a warning."""
 
 
 class Cause(NamedTuple):
-    """Why entries came again, as a rule says it."""
+    """A cause of redeliveries with the texts of its finding."""
 
     culprit: str
-    """Empty: whoever broke the connection."""
+    """Empty: the side that broke the connection."""
     because: str
-    """To follow "came again": ``after the topic was unloaded``."""
+    """The text after "were redelivered": ``after the topic was unloaded``."""
     opposite: str
     advice: str
     sure: str = "certain"
-    """At best."""
+    """The highest certainty."""
     severity: str = "note"
-    """Empty: a note, or a warning when it is most of what is sent."""
+    """Empty: a note, or a warning if at least half of all deliveries are redeliveries."""
 
 
 def redelivery_rule(name: str, title: str, issue: str, causes: Mapping[str, Cause]) -> Rule:
-    """A rule that finds these causes, words of topics.AGAIN, one finding for each."""
+    """Return a rule that reports each of these causes, which are keys of topics.AGAIN."""
 
     def look(subscription: SubscriptionRecord, _moment: Moment) -> Iterator[Finding]:
         yield from _again(name, subscription, causes)
@@ -72,9 +72,8 @@ def _again(rule: str, subscription: SubscriptionRecord, causes: Mapping[str, Cau
             cause.culprit or _who_broke(subscription),
             certainty(doubts, cause.sure),
             subscription_subject(subscription),
-            f"Entries of {about_subscription(subscription)} came again, in "
-            f"{count_of(seen.count, 'delivery', 'deliveries')}, {cause.because}{first_of(seen)} "
-            f"({frames_text(seen.frames)}).",
+            f"Entries of {about_subscription(subscription)} were redelivered {cause.because}: "
+            f"{count_of(seen.count, 'delivery', 'deliveries')}{first_of(seen)} ({frames_text(seen.frames)}).",
             seen.first_ns,
             seen.frames,
             cause.opposite + why_unsure(doubts),
@@ -85,7 +84,7 @@ def _again(rule: str, subscription: SubscriptionRecord, causes: Mapping[str, Cau
 
 def _who_broke(subscription: SubscriptionRecord) -> str:
     whose = whose_end([end for one in subscription.consumers.values() for end in one.ends if end != "broker"])
-    return "application" if whose == "client" else whose  # a client's side ends mostly with its process
+    return "application" if whose == "client" else whose  # a client's connection mostly ends with its process
 
 
 def _severity(subscription: SubscriptionRecord, seen: Tally) -> str:

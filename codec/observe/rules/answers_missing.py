@@ -1,28 +1,29 @@
-"""Requests that nobody answered, and answers that nobody asked for.
+"""Requests without a response, and responses without a request.
 
 ## What it means
 
-Every request has an answer in the protocol. One that waits for ten seconds and more (five when a later request of its
-type was answered meanwhile) will hardly get it: the client's call hangs until its time is up, after 30 s by default.
-Two answers to one request, or answers without a request, are told as notes: clients ignore them.
+In the protocol every request has a response. After ten seconds without one (five if a later request of the same type
+was answered), a response is unlikely: the client's call blocks until its timeout, 30 s by default. Two responses to one
+request, and responses without a request, are reported as notes: clients ignore them.
 
-SEND and ACK have rules of their own, since producers and consumers know more about them, and so has PING.
+SEND, ACK and PING are covered by other rules, which use the state of producers, consumers and connections.
 
 ## On the wire
 
-A request id, or a place in the queue for commands without one, to which nothing comes back until the connection or the
-capture ends.
+A request id, or a position in the queue of commands without a request id, for which no response arrives before the
+connection or the capture ends.
 
-## What speaks for the opposite
+## What would disprove it
 
-The answer behind the frames that are named. Where packets are missing it may be in the hole, which is then a note and
-the capture's doing; with one direction only nothing is said. At the end of the capture it may still come. A request id
-used twice by the client explains an answer too many.
+A response after the listed frames. If packets are missing, the response may be in the gap: the finding is then a note
+and attributed to the capture. If the capture has only one direction, nothing is reported. At the end of the capture a
+response can still be pending. A request id that the client used twice explains an extra response.
 
 ## What to do
 
-Search the broker's log for the request at that time: an exception that swallowed the answer, a future that never
-completes, a metadata store that does not answer. The client asks anew when it gives up, or when it reconnects.
+Search the broker's log for the request at that time: an exception that suppressed the response, a future that never
+completes, a metadata store that does not respond. The client sends the request again after its timeout or after a
+reconnect.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ __all__ = ["RULE", "look"]
 _ELSEWHERE: Final = ("SEND", "ACK", "PING")
 _WAIT_NS: Final = 10_000_000_000
 _OVERTAKEN_NS: Final = 5_000_000_000
-"""How long one must have waited when a later request of its type was answered meanwhile."""
+"""Minimum waiting time if a later request of the same type was answered."""
 
 
 def look(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
-    """What is missing, what came twice, and what came unasked."""
+    """Return findings for missing responses, duplicate responses, and responses without a request."""
     if exchange.type in _ELSEWHERE:
         return
     bound = _OVERTAKEN_NS if exchange.overtaken else _WAIT_NS
@@ -59,7 +60,7 @@ def look(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
 
 def _missing(exchange: ExchangeRecord) -> Finding:
     missing = exchange.unanswered
-    later = ", though later ones were" if exchange.overtaken else ""
+    later = ", although later requests were answered" if exchange.overtaken else ""
     given_up = exchange.waited_ns >= TIMEOUT_NS or exchange.overtaken
     in_hole = HOLES.intersection(exchange.doubts)
     return Finding(
@@ -68,31 +69,32 @@ def _missing(exchange: ExchangeRecord) -> Finding:
         "capture" if in_hole else "broker",
         certainty(exchange.doubts),
         exchange_subject(exchange),
-        f"{missing.count} of {count_of(exchange.asked, exchange.type)} on connection {exchange.stream} had no answer, "
-        f"the oldest for {span(exchange.waited_ns)}{later}.",
+        f"{missing.count} of {count_of(exchange.asked, f'{exchange.type} request')} on connection {exchange.stream} "
+        f"received no response; the oldest has been waiting for {span(exchange.waited_ns)}{later}.",
         missing.first_ns,
         missing.frames,
-        "An answer with the same request id behind the frames that are named: there is none."
+        "A response with the same request id after these frames would disprove this; there is none."
         + why_unsure(exchange.doubts),
-        "Look in the broker's log for the time of the request; a client gives up after 30 s and asks anew.",
+        "Search the broker's log for the time of the request. A client stops waiting after 30 s and repeats the "
+        "request.",
         "missing",
     )
 
 
 def _too_many(exchange: ExchangeRecord, cause: str) -> Finding:
     tally = exchange.answered_twice if cause == "twice" else exchange.unasked
-    what = "answers to requests that had theirs" if cause == "twice" else "answers to which no request is known"
+    what = "extra responses to answered requests" if cause == "twice" else "responses without a request"
     return Finding(
         "answers-missing",
         "note",
         "broker",
         "likely",
         exchange_subject(exchange),
-        f"Connection {exchange.stream} carries {tally.count} {what} ({exchange.type}).",
+        f"Connection {exchange.stream} contains {tally.count} {what} ({exchange.type}).",
         tally.first_ns,
         tally.frames,
-        "A request id that was used twice by the client would explain it.",
-        "Clients log and ignore these; report it to the broker's or the client's developers with this capture.",
+        "A request id that the client used twice would explain this.",
+        "Clients log and ignore them. Report it to the developers of the broker or client with this capture.",
         cause,
     )
 
@@ -101,7 +103,7 @@ RULE = Rule(
     name="answers-missing",
     group="exchange",
     facts=("unanswered", "waited_ns", "overtaken", "answered_twice", "unasked", "asked", "doubts"),
-    title="requests without an answer, and answers without a request",
+    title="requests without a response, and responses without a request",
     issue="apache/pulsar#3300",
     look=look,
 )

@@ -1,26 +1,27 @@
-"""Answers about a producer or consumer that came before it was said to be open.
+"""Responses about a producer or consumer that arrived before the response to its creation.
 
 ## What it means
 
-Answers may overtake each other: the broker works on many things at once. But what opens a producer or consumer is
-answered before anything else about it. If not, client and broker may disagree about which of two producers or consumers
-with the same id holds now, as when a connection was lost while SUBSCRIBE was under way.
+Responses can overtake each other, because the broker processes requests concurrently. But the request that creates a
+producer or consumer must be answered before any other request about it. Otherwise client and broker may disagree on
+which of two producers or consumers with the same id is active, for example after a connection was lost during
+SUBSCRIBE.
 
 ## On the wire
 
-SUBSCRIBE with a consumer id, then another request about that id, and the answer to the second one first. For producers
-likewise.
+SUBSCRIBE with a consumer id, then another request with that id, and the response to the second one first. The same
+applies to producers.
 
-## What speaks for the opposite
+## What would disprove it
 
-Packets that the capture has in another order than the wire: look at their times and sequence numbers. Where packets
-are missing nothing is said. A client may
-close what it is just opening, and a broker may answer that at once.
+Packets whose order in the capture differs from their order on the wire: check times and sequence numbers. If packets
+are missing, nothing is reported. A client may close a consumer while it is being created, and a broker may respond to
+that immediately.
 
 ## What to do
 
-Compare with `topics stats`: is the consumer there twice, or not at all? Then report it with this capture to the
-broker's developers; opening the consumer or producer anew makes both sides agree again.
+Check `topics stats`: is the consumer present twice, or absent? Report it with this capture to the broker's developers.
+Creating the consumer or producer again restores a consistent state.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ __all__ = ["RULE", "look"]
 
 
 def look(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
-    """One finding a connection."""
+    """Return at most one finding per connection."""
     tally = record.out_of_order
     if not tally.count or HOLES.intersection(record.doubts):
         return
@@ -46,12 +47,14 @@ def look(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
         "broker",
         "likely",
         connection_subject(record),
-        f"{count_of(tally.count, 'answer')} on {about_connection(record)} came before that to the PRODUCER or "
-        "SUBSCRIBE of the same producer or consumer.",
+        f"{count_of(tally.count, 'response')} on {about_connection(record)} arrived before the response to the "
+        "PRODUCER "
+        "or SUBSCRIBE of the same producer or consumer.",
         tally.first_ns,
         tally.frames,
-        "Packets that the capture shows in another order than they had on the wire." + why_unsure(record.doubts),
-        "The state of that producer or consumer may differ between client and broker: compare with the topic's stats.",
+        "Packets whose order in the capture differs from their order on the wire would explain this."
+        + why_unsure(record.doubts),
+        "Client and broker may disagree on the state of that producer or consumer: compare with the topic's stats.",
     )
 
 
@@ -59,7 +62,7 @@ RULE = Rule(
     name="answers-out-of-order",
     group="connection",
     facts=("out_of_order", "doubts"),
-    title="answers about a producer or consumer that came before it was opened",
+    title="responses about a producer or consumer that arrived before it was created",
     issue="apache/pulsar#20737",
     look=look,
 )

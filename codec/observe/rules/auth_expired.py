@@ -1,24 +1,27 @@
-"""Credentials that ran out on an open connection, and were not renewed.
+"""Credentials that expired on an open connection and were not renewed.
 
 ## What it means
 
-Brokers check once a minute (authenticationRefreshCheckSeconds) whether the credentials of a connection have expired. If
-so they ask for new ones; a client has until the next check to give them. What it gives must be of the same role.
+Once a minute (authenticationRefreshCheckSeconds) the broker checks whether the credentials of a connection have
+expired. If so, it requests new ones. The client must send them before the next check, and they must belong to the same
+role.
 
 ## On the wire
 
-AUTH_CHALLENGE on a connection that has long been open. Then an AUTH_RESPONSE, and all is well: nobody is told anything.
-Or no AUTH_RESPONSE, and the broker ends the connection; or an AUTH_RESPONSE and the end within five seconds.
+AUTH_CHALLENGE on an established connection. Normally an AUTH_RESPONSE follows and the connection continues. In the
+failure case there is no AUTH_RESPONSE and the broker closes the connection, or the connection ends within five seconds
+of the AUTH_RESPONSE.
 
-## What speaks for the opposite
+## What would disprove it
 
-An AUTH_RESPONSE behind the frames that are named, perhaps in a hole of the capture. An end right behind the
-AUTH_RESPONSE may have another reason; the broker's log would tell.
+An AUTH_RESPONSE after the listed frames, possibly in a gap of the capture. If the connection ends immediately after an
+AUTH_RESPONSE, there may be another reason: check the broker's log.
 
 ## What to do
 
-Give the client a source of credentials that renews them: a supplier or a file instead of a fixed token. Mind that the
-new token has the same subject. Clients that do not know AUTH_CHALLENGE (old ones) are cut off without being asked.
+Configure the client with credentials that can be renewed: a supplier or a file instead of a fixed token. The new token
+must have the same subject. The broker closes connections of old clients without AUTH_CHALLENGE support when their
+credentials expire.
 """
 
 from __future__ import annotations
@@ -34,16 +37,16 @@ from pcli.codec.observe.tracking.records.connection_records import ConnectionRec
 __all__ = ["RULE", "look"]
 
 _PATIENCE_NS: Final = 10_000_000_000
-"""How long a client may take to get new credentials."""
+"""Time that a client may need to obtain new credentials."""
 
 _REFUSED_NS: Final = 5_000_000_000
-"""Within this time behind an AUTH_RESPONSE an end is taken for its refusal."""
+"""If a connection ends within this time after an AUTH_RESPONSE, the credentials were presumably refused."""
 
 _BY_BROKER: Final = ("fin_broker", "reset_broker", "auth")
 
 
 def look(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
-    """A challenge without answer, or whose answer was not accepted."""
+    """Return a finding if a challenge was not answered or its response was not accepted."""
     until = record.ended_ns if record.end else moment.now_ns
     by_broker = record.end in _BY_BROKER
     open_ = record.challenge_open_ns >= 0 and "one_way" not in record.doubts
@@ -51,30 +54,30 @@ def look(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
         yield _finding(
             record,
             "unanswered",
-            f"The broker asked {about_connection(record)} for fresh credentials, and had none within "
+            f"The broker requested new credentials on {about_connection(record)} and received none within "
             f"{span(until - record.challenge_open_ns)}",
             record.challenge_open_ns,
-            "An AUTH_RESPONSE behind the AUTH_CHALLENGE: there is none.",
+            "An AUTH_RESPONSE after the AUTH_CHALLENGE would disprove this; there is none.",
         )
     elif _refused(record, by_broker=by_broker):
         yield _finding(
             record,
             "refused",
-            f"The broker ended {about_connection(record)} {span(record.ended_ns - record.refreshed_ns)} after the "
-            "client had renewed its credentials: they were not accepted, or are of another role",
+            f"The broker closed {about_connection(record)} {span(record.ended_ns - record.refreshed_ns)} after the "
+            "client had sent new credentials: they were not accepted or belong to a different role",
             record.refreshed_ns,
-            "Another reason of the broker to end the connection, which its log would tell.",
+            "The broker may have closed the connection for another reason; its log shows it.",
         )
 
 
 def _refused(record: ConnectionRecord, *, by_broker: bool) -> bool:
-    """Whether the end follows an AUTH_RESPONSE; with holes nobody knows who ended it."""
+    """Return whether the end follows an AUTH_RESPONSE. With gaps it is unknown which side closed the connection."""
     soon = record.refreshed_ns >= 0 and record.ended_ns - record.refreshed_ns <= _REFUSED_NS
     return by_broker and soon and not HOLES.intersection(record.doubts)
 
 
 def _finding(record: ConnectionRecord, cause: str, what: str, since_ns: int, opposite: str) -> Finding:
-    ended = ", and ended the connection" if record.end in _BY_BROKER and cause == "unanswered" else ""
+    ended = "; it closed the connection" if record.end in _BY_BROKER and cause == "unanswered" else ""
     return Finding(
         "auth-expired",
         "error",
@@ -85,7 +88,7 @@ def _finding(record: ConnectionRecord, cause: str, what: str, since_ns: int, opp
         since_ns,
         [*record.challenges.frames, record.last_frame],
         opposite + why_unsure(record.doubts),
-        "Give the client a source of credentials that renews them (a token supplier or file), and a role that stays.",
+        "Configure credentials that can be renewed (a token supplier or file) and keep the same role.",
         cause,
     )
 

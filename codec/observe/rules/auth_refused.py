@@ -1,27 +1,28 @@
-"""Logins and requests that were refused for want of rights.
+"""Logins and requests that were refused for lack of permission.
 
 ## What it means
 
-*AuthenticationError* answers a CONNECT: the broker does not accept the credentials. They are wrong, expired, of an
-issuer it does not know, or missing. *AuthorizationError* answers a request: the role is known, and may not do this.
+*AuthenticationError* is the response to a CONNECT: the broker does not accept the credentials. They are wrong, expired,
+missing, or from an unknown issuer. *AuthorizationError* is the response to a request: the role is known but lacks the
+permission.
 
-Clients treat the first as any lost connection and try again until the time of the call is up. So the application is
-often told of a time-out only, and the reason stands on the wire alone.
+Clients treat the first like any lost connection and retry until the call times out. Applications therefore often report
+only a timeout, and the reason is visible only on the wire.
 
 ## On the wire
 
-CONNECT with auth_method_name, ERROR AuthenticationError, and the end of the connection; or an answer with
-AuthorizationError to PARTITIONED_METADATA, LOOKUP, PRODUCER or SUBSCRIBE. Credentials are readable in CONNECT without
-TLS; pcli hides them.
+CONNECT with auth_method_name, ERROR AuthenticationError, and the end of the connection; or a response with
+AuthorizationError to PARTITIONED_METADATA, LOOKUP, PRODUCER or SUBSCRIBE. Without TLS the credentials in CONNECT are
+readable; pcli hides them.
 
-## What speaks for the opposite
+## What would disprove it
 
-Nothing: the broker says it in so many words. But the mistake may be the broker's: a wrong key, a clock that is off.
+Nothing: the broker's response is explicit. The cause can still be on the broker's side: a wrong key, or a wrong clock.
 
 ## What to do
 
-Decode the token (`exp`, `sub`, `iss`), compare it with the broker's key and role claim. For AuthorizationError grant
-the role produce or consume on the namespace or the topic.
+Decode the token (`exp`, `sub`, `iss`) and compare it with the broker's key and role claim. For AuthorizationError,
+grant the role produce or consume on the namespace or the topic.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ from pcli.codec.observe.tracking.records.connection_records import HostRecord
 __all__ = ["RULE", "look"]
 
 _ADVICE: Final = {
-    "AuthenticationError": "The broker does not accept the credentials: wrong, expired, of another issuer, or none. "
-    "Clients try again until their time is up, and then often tell the application of a time-out only.",
-    "AuthorizationError": "The role is known and may not do this: grant it produce, consume or functions on the "
+    "AuthenticationError": "The credentials are wrong, expired, missing or from an unknown issuer. "
+    "Clients retry until their timeout; applications then often report only a timeout.",
+    "AuthorizationError": "The role is known but lacks the permission: grant it produce, consume or functions on the "
     "namespace or the topic.",
 }
 
 
 def look(host: HostRecord, _moment: Moment) -> Iterator[Finding]:
-    """One finding for each error and command."""
+    """Return one finding for each error and command."""
     for named, tally in host.denied.items():
         error, _, command = named.partition(" ")
         yield Finding(
@@ -54,11 +55,12 @@ def look(host: HostRecord, _moment: Moment) -> Iterator[Finding]:
             "application",
             "certain",
             host_subject(host),
-            f"{about_host(host)}: {command or 'a request'} refused with {error}, {times(tally.count)}"
+            f"{about_host(host)}: {command or 'a request'} was refused with {error} {times(tally.count)}"
             + (f": {said(tally.sample)}." if tally.sample else "."),
             tally.first_ns,
             tally.frames,
-            "A later success of the same client with other credentials; the server may be the one with the wrong key.",
+            "A later success of the same client with other credentials would disprove this; the server may have the "
+            "wrong key.",
             _ADVICE[error],
             named,
         )
@@ -68,7 +70,7 @@ RULE = Rule(
     name="auth-refused",
     group="host",
     facts=("denied",),
-    title="logins or requests refused for want of rights",
+    title="logins or requests refused for lack of permission",
     issue="apache/pulsar#17784",
     look=look,
 )

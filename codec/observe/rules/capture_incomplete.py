@@ -1,24 +1,24 @@
-"""What the capture itself does not show.
+"""Data that the capture does not contain.
 
 ## What it means
 
-What is missing in the capture cannot be told from what never happened. This lists all that is missing: holes (packets
-that the sniffer lost), connections that began before, directions that were not captured, packets cut by a snap length,
-files that end in the middle, and what was dropped to bound the memory.
+Missing data cannot be distinguished from events that did not happen. This finding lists everything that is missing:
+gaps (packets that the capture lost), connections that began before the capture, directions that were not captured,
+packets truncated by a snap length, files that end early, and records that were evicted to limit memory.
 
 ## On the wire
 
-Sequence numbers that leave bytes out which the other side acknowledges; frames of connections without SYN and CONNECT;
-a packet's captured length below its own.
+Sequence numbers that skip bytes which the other side acknowledges; frames of connections without SYN and CONNECT;
+packets whose captured length is below their original length.
 
-## What speaks for the opposite
+## What would disprove it
 
-Nothing: this is about what is not there. Findings that it could explain say so and are less sure.
+Nothing: the data is missing. Findings that missing data could explain mention it and have a lower certainty.
 
 ## What to do
 
-Begin to capture before the clients connect, or restart them. Capture both directions on the host whose view you need,
-with whole packets (`-s 0`) and a large buffer (`tcpdump -B 65536`), on the one port.
+Start the capture before the clients connect, or restart the clients. Capture both directions on the relevant host, with
+whole packets (`-s 0`), a large buffer (`tcpdump -B 65536`) and a filter for the port.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["RULE", "look"]
 
 
 def look(capture: CaptureRecord, _moment: Moment) -> Iterator[Finding]:
-    """One finding, which lists all."""
+    """Return one finding that lists all missing data."""
     holes = list(_holes(capture))
     if holes:
         yield Finding(
@@ -43,37 +43,37 @@ def look(capture: CaptureRecord, _moment: Moment) -> Iterator[Finding]:
             "capture",
             "certain",
             {"capture": "all inputs"},
-            f"The capture does not show all: {'; '.join(holes)}.",
+            f"The capture is incomplete: {'; '.join(holes)}.",
             capture.gaps.first_ns or capture.first_ns,
             capture.gaps.frames,
-            "Findings that this could explain say so, and are less sure.",
-            "Capture before the clients connect, both directions, with whole packets (-s 0), a large buffer (-B), and "
-            "on the host whose view you need.",
+            "Findings that missing data could explain mention it and have a lower certainty.",
+            "Start the capture before the clients connect. Capture both directions on the relevant host with whole "
+            "packets (-s 0) and a large buffer (-B).",
         )
 
 
 def _holes(capture: CaptureRecord) -> Iterator[str]:
     if capture.gaps.count:
-        yield f"{count_of(capture.gaps.count, 'hole')} of {size_text(capture.gap_bytes)} in connections"
+        yield f"{count_of(capture.gaps.count, 'gap')} of {size_text(capture.gap_bytes)} in total"
     if capture.midstream:
-        yield f"{count_of(capture.midstream, 'connection')} began before it: names and permits are unknown there"
+        yield f"{count_of(capture.midstream, 'connection')} began earlier: their names and permits are unknown"
     if capture.one_way:
-        yield f"{count_of(capture.one_way, 'connection')} with one direction only"
+        yield f"{count_of(capture.one_way, 'connection')} with only one direction"
     if capture.cut:
-        yield "packets are cut (snap length), so that payloads and frames are missing"
+        yield "truncated packets (snap length), so that payloads and frames are missing"
     if capture.damaged:
-        yield "a file is cut or damaged"
+        yield "a truncated or damaged file"
     if capture.unfinished:
-        yield f"{count_of(capture.unfinished, 'frame')} without an end"
+        yield f"{count_of(capture.unfinished, 'incomplete frame')}"
     for kind, count in capture.evicted.items():
-        yield f"{count_of(count, f'{kind} record')} dropped to bound the memory"
+        yield f"{count_of(count, f'{kind} record')} evicted to limit memory"
 
 
 RULE = Rule(
     name="capture-incomplete",
     group="capture",
     facts=("gaps", "gap_bytes", "midstream", "one_way", "cut", "damaged", "unfinished", "evicted"),
-    title="what is missing in the capture",
+    title="data that the capture does not contain",
     issue="apache/pulsar#23262",
     look=look,
 )

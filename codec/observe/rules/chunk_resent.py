@@ -2,23 +2,23 @@
 
 ## What it means
 
-A message larger than the broker takes is sent in chunks, each an entry of its own. When the connection breaks between
-them the client sends again from the first without a receipt, and chunks that had been stored are stored twice.
-Consumers have to cope with 0, 1, 0, 1, 2. Older Java clients (before 3.0.2 and 2.10.6) threw the whole message away
-when a chunk repeated, and left the first copies unacknowledged for ever.
+A message that exceeds the broker's size limit is sent in chunks, each of which is an entry. If the connection breaks
+between them, the client resends from the first chunk without a receipt, and chunks that were already stored are stored
+twice. Consumers must handle sequences such as 0, 1, 0, 1, 2. Older Java clients (before 3.0.2 and 2.10.6) discarded the
+whole message when a chunk was repeated, and never acknowledged the first copies.
 
 ## On the wire
 
-SENDs with the same `uuid` in the metadata and a `chunk_id` that was there before, mostly on a new connection. The
-broker's deduplication looks at the last chunk only.
+SENDs with the same `uuid` in the metadata and a `chunk_id` that was already sent, usually on a new connection. The
+broker's deduplication checks only the last chunk.
 
-## What speaks for the opposite
+## What would disprove it
 
-Nothing: the repeated SENDs are there. Whether the consumers mind depends on their versions.
+Nothing: the repeated SENDs are in the capture. The effect on consumers depends on their versions.
 
 ## What to do
 
-Look whether the message arrived (`pcli trace` shows its chunks and deliveries), and whether entries of it stay
+Check whether the message arrived (`pcli trace` shows its chunks and deliveries) and whether some of its entries remain
 unacknowledged. Upgrade consumers that lose such messages. Find out why the connection was lost.
 """
 
@@ -36,7 +36,7 @@ __all__ = ["RULE"]
 
 
 def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
-    """Any."""
+    """Return a finding if the producer resent chunks."""
     seen = producer.chunks_resent
     if not seen.count:
         return
@@ -46,12 +46,12 @@ def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         whose_end(producer.ends),
         "certain",
         producer_subject(producer),
-        f"{about_producer(producer)} sent {count_of(seen.count, 'chunk')} again{first_of(seen)} "
+        f"{about_producer(producer)} resent {count_of(seen.count, 'chunk')}{first_of(seen)} "
         f"({frames_text(seen.frames)}).",
         seen.first_ns,
         seen.frames,
-        "Consumers may put the message together all the same: look for its acknowledgement.",
-        "See with `pcli trace` whether it arrived, and upgrade consumers that lose such messages.",
+        "Consumers may still reassemble the message: look for its acknowledgement.",
+        "Check with `pcli trace` whether the message arrived, and upgrade consumers that lose such messages.",
     )
 
 

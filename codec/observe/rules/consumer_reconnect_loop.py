@@ -1,24 +1,25 @@
-"""A consumer that is opened again and again, because it is closed or lost each time.
+"""A consumer that subscribes repeatedly because it is closed or disconnected each time.
 
 ## What it means
 
-Three times or more, a minute for three, the same consumer (topic, subscription and name) lost its session for the same
-reason and came back: the broker closed it (unload, load shedding, deletion), its connection broke, or its login was
-refused. Each time all that it held is delivered again, and permits begin anew.
+The same consumer (topic, subscription and name) lost its session at least three times for the same reason, at a rate of
+three times per minute or more, and subscribed again: the broker closed it (unload, load shedding, deletion), its
+connection broke, or its login was refused. Each time all messages that it holds are redelivered, and its permits start
+from zero.
 
 ## On the wire
 
 SUBSCRIBE, some messages, CLOSE_CONSUMER from the broker or the end of the connection, LOOKUP, SUBSCRIBE again.
 
-## What speaks for the opposite
+## What would disprove it
 
-Seeks: each makes the broker close the consumer once, which is as it should be; they are left out. Unloads, restarts and
-resets of the cursor that somebody did on purpose. What the application closes itself does not count.
+Seeks: for each of them the broker closes the consumer once, as intended; these are not counted. Intentional unloads,
+restarts and cursor resets. Consumers closed by the application are not counted either.
 
 ## What to do
 
-The cause says where to look. For closings by the broker: its log at these times, load shedding that moves the bundle to
-and fro, `topics stats` for limits. See also: reconnect-loop.
+The cause determines where to look. If the broker closes the consumer, check its log at these times, load shedding that
+moves the bundle back and forth, and the limits in `topics stats`. See also: reconnect-loop.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ __all__ = ["RULE", "look"]
 
 
 def look(consumer: ConsumerRecord, _moment: Moment) -> Iterator[Finding]:
-    """One finding for each cause."""
+    """Return one finding for each cause."""
     seeks = consumer.subscription.seeks.count if consumer.subscription is not None else 0
     about, subject = about_consumer(consumer), consumer_subject(consumer)
     yield from opened_again("consumer-reconnect-loop", consumer, about, subject, seeks=seeks)
@@ -44,7 +45,7 @@ RULE = Rule(
     name="consumer-reconnect-loop",
     group="consumer",
     facts=("ends", "sessions", "subscription.seeks"),
-    title="a consumer that is closed and opened again and again",
+    title="a consumer that is closed or disconnected and subscribes again repeatedly",
     issue="apache/pulsar#20591",
     look=look,
 )

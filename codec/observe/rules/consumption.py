@@ -1,12 +1,12 @@
-"""How a consumer gets on: what it holds, what its client owes the broker in permits, and its longest stop.
+"""The state of a consumer: the messages it holds, the permits its client has not returned, and its longest stop.
 
 Rules of this file
-1. A client gives permits back when its application has taken the messages, half a queue or more at once (Java, C++, Go,
-   Rust and Node all do). A listener that is paused gives none back, however much is acknowledged: that a FLOW fails to
-   come is no leak yet. A FLOW that brings too little is.
-2. A queue of one or none asks for each message singly: when the application asks for nothing, the client cannot.
-3. A stop that ends by the end of the session has not been got over.
-4. What a consumer that is there still has not done yet it may do behind the end of the capture.
+1. A client returns permits after its application has taken the messages, half a queue or more at once (Java, C++, Go,
+   Rust and Node). A paused listener returns none, even if all messages are acknowledged: a missing FLOW alone is not a
+   leak. A FLOW with too few permits is.
+2. With a queue of one or zero the client requests each message separately, when the application calls receive.
+3. A stop that lasts until the end of the session has not ended.
+4. An attached consumer may act after the end of the capture.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ FACTS: Final = (
     "unacked", "never_acked", "received", "received_entries", "acked", "ack_ages", "sessions", "type",
     "subscription.backlog", "subscription.consumers",
 )  # fmt: skip
-"""What these functions read of a consumer, beside its permits and session."""
+"""The fields of a consumer that these functions read, besides its permits and session."""
 
 STOP_NS: Final = 1_000_000_000
-"""From when on a consumer without permits has stopped: those at work return theirs within milliseconds."""
+"""Minimum time without permits that counts as a stop: working consumers return permits within milliseconds."""
 
 
 class Stop(NamedTuple):
-    """A time during which nothing could come."""
+    """An interval during which no message could be delivered."""
 
     since_ns: int
     lasted_ns: int
     frame: int
-    """The frame with which it began; 0: none."""
+    """The frame with which it began; 0 if none."""
     over_frame: int
-    """The frame that got it going again; 0: nothing did."""
+    """The frame that ended it; 0 if it has not ended."""
 
 
 def stop_of(stretch: Stretch, consumer: ConsumerRecord, moment: Moment) -> Stop | None:
-    """The stop that lasts, or lasted when the session ended, or else the longest; None: there was none."""
+    """Return the current stop, the one that lasted until the session ended, or the longest; None if there was none."""
     until = seen_until(consumer, moment)
     if stretch.since_ns >= 0:
         return Stop(stretch.since_ns, until - stretch.since_ns, stretch.since_frame, 0)
@@ -70,14 +70,14 @@ def stop_of(stretch: Stretch, consumer: ConsumerRecord, moment: Moment) -> Stop 
 
 
 def how_long(stop: Stop, consumer: ConsumerRecord, moment: Moment) -> str:
-    """``since frame 40, 6.0 s before the end``; of one that left ``from frame 40 until it left 5.0 s later``."""
+    """Return ``since frame 40, 6.0 s before the end``; if it left, ``from frame 40 until it was closed … later``."""
     if attached(consumer) or consumer.session is None:
         return f"since {at(stop.frame)}, {when(moment, stop.since_ns)}"
     return f"from {at(stop.frame)} until {left(consumer)} {span(stop.lasted_ns)} later"
 
 
 def left(consumer: ConsumerRecord) -> str:
-    """How its session ended: ``it was closed (frame 99),``."""
+    """Return how its session ended: ``it was closed (frame 99)``."""
     session = consumer.session
     if session is not None and session.end in ("closed", "broker"):
         return f"it was closed ({at(session.ended_frame)})"
@@ -85,17 +85,17 @@ def left(consumer: ConsumerRecord) -> str:
 
 
 def held(consumer: ConsumerRecord) -> int:
-    """Messages that are with the consumer, not acknowledged; of Exclusive and Failover only known at the end."""
+    """Return the number of unacknowledged messages it holds; for Exclusive and Failover only known at the end."""
     return consumer.unacked or consumer.never_acked.count
 
 
 def asks_singly(consumer: ConsumerRecord) -> bool:
-    """Whether its queue is so small that it asks for every message anew."""
+    """Return whether its queue is so small that it requests every message separately."""
     return consumer.permits.queue <= 1
 
 
 def counts_batches_as_one(consumer: ConsumerRecord) -> bool:
-    """Whether its client gives back a permit for each entry, whatever is in it, for more than half of its queue."""
+    """Return whether its client returned one permit per entry, not per message, for more than half of its queue."""
     permits = consumer.permits
     returned = permits.flowed - permits.queue
     entries, messages = consumer.received_entries, consumer.received
@@ -106,14 +106,14 @@ def counts_batches_as_one(consumer: ConsumerRecord) -> bool:
 
 
 def leaks(consumer: ConsumerRecord) -> bool:
-    """Whether its client was seen to keep permits that it should have returned."""
+    """Return whether its client failed to return permits."""
     permits = consumer.permits
     lost = permits.corrupt.count - permits.corrupt_returned
     return lost > 0 or permits.short.count > 0 or counts_batches_as_one(consumer)
 
 
 def waiting(consumer: ConsumerRecord) -> int | None:
-    """Entries, at least, that wait in the subscription and that nobody attached has; None: that cannot be known."""
+    """Return the minimum number of entries that wait and that no attached consumer holds; None if unknown."""
     subscription = consumer.subscription
     if subscription is None or subscription.backlog is None:
         return None
@@ -121,7 +121,7 @@ def waiting(consumer: ConsumerRecord) -> int | None:
 
 
 def _entries(consumer: ConsumerRecord) -> int:
-    """Entries, at the most, that are with a consumer."""
+    """Return the maximum number of entries that a consumer holds."""
     got = consumer.received_entries
     if held(consumer) or consumer.type in ("Shared", "Key_Shared"):
         return min(held(consumer), got)
@@ -129,16 +129,16 @@ def _entries(consumer: ConsumerRecord) -> int:
 
 
 def attached(consumer: ConsumerRecord) -> bool:
-    """Whether it is there still, for all that was seen."""
+    """Return whether it is still attached, according to the capture."""
     return consumer.session is not None and consumer.session.end in ("", "silence")
 
 
 def doubts_of(consumer: ConsumerRecord) -> set[str]:
-    """Why something that it should do may not have been seen: how it began does not matter."""
+    """Return the reasons why the capture may lack its later actions; a missing start does not matter."""
     return consumer.doubts - EDGES | ({"end"} if attached(consumer) else set())
 
 
 def seen_until(consumer: ConsumerRecord, moment: Moment) -> int:
-    """When its session ended, or else now."""
+    """Return when its session ended, or the current time."""
     session = consumer.session
     return moment.now_ns if session is None or attached(consumer) else session.ended_ns

@@ -1,25 +1,25 @@
-"""Commands and fields that newer versions have done away with.
+"""Deprecated commands and fields.
 
 ## What it means
 
-The protocol keeps what was once in it, so that old clients go on working. Some of it has been replaced:
+The protocol keeps deprecated features so that old clients continue to work. Some have replacements:
 
-- *CONNECT.auth_method*, an enum of login methods: auth_method_name has replaced it;
-- *CONSUMER_STATS*: the Java client has dropped it, and the admin interface tells more;
-- *SEND without checksum*: clients write a CRC-32C since protocol version 6, without which damage on the way goes
-  unnoticed.
+- *CONNECT.auth_method*, an enum of authentication methods, is replaced by auth_method_name.
+- *CONSUMER_STATS* is no longer used by the Java client; the admin API provides more statistics.
+- *SEND without checksum*: since protocol version 6, clients send a CRC-32C. Without it, damage in transit is not
+  detected.
 
 ## On the wire
 
-The command or field itself; for checksums a SEND whose metadata follows the command at once.
+The command or field; for checksums, a SEND whose metadata directly follows the command.
 
-## What speaks for the opposite
+## What would disprove it
 
-Nothing: it is there. It works as long as the broker answers it.
+Nothing: the command is in the capture. It works as long as the broker supports it.
 
 ## What to do
 
-Update the client library, or tell its developers. Nothing is lost today.
+Update the client library, or inform its developers. Nothing is lost yet.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from pcli.codec.observe.tracking.records.connection_records import ConnectionRec
 __all__ = ["RULE", "look"]
 
 _INSTEAD: Final = {
-    "CONNECT.auth_method": "The enum of login methods is deprecated in the protocol: auth_method_name has replaced it.",
-    "CONSUMER_STATS": "Statistics over the binary protocol have been dropped by the Java client and are poorer than "
-    "those of the admin interface (topics stats).",
-    "SEND without checksum": "Clients send a CRC-32C with each message since protocol version 6; without it damage "
-    "on the way to the broker goes unnoticed.",
+    "CONNECT.auth_method": "The enum of authentication methods is deprecated; auth_method_name replaces it.",
+    "CONSUMER_STATS": "The Java client no longer requests statistics over the binary protocol; the admin API "
+    "(topics stats) provides more.",
+    "SEND without checksum": "Since protocol version 6, clients send a CRC-32C with each message. Without it, damage "
+    "in transit to the broker is not detected.",
 }
-"""What was used, and what has come of it."""
+"""The deprecated feature, and its replacement."""
 
 
 def look(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
-    """One finding for each thing and client library at a host."""
+    """Return one finding for each deprecated feature and client library on a host."""
     for what, tally in record.deprecated.items():
         yield Finding(
             "deprecated-command",
@@ -53,10 +53,10 @@ def look(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
             "client",
             "certain",
             version_subject(record),
-            f"{about_connection(record)} uses {what}, {times(tally.count)}.",
+            f"{about_connection(record)} uses the deprecated {what} ({times(tally.count)}).",
             tally.first_ns,
             tally.frames,
-            "It works with the broker at hand as long as that answers it.",
+            "It works as long as the broker supports it.",
             _INSTEAD[what],
             what,
         )
@@ -66,7 +66,7 @@ RULE = Rule(
     name="deprecated-command",
     group="connection",
     facts=("deprecated", "client_version"),
-    title="commands and fields that newer versions have done away with",
+    title="deprecated commands and fields",
     issue="apache/pulsar#5959",
     look=look,
 )

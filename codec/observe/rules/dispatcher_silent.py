@@ -1,27 +1,27 @@
-"""A consumer with permits, not blocked, entries wait for it, and the broker sends nothing.
+"""A consumer with permits and waiting entries that is not blocked but receives nothing.
 
 ## What it means
 
-Everything that a consumer must do is done, and nothing comes. This is what reports call a stuck dispatcher: reads from
-storage that fail or hang, a lost wake-up after an unload or a change of the active consumer, an aggregate of permits
-that has gone wrong.
+The consumer has done everything that is required, but the broker sends nothing. Bug reports call this a stuck
+dispatcher. Known causes are reads from storage that fail or hang, a lost wake-up after an unload or a change of the
+active consumer, and a wrong total of permits.
 
 ## On the wire
 
-SUBSCRIBE, FLOW, receipts for messages that are published, and no MESSAGE for seconds. The last FLOW is before the
-silence, the balance above zero, the number of unacknowledged messages far from any limit.
+SUBSCRIBE, FLOW, receipts for published messages, and no MESSAGE for seconds. The last FLOW precedes the silence, the
+permit balance is positive, and the number of unacknowledged messages is far below any limit.
 
-## What speaks for the opposite
+## What would disprove it
 
-A dispatch rate limit (messages come in steps of a second), delayed messages whose time has not come, a subscription
-that begins behind what is published, an entry filter, messages of a transaction that is open. None of these but the
-delay is on the wire, so the finding is never a certain one.
+A dispatch rate limit (messages arrive in intervals of a second), delayed messages that are not due yet, a subscription
+that starts after the published messages, an entry filter, or messages of an open transaction. Of these only the delay
+is visible on the wire, so the finding is never certain.
 
 ## What to do
 
-`topics stats` and `stats-internal` at such a moment: is `waitingReadOp` true, `availablePermits` above 0,
-`blockedSubscriptionOnUnackedMsgs` false? Look for errors of reads in the broker's log. Unloading the topic sets the
-dispatcher up anew, and loses the evidence.
+Run `topics stats` and `stats-internal` while the problem lasts: is `waitingReadOp` true, `availablePermits` above 0,
+`blockedSubscriptionOnUnackedMsgs` false? Search the broker's log for read errors. Unloading the topic restarts the
+dispatcher, but destroys the evidence.
 """
 
 from __future__ import annotations
@@ -45,24 +45,25 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 __all__ = ["RULE"]
 
 _SILENT_NS: Final = 5_000_000_000
-"""Rate limits make steps of a second, a change of the active consumer and read retries take some."""
+"""Rate limits cause intervals of a second; changes of the active consumer and read retries take some seconds."""
 
 
 def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    """The silence that lasts, or the longest."""
+    """Return a finding for the current silence, or for the longest one."""
     stop = stop_of(consumer.silent, consumer, moment)
     if stop is None or stop.lasted_ns < _SILENT_NS or consumer.active is False:
         return
     doubts = doubts_of(consumer)
     permits = count_of(consumer.permits.balance, "permit")
     left = waiting(consumer)
-    backlog = count_of(left, "entry", "entries") + " at least" if left else "entries"
+    backlog = "at least " + count_of(left, "entry", "entries") if left else "entries"
     what = (
-        f"{about_consumer(consumer)} got nothing during {span(stop.lasted_ns)}, from {at(stop.frame)} to "
-        f"{at(stop.over_frame)}, although it had permits and entries waited for it."
+        f"{about_consumer(consumer)} received nothing for {span(stop.lasted_ns)}, from {at(stop.frame)} to "
+        f"{at(stop.over_frame)}, although it had permits and entries were waiting."
         if stop.over_frame
-        else f"{about_consumer(consumer)} {'gets' if attached(consumer) else 'got'} nothing "
-        f"{how_long(stop, consumer, moment)}, although it had {permits}, was not blocked, and {backlog} waited for it."
+        else f"{about_consumer(consumer)} {'has received' if attached(consumer) else 'received'} nothing "
+        f"{how_long(stop, consumer, moment)}, although it had {permits}, was not blocked, and {backlog} "
+        f"{'was' if left == 1 else 'were'} waiting."
     )
     yield Finding(
         "dispatcher-silent",
@@ -73,9 +74,10 @@ def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         what,
         stop.since_ns,
         [stop.frame, stop.over_frame, consumer.permits.last_flow_frame, consumer.last_message_frame],
-        "A dispatch rate limit, a delay, an open transaction or an entry filter would explain it; they are not on the "
-        "wire, or not seen here." + why_unsure(doubts),
-        "Take `topics stats` and `stats-internal` at such a moment and look for failed reads in the broker's log, "
+        "A dispatch rate limit, a delay, an open transaction or an entry filter would explain this; most of them are "
+        "not "
+        "visible on the wire." + why_unsure(doubts),
+        "Run `topics stats` and `stats-internal` while the problem lasts, and search the broker's log for failed reads "
         "before you unload the topic.",
     )
 

@@ -1,24 +1,25 @@
-"""A consumer that was subscribed a second time on the connection on which it lives.
+"""A second SUBSCRIBE for a consumer that is already open on the same connection.
 
 ## What it means
 
-The client sent SUBSCRIBE with a consumer id that is open on this very connection. Two of its code paths did the same
-thing, mostly after a reconnect: one on the lost connection, one on a timer. A broker answers the second one with
-success when the first is complete, and from then on the two sides may disagree on permits and on what is on its way.
+The client sent SUBSCRIBE with a consumer id that is already open on the same connection. Usually two code paths of the
+client subscribe after a reconnect, one triggered by the lost connection and one by a timer. If the first SUBSCRIBE is
+complete, the broker responds to the second one with success. From then on both sides may disagree on permits and on
+messages in transit.
 
 ## On the wire
 
-SUBSCRIBE, SUCCESS, and SUBSCRIBE with the same `consumer_id` on the same connection without a CLOSE_CONSUMER of either
-side between. Often two FLOWs follow: permits-doubled.
+SUBSCRIBE, SUCCESS, and SUBSCRIBE with the same `consumer_id` on the same connection, without a CLOSE_CONSUMER from
+either side in between. Often two FLOWs follow: see permits-doubled.
 
-## What speaks for the opposite
+## What would disprove it
 
-A CLOSE_CONSUMER between them, from the client or the broker; it may be in a hole of the capture.
+A CLOSE_CONSUMER in between, from the client or the broker, possibly in a gap of the capture.
 
 ## What to do
 
-Report it to the client library, with its version and this capture. If messages were lost or doubled it was right after
-the second SUBSCRIBE.
+Report it to the developers of the client library with its version and this capture. If messages were lost or
+duplicated, it happened directly after the second SUBSCRIBE.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ __all__ = ["RULE"]
 
 
 def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    """Any second SUBSCRIBE."""
+    """Return a finding if there was a second SUBSCRIBE."""
     seen = consumer.double_subscribe
     if not seen.count:
         return
@@ -52,12 +53,12 @@ def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "client",
         certainty(doubts),
         consumer_subject(consumer),
-        f"{about_consumer(consumer)} was subscribed {count_of(seen.count, 'more time')} on the connection on which it "
-        f"was open ({frames_text(seen.frames)}).",
+        f"{about_consumer(consumer)} was subscribed {count_of(seen.count, 'more time')} on a connection on which it "
+        f"was already open ({frames_text(seen.frames)}).",
         seen.first_ns,
         seen.frames,
-        "A CLOSE_CONSUMER between the two would make it right: there is none." + why_unsure(doubts),
-        "Report it to the client library, with its version.",
+        "A CLOSE_CONSUMER in between would disprove this; there is none." + why_unsure(doubts),
+        "Report it to the developers of the client library, with its version.",
     )
 
 
@@ -65,7 +66,7 @@ RULE = Rule(
     name="double-subscribe",
     group="consumer",
     facts=("double_subscribe",),
-    title="a SUBSCRIBE for a consumer that is open on the same connection",
+    title="a SUBSCRIBE for a consumer that is already open on the same connection",
     issue="apache/pulsar#20737",
     look=look,
 )

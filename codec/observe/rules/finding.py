@@ -1,11 +1,12 @@
-"""What a rule says, and what a rule is.
+"""Rules and findings.
 
 Rules of this file
-1. A rule reads one record of its group and what that refers to; never a frame. It keeps nothing between two records,
-   so that the same rule works one record after the other here, and group by group in Spark.
-2. A rule may be asked about a record that goes on, again and again, with growing `Moment.now_ns`: it says a finding
-   as soon as it is one. The same rule, subject and cause are the same finding: the later one replaces the earlier.
-3. What the record's doubts could explain is said with less certainty, or not at all; never as sure.
+1. A rule reads one record of its group and the records that it references, never a frame. It has no state, so that
+   the same rule can process single records here and groups of records in Spark.
+2. A rule may be evaluated repeatedly for a record that is still changing, with increasing `Moment.now_ns`, and yields a
+   finding as soon as it applies. Findings with the same rule, subject and cause are the same; the later one replaces
+   the earlier one.
+3. If the record's doubts could explain a finding, it has a lower certainty or is not reported.
 """
 
 from __future__ import annotations
@@ -20,35 +21,35 @@ from pcli.codec.observe.tracking.records.counters import MAX_EVIDENCE
 __all__ = ["CULPRITS", "GROUPS", "SEVERITIES", "SURE", "Finding", "Moment", "Rule"]
 
 SEVERITIES: Final = ("error", "warning", "note")
-"""How much it matters: something does not work; something will not go on like this; worth knowing."""
+"""Severities: something does not work; a problem is developing; normal behaviour that is worth knowing."""
 
 CULPRITS: Final = ("application", "client", "broker", "network", "capture")
-"""Whose doing: the program, its client library, the broker (or who administers it), what is between, the recording."""
+"""Culprits: the program, its client library, the broker or its administrator, the network, the capture."""
 
 SURE: Final = ("certain", "likely", "possible")
-"""How sure: all frames that matter were seen; something else could explain it but is unlikely; the capture does not
-show enough to decide."""
+"""Certainties: all relevant frames were captured; another explanation exists but is unlikely; the capture is not
+sufficient to decide."""
 
 GROUPS: Final = (
     "consumer", "subscription", "key", "producer", "topic", "connection", "host", "exchange", "transaction", "capture",
 )  # fmt: skip
-"""What a rule may look at, one record at a time: ConsumerRecord, SubscriptionRecord, …."""
+"""The types of records that rules evaluate: ConsumerRecord, SubscriptionRecord, …."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When and with what a rule is asked."""
+    """The time and circumstances of an evaluation."""
 
     now_ns: int
     """Time of the last frame so far."""
     over: bool
-    """Whether nothing more will come of the record: it is closed, or the capture has ended."""
+    """Whether the record is final: it is closed, or the capture has ended."""
     capture: CaptureRecord
 
 
 @dataclass(slots=True)
 class Finding:
-    """Something that was found."""
+    """One result of a rule."""
 
     rule: str
     """Name of the rule; docs/findings/NAME.md explains it."""
@@ -59,43 +60,44 @@ class Finding:
     sure: str
     """One of SURE."""
     subject: dict[str, Any]
-    """What it is about: topic, subscription, consumer, producer, stream, key, client, server, … with their values."""
+    """The affected object: topic, subscription, consumer, producer, stream, key, client, server, … and their values."""
     what: str
-    """One or two sentences: what is the case, with the figures."""
+    """One or two sentences that state the problem with its figures; the first letter is capitalised."""
     since_ns: int
-    """When it began; 0: unknown."""
+    """When it began; 0 if unknown."""
     frames: list[int] = field(default_factory=list)
-    """``pulsar.number`` of the evidence, at most MAX_EVIDENCE, the most telling first."""
+    """``pulsar.number`` of the evidence, at most MAX_EVIDENCE, the most important first."""
     opposite: str = ""
-    """What would show that it is not so, and what of that was looked at."""
+    """What would disprove it, and whether the capture contains that."""
     advice: str = ""
     """What to do."""
     cause: str = ""
-    """A word that tells apart findings of one rule about one subject; mostly empty."""
+    """A word that distinguishes findings of one rule about one subject; often empty."""
 
     def __post_init__(self) -> None:
+        self.what = self.what[:1].upper() + self.what[1:]
         self.frames = list(dict.fromkeys(one for one in self.frames if one))[:MAX_EVIDENCE]
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """The same for the same finding, however often it is said."""
+        """The key of the finding: equal for repeated evaluations."""
         return (self.rule, self.cause, *sorted((name, str(value)) for name, value in self.subject.items()))
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule, as it stands in a file of its own; its page is docs/findings/NAME.md."""
+    """A rule. It is defined in a separate module; its page is docs/findings/NAME.md."""
 
     name: str
-    """Words with hyphens."""
+    """Lower-case words with hyphens."""
     group: str
     """One of GROUPS: the record that it reads."""
     facts: tuple[str, ...]
-    """The fields of that record, and of those it refers to, that it reads: ``permits.exhausted``, ``topic.unloads``.
-    What names the record, its doubts, its session, its first time and the frames of evidence go without saying."""
+    """The fields that it reads from that record and from referenced records: ``permits.exhausted``, ``topic.unloads``.
+    Names, doubts, sessions, the first time and the frames of evidence are not listed."""
     title: str
-    """What it looks for, in a line."""
+    """What it finds, in one line."""
     issue: str
-    """The public issue or proposal that asked for it: ``apache/pulsar#24418``, ``PIP-491``."""
+    """The public issue or proposal that requested it: ``apache/pulsar#24418``, ``PIP-491``."""
     look: Callable[[Any, Moment], Iterator[Finding]]
-    """Gives what it finds in a record."""
+    """The function that yields the findings for a record."""

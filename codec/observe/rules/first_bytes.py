@@ -1,25 +1,26 @@
-"""Something else than Pulsar where Pulsar is expected: TLS or HTTP on the plain port, a PROXY header, text.
+"""Data other than Pulsar on a Pulsar port: TLS or HTTP on the plain port, a PROXY header, or text.
 
 ## What it means
 
-A connection to a port at which Pulsar is spoken begins with bytes that are no Pulsar frame. The peer takes the first
-four of them for a length, and its log says that the frame is too large. The number gives it away: 369,295,616 and a
-little more is the beginning of a TLS hello (16 03 01 00), 1,195,725,856 is "GET ", 1,213,486,160 is "HTTP".
+A connection to a Pulsar port begins with bytes that are not a Pulsar frame. The peer interprets the first four bytes as
+a length and logs that the frame is too large. The number identifies the protocol: slightly more than 369,295,616 is
+the start of a TLS ClientHello (16 03 01 00), 1,195,725,856 is "GET ", 1,213,486,160 is "HTTP".
 
 ## On the wire
 
-TLS or HTTP to port 6650, or to an address at which other connections of the recording speak Pulsar in the clear; a TLS
-alert or a line of HTTP as the answer to CONNECT; a PROXY header (HAProxy's) behind which the broker says nothing.
-TLS on 6651, HTTP on 8080, and a PROXY header that is understood are as they should be.
+TLS or HTTP to port 6650, or to an address to which other connections in the capture speak plain Pulsar; a TLS alert or
+an HTTP line as the response to CONNECT; a PROXY header (of HAProxy) after which the broker sends nothing. TLS on port
+6651, HTTP on port 8080, and a PROXY header that the broker accepts are normal.
 
-## What speaks for the opposite
+## What would disprove it
 
-Pulsar frames from the broker behind these bytes. There are none.
+Pulsar frames from the broker after these bytes. There are none.
 
 ## What to do
 
-Let both sides agree: pulsar+ssl:// with port 6651, pulsar:// with 6650, http:// with 8080. A health check or a scraper
-may have the wrong port. For PROXY headers set haProxyProtocolEnabled in the broker, or switch them off before it.
+Use matching settings on both sides: pulsar+ssl:// with port 6651, pulsar:// with 6650, http:// with 8080. A health
+check or a metrics scraper may use the wrong port. For PROXY headers, set haProxyProtocolEnabled in the broker, or
+disable them in the load balancer.
 """
 
 from __future__ import annotations
@@ -35,33 +36,33 @@ from pcli.codec.observe.tracking.records.connection_records import ConnectionRec
 __all__ = ["RULE", "look"]
 
 _ADVICE: Final = {
-    "tls": "One side speaks TLS and the other does not: pulsar+ssl:// belongs to port 6651, pulsar:// to 6650.",
-    "http": "http:// belongs to the web service's port (8080), pulsar:// to the broker's (6650); a health check or a "
-    "scraper may have the wrong port, too.",
-    "proxy-protocol": "Set haProxyProtocolEnabled in the broker, or switch the PROXY header off in the balancer.",
-    "text": "Something that is no Pulsar client or broker sends text here: look who it is.",
-    "other": "Something that is no Pulsar client or broker talks here: look who it is.",
+    "tls": "One side uses TLS and the other does not: use pulsar+ssl:// with port 6651, pulsar:// with port 6650.",
+    "http": "Use http:// with the port of the web service (8080), pulsar:// with the port of the broker (6650). A "
+    "health check or a metrics scraper may use the wrong port.",
+    "proxy-protocol": "Set haProxyProtocolEnabled in the broker, or disable the PROXY header in the load balancer.",
+    "text": "A program that is not a Pulsar client or broker sends text: find out which one.",
+    "other": "A program that is not a Pulsar client or broker uses this connection: find out which one.",
 }
 
 
 def look(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
-    """One finding a connection."""
+    """Return at most one finding per connection."""
     word = record.first_bytes
     if not word or (word == "proxy-protocol" and (record.broker_frames or not record.end)):
         return
-    answered = record.connect_frame > 0  # the client spoke Pulsar; it is the answer that is something else
-    opening = "the PROXY header is not understood" if word == "proxy-protocol" else "this is no Pulsar"
+    answered = record.connect_frame > 0  # the client sent Pulsar, but the response is not Pulsar
+    opening = "has a PROXY header that the broker does not accept" if word == "proxy-protocol" else "is not Pulsar"
     yield Finding(
         "first-bytes",
         "error",
         "application",
         "likely" if word == "proxy-protocol" or answered else "certain",
         connection_subject(record),
-        f"On {about_connection(record)} {opening}, from packet {record.first_bytes_packet} on: "
+        f"{about_connection(record)} {opening}, starting with packet {record.first_bytes_packet}: "
         f"{printable(record.first_bytes_text)}.",
         record.first_ns,
         [record.first_frame],
-        "A broker that answers behind these bytes with Pulsar frames: it does not.",
+        "Pulsar frames from the broker after these bytes would disprove this; there are none.",
         _ADVICE[word],
         word,
     )
@@ -71,7 +72,7 @@ RULE = Rule(
     name="first-bytes",
     group="connection",
     facts=("first_bytes", "first_bytes_text", "first_bytes_packet", "connect_frame", "broker_frames", "end"),
-    title="TLS, HTTP, a PROXY header or text where a Pulsar connection should begin",
+    title="TLS, HTTP, a PROXY header or text at the start of a Pulsar connection",
     issue="apache/pulsar#3832",
     look=look,
 )

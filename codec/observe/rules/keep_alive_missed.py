@@ -1,25 +1,26 @@
-"""A connection that was given up because the other side no longer spoke.
+"""A connection that was closed because the other side no longer sent anything.
 
 ## What it means
 
-Both sides send a PING every 30 seconds (keepAliveIntervalSeconds). Whoever has heard nothing at all since its last PING
-when the next one is due ends the connection: so an idle, dead peer is cut 30 to 60 seconds after its last byte.
+Both sides send a PING every 30 seconds (keepAliveIntervalSeconds). If a side has received nothing since its last PING
+when the next one is due, it closes the connection. An unresponsive peer is therefore disconnected 30 to 60 seconds
+after its last byte.
 
 ## On the wire
 
-PING, and until the FIN or RST of the side that sent it not one frame of the other side.
+A PING, and no frame of the other side until the FIN or RST of the side that sent the PING.
 
-## What speaks for the opposite
+## What would disprove it
 
-Any frame of the silent side behind the PING: it need not be a PONG. Look at its TCP packets: if they still acknowledge
-data, the machine lives and the process hangs; if there are none, the network has lost them. With holes in the capture
-the silence may be the capture's; with one direction only nothing is said.
+Any frame of the silent side after the PING; it need not be a PONG. Check its TCP packets: if they still acknowledge
+data, the host is up but the process hangs; if there are none, the network lost them. With gaps in the capture,
+frames of the silent side may be missing. If the capture has only one direction, nothing is reported.
 
 ## What to do
 
-Of a client: long garbage collection pauses, a frozen container, an application that blocks the client's threads in a
-listener. Of a broker: its own pauses; a broker that throttles a connection does not read it, PINGs included, but does
-not end it either. Of the network: firewalls and balancers that forget idle connections; shorten the interval.
+Client: check for long garbage collection pauses, a frozen container, or a listener that blocks the client's threads.
+Broker: check for pauses; a broker that throttles a connection does not read it, including PINGs, but does not close it.
+Network: firewalls and load balancers drop idle connections; shorten the interval.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ __all__ = ["RULE", "look"]
 
 
 def look(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
-    """The side that ended it is the one whose PING waits."""
+    """Return a finding against the silent side; the side with an unanswered PING closed the connection."""
     if record.end != "keep_alive" or "one_way" in record.doubts:
         return
     by_client = max(record.ping_open, key=lambda side: record.ping_open[side][1])
@@ -48,14 +49,16 @@ def look(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
         "capture" if in_hole else silent,
         certainty(record.doubts - {"start"}, "likely"),
         connection_subject(record),
-        f"The {asker} ended {about_connection(record)} {span(record.ended_ns - time_ns)} after its PING in "
-        f"{at(frame)}: the {silent} had sent nothing since.",
+        f"The {asker} closed {about_connection(record)} {span(record.ended_ns - time_ns)} after its PING in "
+        f"{at(frame)}, because the {silent} had sent nothing since.",
         time_ns,
         [frame, record.last_frame],
-        f"Any frame of the {silent} behind the PING: there is none. If its packets still acknowledge data, its process "
-        "hangs; if not, the network lost it." + why_unsure(record.doubts),
-        f"Look at the {silent} at that time: a long garbage collection pause, a frozen container, a network that "
-        "drops idle connections.",
+        f"Any frame of the {silent} after the PING would disprove this; there is none. If its packets still "
+        "acknowledge "
+        "data, its process hangs; if not, the network lost them." + why_unsure(record.doubts),
+        f"Check the {silent} at that time for a long garbage collection pause or a frozen container, and the network "
+        "for "
+        "dropped idle connections.",
     )
 
 
@@ -63,7 +66,7 @@ RULE = Rule(
     name="keep-alive-missed",
     group="connection",
     facts=("end", "ping_open", "ended_ns", "doubts"),
-    title="a connection ended because a PING stayed without answer",
+    title="a connection closed because a PING was not answered",
     issue="apache/pulsar#3300",
     look=look,
 )

@@ -1,26 +1,27 @@
-"""The order of a key is broken: two consumers have it at once, or a later message came first.
+"""The order of a key was violated: two consumers hold it at once, or a later message was delivered first.
 
 ## What it means
 
-Key_Shared promises that of each key at most one consumer holds messages, and that they come in the order in which they
-were published. Here a message was delivered while another consumer held an earlier one of the same key, or messages of
-a key came for the first time in another order. An application that relies on the order is wrong from there on.
+Key_Shared guarantees that at most one consumer holds messages of a key, and that they are delivered in the order in
+which they were published. Here a message was delivered while another consumer held an earlier one with the same key, or
+messages of a key were first delivered in a different order. Applications that rely on the order process them
+incorrectly.
 
 ## On the wire
 
 MESSAGE with a key to consumer A, no ACK, MESSAGE with the same key to consumer B. Or MESSAGE 7:12 before the first
 delivery of MESSAGE 7:10 with the same key.
 
-## What speaks for the opposite
+## What would disprove it
 
-`allowOutOfOrderDelivery` in SUBSCRIBE: then it is allowed, and a note. A batch that mixes keys goes by the key of its
-first message: producers must use key based batching. Keys are compared as such here, while brokers go by their hash.
-Delayed messages come late on purpose.
+`allowOutOfOrderDelivery` in SUBSCRIBE: then any order is allowed, and the finding is a note. A batch with several keys
+is dispatched by the key of its first message: producers must use key-based batching. This rule compares keys, whereas
+brokers compare their hashes. Delayed messages arrive late on purpose.
 
 ## What to do
 
-Check that producers batch by key. Otherwise report it with the broker's version, the type of dispatcher (classic or
-not) and this capture: `pcli stats keys` shows who had the key when.
+Check that producers batch by key. Otherwise report it with the broker's version, the dispatcher type (classic or not)
+and this capture. `pcli stats keys` shows which consumer held the key at which time.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ __all__ = ["RULE"]
 
 
 def look(key: KeyRecord, moment: Moment) -> Iterator[Finding]:
-    """Both ways in which it may be broken."""
+    """Return findings for both kinds of violation."""
     subscription = key.subscription
     name = f"key {printable(key.key)} of {about_subscription(subscription)}"
     owners = ", ".join(map(printable, key.owners))
@@ -52,13 +53,15 @@ def look(key: KeyRecord, moment: Moment) -> Iterator[Finding]:
         (
             "open-at-two",
             key.open_at_two,
-            f"{count_of(key.open_at_two.count, 'entry', 'entries')} of {name} came while another consumer held earlier "
-            f"ones (it was with {owners})",
+            f"{count_of(key.open_at_two.count, 'entry', 'entries')} of {name} "
+            f"{'was' if key.open_at_two.count == 1 else 'were'} delivered while another consumer held earlier ones, "
+            f"and the key was at {owners}",
         ),
         (
             "backwards",
             key.backwards,
-            f"{count_of(key.backwards.count, 'entry', 'entries')} of {name} came behind later ones",
+            f"{count_of(key.backwards.count, 'entry', 'entries')} of {name} "
+            f"{'was' if key.backwards.count == 1 else 'were'} delivered after later ones",
         ),
     )
     doubts = (key.doubts | subscription.doubts) - EDGES
@@ -70,12 +73,13 @@ def look(key: KeyRecord, moment: Moment) -> Iterator[Finding]:
                 "application" if subscription.allow_out_of_order else "broker",
                 certainty(doubts, "likely"),
                 {**subscription_subject(subscription), "key": key.key},
-                f"{what}{': allowed here' if subscription.allow_out_of_order else ''} ({frames_text(seen.frames)}).",
+                f"{what}{', which is allowed here' if subscription.allow_out_of_order else ''} "
+                f"({frames_text(seen.frames)}).",
                 seen.first_ns,
                 seen.frames,
-                "An ACK of the earlier ones, or allowOutOfOrderDelivery in SUBSCRIBE, would make it right."
+                "An ACK of the earlier entries, or allowOutOfOrderDelivery in SUBSCRIBE, would disprove this."
                 + why_unsure(doubts),
-                "Check that producers batch by key; `pcli stats keys` shows who had the key when.",
+                "Check that producers batch by key. `pcli stats keys` shows which consumer held the key at which time.",
                 cause,
             )
 
@@ -84,7 +88,7 @@ RULE = Rule(
     name="key-order-broken",
     group="key",
     facts=("open_at_two", "backwards", "owners", "subscription.allow_out_of_order"),
-    title="a key of a Key_Shared subscription with two consumers at once, or out of order",
+    title="a key of a Key_Shared subscription at two consumers at once, or out of order",
     issue="apache/pulsar#23309",
     look=look,
 )

@@ -1,25 +1,27 @@
-"""Large batches on a shared subscription: one consumer gets more than it asked for, the others get nothing.
+"""Large batches on a shared subscription: one consumer receives more than its permits, the others receive nothing.
 
 ## What it means
 
-A broker sends an entry whole. A consumer with one permit left gets a batch of a thousand, and stands at -999 until its
-application has worked that off; meanwhile other consumers of the subscription, with permits, wait for the next entry.
-With batches larger than the receiver queues the load cannot be spread.
+A broker dispatches an entry as a whole. A consumer with one permit left can receive a batch of a thousand messages and
+then has -999 permits until its application has processed them. Meanwhile other consumers of the subscription that have
+permits wait for the next entry. If batches are larger than the receiver queues, the load cannot be distributed.
 
 ## On the wire
 
-MESSAGE with `num_messages_in_batch` far above the permits of its consumer, again and again, and consumers of the same
-subscription with permits that get nothing. In the broker's statistics `availablePermits` is negative and
-`avgMessagesPerEntry` large.
+MESSAGE with `num_messages_in_batch` far above the permits of its consumer, repeatedly, while consumers of the same
+subscription that have permits receive nothing. In the broker's statistics `availablePermits` is negative and
+`avgMessagesPerEntry` is large.
 
-## What speaks for the opposite
+## What would disprove it
 
-A permit balance that dips below zero by a batch now and then is normal. It matters when others starve beside it.
+A permit balance that sometimes becomes negative by one batch is normal. It is a problem only if other consumers receive
+nothing.
 
 ## What to do
 
-Smaller batches at the producer (`batchingMaxMessages`), or larger receiver queues so that permits cover some batches.
-For work that takes long per message: no batches. `preciseDispatcherFlowControl` in the broker makes its guess better.
+Use smaller batches in the producer (`batchingMaxMessages`), or larger receiver queues, so that the permits cover
+several batches. If processing takes long per message, do not use batches. `preciseDispatcherFlowControl` improves the
+broker's estimate.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ __all__ = ["RULE"]
 
 
 def look(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
-    """Batches beyond the permits of one while another got nothing."""
+    """Return a finding if batches exceeded a consumer's permits while another consumer received nothing."""
     seen = subscription.large_batches
     if not seen.count:
         return
@@ -55,12 +57,12 @@ def look(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
         certainty(doubts, "likely"),
         subscription_subject(subscription),
         f"{count_of(seen.count, 'batch', 'batches')} of {about_subscription(subscription)} had more messages than the "
-        f"consumer had asked for, while another one with permits got nothing{first_of(seen)} "
+        f"consumer had permits, while another consumer with permits received nothing{first_of(seen)} "
         f"({frames_text(seen.frames)}).",
         seen.first_ns,
         seen.frames,
-        "MESSAGEs to the other consumers at that time: there are none." + why_unsure(doubts),
-        "Smaller batches at the producer, or larger receiver queues.",
+        "MESSAGEs to the other consumers at that time would disprove this; there are none." + why_unsure(doubts),
+        "Use smaller batches in the producer, or larger receiver queues.",
     )
 
 
@@ -68,7 +70,7 @@ RULE = Rule(
     name="large-batches",
     group="subscription",
     facts=("large_batches",),
-    title="batches larger than what a consumer asked for, while others get nothing",
+    title="batches larger than a consumer's permits while other consumers receive nothing",
     issue="apache/pulsar#6054",
     look=look,
 )

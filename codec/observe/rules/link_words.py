@@ -1,4 +1,4 @@
-"""How findings call connections, hosts and exchanges, and how sure they may be of ends and answers."""
+"""Names and subjects of connections, hosts and exchanges in findings."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ __all__ = [
 
 
 def place(address: tuple[str, int]) -> str:
-    """``10.0.0.1:6650``, ``[::1]:6650``."""
+    """Return ``10.0.0.1:6650`` or ``[::1]:6650``."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def about_connection(record: ConnectionRecord) -> str:
-    """``connection 3 (10.0.0.1:40000 to 10.0.0.2:6650, Pulsar-Java-v4.2.4)``."""
+    """Return ``connection 3 (10.0.0.1:40000 to 10.0.0.2:6650, Pulsar-Java-v4.2.4)``."""
     version = f", {printable(record.client_version)}" if record.client_version else ""
     return f"connection {record.stream} ({place(record.client)} to {place(record.server)}{version})"
 
 
 def about_host(host: HostRecord) -> str:
-    """``10.0.0.1 with 10.0.0.2:6650``."""
-    return f"{host.client} with {place(host.server)}"
+    """Return ``client 10.0.0.1 (server 10.0.0.2:6650)``."""
+    return f"client {host.client} (server {place(host.server)})"
 
 
 def connection_subject(record: ConnectionRecord) -> dict[str, Any]:
-    """What a finding about a connection is about."""
+    """Return the subject of a finding about a connection."""
     return {"stream": record.stream, "client": place(record.client), "server": place(record.server)}
 
 
 def version_subject(record: ConnectionRecord) -> dict[str, Any]:
-    """What a finding about a client library is about: the same for all connections of a host with it."""
+    """Return the subject of a finding about a client library: the same for all connections of its host."""
     return {
         "client": record.client[0],
         "client_version": record.client_version or "unknown",
@@ -50,7 +50,7 @@ def version_subject(record: ConnectionRecord) -> dict[str, Any]:
 
 
 def exchange_subject(record: ExchangeRecord) -> dict[str, Any]:
-    """What a finding about requests of a type is about."""
+    """Return the subject of a finding about one type of request."""
     return {
         "stream": record.stream,
         "client": place(record.client),
@@ -60,5 +60,5 @@ def exchange_subject(record: ExchangeRecord) -> dict[str, Any]:
 
 
 def host_subject(host: HostRecord) -> dict[str, Any]:
-    """What a finding about a client address and a server is about."""
+    """Return the subject of a finding about a client address and a server."""
     return {"client": host.client, "server": place(host.server)}

@@ -1,8 +1,8 @@
-"""What makes a reconnect loop: how often, how quickly, and for which reasons; and whose doing an end is.
+"""Reconnect loops: their causes and minimum rate; the culprit for the end of a session.
 
 Rules of this file
-1. Three rounds within a minute are a loop. What an application ends itself, or a seek, is none.
-2. Every cause has its culprit, and what to do about it.
+1. Three rounds within a minute are a loop. Sessions ended by the application or by a seek are not counted.
+2. Every cause has a culprit and an advice.
 """
 
 from __future__ import annotations
@@ -20,26 +20,30 @@ ROUNDS: Final = 3
 LOOP_NS: Final = 60_000_000_000
 
 CAUSES: Final = {
-    "keep_alive": ("network", "a PING stayed without answer", "See keep-alive-missed: find out who does not answer."),
-    "fin_broker": ("broker", "the broker ended the connection", "The broker's log says why at these times."),
-    "reset_broker": ("network", "the broker's side reset the connection", "Look for a restart, or a box in between."),
-    "reset_client": ("client", "the client's side reset the connection", "Look whether its process dies and returns."),
-    "refused": ("broker", "nobody listens there", "Is the broker up, and is this its address and port?"),
-    "auth": ("application", "the login was refused", "See auth-refused: give it other credentials."),
+    "keep_alive": ("network", "a PING was not answered", "See keep-alive-missed to find out which side is silent."),
+    "fin_broker": ("broker", "the broker closed the connection", "Check the broker's log at these times."),
+    "reset_broker": ("network", "the broker's side reset the connection", "Check for a restart or a middlebox."),
+    "reset_client": ("client", "the client's side reset the connection", "Check whether its process restarts."),
+    "refused": ("broker", "the connection was refused", "Check that the broker is running on this address and port."),
+    "auth": ("application", "the login was refused", "See auth-refused, and correct the credentials."),
 }
-"""Of connections, by word of links.ENDS: culprit, what happened, what to do."""
+"""Causes of lost connections by key of links.ENDS: culprit, event, advice."""
 
 PEER_CAUSES: Final = {
     **{word: row for word, row in CAUSES.items() if word != "refused"},
-    "broker": ("broker", "the broker closed it", "Unloads, load shedding, deletions or limits: see the broker's log."),
+    "broker": (
+        "broker",
+        "the broker closed it",
+        "Check its log for unloads, load shedding, deletions or limits.",
+    ),
 }
-"""Of producers and consumers; those that are refused were never open."""
+"""Causes of lost producers and consumers. Refused ones were never open."""
 
 _WHOSE: Final = {**{word: row[0] for word, row in PEER_CAUSES.items()}, "silence": "network"}
 
 
 def whose_end(ends: Collection[str]) -> str:
-    """Whose doing it was that sessions ended in these ways, words of links.ENDS: a culprit, the client at the least."""
+    """Return the culprit for sessions that ended in these ways, keys of links.ENDS; the client if there is no other."""
     found = {_WHOSE[end] for end in ends if end in _WHOSE}
     return next((one for one in ("broker", "network", "application") if one in found), "client")
 
@@ -52,9 +56,9 @@ def opened_again(
     *,
     seeks: int = 0,
 ) -> Iterator[Finding]:
-    """A finding for each cause for which a producer or consumer was lost again and again.
+    """Yield a finding for each cause for which a producer or consumer repeatedly lost its session.
 
-    ``seeks``: each of them makes the broker close a consumer once, which is as it should be.
+    ``seeks``: the number of seeks. For each of them the broker closes the consumer once, which is normal.
     """
     for cause, (culprit, what, advice) in PEER_CAUSES.items():
         ends = peer.ends.get(cause)
@@ -67,10 +71,10 @@ def opened_again(
             culprit,
             certainty(peer.doubts - {"start", "end"}, "likely"),
             subject,
-            f"{about} had {peer.sessions} sessions; {rounds} times within {span(ends.last_ns - ends.first_ns)} {what}.",
+            f"{about} had {peer.sessions} sessions: {rounds} times within {span(ends.last_ns - ends.first_ns)} {what}.",
             ends.first_ns,
             ends.frames,
-            "Seeks, unloads or restarts that somebody did on purpose." + why_unsure(peer.doubts),
+            "Intentional seeks, unloads or restarts would explain this." + why_unsure(peer.doubts),
             advice,
             cause,
         )

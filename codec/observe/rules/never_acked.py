@@ -1,29 +1,29 @@
-"""Messages that were delivered and never acknowledged, and who holds them.
+"""Messages that were delivered but never acknowledged, and the consumers that hold them.
 
 ## What it means
 
-They stay in the subscription's backlog, and nothing behind them can be cleaned up. On Shared subscriptions they count
-against the limit of unacknowledged messages; when the consumer leaves, or the topic is unloaded, they come again. The
-usual causes: an exception between `receive` and `acknowledge`, a branch that forgets it, an application that is busy
-with them still, a client that groups acknowledgements and was stopped before it sent them.
+The messages stay in the subscription's backlog, and later data cannot be deleted. On Shared subscriptions they count
+towards the limit of unacknowledged messages. When the consumer leaves or the topic is unloaded, they are redelivered.
+Usual causes: an exception between `receive` and `acknowledge`, a code path without an acknowledgement, an application
+that is still processing them, a client that was stopped before it sent its grouped acknowledgements.
 
 ## On the wire
 
-MESSAGE with the id, and no ACK that covers it: no individual one, no cumulative one of that or a later id on the same
-consumer, no bit set that takes its index out. With batches the whole entry counts as held until its last message is
-acknowledged, unless batch index acknowledgements are on.
+MESSAGE with the id, and no ACK that covers it: no individual ACK, no cumulative ACK of the same or a later id on the
+same consumer, no ack set that clears its index. In a batch the whole entry counts as held until its last message is
+acknowledged, unless batch index acknowledgements are enabled.
 
-## What speaks for the opposite
+## What would disprove it
 
-An ACK later than the end of the capture, or in one of its holes: so this is never certain while the consumer lives.
-Messages that were delivered only a moment ago are not told at all. It is a warning when they are held much longer than
-this consumer ever took to acknowledge one.
+An ACK after the end of the capture or in a gap. The finding is therefore never certain while the consumer is connected.
+Messages that were delivered a moment ago are not reported. The finding is a warning if messages are held much longer
+than this consumer ever took to acknowledge one.
 
 ## What to do
 
-`pcli trace --unacked` shows the life of each. Look in the application's log at the time of the oldest one. If messages
-cannot be worked on, reject them (negative acknowledgement, dead letter policy); an acknowledgement time-out brings
-forgotten ones back.
+`pcli trace --unacked` shows the lifecycle of each message. Check the application's log at the time of the oldest one.
+If messages cannot be processed, reject them (negative acknowledgement, dead letter policy). With an acknowledgement
+timeout, forgotten messages are redelivered.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 __all__ = ["RULE"]
 
 _LEAST_NS: Final = 1_000_000_000
-"""Messages held for a shorter time may be on their way through the application."""
+"""Minimum holding time: messages held for a shorter time may still be in processing."""
 
 _LONG: Final = 3
-"""How many times longer than its slowest acknowledgement makes it a warning."""
+"""Factor over the slowest acknowledgement from which on the finding is a warning."""
 
 
 def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    """What is held, if it is held for long and nobody else has had it since."""
+    """Return a finding for messages that are held for long and were not delivered to another consumer since."""
     kept = consumer.never_acked
     if not kept.count or consumer.session is None or _need_not(consumer):
         return
@@ -66,7 +66,7 @@ def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         return
     doubts = doubts_of(consumer)
     slowest = consumer.ack_age_max_ns
-    compared = "it has acknowledged nothing"
+    compared = "it has acknowledged no message"
     if consumer.ack_ages.count:
         compared = f"its slowest acknowledgement took {span(slowest)}"
     elif consumer.last_ack_frame:
@@ -79,17 +79,18 @@ def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "application",
         certainty(doubts),
         consumer_subject(consumer),
-        f"{about_consumer(consumer)} {'holds' if here else 'left'} {count_of(kept.count, 'message')} "
-        f"unacknowledged, the oldest{oldest} delivered {since}; {compared}.",
+        f"{about_consumer(consumer)} {'holds' if here else 'left'} {count_of(kept.count, 'unacknowledged message')}; "
+        "the "
+        f"oldest{oldest} was delivered {since}; {compared}.",
         consumer.never_acked_oldest_ns,
         [*kept.frames, consumer.last_ack_frame],
-        f"An ACK that covers them: there is none in the {span(age)} that were seen." + why_unsure(doubts),
-        "`pcli trace --unacked` shows the life of each; look in the application's log at the time of the oldest.",
+        f"An ACK that covers them would disprove this; there is none in the observed {span(age)}." + why_unsure(doubts),
+        "`pcli trace --unacked` shows each lifecycle. Check the application's log at the time of the oldest message.",
     )
 
 
 def _need_not(consumer: ConsumerRecord) -> bool:
-    """Whether it may be one that acknowledges nothing, or to nobody: a reader, or of a topic that keeps nothing."""
+    """Return whether the consumer need not acknowledge: it is a reader, or the topic is not persistent."""
     subscription = consumer.subscription
     if subscription is None or not consumer.topic:
         return not consumer.ack_ages.count
@@ -97,7 +98,7 @@ def _need_not(consumer: ConsumerRecord) -> bool:
 
 
 def _passed_on(consumer: ConsumerRecord, left_ns: int) -> bool:
-    """Whether others have had what it left: nothing waits, or somebody was given messages since."""
+    """Return whether others received what it left: no entry is waiting, or another consumer received messages since."""
     others = consumer.subscription.consumers.values() if consumer.subscription is not None else ()
     since = any(one is not consumer and one.last_message_ns > left_ns for one in others)
     return since or waiting(consumer) == 0
@@ -115,7 +116,7 @@ RULE = Rule(
         "subscription.topic.persistent",
         *FACTS,
     ),
-    title="messages that were delivered and not acknowledged, and by whom they are held",
+    title="messages that were delivered but not acknowledged, and the consumers that hold them",
     issue="apache/pulsar#7683",
     look=look,
 )

@@ -1,24 +1,24 @@
-"""Clients, or brokers, of an old protocol version, and what they go without.
+"""Clients or brokers with an old protocol version, and the features that they lack.
 
 ## What it means
 
-CONNECT and CONNECTED agree on a protocol version, the lower of both. The broker leaves out for the client what came
-later. Below 15 a client knows no transactions, and dates from before Pulsar 2.5, or announces no more than that; below
-11 it is told little enough to be a danger, and that is a warning.
+CONNECT and CONNECTED negotiate a protocol version, the lower of both. The broker does not use later features with this
+client. A client below version 15 does not support transactions: it is older than Pulsar 2.5 or announces a lower
+version. Below version 11 the missing features endanger correct operation, and the finding is a warning.
 
 ## On the wire
 
-protocol_version in CONNECT, and the lower of both in CONNECTED.
+protocol_version in CONNECT, and the lower of both versions in CONNECTED.
 
-## What speaks for the opposite
+## What would disprove it
 
-A library may announce less than it can: what it does not announce, the broker does not do for it. A version that is not
-in the capture, or that was cut off, is not guessed.
+A library may announce a lower version than it supports; the broker uses only the features of the announced version. A
+version that is missing in the capture or truncated is not assumed.
 
 ## What to do
 
-Update it. Until then do not count on what the finding lists; with several clients on a subscription the oldest sets the
-limits, since batches and keys are shared out among all of them.
+Update it. Until then, do not rely on the listed features. If a subscription has several clients, the oldest one
+determines the limits, because batches and keys are distributed among all of them.
 """
 
 from __future__ import annotations
@@ -35,48 +35,49 @@ from pcli.codec.wire.commands import COMMANDS
 __all__ = ["OLD", "RULE", "look"]
 
 OLD: Final = 15
-"""Protocol versions below lack transactions, and all that came with Pulsar 2.5 and later."""
+"""Lower protocol versions lack transactions and all features of Pulsar 2.5 and later."""
 
 _SERIOUS: Final = 11
 
 _WITHOUT: Final = (
-    (4, "batches (the broker ends the connection when it has one to deliver)"),
-    (5, "being told that a producer or consumer is closed (the broker ends the whole connection)"),
+    (4, "batches (the broker closes the connection when it has one to deliver)"),
+    (5, "closing of single producers and consumers (the broker closes the whole connection)"),
     (9, "the end of terminated topics"),
     (11, "checksums of delivered messages"),
-    (12, "being told who is active (Failover), seek, the last message id"),
+    (12, "notification of the active consumer (Failover), seek, the last message id"),
     (13, "schemas of consumers"),
-    (14, "renewing expired credentials"),
-    (15, "transactions, schemas that producers bring"),
-    (17, "answers to acknowledgements"),
+    (14, "renewal of expired credentials"),
+    (15, "transactions, schemas from producers"),
+    (17, "responses to acknowledgements"),
     (19, "topic-list watchers"),
-    (20, "being told of a migrated cluster"),
+    (20, "notification of a migrated cluster"),
 )
-"""From which version on there is what, as ServerCnx and Consumer of the broker check it."""
+"""Features by the first version that has them, as ServerCnx and Consumer of the broker check it."""
 
 _NEWEST: Final = max(row.since for row in COMMANDS.values())
 
 
 def look(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
-    """One finding for each version of a client library at a host."""
+    """Return a finding for each version of a client library on a host."""
     client, server = record.protocol_version, record.server_protocol_version
     by_broker = 0 <= server < client and server < OLD
     version = server if by_broker else client
     if not 0 <= version < OLD:
         return
     lacks = "; ".join(what for since, what in _WITHOUT if version < since)
-    name = printable(record.server_version if by_broker else record.client_version) or "a nameless client"
+    name = printable(record.server_version if by_broker else record.client_version) or "without a name"
     yield Finding(
         "old-protocol",
         "warning" if version < _SERIOUS else "note",
         "broker" if by_broker else "client",
         "certain",
         version_subject(record),
-        f"{name} speaks protocol version {version} of {_NEWEST}. It goes without: {lacks}.",
+        f"{'Broker' if by_broker else 'Client'} {name} uses protocol version {version} instead of {_NEWEST}. It lacks: "
+        f"{lacks}.",
         record.first_ns,
         [record.connect_frame],
-        "A library may announce less than it can; what it does not announce the broker does not do for it.",
-        "Update it; until then do not count on what it goes without.",
+        "A library may announce a lower version than it supports; the broker uses only the announced features.",
+        "Update it. Until then, do not rely on these features.",
         "broker" if by_broker else "client",
     )
 
@@ -85,7 +86,7 @@ RULE = Rule(
     name="old-protocol",
     group="connection",
     facts=("protocol_version", "server_protocol_version", "client_version", "server_version"),
-    title="old protocol versions, and what they cost",
+    title="old protocol versions, and the features that they lack",
     issue="apache/pulsar#3466",
     look=look,
 )

@@ -1,25 +1,25 @@
-"""Frames that are larger than the broker has announced to take or give.
+"""Frames that are larger than the maximum size that the broker announced.
 
 ## What it means
 
-CONNECTED tells maxMessageSize, 5 MiB by default. A frame may have 10 KiB more for command and metadata. The receiver of
-a larger one does not read it: it ends the connection with TooLongFrameException, and the sender, knowing nothing,
-connects and sends it again.
+CONNECTED contains maxMessageSize, 5 MiB by default. A frame may have 10 KiB more for command and metadata. The receiver
+does not read a larger frame: it closes the connection with TooLongFrameException. The sender is not notified of the
+reason, reconnects and sends the frame again.
 
 ## On the wire
 
-A frame length above the limit. From a client it is a SEND; from a broker mostly GET_TOPICS_OF_NAMESPACE_RESPONSE, since
-a pattern consumer asks for all topics of a namespace at once.
+A frame length above the limit. Client frames are SENDs. Broker frames are mostly GET_TOPICS_OF_NAMESPACE_RESPONSE,
+because a pattern consumer requests all topics of a namespace at once.
 
-## What speaks for the opposite
+## What would disprove it
 
-A max_message_size that was raised in the meantime, with a new CONNECTED. Without a CONNECTED in the capture nothing is
-said. Behind a hole a length may be misread.
+A new CONNECTED with a higher max_message_size in the meantime. If the capture contains no CONNECTED, nothing is
+reported. After a gap a length may be misread.
 
 ## What to do
 
-Of a SEND: switch on chunking in the producer, or raise maxMessageSize in brokers and bookies alike. Of an answer: it
-lists too much; let the broker evaluate the pattern (newer clients ask for that), or split the namespace.
+For a SEND: enable chunking in the producer, or raise maxMessageSize in both brokers and bookies. For a response: it
+lists too many topics; let the broker evaluate the pattern (newer clients request this), or split the namespace.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["RULE", "look"]
 
 
 def look(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
-    """One finding a connection."""
+    """Return at most one finding per connection."""
     tally = record.oversize
     if not tally.count:
         return
@@ -46,13 +46,15 @@ def look(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
         "client" if by_client else "broker",
         "possible" if HOLES.intersection(record.doubts) else "certain",
         connection_subject(record),
-        f"{count_of(tally.count, 'frame')} on {about_connection(record)} above the maxMessageSize of "
-        f"{record.max_message_size:,} bytes and the 10 KiB around it: {tally.sample}.",
+        f"{count_of(tally.count, 'frame')} on {about_connection(record)} exceeded the maxMessageSize of "
+        f"{record.max_message_size:,} bytes plus 10 KiB: {tally.sample}.",
         tally.first_ns,
         tally.frames,
-        "A CONNECTED with a larger max_message_size: the last one says this one." + why_unsure(record.doubts),
-        "The receiver ends the connection (TooLongFrameException). Of a SEND: use chunking or a larger maxMessageSize. "
-        "Of an answer: it lists too much, mostly topics of a namespace; narrow the pattern or split the namespace.",
+        "A later CONNECTED with a larger max_message_size would disprove this; there is none."
+        + why_unsure(record.doubts),
+        "The receiver closes the connection (TooLongFrameException). For a SEND: use chunking or a larger "
+        "maxMessageSize. "
+        "For a response: it lists too much, usually topics of a namespace; narrow the pattern or split the namespace.",
     )
 
 

@@ -1,7 +1,7 @@
-"""The page of a rule, as `pcli diagnose --explain` prints it and docs/findings/NAME.md holds it.
+"""The page of a rule: the output of `pcli diagnose --explain` and the content of docs/findings/NAME.md.
 
-Its text is the docstring of the rule's module: a line, then what it means, how it looks on the wire, what speaks for
-the opposite, and what to do. So it is installed wherever the rule is.
+Its text is the docstring of the rule's module: a summary, then the meaning, the frames on the wire, what would disprove
+the finding, and what to do.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["page_of"]
 
 
 def page_of(rule: Rule) -> str:
-    """The page as markdown, with a line at its end."""
+    """Return the page as Markdown, with the evaluated fields and the issue in the last line."""
     text = (sys.modules[f"{__package__}.{rule.name.replace('-', '_')}"].__doc__ or "").strip()
     facts = ", ".join(f"`{fact}`" for fact in rule.facts)
-    return f"# {rule.name}\n\n{text}\n\nAsked of each {rule.group}: {facts}. Wanted by {rule.issue}.\n"
+    return f"# {rule.name}\n\n{text}\n\nEvaluated for each {rule.group} from {facts}. Requested in {rule.issue}.\n"

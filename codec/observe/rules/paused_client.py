@@ -1,28 +1,28 @@
-"""A consumer whose queue is full and whose application takes nothing out of it.
+"""A consumer whose receiver queue is full and whose application does not take messages out of it.
 
 ## What it means
 
-The client took as many messages as its queue holds and asked for no more. It does so when the application stops taking
-messages: it sleeps, waits for something else, works long on one message, or has paused its listener. Nothing is wrong
-with the broker or the client: permits are how the one tells the other to wait.
+The client received as many messages as its queue holds and did not request more. This happens when the application
+stops taking messages: it sleeps, waits for something else, processes one message for long, or has paused its listener.
+Broker and client work correctly: permits are the mechanism by which the client makes the broker wait.
 
 ## On the wire
 
-FLOW with the queue size, MESSAGE until the permits are used up, and then neither FLOW nor ACK. In the broker's
-statistics: `availablePermits` 0, `unackedMessages` about the size of the queue. On Shared subscriptions the messages in
-that queue are lost to the other consumers for the time. A paused listener may acknowledge all that it had and still ask
-for nothing.
+FLOW with the queue size, MESSAGEs until the permits are used up, and then neither FLOW nor ACK. In the broker's
+statistics: `availablePermits` 0, `unackedMessages` near the size of the queue. On Shared subscriptions the messages in
+that queue are not available to other consumers in the meantime. A paused listener may acknowledge all its messages and
+still send no FLOW.
 
-## What speaks for the opposite
+## What would disprove it
 
-An ACK or FLOW behind the last MESSAGE: the application works after all, only slowly. Then look at how long it takes
-from MESSAGE to ACK. When earlier FLOWs brought fewer permits than messages were done it is the client's fault: see
-stuck-no-permits.
+An ACK or FLOW after the last MESSAGE: then the application is working, but slowly. Check the time from MESSAGE to ACK.
+If earlier FLOWs granted fewer permits than messages were processed, the client is at fault: see stuck-no-permits.
 
 ## What to do
 
-Look at what the application does at that moment: a thread dump, a log line. If it is slow by nature give it a smaller
-receiver queue, so that it holds fewer messages that others could take. If it is paused on purpose all is well.
+Check what the application does at that moment: take a thread dump, read its log. If processing is slow by design, use a
+smaller receiver queue, so that the consumer holds fewer messages that others could process. If it is paused on purpose,
+nothing is wrong.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 __all__ = ["RULE"]
 
 _RECOVERED_NS: Final = 2 * STOP_NS
-"""A pause that ended is told from here on: an application may take a moment for a batch."""
+"""Minimum length of a pause that has ended: an application may need a moment for a batch."""
 
 
 def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    """The pause that lasts, or the longest one."""
+    """Return a finding for the current pause, or for the longest one."""
     permits = consumer.permits
     stop = stop_of(permits.exhausted, consumer, moment)
     if stop is None or not permits.flows or not permits.known or leaks(consumer):
@@ -74,7 +74,7 @@ def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         return
     session = consumer.session
     if session is not None and stop.frame in (session.number, session.ready_frame):
-        # Until its first FLOW a consumer has no permits either; a broker may be long in opening it.
+        # Until its first FLOW a consumer has no permits either, and a broker may need long to create the consumer.
         stop = stop._replace(lasted_ns=stop.lasted_ns - max(0, session.ready_ns - stop.since_ns))
         if stop.lasted_ns < _RECOVERED_NS:
             return
@@ -89,13 +89,13 @@ def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         stop.since_ns,
         [stop.frame, stop.over_frame, permits.last_flow_frame, consumer.last_ack_frame],
         _opposite(consumer, stop) + why_unsure(doubts),
-        "Look at what the application was doing at that time. If it is slow by nature, a smaller receiver queue "
-        "leaves more to the others; if it is paused on purpose all is well.",
+        "Check what the application was doing at that time. If processing is slow by design, a smaller receiver queue "
+        "leaves more messages to other consumers. If it is paused on purpose, nothing is wrong.",
     )
 
 
 def _last_sign(stop: Stop, consumer: ConsumerRecord, moment: Moment) -> Stop:
-    """A stop that lasts begins with the last FLOW or MESSAGE: both may come while there are no permits."""
+    """Return the stop with the last FLOW or MESSAGE as its start: both can arrive while there are no permits."""
     permits = consumer.permits
     signs = (
         (stop.since_ns, stop.frame),
@@ -107,15 +107,15 @@ def _last_sign(stop: Stop, consumer: ConsumerRecord, moment: Moment) -> Stop:
 
 
 def _matters(consumer: ConsumerRecord) -> bool:
-    """Whether something waits, for all that is known; what one that has left held does."""
+    """Return whether entries are known to wait. If the consumer has left, the messages that it held count too."""
     if not consumer.durable:
-        return False  # a reader that does not go on reading
+        return False  # a reader that stopped reading
     left = waiting(consumer)
     return bool(left) or (held(consumer) > 0 and (left is None or not attached(consumer)))
 
 
 def _given_back(consumer: ConsumerRecord) -> int:
-    """The frame with which it asked for all again, of which nothing has come since; 0: there is none."""
+    """Return the frame of its last redelivery request for all messages if none was delivered since; 0 otherwise."""
     asked = consumer.asked_all
     return asked.frames[-1] if asked.frames and asked.last_ns > consumer.last_message_ns and not held(consumer) else 0
 
@@ -123,38 +123,40 @@ def _given_back(consumer: ConsumerRecord) -> int:
 def _what(consumer: ConsumerRecord, stop: Stop, moment: Moment) -> str:
     here = attached(consumer)
     about = f"{about_consumer(consumer)} {'has' if here else 'had'} used up its permits"
-    about = f"{about} (its queue is {consumer.permits.queue})"
+    about = f"{about} (queue size {consumer.permits.queue})"
     if asks_singly(consumer):
-        about = f"{about_consumer(consumer)} asks for each message singly"
+        about = f"{about_consumer(consumer)} requests messages one at a time"
     if stop.over_frame:
         lasted = f"{span(stop.lasted_ns)}, from {at(stop.frame)} to {at(stop.over_frame)}"
-        return f"{about} and asked for nothing during {lasted}."
+        return f"{about} and requested no message for {lasted}."
     left = waiting(consumer) if here else 0
     more = f"; {count_of(left, 'more entry waits', 'more entries wait')} in the subscription" if left else ""
     return (
-        f"{about} and {'asks' if here else 'asked'} for nothing {how_long(stop, consumer, moment)}. It "
+        f"{about} and {'has requested' if here else 'requested'} no message {how_long(stop, consumer, moment)}. It "
         f"{'holds' if here else 'held'} {count_of(held(consumer), 'unacknowledged message')}{more}."
     )
 
 
 def _opposite(consumer: ConsumerRecord, stop: Stop) -> str:
     if stop.over_frame:
-        return f"It went on by itself with {at(stop.over_frame)}."
-    flow = f"A FLOW behind {at(stop.frame)} would show that the application takes messages: there is none"
+        return f"It resumed by itself with {at(stop.over_frame)}."
+    flow = f"A FLOW after {at(stop.frame)} would show that the application takes messages; there is none"
     if given_back := _given_back(consumer):
         return (
-            f"{flow}. It asked for all again in {at(given_back)}: a client that empties its queue so has to return the "
-            "permits of what was in it."
+            f"{flow}. It requested redelivery of all messages in {at(given_back)}: a client that clears its queue in "
+            "this "
+            "way must return the permits of the cleared messages."
         )
     if not held(consumer):
         return (
-            f"{flow}. But all that it was sent is acknowledged, and an application that has stopped would still hold "
-            "some: its listener is paused, or a FLOW was lost before it came here."
+            f"{flow}. However, all delivered messages are acknowledged, and a blocked application would still hold "
+            "some: "
+            "its listener is paused, or a FLOW was lost before the point of capture."
         )
     seen = (
         f"its last ACK is {at(consumer.last_ack_frame)}"
         if consumer.last_ack_ns > stop.since_ns
-        else "there is no ACK behind it either"
+        else "there is no ACK after it either"
     )
     return f"{flow}, and {seen}."
 
@@ -163,7 +165,7 @@ RULE = Rule(
     name="paused-client",
     group="consumer",
     facts=("permits", "session", "durable", "asked_all", "last_message_ns", "last_ack_ns", *FACTS),
-    title="a consumer that took its queue full and then asked for nothing",
+    title="a consumer that filled its receiver queue and then requested no more messages",
     issue="apache/pulsar#22069",
     look=look,
 )

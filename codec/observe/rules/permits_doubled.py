@@ -1,25 +1,27 @@
-"""A consumer that asked twice for its whole queue, mostly after a reconnect.
+"""A consumer that requested its whole queue twice, usually after a reconnect.
 
 ## What it means
 
-A client asks for its queue size once, after SUBSCRIBE has succeeded, and from then on for as much as its application
-has taken. Here a second request for the whole queue came, for which nothing that was sent can account. The broker will
-send twice what the client wants to hold: more memory, and on Shared subscriptions messages that pile up at one consumer
-while others have nothing. After a reconnect it is a sign that two code paths have opened the consumer.
+After SUBSCRIBE has succeeded, a client requests its queue size once, and afterwards only as many messages as its
+application has taken. Here a second request for the whole queue arrived that the delivered messages do not explain. The
+broker will send twice as many messages as the client intends to hold. This costs memory, and on Shared subscriptions
+messages accumulate at one consumer while others receive none. After a reconnect it indicates that two code paths opened
+the consumer.
 
 ## On the wire
 
 SUBSCRIBE, SUCCESS, FLOW 1000, FLOW 1000. In the broker's statistics `availablePermits` plus `msgOutCounter` is a
-multiple of the queue size, and `availablePermits` is above it.
+multiple of the queue size, and `availablePermits` exceeds the queue size.
 
-## What speaks for the opposite
+## What would disprove it
 
-Clients that let their queue grow while they run (Java's `autoScaledReceiverQueueSizeEnabled`) ask for more on purpose;
-so does one whose queue was emptied by a seek. When the surplus is less than half of the queue, see permits-wrong-count.
+Clients whose queue grows at run time (Java's `autoScaledReceiverQueueSizeEnabled`) request more on purpose, and so does
+a client whose queue was cleared by a seek. If the surplus is less than half of the queue, see permits-wrong-count.
 
 ## What to do
 
-Look whether the consumer was subscribed twice (double-subscribe). Report it to the client library with its version.
+Check whether the consumer was subscribed twice (double-subscribe). Report it to the developers of the client library
+with its version.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ __all__ = ["RULE"]
 
 
 def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    """Whether the surplus is about a queue, or several: part of one may have been used up meanwhile."""
+    """Return a finding if the surplus is about one queue or more; a part of it may have been used up meanwhile."""
     permits = consumer.permits
     if not permits.known or not permits.doubled.count or permits.surplus * 2 <= permits.queue:
         return
@@ -53,12 +55,13 @@ def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "client",
         certainty(doubts, "likely"),
         consumer_subject(consumer),
-        f"{about_consumer(consumer)} has asked for {count_of(permits.surplus, 'message')} more than its queue of "
-        f"{permits.queue} and what it was sent can explain ({frames_text(permits.doubled.frames)}).",
+        f"{about_consumer(consumer)} requested {count_of(permits.surplus, 'message')} more than its queue of "
+        f"{permits.queue} and its delivered messages explain ({frames_text(permits.doubled.frames)}).",
         permits.doubled.first_ns,
         permits.doubled.frames,
-        "A queue that grows on purpose would explain it." + why_unsure(doubts),
-        "Look whether the consumer was opened twice; report it to the client library, with its version.",
+        "A queue that grows on purpose would explain this." + why_unsure(doubts),
+        "Check whether the consumer was opened twice. Report it to the developers of the client library with its "
+        "version.",
     )
 
 
@@ -66,7 +69,7 @@ RULE = Rule(
     name="permits-doubled",
     group="consumer",
     facts=("permits.doubled", "permits.surplus", "permits.queue"),
-    title="a consumer that asked for its whole queue once too often",
+    title="a consumer that requested its whole queue once too often",
     issue="apache/pulsar#20591",
     look=look,
 )

@@ -1,28 +1,30 @@
-"""Permits that never come back: a message was delivered and took one, and the client does not ask for another.
+"""Permits that are never returned: a delivered message used one, and the client does not request another message.
 
 ## What it means
 
-The broker only adds what FLOW brings and subtracts what it sends; nothing ever sets the sum right again. So every
-permit that a client forgets makes its queue smaller for good, until the consumer stands still. Two ways are told:
+The broker adds the permits of each FLOW and subtracts the messages that it sends; nothing ever corrects the total. Each
+permit that a client does not return therefore makes its queue permanently smaller, until the consumer receives nothing.
+Two cases are reported:
 
-- *checksum*: a MESSAGE arrived with a wrong checksum. Clients throw it away and ask for redelivery; the Java client
-  returns one permit for it, even if it was a batch of many (PIP-491).
-- *short*: a FLOW came, and after it the client still owed more than half of its queue, for messages that are
-  acknowledged. Clients return all that they owe with one FLOW, so what is left over was forgotten.
+- *checksum*: a MESSAGE arrived with a wrong checksum. Clients discard it and request redelivery. The Java client
+  returns one permit for it, even if it was a batch of many messages (PIP-491).
+- *short*: after a FLOW, the client still owed more than half of its queue for acknowledged messages. Clients return all
+  permits that they owe in one FLOW, so the rest was lost.
 
 ## On the wire
 
-Σ FLOW less Σ messages delivered, batches counted in full, sinks with every round. `pcli stats permits` draws it.
+The sum of FLOW permits minus the number of delivered messages, including all messages of batches, decreases over time.
+`pcli stats permits` draws a chart of it.
 
-## What speaks for the opposite
+## What would disprove it
 
-A FLOW that is late: clients collect up to half of their queue before they send one, and a paused one sends none
-(paused-client). And packets that are missing in the capture may hold the FLOW.
+A late FLOW: clients collect up to half of their queue before they send one, and a paused client sends none
+(paused-client). Packets missing in the capture may contain the FLOW.
 
 ## What to do
 
-Report it to the client library with its version and this capture. Until it is mended a new SUBSCRIBE (closing and
-opening the consumer) makes the sum right again. For wrong checksums see also wrong-crc: who damages the frames?
+Report it to the developers of the client library with its version and this capture. Until it is fixed, a new SUBSCRIBE
+(closing and opening the consumer) corrects the total. For wrong checksums see also wrong-crc.
 """
 
 from __future__ import annotations
@@ -45,11 +47,11 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
 
-_ADVICE = "Report it to the client library, with its version. Opening the consumer anew sets its permits right again."
+_ADVICE = "Report it to the developers of the client library with its version. Reopening resets the permits."
 
 
 def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    """Both ways."""
+    """Return findings for both cases."""
     permits = consumer.permits
     doubts = consumer.doubts - EDGES
     lost = permits.corrupt.count - permits.corrupt_returned
@@ -60,12 +62,13 @@ def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             "client",
             certainty(doubts, "likely"),
             consumer_subject(consumer),
-            f"{about_consumer(consumer)} was sent {count_of(permits.corrupt.count, 'message')} in frames with a wrong "
-            f"checksum, and its client has returned {count_of(permits.corrupt_returned, 'permit')} for them: {lost} of "
-            f"its queue of {permits.queue} are gone.",
+            f"{about_consumer(consumer)} received {count_of(permits.corrupt.count, 'message')} in frames with a wrong "
+            f"checksum, and its client returned {count_of(permits.corrupt_returned, 'permit')} for them: {lost} of its "
+            f"queue of {permits.queue} {'is' if lost == 1 else 'are'} lost.",
             permits.corrupt.first_ns,
             permits.corrupt.frames,
-            "A FLOW that returns them later, without messages that explain it." + why_unsure(doubts),
+            "A later FLOW that returns them and that no other messages explain would disprove "
+            "this." + why_unsure(doubts),
             _ADVICE,
             "checksum",
         )
@@ -77,12 +80,12 @@ def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             "client",
             certainty(doubts, "likely"),
             consumer_subject(consumer),
-            f"{about_consumer(consumer)} has a queue of {permits.queue}, and after {count_of(short.count, 'FLOW')} of "
-            f"its client more than half of that was missing still, first {printable(short.sample)} in "
-            f"{at(short.frames[0])}.",
+            f"{about_consumer(consumer)} has a queue of {permits.queue}. After {count_of(short.count, 'FLOW')} more "
+            "than "
+            f"half of it was still not returned, first {printable(short.sample)} in {at(short.frames[0])}.",
             short.first_ns,
             short.frames,
-            "Messages that came again or were thrown away by the client would explain it." + why_unsure(doubts),
+            "Messages that were redelivered, or discarded by the client, would explain this." + why_unsure(doubts),
             _ADVICE,
             "short",
         )

@@ -1,30 +1,31 @@
-"""A client and a broker that count permits in different ways: batches as one or in full, FLOWs that only one has seen.
+"""A client and a broker that count permits differently: a batch as one message, or FLOWs that only one of them saw.
 
 ## What it means
 
-Permits are counted in messages, those of batches each. A batch that comes with an `ack_set` (part of it is
-acknowledged already) takes only what is left of it. Clients have erred in both directions; the third is not theirs:
+Permits are counted in messages, including each message of a batch. A batch with an `ack_set` (a part of it is already
+acknowledged) uses only permits for the remaining messages. Clients have had errors in both directions; the third case
+is not caused by the client:
 
-- *batch as one*: the client returns one permit for each entry. With batches of ten a queue of 1000 lasts for 1000
-  messages, and is full of forgotten permits after that.
-- *too many*: the client returns more than it was charged, for example a whole batch of which it was sent a part. The
-  broker then sends more than the queue can hold.
-- *unasked*: more single messages came than FLOWs have asked for. A broker goes below zero by a batch, never by single
-  messages: somebody between has repeated a FLOW or a MESSAGE, or the broker has lost count.
+- *batch as one*: the client returns one permit per entry. With batches of ten, a queue of 1000 is used up after about
+  1000 messages, because permits are never returned.
+- *too many*: the client returns more permits than were used, for example for a whole batch although it received only a
+  part of it. The broker then sends more than the queue can hold.
+- *unasked*: more single messages arrived than FLOWs requested. Brokers exceed the permits by a batch, never by single
+  messages: an intermediary repeated a FLOW or a MESSAGE, or the broker's count is wrong.
 
 ## On the wire
 
-Compare the sum of FLOWs with messages and with entries: here it follows the entries, or exceeds the messages by less
-than a queue.
+Compare the sum of FLOW permits with the number of messages and the number of entries: here it matches the entries, or
+exceeds the messages by less than a queue.
 
-## What speaks for the opposite
+## What would disprove it
 
-A client that is only late with its FLOW (it may collect half a queue), or one whose queue grows on purpose.
+A client whose FLOW is only late (it may collect half a queue), or whose queue grows on purpose.
 
 ## What to do
 
-Report it to the client library with its version and this capture. Until then: no batches for this topic, or for
-*too many* batch index acknowledgements switched off.
+Report it to the developers of the client library with its version and this capture. Until it is fixed, do not use
+batches for this topic, or for *too many* disable batch index acknowledgements.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
 
-_REPORT: Final = "Report it to the client library, with its version and this capture."
-_SUM: Final = "FLOWs that bring the sum to that of the messages."
+_REPORT: Final = "Report it to the developers of the client library with its version and this capture."
+_SUM: Final = "Later FLOWs that make the total equal to the number of messages would disprove this."
 
 _CAUSES: Final = {
     "batch-as-one": ("error", "client", _SUM, _REPORT),
@@ -57,15 +58,16 @@ _CAUSES: Final = {
     "unasked": (
         "warning",
         "broker",
-        "A FLOW that is not in the capture. What is between may have changed or repeated one.",
-        "Capture beside the broker: do the same FLOWs arrive there?",
+        "A FLOW that is missing in the capture would explain this. An intermediary may have changed or repeated a "
+        "frame.",
+        "Capture on the broker's host and check whether the same FLOWs arrive there.",
     ),
 }
-"""Severity, culprit, what would show the opposite, what to do."""
+"""Severity, culprit, what would disprove it, what to do."""
 
 
 def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    """Too few, by the number of entries; too many, by whatever it is; more sent than was asked for."""
+    """Return findings for all three cases."""
     permits = consumer.permits
     if not permits.known:
         return
@@ -73,8 +75,8 @@ def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         yield _finding(
             consumer,
             "batch-as-one",
-            f"{about_consumer(consumer)} was sent {count_of(permits.delivered, 'message')} in "
-            f"{count_of(consumer.received_entries, 'entry', 'entries')} and has returned "
+            f"{about_consumer(consumer)} received {count_of(permits.delivered, 'message')} in "
+            f"{count_of(consumer.received_entries, 'entry', 'entries')} and returned "
             f"{count_of(permits.flowed - permits.queue, 'permit')}: its client counts a batch as one message.",
             permits.last_flow_ns,
             [permits.last_flow_frame, consumer.last_message_frame, permits.lowest_frame],
@@ -83,8 +85,8 @@ def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         yield _finding(
             consumer,
             "too-many",
-            f"{about_consumer(consumer)} has asked for {count_of(permits.surplus, 'message')} more than its queue of "
-            f"{permits.queue} and what it was charged for ({frames_text(permits.doubled.frames)}).",
+            f"{about_consumer(consumer)} requested {count_of(permits.surplus, 'message')} more than its queue of "
+            f"{permits.queue} and the permits that it used ({frames_text(permits.doubled.frames)}).",
             permits.doubled.first_ns,
             permits.doubled.frames,
         )
@@ -92,8 +94,9 @@ def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         yield _finding(
             consumer,
             "unasked",
-            f"{about_consumer(consumer)} was sent up to {count_of(-permits.lowest, 'message')} that it had not asked "
-            f"for, none of them in a batch ({at(permits.lowest_frame)}).",
+            f"{about_consumer(consumer)} received up to {count_of(-permits.lowest, 'message')} that it had not "
+            "requested, "
+            f"none of them in a batch ({at(permits.lowest_frame)}).",
             consumer.last_message_ns,
             [permits.lowest_frame, permits.last_flow_frame],
         )
@@ -121,7 +124,7 @@ RULE = Rule(
     name="permits-wrong-count",
     group="consumer",
     facts=("permits.flowed", "permits.lowest", "permits.delivered", "permits.doubled", "permits.surplus", *FACTS),
-    title="a client and a broker that count permits in different ways",
+    title="a client and a broker that count permits differently",
     issue="apache/pulsar#22091",
     look=look,
 )

@@ -1,26 +1,26 @@
-"""A message that comes again and again: nobody can work on it.
+"""A message that is redelivered repeatedly because it cannot be processed.
 
 ## What it means
 
-It was delivered five times or more because it was rejected or timed out, or a client has given up on it and moved it to
-the dead letter topic, or has thrown it away unread because it could not decrypt it or its checksum was wrong. On Shared
-subscriptions such messages cost time; on ordered ones they hold up everything behind them.
+The message was delivered five times or more because it was rejected or timed out; or the client moved it to the dead
+letter topic; or the client discarded it because it could not decrypt it or its checksum was wrong. On Shared
+subscriptions such messages cost time; on ordered subscriptions they delay all later messages.
 
 ## On the wire
 
-MESSAGE with one id and a redelivery count that grows. With a dead letter policy the client then sends a copy to
-`TOPIC-SUBSCRIPTION-DLQ` (properties REAL_TOPIC and ORIGIN_MESSAGE_ID) and acknowledges the original. A message thrown
-away is acknowledged with a `validation_error`.
+MESSAGE with the same id and an increasing redelivery count. With a dead letter policy the client then sends a copy to
+`TOPIC-SUBSCRIPTION-DLQ` (properties REAL_TOPIC and ORIGIN_MESSAGE_ID) and acknowledges the original. A discarded
+message is acknowledged with a `validation_error`.
 
-## What speaks for the opposite
+## What would disprove it
 
-Repetitions by seeks and reconnects are counted as deliveries too, but only those that were asked for make a finding.
-An ACK behind the last delivery shows that it succeeded in the end.
+Redeliveries after seeks and reconnects increase the number of deliveries, but only requested redeliveries cause a
+finding. An ACK after the last delivery shows that processing succeeded in the end.
 
 ## What to do
 
-Look at the message: `pcli trace --message-id ID`, `pcli dissect --payload`. Set a dead letter policy if there is none.
-For those in the dead letter topic: mend the cause, then send them again.
+Inspect the message with `pcli trace --message-id ID` and `pcli dissect --payload`. Configure a dead letter policy if
+there is none. For messages in the dead letter topic: fix the cause, then send them again.
 """
 
 from __future__ import annotations
@@ -47,21 +47,24 @@ from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 __all__ = ["RULE"]
 
 _DELIVERIES: Final = 5
-"""So often a message fails only if it will fail always: temporary troubles are over by then, or need a back-off."""
+"""Deliveries from which on a failure counts as permanent: temporary problems are over by then, or need a back-off."""
 
 _ASKED: Final = ("nack", "ack_timeout", "rewind")
-"""Only repetitions that were asked for tell of the message; others tell of the connection."""
+"""Only requested redeliveries indicate a problem of the message; others are caused by the connection."""
 
 _THROWN: Final = {
-    "DecryptionError": ("application", "Give the consumer the private key, or see who encrypts with another one."),
-    "ChecksumMismatch": ("network", "See wrong-crc: who damages the frames?"),
-    "UncompressedSizeCorruption": ("client", "The producer's library wrote a wrong size: report it, with its version."),
+    "DecryptionError": (
+        "application",
+        "Configure the consumer's private key, or find the producer that uses another key.",
+    ),
+    "ChecksumMismatch": ("network", "See wrong-crc to find out where the frames are damaged."),
+    "UncompressedSizeCorruption": ("client", "The producer's library wrote a wrong size: report it with its version."),
 }
-"""Whose doing it is that a client throws messages away, and what to do, by its validation_error."""
+"""Culprit and advice for messages that a client discards, by validation_error."""
 
 
 def look(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
-    """Those that come again and again, those that were put away, those that were thrown away."""
+    """Return findings for repeatedly delivered, dead-lettered and discarded messages."""
     yield from _again(subscription)
     seen = subscription.dead_lettered
     if seen.count:
@@ -71,12 +74,12 @@ def look(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
             "application",
             "certain",
             subscription_subject(subscription),
-            f"{count_of(seen.count, 'message')} of {about_subscription(subscription)} went to the dead letter topic"
-            f"{first_of(seen)}.",
+            f"{count_of(seen.count, 'message')} of {about_subscription(subscription)} "
+            f"{'was' if seen.count == 1 else 'were'} moved to the dead letter topic{first_of(seen)}.",
             seen.first_ns,
             seen.frames,
-            "Nothing: the copies are in the capture.",
-            "Look at them there, mend the cause, and send them again.",
+            "Nothing: the capture contains the copies.",
+            "Inspect them in the dead letter topic, fix the cause, and send them again.",
             "dead-lettered",
         )
     for consumer in subscription.consumers.values():
@@ -87,11 +90,11 @@ def look(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
                 _THROWN.get(error, ("client", ""))[0],
                 "certain",
                 consumer_subject(consumer),
-                f"{about_consumer(consumer)} threw {count_of(thrown.count, 'message')} away unread: {error}.",
+                f"{about_consumer(consumer)} discarded {count_of(thrown.count, 'message')}: {error}.",
                 thrown.first_ns,
                 thrown.frames,
-                "Nothing: its acknowledgements say so.",
-                _THROWN.get(error, ("", "Look at the message with another client; report it to the library."))[1],
+                "Nothing: its acknowledgements contain the error.",
+                _THROWN.get(error, ("", "Read the message with another client. Report it to its developers."))[1],
                 error,
             )
 
@@ -102,24 +105,25 @@ def _again(subscription: SubscriptionRecord) -> Iterator[Finding]:
     if not often or asked < _DELIVERIES - 1:
         return
     doubts = subscription.doubts - EDGES
-    # Which of them this one owes to whom is not kept: reconnects may have brought it as well.
+    # The cause of each redelivery is not stored per message: reconnects may have caused some.
     only_asked = all(name in _ASKED for name, seen in subscription.again.items() if seen.count)
     deliveries, message, first, last = max(often)
-    more = f"; {len(often) - 1} more came {_DELIVERIES} times or more" if len(often) > 1 else ""
+    more = f"; {len(often) - 1} more {'was' if len(often) == 2 else 'were'} delivered {_DELIVERIES} times or more"
+    more = more if len(often) > 1 else ""
     yield Finding(
         "poison-message",
         "warning",
         "application",
         certainty(doubts, "likely" if only_asked else "possible"),
         subscription_subject(subscription),
-        f"Message {printable(message)} of {about_subscription(subscription)} came {deliveries} times, from {at(first)} "
-        f"to {at(last)}{more}.",
+        f"Message {printable(message)} of {about_subscription(subscription)} was delivered {deliveries} times, from "
+        f"{at(first)} to {at(last)}{more}.",
         0,
         [frame for row in often for frame in row[2:]],
-        f"An ACK behind {at(last)} would show that it succeeded in the end."
-        + ("" if only_asked else " Entries of the subscription came again for other causes, too.")
+        f"An ACK after {at(last)} would show that processing succeeded in the end."
+        + ("" if only_asked else " Entries of the subscription were also redelivered for other causes.")
         + why_unsure(doubts),
-        "Look at the message (`pcli trace --message-id`), and set a dead letter policy if there is none.",
+        "Inspect the message (`pcli trace --message-id`), and configure a dead letter policy if there is none.",
         "again-and-again",
     )
 
@@ -128,7 +132,7 @@ RULE = Rule(
     name="poison-message",
     group="subscription",
     facts=("most_redelivered", "again", "dead_lettered", "consumers.validation"),
-    title="messages that nobody can work on: delivered again and again, dead-lettered, thrown away",
+    title="messages that cannot be processed: redelivered repeatedly, dead-lettered, or discarded",
     issue="apache/pulsar#6960",
     look=look,
 )

@@ -1,23 +1,24 @@
-"""A producer that is opened again and again, because it is closed or lost each time.
+"""A producer that is created repeatedly because it is closed or disconnected each time.
 
 ## What it means
 
-Three times or more, a minute for three, the same producer (topic and name) lost its session for the same reason and
-came back: the broker closed it (unload, load shedding, quota, deletion), its connection broke, or its login was
-refused. Each time it sends again what had no receipt; without broker deduplication some of it is stored twice.
+The same producer (topic and name) lost its session at least three times for the same reason, at a rate of three times
+per minute or more, and was created again: the broker closed it (unload, load shedding, quota, deletion), its connection
+broke, or its login was refused. Each time it resends all messages without a receipt; without deduplication in the
+broker some of them are stored twice.
 
 ## On the wire
 
 PRODUCER, PRODUCER_SUCCESS, SENDs, CLOSE_PRODUCER from the broker or the end of the connection, LOOKUP, PRODUCER again.
 
-## What speaks for the opposite
+## What would disprove it
 
-Unloads and restarts that somebody did on purpose. What the application closes itself does not count.
+Intentional unloads and restarts. Producers closed by the application are not counted.
 
 ## What to do
 
-The cause says where to look. For closings by the broker: its log at these times, load shedding that moves the bundle to
-and fro, backlog quotas of the namespace. See also: reconnect-loop.
+The cause determines where to look. If the broker closes the producer, check its log at these times, load shedding that
+moves the bundle back and forth, and the backlog quotas of the namespace. See also: reconnect-loop.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ __all__ = ["RULE", "look"]
 
 
 def look(producer: ProducerRecord, _moment: Moment) -> Iterator[Finding]:
-    """One finding for each cause."""
+    """Return one finding for each cause."""
     yield from opened_again("producer-reconnect-loop", producer, about_producer(producer), producer_subject(producer))
 
 
@@ -41,7 +42,7 @@ RULE = Rule(
     name="producer-reconnect-loop",
     group="producer",
     facts=("ends", "sessions"),
-    title="a producer that is closed and opened again and again",
+    title="a producer that is closed or disconnected and created again repeatedly",
     issue="apache/pulsar#20591",
     look=look,
 )

@@ -1,29 +1,32 @@
-"""A producer, or a message of it, that the broker did not take.
+"""A producer, or one of its messages, that the broker refused.
 
 ## What it means
 
-PRODUCER was answered with ERROR, or SEND with SEND_ERROR. The most frequent ones:
+The response to PRODUCER was ERROR, or the response to SEND was SEND_ERROR. The most frequent errors are:
 
-- *ProducerBusy*: a producer of that name is there already, the topic has as many as are allowed, or one is there that
-  wants to be alone. After a broken connection the broker may still believe in the old one.
-- *ProducerFenced*: exclusive access is taken, or was taken away by a producer that asked for it with fencing.
-- *ProducerBlockedQuotaExceededError*, *…Exception*: the backlog quota is reached: a subscription does not acknowledge.
-- *TopicTerminatedError*: the topic was terminated, for good.
-- *NotAllowedError*: a message larger than the topic takes, a policy, or no transactions there.
-- *PersistenceError*, *ServiceNotReady*: the broker's storage, or a topic that is being moved; clients try again.
+- *ProducerBusy*: a producer with that name already exists, the topic has the maximum number of producers, or a producer
+  has exclusive access. After a broken connection the broker may still consider the old producer alive.
+- *ProducerFenced*: another producer has exclusive access, or obtained it by fencing this one.
+- *ProducerBlockedQuotaExceededError*, *…Exception*: the backlog quota is exceeded, because a subscription does not
+  acknowledge.
+- *TopicTerminatedError*: the topic was terminated permanently.
+- *NotAllowedError*: a message that exceeds the topic's limit, a policy, or transactions that are not enabled.
+- *PersistenceError*, *ServiceNotReady*: a problem of the broker's storage, or a topic that is being moved; clients
+  retry.
 
 ## On the wire
 
-PRODUCER, ERROR with its request id; SEND, SEND_ERROR with its sequence id. The text is the broker's own.
+PRODUCER, ERROR with its request id; SEND, SEND_ERROR with its sequence id. The text is the broker's message.
 
-## What speaks for the opposite
+## What would disprove it
 
-A later PRODUCER that succeeds, a later SEND of the same message with a receipt: then it is only a note.
+A later PRODUCER that succeeds, or a later SEND of the same message with a receipt: then the finding is a note.
 
 ## What to do
 
-Read the text of the error. ProducerBusy: `topics stats` lists the publishers with address and name; let the broker give
-names. Quota: never-acked names who holds the backlog. Too large: chunking, or `maxMessageSize` of the topic.
+Read the error message. ProducerBusy: `topics stats` lists the publishers with address and name; let the broker assign
+names. Quota: never-acked names the consumers that hold the backlog. Message too large: use chunking, or raise the
+topic's `maxMessageSize`.
 """
 
 from __future__ import annotations
@@ -41,21 +44,21 @@ from pcli.codec.observe.tracking.records.counters import Tally
 __all__ = ["RULE"]
 
 _ADVICE: Final[dict[str, str]] = {
-    "ProducerBusy": "`topics stats` lists the publishers with address and name: close the other, or let the broker "
-    "give names.",
-    "ProducerFenced": "Another producer has exclusive access: close this one, or take WaitForExclusive.",
-    "ProducerBlockedQuotaExceededError": "The backlog quota is reached: find the subscription that does not "
+    "ProducerBusy": "`topics stats` lists the publishers with address and name: close the other producer, or let the "
+    "broker assign names.",
+    "ProducerFenced": "Another producer has exclusive access: close this one, or use WaitForExclusive.",
+    "ProducerBlockedQuotaExceededError": "The backlog quota is exceeded: find the subscription that does not "
     "acknowledge, or raise the quota.",
-    "ProducerBlockedQuotaExceededException": "The backlog quota is reached: find the subscription that does not "
+    "ProducerBlockedQuotaExceededException": "The backlog quota is exceeded: find the subscription that does not "
     "acknowledge, or raise the quota.",
-    "TopicTerminatedError": "Terminated topics take no more messages: write to another one.",
-    "ChecksumError": "The bytes changed on their way: in front of the point of capture if wrong-crc is found too, else "
-    "behind it.",
+    "TopicTerminatedError": "A terminated topic accepts no messages: use another topic.",
+    "ChecksumError": "The bytes changed in transit: before the point of capture if wrong-crc is reported too, "
+    "otherwise after it.",
 }
 
 
 def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
-    """Each kind of error, but for those of schemas."""
+    """Return a finding for each error except schema errors."""
     for error, seen in producer.refused.items():
         if error == "IncompatibleSchema":
             continue
@@ -65,7 +68,7 @@ def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             seen,
             "was refused",
             succeeded_later(producer, seen),
-            "A PRODUCER of it that succeeds later: there is none.",
+            "A later PRODUCER that succeeds would resolve this; there is none.",
             error,
         )
     for error, seen in producer.send_errors.items():
@@ -76,9 +79,9 @@ def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             producer,
             error,
             seen,
-            "had its messages refused",
-            f"It has sent them again ({frames_text(producer.resent.frames)})." if again else "",
-            "The same message, sent again: there is none, or not of all.",
+            "had messages refused",
+            f"It has resent them ({frames_text(producer.resent.frames)})." if again else "",
+            "A resend of the same messages would resolve this; there is none, or not of all messages.",
             f"send-{error}",
         )
 
@@ -97,7 +100,7 @@ def _finding(
         seen.first_ns,
         seen.frames,
         mended or missing,
-        _ADVICE.get(error, "The text of the error says what is in the way."),
+        _ADVICE.get(error, "The error message names the reason."),
         cause,
     )
 
@@ -106,7 +109,7 @@ RULE = Rule(
     name="producer-refused",
     group="producer",
     facts=("refused", "send_errors", "resent", "lost", "session.ready_ns"),
-    title="a PRODUCER or SEND that was answered with an error",
+    title="a PRODUCER or SEND to which the broker responded with an error",
     issue="apache/pulsar-client-go#638",
     look=look,
 )

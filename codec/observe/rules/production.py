@@ -1,4 +1,4 @@
-"""How findings about producers call them, and what several of their rules ask."""
+"""Names and subjects of producers in findings."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ __all__ = ["about_producer", "numbers_itself", "producer_subject"]
 
 
 def about_producer(producer: ProducerRecord) -> str:
-    """``web on orders``."""
+    """Return ``producer web on orders``."""
     name = f"producer {printable(producer.name)}" if producer.name else _numbered(producer)
     where = f"on {short_topic(producer.topic)}" if producer.topic else "(its PRODUCER is not in the capture)"
     return f"{name} {where}"
 
 
 def producer_subject(producer: ProducerRecord) -> dict[str, Any]:
-    """What a finding about a producer is about."""
+    """Return the subject of a finding about a producer."""
     return {"topic": producer.topic, "producer": producer.name or _numbered(producer)}
 
 
 def numbers_itself(producer: ProducerRecord) -> bool:
-    """Whether its application seems to choose the sequence ids: more than one SEND in ten leaves some out."""
+    """Return whether the application seems to set sequence ids: more than one in ten SENDs skips some."""
     return producer.gaps.count * 10 > producer.sent_entries
 
 

@@ -1,25 +1,25 @@
-"""Settings that fight each other: a receiver queue of 1 on a shared subscription with work that takes long.
+"""A receiver queue of 1 on a shared subscription with long processing times.
 
 ## What it means
 
-People set the receiver queue to 1 so that every consumer has one message at a time. But the queue is what the client
-holds beside the message that the application works on: as soon as that is taken out, the next one comes and waits, for
-as long as the work takes, while another consumer may have nothing to do. What is meant is a queue of 0.
+A receiver queue of 1 is often intended to give every consumer one message at a time. But the queue holds messages in
+addition to the one that the application is processing: when the application takes a message, the next one is delivered
+and waits until processing is finished, even if another consumer is idle. The intended setting is a queue of 0.
 
 ## On the wire
 
-FLOW 1, MESSAGE, FLOW 1, MESSAGE, then ACK of the first a long time later. With a queue of 0 the second FLOW comes only
-after the application asks again.
+FLOW 1, MESSAGE, FLOW 1, MESSAGE, then the ACK of the first message a long time later. With a queue of 0 the second FLOW
+follows only when the application calls receive again.
 
-## What speaks for the opposite
+## What would disprove it
 
-Only one consumer on the subscription: then nobody else could take it. Work that takes milliseconds: then it does not
-matter.
+Only one consumer on the subscription: then no other consumer could process the message. Processing times of
+milliseconds: then the waiting time is negligible.
 
 ## What to do
 
 Set the receiver queue to 0 (not for partitioned topics or several topics at once, where clients refuse it or use one
-each), or accept that one message waits.
+queue each), or accept that one message waits.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 __all__ = ["RULE"]
 
 _LONG_NS: Final = 1_000_000_000
-"""Mean time from MESSAGE to ACK from which on waiting messages are felt."""
+"""Mean time from MESSAGE to ACK from which on the waiting time matters."""
 
 _ACKS: Final = 3
-"""Fewer acknowledgements say nothing of a habit."""
+"""Minimum number of acknowledgements for a mean."""
 
 _AT_ONCE: Final = 1.5
-"""Messages held at a time, in the mean: one with a queue of 0, two with a queue of 1 whose application is busy."""
+"""Mean number of messages held: one with a queue of 0, two with a queue of 1 whose application is busy."""
 
 
 def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    """Whether one message waits behind the one that is worked on, while others could take it."""
+    """Return a finding if a message waits behind the one in processing while other consumers could take it."""
     acks, subscription = consumer.ack_ages, consumer.subscription
     if consumer.permits.queue != 1 or consumer.type not in ("Shared", "Key_Shared") or subscription is None:
         return
     if acks.count < _ACKS or len(subscription.consumers) < 2 or acks.last_ns <= acks.first_ns:
         return
     mean = consumer.ack_age_total_ns // acks.count
-    # Little's law: held at a time = acknowledgements in a second, times how long each is held.
+    # Little's law: messages held = acknowledgements per second times the time that each message is held.
     at_once = mean * (acks.count - 1) / (acks.last_ns - acks.first_ns)
     if mean < _LONG_NS or at_once < _AT_ONCE:
         return
@@ -62,12 +62,12 @@ def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "application",
         certainty(doubts, "likely"),
         consumer_subject(consumer),
-        f"{about_consumer(consumer)} has a receiver queue of 1 and takes {span(mean)} for a message: another one waits "
-        "in its queue for so long, that other consumers could take.",
+        f"{about_consumer(consumer)} has a receiver queue of 1 and needs {span(mean)} per message. Meanwhile another "
+        "message waits in its queue that other consumers could process.",
         acks.first_ns,
         [consumer.permits.last_flow_frame, *acks.frames],
-        "A FLOW that comes only after the ACK would show a queue of 0." + why_unsure(doubts),
-        "Set the receiver queue to 0 if every consumer shall have one message at a time.",
+        "A FLOW that follows only after the ACK would show a queue of 0." + why_unsure(doubts),
+        "Set the receiver queue to 0 if every consumer should hold one message at a time.",
     )
 
 
@@ -75,7 +75,7 @@ RULE = Rule(
     name="queue-of-one",
     group="consumer",
     facts=("permits.queue", "type", "ack_ages", "ack_age_total_ns", "subscription.consumers"),
-    title="a receiver queue of 1 on a shared subscription with work that takes long",
+    title="a receiver queue of 1 on a shared subscription with long processing times",
     issue="apache/pulsar#15703",
     look=look,
 )

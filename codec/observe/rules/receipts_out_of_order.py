@@ -1,25 +1,25 @@
-"""Receipts that came in another order than the SENDs, or that were left out.
+"""Receipts in a different order than their SENDs, or missing receipts.
 
 ## What it means
 
-A broker writes the receipts of a producer in the order in which the messages came: clients rely on it. They compare
-each receipt with the oldest message that waits. On a later one they take the connection for broken and drop it, or
-ignore the receipt and wait for the send time-out; then they send again, and messages may be stored twice. So it is with
-a receipt that never comes though later ones do.
+A broker sends the receipts of a producer in the order in which the messages arrived, and clients rely on it. They
+compare each receipt with the oldest pending message. If the receipt is for a later message, they treat the connection
+as broken and close it, or ignore the receipt and wait for the send timeout. Then they resend, and messages may be
+stored twice. The same happens if a receipt never arrives although later ones do.
 
 ## On the wire
 
-SEND 7, SEND 8, SEND_RECEIPT 8, SEND_RECEIPT 7 (or none for 7), on one producer. Only receipts with an id count: the
-answer to a duplicate (-1:-1) and SEND_ERROR are written at once, and may overtake.
+SEND 7, SEND 8, SEND_RECEIPT 8, SEND_RECEIPT 7 (or none for 7) for one producer. Only receipts with a message id count:
+the response to a duplicate (-1:-1) and SEND_ERROR are sent immediately and may overtake others.
 
-## What speaks for the opposite
+## What would disprove it
 
-The same sequence id sent more than once: then it is not certain which SEND a receipt answers.
+The same sequence id sent more than once: then it is uncertain to which SEND a receipt belongs.
 
 ## What to do
 
-Note the broker's version and report it with this capture. Something between that speaks the protocol (a proxy, a
-protocol handler) may do it too: capture on both of its sides.
+Report it with the broker's version and this capture. An intermediary that parses the protocol (a proxy, a protocol
+handler) can cause it too: capture on both sides of it.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
 __all__ = ["RULE"]
 
-_ADVICE: Final = "Report it with the broker's version. Capture on both sides of any proxy between."
+_ADVICE: Final = "Report it with the broker's version. Capture on both sides of any proxy in between."
 
 
 def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
-    """Any receipt that another has overtaken, and those that never came."""
+    """Return findings for late and for missing receipts."""
     if producer.out_of_order.count:
         yield _late(producer)
     if producer.skipped.count and not producer.doubts & HOLES:
@@ -56,9 +56,9 @@ def _late(producer: ProducerRecord) -> Finding:
         "broker",
         "possible" if guessed else "likely" if twice else "certain",
         producer_subject(producer),
-        f"{about_producer(producer)} got {count_of(seen.count, 'receipt')} after that of a later SEND, the first for "
-        f"sequence id {printable(seen.sample)}: {frames_text(seen.frames[:3])} are its SEND, its receipt and the "
-        "receipt that came before.",
+        f"{about_producer(producer)} received {count_of(seen.count, 'receipt')} after the receipt of a later SEND, the "
+        f"first for sequence id {printable(seen.sample)}: {frames_text(seen.frames[:3])} are its SEND, its receipt and "
+        "the earlier receipt of the later SEND.",
         seen.first_ns,
         seen.frames,
         ("Sequence ids were sent more than once: the receipt may belong to another SEND." if twice else "")
@@ -76,13 +76,13 @@ def _missing(producer: ProducerRecord) -> Finding:
         "broker",
         "likely",
         producer_subject(producer),
-        f"{about_producer(producer)} never got the receipt for {count_of(seen.count, 'SEND')}, the first with sequence "
-        f"id {printable(seen.sample)} ({at(seen.frames[0])}), though that for a later one came, in "
+        f"{about_producer(producer)} never received the receipt for {count_of(seen.count, 'SEND')}, the first with "
+        f"sequence id {printable(seen.sample)} ({at(seen.frames[0])}), although the receipt for a later one arrived in "
         f"{at(seen.frames[1])}. Then the session ended.",
         seen.first_ns,
         seen.frames,
-        "A receipt for it before the session ended: there is none. The broker may have sent it all the same, and "
-        "something between lost it.",
+        "A receipt for it before the session ended would disprove this; there is none. An intermediary may have lost a "
+        "receipt that the broker sent.",
         _ADVICE,
         "missing",
     )
@@ -92,7 +92,7 @@ RULE = Rule(
     name="receipts-out-of-order",
     group="producer",
     facts=("out_of_order", "skipped", "backwards", "resent"),
-    title="receipts that came in another order than the SENDs, or were left out",
+    title="receipts in a different order than their SENDs, or missing receipts",
     issue="apache/pulsar-client-go#335",
     look=look,
 )

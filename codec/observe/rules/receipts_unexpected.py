@@ -1,23 +1,23 @@
-"""Receipts for messages that nobody waits for.
+"""Receipts for which no message is pending.
 
 ## What it means
 
-The broker answered a sequence id that is not open on that producer: it answered twice, or a number that was never
-sent. Some clients close the connection then (the Go client did for long), send everything again and so make duplicates.
-
-A receipt that is only late is not meant: its SEND is there, though the client may have given it up.
+The broker sent a receipt for a sequence id that is not pending on that producer: it is a second receipt, or the id was
+never sent. Some clients then close the connection (the Go client did for a long time), resend everything and create
+duplicates. A receipt that is only late is not reported: its SEND is in the capture, although the client may have given
+up.
 
 ## On the wire
 
-SEND_RECEIPT with a producer and sequence id for which no SEND is open: none came before, or it had its answer.
+SEND_RECEIPT with a producer and sequence id for which no SEND is pending: there was none, or it was already answered.
 
-## What speaks for the opposite
+## What would disprove it
 
-The SEND in a hole of the capture, or before its beginning: with holes nothing is said at all.
+The SEND in a gap of the capture, or before its beginning. With gaps nothing is reported.
 
 ## What to do
 
-Report it with the broker's version and this capture. Look whether something between speaks the protocol and repeats
+Report it with the broker's version and this capture. Check whether an intermediary parses the protocol and repeats
 frames: a proxy, a fault injector.
 """
 
@@ -35,7 +35,7 @@ __all__ = ["RULE"]
 
 
 def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
-    """Any, where all SENDs were seen."""
+    """Return a finding for such receipts if all SENDs were captured."""
     seen = producer.unexpected
     if not seen.count or producer.doubts & (HOLES | {"start"}):
         return
@@ -45,12 +45,12 @@ def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         "broker",
         "certain",
         producer_subject(producer),
-        f"{about_producer(producer)} got {count_of(seen.count, 'receipt')} for which no SEND was open "
+        f"{about_producer(producer)} received {count_of(seen.count, 'receipt')} for which no SEND was pending "
         f"({frames_text(seen.frames)}), the first for sequence id {printable(seen.sample)}.",
         seen.first_ns,
         seen.frames,
-        "A SEND with that id before it and without another answer: there is none.",
-        "Report it with the broker's version. Look for a proxy between that repeats frames.",
+        "An unanswered SEND with that id before it would disprove this; there is none.",
+        "Report it with the broker's version. Check for a proxy in between that repeats frames.",
     )
 
 
@@ -58,7 +58,7 @@ RULE = Rule(
     name="receipts-unexpected",
     group="producer",
     facts=("unexpected",),
-    title="receipts for sequence ids that are not open",
+    title="receipts for sequence ids that are not pending",
     issue="apache/pulsar-client-go#697",
     look=look,
 )

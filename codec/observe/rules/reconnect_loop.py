@@ -1,29 +1,30 @@
-"""A client that connects, loses its connection, and connects again, always for the same reason.
+"""A client that repeatedly connects and loses its connection for the same reason.
 
 ## What it means
 
-Three rounds or more within a minute, with one cause:
+At least three rounds within a minute had the same cause:
 
-- *refused*: nobody listens at that address and port (a RST answers the SYN);
-- *auth*: the login is refused, see auth-refused;
-- *keep_alive*: a PING stayed without answer, see keep-alive-missed;
-- *fin_broker*, *reset_broker*, *reset_client*: somebody ends or resets the connection, unasked.
+- *refused*: no process listens on that address and port (a RST answers the SYN).
+- *auth*: the login is refused, see auth-refused.
+- *keep_alive*: a PING was not answered, see keep-alive-missed.
+- *fin_broker*, *reset_broker*, *reset_client*: one side closes or resets the connection.
 
-Clients that an application opens and closes itself are no loop.
+Connections that an application opens and closes itself are not counted.
 
 ## On the wire
 
-SYN, CONNECT, CONNECTED, some traffic, FIN or RST, and the same again from another port; or SYN and RST only. The pauses
-grow (100 ms, doubled each time) until they reach a minute.
+SYN, CONNECT, CONNECTED, some traffic, FIN or RST, and the same again from another port; or only SYN and RST. The pauses
+grow (100 ms, doubled each time) up to a minute.
 
-## What speaks for the opposite
+## What would disprove it
 
-Several clients on one host that each lost their connection once, as at a restart of the broker: with refused ones
-attempts at one moment count once. If the last attempt lasted, it is over, and only a warning.
+Several clients on one host that each lost their connection once, for example when the broker restarted. Refused
+attempts at the same moment are counted once. If the last connection lasted, the problem is over and the finding is a
+warning.
 
 ## What to do
 
-Find the cause: its name above says where to look. A broker that is starting needs patience only.
+Find the cause: its name determines where to look. If the broker is starting, wait.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ from pcli.codec.wire.constants import DEFAULT_PORT, DEFAULT_TLS_PORT
 __all__ = ["RULE", "look"]
 
 _APART_NS: Final = 50_000_000
-"""Refused attempts that are nearer than this are several clients' at once."""
+"""Refused attempts within this time belong to several clients and are counted once."""
 
 
 def look(host: HostRecord, _moment: Moment) -> Iterator[Finding]:
-    """One finding for each cause."""
+    """Return one finding for each cause."""
     if not (host.attempts.count or host.server[1] in (DEFAULT_PORT, DEFAULT_TLS_PORT)):
         return
     for cause in dict.fromkeys(word for _, word, _ in host.recent_ends if word in CAUSES):
@@ -56,7 +57,7 @@ def look(host: HostRecord, _moment: Moment) -> Iterator[Finding]:
 
 
 def _longest(host: HostRecord, cause: str) -> list[tuple[int, int]]:
-    """The ends, time and frame, of the longest row that is close together, with an attempt before each."""
+    """Return the time and frame of each end in the longest dense series, with a connection attempt before each."""
     attempts = sorted(host.attempt_times)
     best: list[tuple[int, int]] = []
     row: list[tuple[int, int]] = []
@@ -89,11 +90,11 @@ def _finding(host: HostRecord, cause: str, rounds: list[tuple[int, int]]) -> Fin
         culprit,
         certainty(host.doubts - {"start", "end"}, "likely"),
         host_subject(host),
-        f"{about_host(host)}: {len(rounds)} times within {span(rounds[-1][0] - rounds[0][0])} {what}{where}, and it "
-        f"tried again{'; in the end it got through' if over and cause == 'refused' else ''}.",
+        f"{about_host(host)}: {len(rounds)} times within {span(rounds[-1][0] - rounds[0][0])} {what}{where}, and the "
+        f"client reconnected{'; the last attempt succeeded' if over and cause == 'refused' else ''}.",
         rounds[0][0],
         [frame for _, frame in rounds],
-        "Connections in between that lasted, or clients that were started and stopped on purpose."
+        "Lasting connections in between, or clients that were started and stopped on purpose, would explain this."
         + why_unsure(host.doubts),
         advice,
         cause,
@@ -104,7 +105,7 @@ RULE = Rule(
     name="reconnect-loop",
     group="host",
     facts=("recent_ends", "attempt_times", "attempts", "doubts", "refused"),
-    title="connections that break again and again, and why",
+    title="connections that break repeatedly, and the reason",
     issue="apache/pulsar#20591",
     look=look,
 )

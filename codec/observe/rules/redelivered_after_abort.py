@@ -1,24 +1,24 @@
-"""Messages that came again because the transaction that had acknowledged them was rolled back.
+"""Messages that were redelivered because the transaction that acknowledged them was aborted.
 
 ## What it means
 
-Acknowledgements in a transaction count when it is committed. When it is aborted, by the application or by its time-out,
-the messages are as they were before, and are sent again. That is what transactions are for. When it happens often, the
-work is done in vain: transactions that take longer than their time-out, or that conflict with each other.
+Acknowledgements in a transaction take effect when it is committed. When it is aborted, by the application or by its
+timeout, the messages become unacknowledged again and are redelivered. This is the purpose of transactions. If it
+happens often, work is wasted: transactions exceed their timeout or conflict with each other.
 
 ## On the wire
 
-ACK with `txnid_most_bits` and `txnid_least_bits`, END_TXN with ABORT (or none, when it was the time-out), then MESSAGE
+ACK with `txnid_most_bits` and `txnid_least_bits`, END_TXN with ABORT (or none, if the timeout expired), then MESSAGE
 with the ids of those ACKs.
 
-## What speaks for the opposite
+## What would disprove it
 
-An END_TXN with COMMIT: then the messages must not come again, and ack-lost is the rule to look at.
+An END_TXN with COMMIT: then the messages must not be redelivered, and ack-lost applies instead.
 
 ## What to do
 
-Look why transactions are aborted: the application's log, the errors of ADD_SUBSCRIPTION_TO_TXN and ACK_RESPONSE
-(TransactionConflict). If it is the time-out make it longer than the work.
+Find out why transactions are aborted: check the application's log and the errors of ADD_SUBSCRIPTION_TO_TXN and
+ACK_RESPONSE (TransactionConflict). If the timeout is the cause, make it longer than the processing time.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ __all__ = ["RULE"]
 _CAUSES: Final = {
     "aborted": Cause(
         "application",
-        "because the transaction that had acknowledged them was rolled back",
-        "A commit of that transaction would show that they were done.",
-        "Look why transactions are aborted; make their time-out longer than the work.",
+        "because the transaction that acknowledged them was aborted",
+        "A commit of that transaction would disprove this.",
+        "Find out why transactions are aborted. Make their timeout longer than the processing time.",
     ),
 }
 
 RULE = redelivery_rule(
     "redelivered-after-abort",
-    "messages that came again because a transaction was rolled back",
+    "messages redelivered because a transaction was aborted",
     "apache/pulsar#25107",
     _CAUSES,
 )

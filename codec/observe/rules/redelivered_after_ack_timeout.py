@@ -1,25 +1,26 @@
-"""Messages that came again because they were not acknowledged within the time-out that the consumer has set.
+"""Messages that were redelivered because they were not acknowledged within the consumer's acknowledgement timeout.
 
 ## What it means
 
-With `ackTimeout` a client watches every message that it has received; those not acknowledged in time it asks for
-again. It is the client that does so: the broker has no such clock. The message is worked on a second time, perhaps
-while the first time goes on at another consumer.
+With `ackTimeout` a client tracks every message that it receives and requests redelivery of those that are not
+acknowledged in time. The timer runs in the client; the broker has none. The message is processed a second time,
+possibly while another consumer is still processing it.
 
 ## On the wire
 
-REDELIVER_UNACKNOWLEDGED_MESSAGES with ids, always about the same time after their MESSAGE (the client looks in steps,
-so a bit more than the time-out), in bursts. A negative acknowledgement looks the same but for that: its delay counts
-from the moment of the call. The two are told apart by the ages, so this is likely and never certain.
+REDELIVER_UNACKNOWLEDGED_MESSAGES with ids, always about the same time after their MESSAGE (slightly more than the
+timeout, because the client checks at intervals), in bursts. A negative acknowledgement looks the same, except that its
+delay starts at the call. Only the ages distinguish the two, so the finding is likely but never certain.
 
-## What speaks for the opposite
+## What would disprove it
 
-Ages that differ much: then the application rejects messages, see redelivered-after-nack.
+Ages that differ widely: then the application rejects messages, see redelivered-after-nack.
 
 ## What to do
 
-If the work takes longer than the time-out, raise it, see ack-timeout-too-short. If messages are forgotten, find them:
-never-acked. Negative acknowledgements say more clearly what is meant, and a redelivery back-off keeps it from storming.
+If processing takes longer than the timeout, raise the timeout, see ack-timeout-too-short. If messages are never
+acknowledged, find them with never-acked. Negative acknowledgements are more explicit, and a redelivery back-off
+prevents storms.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ __all__ = ["RULE"]
 _CAUSES: Final = {
     "ack_timeout": Cause(
         "application",
-        "because they were not acknowledged within the consumer's time-out",
-        "Ages at the REDELIVER that differ much would show negative acknowledgements instead; they are alike.",
-        "Raise the acknowledgement time-out above the time that the work takes, or find what forgets to acknowledge.",
+        "because they were not acknowledged within the consumer's acknowledgement timeout",
+        "Widely differing ages at the REDELIVER would indicate negative acknowledgements instead; they are similar.",
+        "Raise the acknowledgement timeout above the processing time, or find out which messages are not acknowledged.",
         "likely",
         "",
     ),
@@ -43,7 +44,7 @@ _CAUSES: Final = {
 
 RULE = redelivery_rule(
     "redelivered-after-ack-timeout",
-    "messages that the client asked for again when its acknowledgement time-out had passed",
+    "messages redelivered because the consumer's acknowledgement timeout expired",
     "apache/pulsar#3185",
     _CAUSES,
 )

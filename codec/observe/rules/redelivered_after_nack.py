@@ -1,25 +1,25 @@
-"""Messages that came again because the consumer rejected them.
+"""Messages that were redelivered because the consumer rejected them.
 
 ## What it means
 
-The application called `negativeAcknowledge` (or the client did, before it moves a message to the retry or dead letter
-topic). After a delay the client asks for those messages again, by their ids. One or two are ordinary; when most of the
-deliveries are repetitions something downstream is broken and the consumer works for nothing.
+The application called `negativeAcknowledge` (or the client did, before it moved a message to the retry or dead letter
+topic). After a delay the client requests redelivery of those messages by their ids. One or two are normal. If most
+deliveries are redeliveries, a downstream system is broken and the consumer makes no progress.
 
 ## On the wire
 
-REDELIVER_UNACKNOWLEDGED_MESSAGES with ids, then MESSAGE with these ids and a redelivery count that is one higher. On
-Exclusive and Failover subscriptions brokers send everything that is not acknowledged again, whatever the ids.
+REDELIVER_UNACKNOWLEDGED_MESSAGES with ids, then MESSAGE with these ids and a redelivery count that is higher by one. On
+Exclusive and Failover subscriptions brokers redeliver all unacknowledged messages, regardless of the ids.
 
-## What speaks for the opposite
+## What would disprove it
 
-When the ages of the messages at that moment are all alike it was an acknowledgement time-out:
+If the messages all have a similar age at that moment, an acknowledgement timeout expired: see
 redelivered-after-ack-timeout.
 
 ## What to do
 
-The application's log says why it rejects. For messages that never succeed set a dead letter policy (poison-message); a
-redelivery back-off gives what is broken time to mend.
+Check the application's log for the reason. Configure a dead letter policy for messages that never succeed
+(poison-message). A redelivery back-off gives a broken dependency time to recover.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ __all__ = ["RULE"]
 _CAUSES: Final = {
     "nack": Cause(
         "application",
-        "because the consumer asked for them (negative acknowledgement)",
-        "Ages at the REDELIVER that are all alike would point to an acknowledgement time-out: they differ.",
-        "See in the application's log why it rejects them. A back-off and a dead letter policy keep it in bounds.",
+        "because the consumer requested it (negative acknowledgement)",
+        "Similar ages at the REDELIVER would indicate an acknowledgement timeout; they differ.",
+        "Check the application's log for the reason. A back-off and a dead letter policy limit the redeliveries.",
         "likely",
         "",
     ),
@@ -43,7 +43,7 @@ _CAUSES: Final = {
 
 RULE = redelivery_rule(
     "redelivered-after-nack",
-    "messages that the consumer rejected and asked for again",
+    "messages redelivered because the consumer rejected them",
     "apache/pulsar#23436",
     _CAUSES,
 )

@@ -1,24 +1,24 @@
-"""Messages that the same consumer got twice with nothing between that asks for it.
+"""Messages that the same consumer received twice without a cause on the wire.
 
 ## What it means
 
-No negative acknowledgement, no time-out, no reconnect, no seek, no other consumer: the broker sent an entry again that
-its consumer still held, or had acknowledged. That should not happen. Races in the broker have done it: a rewind while
-a replay was being read, delayed messages tracked twice, two reads of the same entry.
+There was no negative acknowledgement, timeout, reconnect, seek or other consumer: the broker resent an entry that its
+consumer still held or had acknowledged. This should not happen. Known causes are races in the broker: a rewind during a
+replay read, delayed messages that were tracked twice, two reads of the same entry.
 
 ## On the wire
 
 MESSAGE, MESSAGE with the same ledger and entry to the same consumer id, on one connection, without a
-REDELIVER_UNACKNOWLEDGED_MESSAGES between them.
+REDELIVER_UNACKNOWLEDGED_MESSAGES in between.
 
-## What speaks for the opposite
+## What would disprove it
 
-Whatever the capture does not show: another consumer on a connection that was not recorded may have joined and left, an
-administrator may have reset the cursor or unloaded the topic. So it is likely, never certain.
+Events that the capture does not contain: another consumer on a connection that was not captured may have joined and
+left; an administrator may have reset the cursor or unloaded the topic. The finding is therefore likely, never certain.
 
 ## What to do
 
-Look in the broker's log around that time. Note the broker's version and report it with the capture.
+Check the broker's log at that time. Report it with the broker's version and the capture.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ __all__ = ["RULE"]
 _CAUSES: Final = {
     "twice": Cause(
         "broker",
-        "to the same consumer, with nothing between that asks for it",
-        "A REDELIVER, a SEEK, a reconnect or another consumer would explain it; the last two may not be captured.",
-        "Look in the broker's log around that time, and report it with the broker's version.",
+        "to the same consumer without a cause on the wire",
+        "A REDELIVER, a SEEK, a reconnect or another consumer would explain this; the last two may not be captured.",
+        "Check the broker's log at that time, and report it with the broker's version.",
         "likely",
         "warning",
     ),
@@ -42,7 +42,7 @@ _CAUSES: Final = {
 
 RULE = redelivery_rule(
     "redelivered-without-cause",
-    "messages that came twice with nothing between that asks for it",
+    "messages that were delivered twice without a cause on the wire",
     "apache/pulsar#150",
     _CAUSES,
 )

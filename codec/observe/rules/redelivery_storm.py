@@ -1,24 +1,25 @@
-"""The same messages over and over: most of what is sent was sent before.
+"""Many redeliveries per second: most deliveries are repetitions.
 
 ## What it means
 
-The consumers get hundreds of messages in a second and get nowhere, because they are the same ones: the application
-rejects all of them at once (something that it needs is down), or an acknowledgement time-out is shorter than the work,
-so that every message comes back before it is done. The broker reads each from storage again, and the network is busy.
+The consumers receive hundreds of messages per second but make no progress, because the messages are always the same.
+The application rejects all of them (a dependency is down), or the acknowledgement timeout is shorter than the
+processing time, so that every message expires before it is processed. The broker reads each message from storage again
+and the network load is high.
 
 ## On the wire
 
-REDELIVER_UNACKNOWLEDGED_MESSAGES in a dense row, MESSAGEs with growing redelivery counts, few ACKs.
+A dense series of REDELIVER_UNACKNOWLEDGED_MESSAGES, MESSAGEs with increasing redelivery counts, few ACKs.
 
-## What speaks for the opposite
+## What would disprove it
 
-A single seek or reconnect brings many messages at once too; those are not counted here.
+A single seek or reconnect also causes many redeliveries at once; these are not counted.
 
 ## What to do
 
-Switch on a redelivery back-off (negativeAckRedeliveryBackoff, ackTimeoutRedeliveryBackoff) and a dead letter policy.
-Let the application pause its consumer while what it needs is down, rather than reject everything. See
-redelivered-after-nack and redelivered-after-ack-timeout for who asks.
+Enable a redelivery back-off (negativeAckRedeliveryBackoff, ackTimeoutRedeliveryBackoff) and a dead letter policy. Make
+the application pause its consumer while the dependency is down instead of rejecting all messages. See
+redelivered-after-nack and redelivered-after-ack-timeout for the cause of the requests.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 __all__ = ["RULE"]
 
 _PER_SECOND: Final = 50
-"""Redeliveries in a second from which on it is a storm: a person would no longer follow them in a log."""
+"""Minimum number of redeliveries per second: more than a person can follow in a log."""
 
 _ASKED: Final = ("nack", "ack_timeout", "rewind", "twice")
-"""Causes that can go on for ever; seeks and reconnects are over when they are over."""
+"""Causes that can continue indefinitely; seeks and reconnects end by themselves."""
 
 
 def look(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
-    """Whether repetitions are dense, and more than half of all."""
+    """Return a finding if redeliveries are dense and at least half of all deliveries."""
     seen = {name: tally for name, tally in subscription.again.items() if name in _ASKED}
     count = sum(tally.count for tally in seen.values())
     if subscription.redelivered_per_second < _PER_SECOND or count * 2 < subscription.entries_out:
@@ -61,13 +62,14 @@ def look(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
         "application",
         certainty(doubts, "likely"),
         subscription_subject(subscription),
-        f"{count} of {count_of(subscription.entries_out, 'entry', 'entries')} that {about_subscription(subscription)} "
-        f"was sent were repetitions, at most {subscription.redelivered_per_second} in a second "
+        f"{count} of {count_of(subscription.entries_out, 'delivery', 'deliveries')} of "
+        f"{about_subscription(subscription)} were redeliveries, at most {subscription.redelivered_per_second} per "
+        "second "
         f"({when(moment, subscription.redelivered_peak_ns)}).",
         first.first_ns,
         [frame for tally in seen.values() for frame in tally.frames],
-        "ACKs in like number would show that the work goes on all the same." + why_unsure(doubts),
-        "A redelivery back-off and a dead letter policy; pause the consumer while what it needs is down.",
+        "A similar number of ACKs would show that the consumers make progress." + why_unsure(doubts),
+        "Enable a redelivery back-off and a dead letter policy. Pause the consumer while its dependency is down.",
     )
 
 
@@ -75,7 +77,7 @@ RULE = Rule(
     name="redelivery-storm",
     group="subscription",
     facts=("again", "redelivered_per_second", "redelivered_peak_ns", "entries_out"),
-    title="more repetitions than new messages, many in a second",
+    title="more redeliveries than first deliveries, many per second",
     issue="apache/pulsar#18910",
     look=look,
 )

@@ -1,25 +1,27 @@
-"""Lookups that go round in circles: brokers that send a client to each other, and none that serves the topic.
+"""Lookups that brokers redirect to each other, while none of them serves the topic.
 
 ## What it means
 
-LOOKUP asks which broker owns a topic. A broker that does not own it answers Redirect with the address of the one that
-it takes for the owner. When that one sends the client back, both believe in the other, and the client runs in circles
-until it gives up: newer clients count the redirects, old ones did not and ran out of stack.
+LOOKUP requests the broker that owns a topic. A broker that does not own it responds with Redirect and the address of
+the presumed owner. If that broker redirects the client back, each broker considers the other one the owner, and the
+client follows redirects until it gives up. Newer clients limit the number of redirects; old ones did not and overflowed
+the stack.
 
 ## On the wire
 
-LOOKUP, LOOKUP_RESPONSE Redirect at one broker, the same topic at the other, and at the first again, within ten seconds.
+LOOKUP and LOOKUP_RESPONSE Redirect at one broker, the same topic at the other, and at the first again, within ten
+seconds.
 
-## What speaks for the opposite
+## What would disprove it
 
-A LOOKUP_RESPONSE of type Connect for the same topic. Two redirects by the same broker are no circle: two producers or
-consumers ask one after the other.
+A LOOKUP_RESPONSE of type Connect for the same topic. Two redirects by the same broker are not a loop: two producers or
+consumers sent a lookup one after the other.
 
 ## What to do
 
-The brokers disagree about who owns the bundle of the topic: none is the leader, or one has lost its session with the
-metadata store. Look at their logs; unloading the bundle makes them decide anew. Old C++ clients never set
-``authoritative`` in the second LOOKUP, which keeps the circle going: update them.
+The brokers disagree about the owner of the topic's bundle: there is no leader, or a broker has lost its session with
+the metadata store. Check their logs. Unloading the bundle triggers a new assignment. Old C++ clients never set
+``authoritative`` in the second LOOKUP, which prolongs the loop: update them.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ __all__ = ["RULE", "look"]
 
 
 def look(host: HostRecord, _moment: Moment) -> Iterator[Finding]:
-    """One finding for each server that takes part."""
+    """Return one finding for each server that takes part in the loop."""
     loops = host.redirect_loops
     if not loops.count:
         return
@@ -46,12 +48,14 @@ def look(host: HostRecord, _moment: Moment) -> Iterator[Finding]:
         "broker",
         "certain",
         host_subject(host),
-        f"LOOKUPs for {printable(loops.sample)} go in circles: {about_host(host)} was redirected, came back, and was "
-        f"redirected again, {times(loops.count)}.",
+        f"LOOKUPs for {printable(loops.sample)} are redirected in a loop: {about_host(host)} was redirected, returned, "
+        "and "
+        f"was redirected again, {times(loops.count)}.",
         loops.first_ns,
         loops.frames,
-        "A LOOKUP_RESPONSE of type Connect among them, from either broker: within ten seconds there is none.",
-        "The brokers disagree about who owns the topic's bundle. Unload it, and look at their metadata store sessions.",
+        "A LOOKUP_RESPONSE of type Connect from either broker within ten seconds would disprove this; there is none.",
+        "The brokers disagree about the owner of the topic's bundle. Unload it, and check their metadata store "
+        "sessions.",
     )
 
 

@@ -1,4 +1,4 @@
-"""What the rules about refused producers and consumers have in common: whose doing it is, and whether it is over."""
+"""Refused producers and consumers: the culprit for an error, and whether a later attempt succeeded."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pcli.codec.observe.tracking.records.counters import Tally
 __all__ = ["succeeded_later", "whose_error"]
 
 _BROKERS: Final = frozenset(("ServiceNotReady", "MetadataError", "PersistenceError", "TooManyRequests", "UnknownError"))
-"""Errors that tell of the broker's own state, not of what was asked for."""
+"""Errors caused by the broker's state, not by the request."""
 
 
 def whose_error(error: str) -> str:
-    """The culprit, by the ServerError: the application unless it is the broker's own state, or damage on the way."""
+    """Return the culprit: the application, unless the broker's state or damage in transit caused the ServerError."""
     if error == "ChecksumError":
         return "network"
     return "broker" if error in _BROKERS else "application"
 
 
 def succeeded_later(peer: ConsumerRecord | ProducerRecord, refused: Tally) -> str:
-    """``It succeeded later, in frame 9.``; empty when it did not."""
+    """Return ``It succeeded later, in frame 9.``, or an empty string."""
     session = peer.session
     if session is None or session.ready_ns <= refused.last_ns:
         return ""

@@ -1,28 +1,29 @@
-"""Messages that the broker's deduplication has dropped: it answered -1:-1.
+"""Messages that the broker's deduplication dropped, with the receipt -1:-1.
 
 ## What it means
 
-With deduplication on, a broker remembers the highest sequence id of each producer name and stores nothing at or below
-it. The SEND is answered as if it were fine, with the id -1:-1. Two cases:
+With deduplication, a broker keeps the highest sequence id of each producer name and stores no message with an equal or
+lower id. The SEND receives a normal receipt with the message id -1:-1. There are two cases:
 
-- *resend*: the client sent the same bytes again after a reconnect, since it had not seen the first receipt. That is
-  what deduplication is for; the message is there once.
-- *reused*: other messages came under ids that were used before. They are gone, and the application was told of
-  success. It sets ids itself and starts anew, two programs share a producer name, or a client's counter went back.
+- *resend*: after a reconnect the client resent the same bytes because it had not received the first receipt. This is
+  the purpose of deduplication; the message is stored once.
+- *reused*: different messages were sent with ids that had been used before. These messages are lost, although the
+  application received a success. The application sets ids itself and restarts from the beginning, two programs share a
+  producer name, or a client's counter went back.
 
 ## On the wire
 
-SEND_RECEIPT with ledger and entry 18446744073709551615. A batch is judged by its lowest id, and dropped whole.
+SEND_RECEIPT with ledger and entry 18446744073709551615. A batch is compared by its lowest id and dropped as a whole.
 
-## What speaks for the opposite
+## What would disprove it
 
-For *reused*: an application that repeats ids on purpose, so that a message is stored once however often it is sent.
-Then all is well. Content is not compared, only time of publishing, size and number of messages.
+For *reused*: an application that repeats ids on purpose, so that a message is stored only once regardless of how often
+it is sent. Payloads are not compared, only publish time, size and number of messages.
 
 ## What to do
 
-Reused: continue from `last_sequence_id` of PRODUCER_SUCCESS, give each program a producer name of its own, or leave the
-counting to the client. Check for the id -1:-1 in what send returns.
+For *reused*: continue from `last_sequence_id` of PRODUCER_SUCCESS, use a separate producer name for each program, or
+let the client assign the ids. Check the result of send for the id -1:-1.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ __all__ = ["RULE"]
 
 
 def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
-    """Resends, and other messages under used ids."""
+    """Return findings for resends and for different messages with used ids."""
     resends, all_ = producer.resends_refused, producer.duplicates_refused
     reused = all_.count - resends.count
     if resends.count:
@@ -48,12 +49,13 @@ def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             "client",
             "certain",
             producer_subject(producer),
-            f"{about_producer(producer)} sent {count_of(resends.count, 'entry', 'entries')} again that the broker had "
-            f"already, and dropped ({frames_text(resends.frames)}): deduplication did its work.",
+            f"{about_producer(producer)} resent {count_of(resends.count, 'entry', 'entries')} that the broker had "
+            "already "
+            f"stored and therefore dropped ({frames_text(resends.frames)}): deduplication worked.",
             resends.first_ns,
             resends.frames,
-            "A SEND_RECEIPT with an id of its own for the second SEND: there is none.",
-            "Nothing. Why it lost its first connection is another question.",
+            "A receipt with a new message id for the second SEND would disprove this; there is none.",
+            "Nothing. The loss of the first connection may need attention.",
             "resend",
         )
     if reused > 0:
@@ -64,13 +66,13 @@ def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             "possible" if producer.doubts & {"start"} else "likely",
             producer_subject(producer),
             f"The broker dropped {count_of(reused, 'entry', 'entries')} of {about_producer(producer)} as duplicates "
-            f"(-1:-1, {frames_text(all_.frames)}): their sequence ids, {all_.sample} first, were used before"
-            + ("." if producer.doubts & {"start"} else ", by other messages."),
+            f"(-1:-1, {frames_text(all_.frames)}): their sequence ids, first {all_.sample}, had already been used"
+            + ("." if producer.doubts & {"start"} else " by other messages."),
             all_.first_ns,
             all_.frames,
-            "An application that repeats ids on purpose, to have a message stored once: then all is well.",
-            "Continue from last_sequence_id of PRODUCER_SUCCESS, or let the client count. Give each program a producer "
-            "name of its own.",
+            "An application that repeats ids on purpose, to store a message only once, would explain this.",
+            "Continue from last_sequence_id of PRODUCER_SUCCESS, or let the client assign ids. Use a separate producer "
+            "name for each program.",
             "reused",
         )
 
@@ -79,7 +81,7 @@ RULE = Rule(
     name="resend-refused",
     group="producer",
     facts=("duplicates_refused", "resends_refused"),
-    title="messages that the broker's deduplication has dropped",
+    title="messages that the broker's deduplication dropped",
     issue="apache/pulsar-client-go#1407",
     look=look,
 )

@@ -1,27 +1,29 @@
-"""Messages that a client sent again, and that are in the topic twice, or may be.
+"""Messages that a client resent and that are, or may be, stored twice.
 
 ## What it means
 
-A client that loses its connection sends everything again for which it has no receipt. A broker that had stored some of
-it stores it a second time, unless deduplication is on. Every subscription gets those messages twice, under different
-ids: this is no redelivery, and acknowledging one copy leaves the other. Two cases:
+A client that loses its connection resends all messages without a receipt. If the broker had already stored some of
+them, it stores them a second time, unless deduplication is enabled. Every subscription receives these messages twice
+with different ids. This is not a redelivery, and acknowledging one copy does not acknowledge the other. There are two
+cases:
 
-- *twice*: both SENDs have a receipt, with two ids. The first one did not reach the client, or came too late for it.
-- *blind*: the first SEND had no answer in the capture when its connection ended. Whether it was stored nobody saw.
+- *twice*: both SENDs have receipts with different ids. The first receipt did not reach the client, or arrived too late.
+- *blind*: the capture contains no response to the first SEND before its connection ended. Whether it was stored is
+  unknown.
 
 ## On the wire
 
 SEND and SEND_RECEIPT; the end of the connection; PRODUCER with the same name; a SEND of the same bytes (sequence id,
 publish time, size) and a SEND_RECEIPT with another id.
 
-## What speaks for the opposite
+## What would disprove it
 
-For *blind*: a SEND_ERROR for the first, or deduplication (a receipt of -1:-1). For *twice* nothing does.
+For *blind*: a SEND_ERROR for the first SEND, or deduplication (the receipt -1:-1). For *twice*: nothing.
 
 ## What to do
 
-Turn on deduplication for the namespace or topic, and give the producer a name that lasts. Or make consumers
-indifferent: producer name and sequence id are the same in both copies. Find out why the connection was lost.
+Enable deduplication for the namespace or topic, and give the producer a fixed name. Or make consumers idempotent:
+producer name and sequence id are the same in both copies. Find out why the connection was lost.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ __all__ = ["RULE"]
 
 
 def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
-    """Both."""
+    """Return findings for both cases."""
     twice, blind, topic = producer.duplicates_stored, producer.resent_blind, producer.topic_record
     if twice.count:
         yield Finding(
@@ -47,12 +49,13 @@ def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             _whose(producer),
             "certain",
             producer_subject(producer),
-            f"{about_producer(producer)} has {count_of(twice.count, 'entry', 'entries')} in the topic twice: it sent "
-            f"them again and both were stored{first_of(twice)} ({frames_text(twice.frames)}).",
+            f"{about_producer(producer)} stored {count_of(twice.count, 'entry', 'entries')} twice: it resent "
+            f"{'it' if twice.count == 1 else 'them'}, and both copies received receipts{first_of(twice)} "
+            f"({frames_text(twice.frames)}).",
             twice.first_ns,
             twice.frames,
-            "Receipts with the same id, or of -1:-1: both have ids of their own.",
-            "Turn on deduplication, or let consumers compare producer name and sequence id.",
+            "Receipts with the same id, or with -1:-1, would disprove this; both have different ids.",
+            "Enable deduplication, or make consumers compare producer name and sequence id.",
             "twice",
         )
     if blind.count and producer.heard_ns >= 0 and not (topic is not None and topic.deduplicates):
@@ -63,20 +66,20 @@ def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             "capture" if HOLES & doubts else _whose(producer),
             certainty(doubts, "possible"),
             producer_subject(producer),
-            f"{about_producer(producer)} repeated {count_of(blind.count, 'SEND')} that had no answer when "
-            f"{'its' if blind.count == 1 else 'their'} session ended ({frames_text(blind.frames)}): what "
-            f"{'it' if blind.count == 1 else 'they'} brought may be in the topic twice.",
+            f"{about_producer(producer)} resent {count_of(blind.count, 'SEND')} that had no response when "
+            f"{'its' if blind.count == 1 else 'their'} session ended ({frames_text(blind.frames)}): the "
+            f"{'message' if blind.count == 1 else 'messages'} may be stored twice.",
             blind.first_ns,
             blind.frames,
-            "A second delivery under another id with the same producer name and sequence id would show it."
+            "A second delivery with another id but the same producer name and sequence id would confirm this."
             + why_unsure(doubts),
-            "Compare producer name and sequence id of what is delivered; with deduplication it cannot happen.",
+            "Compare producer name and sequence id of delivered messages. Deduplication prevents it.",
             "blind",
         )
 
 
 def _whose(producer: ProducerRecord) -> str:
-    """To send again is what a client has to do: what made it is who broke the connection, or what lies between."""
+    """Return the culprit: the side that broke the connection or the network. The client itself resends correctly."""
     whose = whose_end(producer.ends)
     return "network" if whose == "client" else whose
 
@@ -85,7 +88,7 @@ RULE = Rule(
     name="resend-stored",
     group="producer",
     facts=("duplicates_stored", "resent_blind", "heard_ns", "ends", "topic_record.deduplicates"),
-    title="messages that were sent again, and are or may be in the topic twice",
+    title="messages that were resent and are, or may be, stored twice",
     issue="streamnative/pulsar-rs#358",
     look=look,
 )

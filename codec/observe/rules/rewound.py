@@ -1,26 +1,26 @@
-"""Everything that was not acknowledged came again, because the consumer asked for all of it.
+"""All unacknowledged messages were redelivered because the consumer requested it.
 
 ## What it means
 
-REDELIVER_UNACKNOWLEDGED_MESSAGES without ids means: all. On Shared subscriptions all that this consumer holds; on
-Exclusive and Failover the broker goes back to the first message that is not acknowledged and begins there, so that
-messages acknowledged individually stay away but all others come, also those in the middle of being worked on. Clients
-do so for `redeliverUnacknowledgedMessages()`, and on these two types also for an acknowledgement time-out or a
+REDELIVER_UNACKNOWLEDGED_MESSAGES without ids requests all messages. On Shared subscriptions the broker redelivers
+everything that this consumer holds. On Exclusive and Failover subscriptions it restarts at the first unacknowledged
+message: individually acknowledged messages are skipped, but all others are redelivered, including those in processing.
+Clients send it for `redeliverUnacknowledgedMessages()`, and on these two types also for an acknowledgement timeout or a
 negative acknowledgement of a single message.
 
 ## On the wire
 
-REDELIVER_UNACKNOWLEDGED_MESSAGES with no ids (newer clients add a `consumer_epoch`), then MESSAGEs from an earlier
-id on.
+REDELIVER_UNACKNOWLEDGED_MESSAGES without ids (newer clients add a `consumer_epoch`), then MESSAGEs starting at an
+earlier id.
 
-## What speaks for the opposite
+## What would disprove it
 
 A SEEK: see after-seek. A new SUBSCRIBE: see redelivered-after-reconnect.
 
 ## What to do
 
-If one late message brings hundreds back use a Shared or Key_Shared subscription, where single messages can come again,
-or a time-out that is longer than the work.
+If one late message causes hundreds of redeliveries, use a Shared or Key_Shared subscription, where single messages can
+be redelivered, or a timeout that is longer than the processing time.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ __all__ = ["RULE"]
 _CAUSES: Final = {
     "rewind": Cause(
         "application",
-        "because the consumer asked for everything that it had not acknowledged",
-        "A SEEK or a new SUBSCRIBE between would be another cause: there is none.",
-        "On Exclusive and Failover one late message brings all back: raise the time-out, or use Shared.",
+        "because the consumer requested all its unacknowledged messages",
+        "A SEEK or a new SUBSCRIBE in between would be another cause; there is none.",
+        "On Exclusive and Failover subscriptions one late message causes redelivery of all: raise the timeout, or use "
+        "Shared.",
         severity="",
     ),
 }
 
 RULE = redelivery_rule(
     "rewound",
-    "everything unacknowledged came again because the consumer asked for all",
+    "redelivery of all unacknowledged messages at the consumer's request",
     "apache/pulsar#4118",
     _CAUSES,
 )

@@ -1,25 +1,26 @@
-"""A producer whose schema does not fit that of the topic.
+"""A producer whose schema is incompatible with the topic.
 
 ## What it means
 
-The broker compares the schema in PRODUCER (or the one that a message brings, GET_OR_CREATE_SCHEMA) with those that the
-topic has, by the compatibility strategy of the namespace: FULL unless it is set otherwise, so both old and new readers
-must cope. It refused. Mostly a field was added without a default value, a type was changed, the kind of schema differs
-(JSON against Avro), or a producer without any schema came to a topic that demands one (`schemaValidationEnforced`).
+The broker compares the schema in PRODUCER (or in GET_OR_CREATE_SCHEMA, for a message with a new schema) with the
+schemas of the topic, according to the namespace's compatibility strategy. The default is FULL: old and new readers must
+both be able to read the data. The broker refused the schema. Usual reasons: a field was added without a default value,
+a type was changed, the schema type differs (JSON and Avro), or a producer without a schema was created on a topic that
+requires one (`schemaValidationEnforced`).
 
 ## On the wire
 
-PRODUCER with `schema`, ERROR IncompatibleSchema with its request id. `pcli dissect -V` shows the schema; that of the
-topic is in the PRODUCER or SUBSCRIBE that succeeded before.
+PRODUCER with `schema`, ERROR IncompatibleSchema with its request id. `pcli dissect -V` shows the schema. The topic's
+schema is in the PRODUCER or SUBSCRIBE that succeeded before.
 
-## What speaks for the opposite
+## What would disprove it
 
-A later PRODUCER of the same name that succeeds: then it is only a note.
+A later PRODUCER with the same name that succeeds: then the finding is a note.
 
 ## What to do
 
-`pulsar-admin schemas get` and `schemas compatibility` tell what fits. Give new fields a default value. Do not loosen
-the strategy before you know who reads.
+`pulsar-admin schemas get` and `schemas compatibility` show what is compatible. Give new fields a default value. Do not
+loosen the strategy before you know all readers.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ __all__ = ["RULE"]
 
 
 def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
-    """IncompatibleSchema to a PRODUCER, or to a SEND."""
+    """Return a finding for IncompatibleSchema in response to a PRODUCER or a SEND."""
     for cause, answers in (("producer", producer.refused), ("send", producer.send_errors)):
         seen = answers.get("IncompatibleSchema")
         if seen is None:
@@ -48,12 +49,13 @@ def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             "application",
             "certain",
             producer_subject(producer),
-            f"{about_producer(producer)} was refused {times(seen.count)} since its schema does not fit the "
+            f"{about_producer(producer)} was refused {times(seen.count)} because its schema is incompatible with the "
             f"topic's ({frames_text(seen.frames)}): {said(seen.sample)}",
             seen.first_ns,
             seen.frames,
-            later or "A PRODUCER of it that succeeds later: there is none.",
-            "`pulsar-admin schemas get` and `schemas compatibility` tell what fits. Give new fields a default.",
+            later or "A PRODUCER that succeeds later would resolve this; there is none.",
+            "`pulsar-admin schemas get` and `schemas compatibility` show what is compatible. Give new fields a "
+            "default.",
             cause,
         )
 

@@ -1,22 +1,23 @@
-"""A consumer whose schema does not fit that of the topic.
+"""A consumer whose schema is incompatible with the topic.
 
 ## What it means
 
-The broker compares the schema in SUBSCRIBE with those that the topic has: the consumer must be able to read what was
-written, by the compatibility strategy of the namespace. It refused. A reader or table view with a schema on a topic
-that is used without one is refused too, since a consumer may not bring the first schema to a topic in use.
+The broker compares the schema in SUBSCRIBE with the schemas of the topic: according to the namespace's compatibility
+strategy, the consumer must be able to read the existing messages. The broker refused the schema. It also refuses a
+reader or table view with a schema on a topic that is in use without one, because a consumer may not add the first
+schema to such a topic.
 
 ## On the wire
 
 SUBSCRIBE with `schema`, ERROR IncompatibleSchema with its request id.
 
-## What speaks for the opposite
+## What would disprove it
 
-A later SUBSCRIBE of the same consumer that succeeds: then it is only a note.
+A later SUBSCRIBE of the same consumer that succeeds: then the finding is a note.
 
 ## What to do
 
-Take the topic's own schema (AUTO_CONSUME), or bytes. `pulsar-admin schemas get` shows what is there; see also:
+Use the topic's own schema (AUTO_CONSUME), or bytes. `pulsar-admin schemas get` shows the stored schemas. See also
 schema-refused.
 """
 
@@ -33,7 +34,7 @@ __all__ = ["RULE"]
 
 
 def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    """IncompatibleSchema to a SUBSCRIBE."""
+    """Return a finding for IncompatibleSchema in response to a SUBSCRIBE."""
     seen = consumer.refused.get("IncompatibleSchema")
     if seen is None:
         return
@@ -44,12 +45,12 @@ def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "application",
         "certain",
         consumer_subject(consumer),
-        f"{about_consumer(consumer)} was refused {times(seen.count)} since its schema does not fit the "
+        f"{about_consumer(consumer)} was refused {times(seen.count)} because its schema is incompatible with the "
         f"topic's ({frames_text(seen.frames)}): {said(seen.sample)}",
         seen.first_ns,
         seen.frames,
-        later or "A SUBSCRIBE of it that succeeds later: there is none.",
-        "Take the topic's own schema (AUTO_CONSUME), or bytes; `pulsar-admin schemas get` shows what is there.",
+        later or "A SUBSCRIBE that succeeds later would resolve this; there is none.",
+        "Use the topic's own schema (AUTO_CONSUME), or bytes. `pulsar-admin schemas get` shows the stored schemas.",
     )
 
 

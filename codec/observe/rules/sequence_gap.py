@@ -1,30 +1,30 @@
-"""Sequence ids that leave some out, or go back.
+"""Sequence ids that skip values or go back.
 
 ## What it means
 
-A client numbers the messages of a producer one after the other. Two things are odd:
+A client numbers the messages of a producer consecutively. Two deviations are reported:
 
-- *missing*: some ids were never sent. Messages that got a number were dropped before they left: a failed
-  serialisation, a full queue, a client library that skips one.
-- *backwards*: an id at or below one that was sent before, on the same session, with other content. With deduplication
-  the broker drops such messages (see: resend-refused); without it nothing happens until somebody turns it on.
+- *missing*: some ids were never sent. Messages were numbered and dropped before they were sent: a failed serialization,
+  a full queue, a client library that skips an id.
+- *backwards*: an id that is not above an earlier one in the same session, with different content. With deduplication
+  the broker drops these messages (see resend-refused); without it there is no effect until deduplication is enabled.
 
-Applications may choose ids themselves, and then they may leave out what they like: file offsets, time stamps. When many
-SENDs leave ids out, or a step is larger than any queue, that is taken for granted and nothing is said.
+Applications may set ids themselves and then skip values, for example with file offsets or timestamps. If many SENDs
+skip ids, or a step is larger than any queue, this is assumed and nothing is reported.
 
 ## On the wire
 
-The `sequence_id` of SEND, and `highest_sequence_id` for a batch. Batches of clients that give no highest id count with
-all their messages, so a small gap behind such a batch cannot be seen. The first SEND of a session may have any id.
+The `sequence_id` of SEND, and `highest_sequence_id` of a batch. If a client sends no highest id, a batch counts with
+all its messages, so a small gap after it is not detected. The first SEND of a session may have any id.
 
-## What speaks for the opposite
+## What would disprove it
 
-An application that sets `sequenceId` now and then. A hole in the capture: then nothing is said.
+An application that sets `sequenceId` occasionally. With a gap in the capture nothing is reported.
 
 ## What to do
 
-Missing: look at what the application logged when it sent the ids named. Backwards: let the client count, or count on
-from `last_sequence_id` of PRODUCER_SUCCESS; report it when the client does count.
+Missing: check what the application logged when it sent these ids. Backwards: let the client assign the ids, or continue
+from `last_sequence_id` of PRODUCER_SUCCESS. If the client assigned them, report it.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 __all__ = ["RULE"]
 
 MOST: Final = 1_000
-"""Ids left out at once that may have been messages: maxPendingMessages of most clients."""
+"""Maximum number of skipped ids that may have been messages: maxPendingMessages of most clients."""
 
 
 def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
-    """Both; nothing where SENDs may be missing in the capture."""
+    """Return findings for both deviations; none if SENDs may be missing in the capture."""
     if producer.doubts & HOLES:
         return
     gaps, back = producer.gaps, producer.backwards
@@ -57,14 +57,14 @@ def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             "client",
             "likely" if producer.sent_entries >= 20 else "possible",
             producer_subject(producer),
-            f"{about_producer(producer)} left out sequence ids {times(gaps.count)}, first "
-            f"{printable(gaps.sample)} ({frames_text(gaps.frames)}), among {count_of(producer.sent_entries, 'SEND')} "
-            "that go on one by one.",
+            f"{about_producer(producer)} skipped sequence ids {times(gaps.count)}, first {printable(gaps.sample)} "
+            f"({frames_text(gaps.frames)}); the other {count_of(producer.sent_entries, 'SEND')} are numbered "
+            "consecutively.",
             gaps.first_ns,
             gaps.frames,
-            "An application that sets sequence ids itself may leave some out; the others of this producer look like a "
-            "counter's. A later SEND with one of them: there is none.",
-            "Look for what the application logged when it sent these: a message was numbered and not sent.",
+            "An application that sets sequence ids itself may skip some, but the other ids of this producer are "
+            "consecutive. A later SEND with a skipped id would disprove this; there is none.",
+            "Check what the application logged when it sent these ids: a message was numbered but not sent.",
             "missing",
         )
     topic = producer.topic_record
@@ -75,19 +75,20 @@ def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             "client",
             "possible",
             producer_subject(producer),
-            f"{about_producer(producer)} sent {count_of(back.count, 'message')} with a sequence id at or below one "
-            f"before it, first {printable(back.sample)} ({frames_text(back.frames)}).",
+            f"{about_producer(producer)} sent {count_of(back.count, 'message')} with a sequence id that is not above "
+            "an "
+            f"earlier one, first {printable(back.sample)} ({frames_text(back.frames)}).",
             back.first_ns,
             back.frames,
-            "It may be the application that sets the ids: nothing on the wire tells. They are no resends: time or size "
-            "differ.",
-            "With deduplication the broker would drop these messages. Let the client count.",
+            "The application may set the ids; this is not visible on the wire. The messages are not resends, because "
+            "time or size differ.",
+            "With deduplication the broker would drop these messages. Let the client assign the ids.",
             "backwards",
         )
 
 
 def _missing(sample: str) -> int:
-    """How many ids were left out the first time: ``3 to 7``."""
+    """Return how many ids were skipped the first time; ``sample`` is ``3 to 7``."""
     first, _, last = sample.partition(" to ")
     return int(last) - int(first) + 1
 
@@ -96,7 +97,7 @@ RULE = Rule(
     name="sequence-gap",
     group="producer",
     facts=("gaps", "backwards", "ids_vague", "sent_entries", "topic_record.deduplicates"),
-    title="sequence ids that leave some out, or go back",
+    title="sequence ids that skip values or go back",
     issue="apache/pulsar#17836",
     look=look,
 )

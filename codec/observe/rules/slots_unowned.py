@@ -1,24 +1,24 @@
-"""Slots of a STICKY Key_Shared subscription that no consumer has asked for: their messages wait for nobody.
+"""Slots of a STICKY Key_Shared subscription that no consumer requested: their messages are not delivered.
 
 ## What it means
 
-With sticky ranges each consumer names the hash slots that it wants, of 0 to 65535. The broker refuses ranges that
-overlap, but not ones that leave a hole. Messages whose keys fall into a hole are delivered to nobody, however idle the
-consumers are, and stay in the backlog until one comes for them.
+With sticky ranges each consumer requests hash slots between 0 and 65535. The broker refuses overlapping ranges but not
+incomplete ones. Messages whose keys hash to an unassigned slot are delivered to no consumer, even if consumers are
+idle. They stay in the backlog until a consumer requests the slot.
 
 ## On the wire
 
-SUBSCRIBE with `keySharedMeta` STICKY and `hashRanges` that do not cover all slots between them; SENDs whose keys hash
-into the hole; no MESSAGE for them, although every consumer has permits.
+SUBSCRIBEs with `keySharedMeta` STICKY and `hashRanges` that together do not cover all slots; SENDs whose keys hash to
+the unassigned slots; no MESSAGE for them, although every consumer has permits.
 
-## What speaks for the opposite
+## What would disprove it
 
-A consumer on a connection that was not captured has those slots: then the backlog shrinks. When the other consumers
-have no permits the messages may be theirs.
+A consumer with these slots on a connection that was not captured: then the backlog shrinks. If the other consumers have
+no permits, the waiting messages may belong to them.
 
 ## What to do
 
-Give the hole to a consumer. Compute the ranges from the number of consumers in one place, or use AUTO_SPLIT.
+Assign the slots to a consumer. Compute the ranges from the number of consumers in one place, or use AUTO_SPLIT.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _LAST_SLOT = 65_535
 
 
 def look(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
-    """A hole in the ranges of those that were there last, while something waits and all of them have permits."""
+    """Return a finding if the last ranges leave slots unassigned while entries wait and all consumers have permits."""
     there = _there(subscription, moment)
     if subscription.key_shared_mode != "STICKY" or not there or not subscription.backlog:
         return
@@ -62,24 +62,25 @@ def look(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
         "application",
         certainty(doubts, "likely"),
         subscription_subject(subscription),
-        f"{count_of(waiting, 'entry', 'entries')} of {about_subscription(subscription)} waited for {span(lasted)}, "
-        f"while {count_of(len(there), 'consumer')} had permits: nobody has asked for the slots {slots}.",
+        f"{count_of(waiting, 'entry', 'entries')} of {about_subscription(subscription)} waited for {span(lasted)} "
+        "while "
+        f"{count_of(len(there), 'consumer')} had permits: no consumer requested the slots {slots}.",
         since,
         [one.session.number for one in there if one.session is not None],
-        "A consumer with these slots on a connection that was not captured." + why_unsure(doubts),
-        "Give the hole to a consumer, or use AUTO_SPLIT.",
+        "A consumer with these slots on a connection that was not captured would explain this." + why_unsure(doubts),
+        "Assign the slots to a consumer, or use AUTO_SPLIT.",
     )
 
 
 def _there(subscription: SubscriptionRecord, moment: Moment) -> list[ConsumerRecord]:
-    """The consumers that were open at the moment at which the last of them was."""
+    """Return the consumers that were open when the last of them was."""
     opened = [one for one in subscription.consumers.values() if one.session is not None and one.session.ready_ns >= 0]
     last = max((seen_until(one, moment) for one in opened), default=0)
     return [one for one in opened if last - seen_until(one, moment) < STOP_NS]
 
 
 def _holes(ranges: Iterable[tuple[tuple[int, int], ...]]) -> Iterator[tuple[int, int]]:
-    """What is left of all slots, first and last of each piece."""
+    """Yield the first and last slot of each unassigned range."""
     slot = 0
     for first, last in sorted(one for some in ranges for one in some):
         if first > slot:
@@ -102,7 +103,7 @@ RULE = Rule(
         "consumers.never_acked",
         "consumers.permits.balance",
     ),
-    title="slots of a STICKY subscription that no consumer has asked for",
+    title="slots of a STICKY subscription that no consumer requested",
     issue="apache/pulsar#15898",
     look=look,
 )

@@ -1,27 +1,29 @@
-"""Answers that came late: a broker that loads topics, waits for its storage, is out of breath, or throttles.
+"""Late responses: a broker that loads topics, waits for its storage, is overloaded, or throttles.
 
 ## What it means
 
-Clients wait 30 seconds by default for an answer (operationTimeoutMs, sendTimeoutMs), and that is the measure: from 30 s
-on the client has given up, from 10 s on it is a warning, below a note. An answer is slow from 1 s on; from 5 s on where
-the broker may have to load a topic, or itself to come up: CONNECT, LOOKUP, PRODUCER, SUBSCRIBE and the like.
+Clients wait 30 seconds by default for a response (operationTimeoutMs, sendTimeoutMs). At 30 s the client has given up
+and the finding is an error, from 10 s on it is a warning, below a note. A response is slow from 1 s on; from 5 s on for
+requests for which the broker may have to load a topic or start up: CONNECT, LOOKUP, PRODUCER, SUBSCRIBE and similar.
 
 ## On the wire
 
-The request, other traffic, and much later the answer with the same request id; for SEND the receipt with its sequence
-id. The second PRODUCER_SUCCESS of a producer that waits for its turn (WaitForExclusive) is not late: it is news.
+The request, other traffic, and much later the response with the same request id; for SEND the receipt with its sequence
+id. The second PRODUCER_SUCCESS of a producer that waits for exclusive access (WaitForExclusive) is not a late response
+but a notification.
 
-## What speaks for the opposite
+## What would disprove it
 
-- A publish rate limit makes receipts late on purpose: the broker stops reading the connection, so that all of its
-  requests wait alike, and then answers in steps.
-- The first request for a topic after a start or an unload waits until the broker has loaded it.
-- With holes in the capture an answer may belong to another request.
+- A publish rate limit delays receipts on purpose: the broker stops reading the connection, so all its requests have
+  similar delays, and then responds at intervals.
+- The first request for a topic after a start or an unload waits until the broker has loaded the topic.
+- With gaps in the capture a response may belong to another request.
 
 ## What to do
 
-Look at the broker at that time: garbage collection, latency of its bookies, topics being loaded, `topics stats` and the
-publish rate of the namespace. If all connections are slow at once it is the broker; if one is, it is that topic.
+Check the broker at that time: garbage collection, latency of its bookies, topics being loaded, `topics stats` and the
+publish rate of the namespace. If all connections are slow at once, the broker is the cause; if only one is, its topic
+is.
 """
 
 from __future__ import annotations
@@ -39,19 +41,19 @@ from pcli.codec.wire.commands import BY_NAME
 __all__ = ["RULE", "TIMEOUT_NS", "look"]
 
 TIMEOUT_NS: Final = 30_000_000_000
-"""How long clients wait by default."""
+"""Default timeout of clients."""
 
 _WARNING_NS: Final = 10_000_000_000
 
 _THROTTLED: Final = (
-    "A publish rate limit makes receipts late on purpose, and those of one connection all alike: "
+    "A publish rate limit delays receipts on purpose, and all receipts of a connection by a similar time: "
     "compare with the publish rate of the namespace."
 )
-_LOADED: Final = "The first request for a topic waits until the broker has loaded it; later ones do not."
+_LOADED: Final = "The first request for a topic waits until the broker has loaded it; later requests do not."
 
 
 def look(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
-    """One finding for each type of request on a connection."""
+    """Return one finding for each type of request on a connection."""
     slow = exchange.slow
     if not slow.count:
         return
@@ -64,12 +66,13 @@ def look(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
         "broker",
         "likely" if exchange.doubts - {"start", "end"} else "certain",
         exchange_subject(exchange),
-        f"{count_of(slow.count, 'answer')} to {exchange.type} on connection {exchange.stream} took longer than "
-        f"{bound}, of {exchange.answered}; the slowest {span(longest)}.",
+        f"{slow.count} of {count_of(exchange.answered, 'response')} to {exchange.type} on connection {exchange.stream} "
+        f"took longer than {bound}; the slowest took {span(longest)}.",
         slow.first_ns,
         [*exchange.slowest, *slow.frames],
         (_THROTTLED if exchange.type == "SEND" else _LOADED) + why_unsure(exchange.doubts),
-        "Look at the broker at that time: garbage collection, storage latency, a topic that was being loaded, limits.",
+        "Check the broker at that time: garbage collection, storage latency, a topic that was being loaded, rate "
+        "limits.",
     )
 
 
@@ -77,7 +80,7 @@ RULE = Rule(
     name="slow-answers",
     group="exchange",
     facts=("slow", "slowest", "slowest_ns", "answered", "doubts"),
-    title="answers that took long, measured by the time after which clients give up",
+    title="slow responses, compared with the timeout of clients",
     issue="apache/pulsar#9484",
     look=look,
 )

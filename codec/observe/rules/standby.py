@@ -1,26 +1,26 @@
-"""A consumer of a Failover subscription that is not the active one: it gets nothing, and that is right.
+"""A consumer of a Failover subscription that is not the active one: it correctly receives nothing.
 
 ## What it means
 
-Of the consumers of a Failover subscription one is active and gets all messages; the others stand by. Who is active
-follows from priority, name and, for partitioned topics, the partition. People take a standby for a stuck consumer: it
-is connected, has permits, there is a backlog, and nothing comes.
+One consumer of a Failover subscription is active and receives all messages; the others are on standby. The active
+consumer is determined by priority, name and, for partitioned topics, the partition. A standby looks like a stuck
+consumer: it is connected, has permits, there is a backlog, and it receives nothing.
 
 ## On the wire
 
-ACTIVE_CONSUMER_CHANGE with `is_active: false` (absent is false), then FLOW and no MESSAGE. When the active consumer
-leaves, the next one is told about a second later (`activeConsumerFailoverDelayTimeMillis`). Clients older than protocol
-version 12 are never told.
+ACTIVE_CONSUMER_CHANGE with `is_active: false` (absent means false), then FLOW and no MESSAGE. When the active consumer
+leaves, the broker notifies the next one after about a second (`activeConsumerFailoverDelayTimeMillis`). It does not
+notify clients below protocol version 12.
 
-## What speaks for the opposite
+## What would disprove it
 
-A MESSAGE to this consumer, or an ACTIVE_CONSUMER_CHANGE that makes it active. When it is told that it is active and
-gets nothing in spite of permits and a backlog, that is dispatcher-silent.
+A MESSAGE to this consumer, or an ACTIVE_CONSUMER_CHANGE that makes it active. An active consumer that receives nothing
+despite permits and a backlog is reported by dispatcher-silent.
 
 ## What to do
 
-Nothing, if a standby is what you want. If all consumers shall work, use Shared or Key_Shared, or more partitions than
-consumers.
+Nothing, if a standby is intended. If all consumers should receive messages, use Shared or Key_Shared, or more
+partitions than consumers.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 __all__ = ["RULE"]
 
 _LEAST_NS: Final = 1_000_000_000
-"""The broker waits a second before it makes another consumer the active one."""
+"""Minimum time on standby: the broker waits a second before it makes another consumer active."""
 
 
 def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    """Whether its last word was that it stands by."""
+    """Return a finding if the last ACTIVE_CONSUMER_CHANGE put the consumer on standby."""
     if consumer.active is not False or consumer.last_message_ns > consumer.active_ns:
         return
     if seen_until(consumer, moment) - consumer.active_ns < _LEAST_NS:
@@ -52,12 +52,14 @@ def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "application",
         certainty(doubts),
         consumer_subject(consumer),
-        f"{about_consumer(consumer)} stands by: the broker has told it in {at(consumer.active_frame)}, "
-        f"{when(moment, consumer.active_ns)}, that another one is active. It gets nothing, and that is right.",
+        f"{about_consumer(consumer)} is on standby: in {at(consumer.active_frame)}, "
+        f"{when(moment, consumer.active_ns)}, "
+        "the broker reported that another consumer is active. A standby correctly receives no messages.",
         consumer.active_ns,
         [consumer.active_frame],
-        "A MESSAGE to it, or an ACTIVE_CONSUMER_CHANGE that makes it active: there is neither." + why_unsure(doubts),
-        "Nothing, if it is a standby by intention; otherwise use Shared or Key_Shared.",
+        "A MESSAGE to it, or an ACTIVE_CONSUMER_CHANGE that makes it active, would disprove this; there is neither."
+        + why_unsure(doubts),
+        "Nothing, if a standby is intended; otherwise use Shared or Key_Shared.",
     )
 
 
@@ -65,7 +67,7 @@ RULE = Rule(
     name="standby",
     group="consumer",
     facts=("active", "active_ns", "last_message_ns", "session"),
-    title="a consumer that gets nothing because another one of its Failover subscription is active",
+    title="a consumer that receives nothing because another consumer of its Failover subscription is active",
     issue="apache/pulsar#7827",
     look=look,
 )

@@ -1,27 +1,27 @@
-"""Entries of a Key_Shared subscription that wait because another consumer holds earlier ones of the same key.
+"""Entries of a Key_Shared subscription that wait because another consumer holds earlier ones with the same key.
 
 ## What it means
 
-Key_Shared keeps the order of each key: while a consumer holds unacknowledged messages of a key (of its hash, to be
-exact), nobody else is given later ones. When a consumer joins or leaves, keys move; those with messages still held
-wait until these are acknowledged ("draining"). A holder that does not acknowledge stops its keys for everybody, and
-after some thousand entries of look-ahead the whole subscription.
+Key_Shared preserves the order of each key. While a consumer holds unacknowledged messages with a key (precisely: with
+its hash), no other consumer receives later ones. When a consumer joins or leaves, keys are reassigned; messages of a
+key that is still held wait until the held messages are acknowledged ("draining"). A holder that does not acknowledge
+blocks its keys for all consumers, and after some thousand entries of look-ahead the whole subscription.
 
 ## On the wire
 
-MESSAGEs to one consumer, no ACKs for some of them, and later entries of the same keys that go to nobody although their
-new owner has permits and gets other keys. Brokers before 4.0, and those with the classic dispatcher, make a newly
-joined consumer wait for everything that was read before it came.
+MESSAGEs to one consumer, no ACKs for some of them, and no delivery of later entries with the same keys, although their
+new owner has permits and receives other keys. With brokers before 4.0, and with the classic dispatcher, a new
+consumer waits for everything that was read before it joined.
 
-## What speaks for the opposite
+## What would disprove it
 
-ACKs of the holder for those keys: the entries must follow within milliseconds. Keys in a STICKY range that nobody has
-wait for a consumer, not for an ACK: slots-unowned.
+ACKs of the holder for those keys: the entries must follow within milliseconds. Keys in a STICKY range without an owner
+wait for a consumer, not for an ACK: see slots-unowned.
 
 ## What to do
 
-Look at the holder: never-acked and paused-client tell more about it. Smaller receiver queues make keys move sooner.
-Since Pulsar 4.0 `drainingHashes` in the consumer's statistics names the hashes that wait.
+Check the holder with never-acked and paused-client. With smaller receiver queues keys are reassigned sooner. Since
+Pulsar 4.0, `drainingHashes` in the consumer's statistics lists the waiting hashes.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 __all__ = ["RULE"]
 
 _LEAST_NS: Final = 1_000_000_000
-"""Shorter waits are how order is kept: a key moves when its messages are acknowledged."""
+"""Minimum wait: shorter waits are normal, because a key moves when its messages are acknowledged."""
 
 
 def look(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
-    """The wait that lasts, or the longest."""
+    """Return a finding for the current wait, or for the longest one."""
     waits = subscription.hash_waits
     lasts = waits.since_ns >= 0
     since, lasted = (
@@ -58,7 +58,7 @@ def look(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
     if not waits.count or lasted < _LEAST_NS:
         return
     first, last = (waits.since_frame, 0) if lasts else waits.longest_frames
-    holder = printable(subscription.hash_holder) or "another consumer holds their key"
+    holder = printable(subscription.hash_holder) or "another consumer holds messages with their key"
     doubts = subscription.doubts - {"end"}
     how_long = f"since {at(first)}, {when(moment, since)}" if lasts else f"for {span(lasted)}, until {at(last)}"
     yield Finding(
@@ -67,13 +67,14 @@ def look(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
         "application",
         certainty(doubts, "likely"),
         subscription_subject(subscription),
-        f"Entries of {about_subscription(subscription)} {'wait' if lasts else 'waited'} {how_long}: {holder}, earlier "
-        "ones unacknowledged.",
+        f"Entries of {about_subscription(subscription)} {'have been waiting' if lasts else 'waited'} {how_long}: "
+        f"{holder}, "
+        "unacknowledged.",
         since,
         [first, last],
-        (f"An ACK of the holder behind {at(first)} would free them." if lasts else f"It was over with {at(last)}.")
+        (f"An ACK of the holder after {at(first)} would release them." if lasts else f"The wait ended with {at(last)}.")
         + why_unsure(doubts),
-        "See why the holder does not acknowledge. Smaller receiver queues let keys move sooner.",
+        "Find out why the holder does not acknowledge. With smaller receiver queues keys are reassigned sooner.",
     )
 
 
@@ -81,7 +82,7 @@ RULE = Rule(
     name="stuck-blocked-hash",
     group="subscription",
     facts=("hash_waits", "hash_holder"),
-    title="entries that wait since another consumer holds earlier ones of their key",
+    title="entries that wait because another consumer holds earlier ones with the same key",
     issue="apache/pulsar#23429",
     look=look,
 )

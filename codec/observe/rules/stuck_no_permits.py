@@ -1,32 +1,31 @@
-"""A consumer that gets nothing because the broker may not send: it never asked, or its client keeps the permits.
+"""A consumer that receives nothing because it has no permits: it sent no FLOW, or its client does not return permits.
 
 ## What it means
 
-A broker sends only as many messages as a consumer has asked for. FLOW asks; every message delivered takes one permit
-away. At zero the broker waits, however large the backlog is. Here the consumer stands at zero, or below, and stays
-there, and it is not because the application is slow:
+A broker sends only as many messages as a consumer has requested. FLOW grants permits; each delivered message uses one.
+At zero the broker waits, however large the backlog is. Here the consumer remains at zero or below, and the reason is
+not a slow application:
 
-- *never asked*: SUBSCRIBE succeeded and not one FLOW followed. That is what a receiver queue of 0 does when nobody
-  calls `receive`, and what a listener does that starts paused.
-- *not returned*: the client was seen to return too few permits (permits-leaked, permits-wrong-count), until none were
-  left. That is a fault of the client library.
+- *never asked*: SUBSCRIBE succeeded and no FLOW followed. This happens with a receiver queue of 0 if the application
+  does not call `receive`, and with a listener that starts paused.
+- *not returned*: the client returned too few permits (permits-leaked, permits-wrong-count) until none were left. This
+  is a fault of the client library.
 
 ## On the wire
 
 SUBSCRIBE, SUCCESS, and then no FLOW for this consumer id. Or FLOW, MESSAGE, MESSAGE, …, ACK, ACK, …, and silence. In
 the broker's statistics: `availablePermits` 0 (or negative after a batch), `unackedMessages` small, a backlog.
 
-## What speaks for the opposite
+## What would disprove it
 
-A FLOW of this consumer behind the frames that are named. When part of the conversation is missing in the capture, that
-FLOW may be in the hole; the finding is then only a possible one. A consumer that does hold its messages is another
-case, and so is one whose FLOWs stop all at once: see paused-client.
+A FLOW of this consumer after the listed frames. If the capture has a gap, the FLOW may be in it, and the finding is
+only possible. Consumers that hold their messages, and consumers whose FLOWs stop suddenly, are reported by
+paused-client.
 
 ## What to do
 
-Never asked: call `receive`, resume the listener, or give it a receiver queue. Not returned: note the client's name and
-version and report it with this capture. Closing and opening the consumer helps for the moment:
-permits begin anew with SUBSCRIBE.
+Never asked: call `receive`, resume the listener, or configure a receiver queue. Not returned: report the client's name
+and version with this capture. Reopening the consumer helps temporarily, because permits are reset by SUBSCRIBE.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ __all__ = ["RULE"]
 
 
 def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    """Both causes; they exclude each other."""
+    """Return a finding for one of the two causes; they exclude each other."""
     session, permits = consumer.session, consumer.permits
     if session is None or not permits.known or session.ready_ns < 0:
         return
@@ -79,10 +78,10 @@ def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             "client",
             certainty(doubts, "likely"),
             consumer_subject(consumer),
-            f"{about_consumer(consumer)} {'has' if attached(consumer) else 'had'} no permits "
-            f"{how_long(stop, consumer, moment)}. It was sent "
-            f"{count_of(permits.delivered, 'message')}, holds {held(consumer)} of them, and its client has asked "
-            f"for {permits.flowed} in all with a queue of {permits.queue}: it returned too few.",
+            f"{about_consumer(consumer)} {'has had' if attached(consumer) else 'had'} no permits "
+            f"{how_long(stop, consumer, moment)}. It received {count_of(permits.delivered, 'message')} and holds "
+            f"{held(consumer)} of them, and its client requested only {permits.flowed} in total with a queue of "
+            f"{permits.queue}.",
             stop.since_ns,
             [
                 stop.frame,
@@ -91,17 +90,18 @@ def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
                 consumer.last_message_frame,
                 consumer.last_ack_frame,
             ],
-            f"A FLOW behind {at(permits.last_flow_frame)} would show that permits do return: there is none."
+            f"A FLOW after {at(permits.last_flow_frame)} would show that permits are returned; there is none."
             + why_unsure(doubts),
-            "Report it to the client library, with its version. Open the consumer anew to get going again.",
+            "Report it to the developers of the client library with its version. Reopen the consumer to resume "
+            "delivery.",
             "not-returned",
         )
 
 
 def _never(consumer: ConsumerRecord, since_ns: int, frame: int, until: int, doubts: set[str]) -> Finding:
     backlog = waiting(consumer)
-    waits = {None: "how much waits for it is not known", 0: "nothing waits for it"}.get(
-        backlog, f"{count_of(backlog or 0, 'entry', 'entries')} wait for it"
+    waits = {None: "The backlog is unknown", 0: "There is no backlog"}.get(
+        backlog, f"The backlog is {count_of(backlog or 0, 'entry', 'entries')}"
     )
     return Finding(
         "stuck-no-permits",
@@ -109,13 +109,13 @@ def _never(consumer: ConsumerRecord, since_ns: int, frame: int, until: int, doub
         "application",
         certainty(doubts),
         consumer_subject(consumer),
-        f"{about_consumer(consumer)} has not asked for a single message since it was opened {span(until - since_ns)} "
-        f"earlier in {at(frame)}; {waits}.",
+        f"{about_consumer(consumer)} has sent no FLOW since it subscribed {span(until - since_ns)} earlier in "
+        f"{at(frame)}. {waits}.",
         since_ns,
         [frame],
-        "One FLOW of this consumer would show that it does ask: there is none." + why_unsure(doubts),
-        "With a receiver queue of 0 a client asks only while the application waits in receive(); a paused listener "
-        "asks for nothing. Call receive, resume it, or give it a receiver queue.",
+        "One FLOW of this consumer would disprove this; there is none." + why_unsure(doubts),
+        "With a receiver queue of 0 a client sends a FLOW only while the application waits in receive(); a paused "
+        "listener sends none. Call receive, resume the listener, or configure a receiver queue.",
         "never-asked",
     )
 
@@ -124,7 +124,7 @@ RULE = Rule(
     name="stuck-no-permits",
     group="consumer",
     facts=("permits", "session", *FACTS),
-    title="a consumer without permits, which never asked or whose client does not return them",
+    title="a consumer without permits, because it sent no FLOW or its client does not return permits",
     issue="apache/pulsar#380",
     look=look,
 )

@@ -1,27 +1,28 @@
-"""A consumer that gets nothing although it has permits: it holds as many unacknowledged messages as it may.
+"""A consumer that receives nothing although it has permits, because it reached the limit of unacknowledged messages.
 
 ## What it means
 
-On Shared and Key_Shared subscriptions a broker stops sending to a consumer that holds
-`maxUnackedMessagesPerConsumer` messages (50,000 unless it is set lower for the namespace or topic), and to a whole
-subscription at `maxUnackedMessagesPerSubscription`. It goes on when half of them are acknowledged. The usual cause: the
-application does not acknowledge, or only a part (an exception before the ACK, a filter that forgets it).
+On Shared and Key_Shared subscriptions a broker stops sending to a consumer that holds `maxUnackedMessagesPerConsumer`
+messages (50,000 by default; the namespace or topic can set a lower limit), and to a whole subscription at
+`maxUnackedMessagesPerSubscription`. It resumes when half of them are acknowledged. The usual cause: the application
+does not acknowledge, or only a part (an exception before the ACK, a code path without one).
 
 ## On the wire
 
-MESSAGE after MESSAGE with few or no ACKs, then none, in spite of permits from FLOWs. In the broker's statistics
-`blockedConsumerOnUnackedMsgs: true`. The limit itself is not on the wire: it is concluded from where the broker stops.
+Many MESSAGEs with few or no ACKs, then none, despite permits from FLOWs. In the broker's statistics
+`blockedConsumerOnUnackedMsgs: true`. The limit itself is not on the wire: it is inferred from the point at which the
+broker stops.
 
-## What speaks for the opposite
+## What would disprove it
 
-An ACK or REDELIVER of this consumer behind the frame named that brings it below half, and still nothing comes: then it
-is dispatcher-silent. A consumer without permits is another case too.
+An ACK or REDELIVER of this consumer after the listed frame that reduces the number below half of the limit. If the
+consumer still receives nothing, dispatcher-silent applies. A consumer without permits is a different case too.
 
 ## What to do
 
-Find the messages that it holds (never-acked names the oldest; `pcli trace --unacked`), and why they are not
-acknowledged. Messages that cannot be worked on want a negative acknowledgement or a dead letter policy. Raising the
-limit only moves the moment.
+Find the held messages (never-acked names the oldest; `pcli trace --unacked`), and the reason why they are not
+acknowledged. Reject messages that cannot be processed, with a negative acknowledgement or a dead letter policy. Raising
+the limit only delays the problem.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ __all__ = ["RULE"]
 
 
 def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    """The block that lasts, or the longest one."""
+    """Return a finding for the current block, or for the longest one."""
     stop = stop_of(consumer.blocked, consumer, moment)
     if stop is None or stop.lasted_ns < STOP_NS:
         return
@@ -54,22 +55,24 @@ def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     blocked_at = consumer.blocked_at or held(consumer)
     if stop.over_frame:
         what = (
-            f"{about_consumer(consumer)} held {count_of(blocked_at, 'unacknowledged message')} and got "
-            f"nothing during {span(stop.lasted_ns)}, from {at(stop.frame)} to {at(stop.over_frame)}: the limit of "
-            "unacknowledged messages was reached."
+            f"{about_consumer(consumer)} held {count_of(blocked_at, 'unacknowledged message')} and received "
+            f"nothing for {span(stop.lasted_ns)}, from {at(stop.frame)} to {at(stop.over_frame)}: it had reached the "
+            "limit "
+            "of unacknowledged messages."
         )
-        opposite = f"It was over with {at(stop.over_frame)}."
+        opposite = f"The block ended with {at(stop.over_frame)}."
     else:
         what = (
             f"{about_consumer(consumer)} held {count_of(blocked_at, 'unacknowledged message')} when the broker "
-            f"stopped sending to it, with {count_of(permits, 'permit')}: the limit of unacknowledged messages was "
-            f"reached. {'It gets' if attached(consumer) else 'It got'} nothing {how_long(stop, consumer, moment)}."
+            f"stopped sending to it, although it had {count_of(permits, 'permit')}: it had reached the limit of "
+            f"unacknowledged messages. It {'has received' if attached(consumer) else 'received'} nothing "
+            f"{how_long(stop, consumer, moment)}."
         )
         opposite = (
-            f"Acknowledgements of half of them behind {at(stop.frame)} would lift it: it holds {held(consumer)} still, "
-            f"and its last ACK is {at(consumer.last_ack_frame)}."
+            f"Acknowledgements of half of them after {at(stop.frame)} would end the block; it still holds "
+            f"{held(consumer)}, and its last ACK is {at(consumer.last_ack_frame)}."
             if consumer.last_ack_ns > stop.since_ns
-            else f"An ACK or REDELIVER of it behind {at(stop.frame)} would lift it: there is none."
+            else f"An ACK or REDELIVER of it after {at(stop.frame)} would end the block; there is none."
         )
     yield Finding(
         "stuck-unacked-limit",
@@ -83,19 +86,20 @@ def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         stop.since_ns,
         [stop.frame, stop.over_frame, consumer.last_ack_frame, *consumer.never_acked.frames],
         opposite + why_unsure(doubts),
-        "Find out why it does not acknowledge: never-acked names the oldest. Reject what cannot be worked on "
-        f"(negative acknowledgement, dead letter policy). {_limit(consumer)} is the limit.",
+        "Find out why the application does not acknowledge; never-acked names the oldest message. Reject messages that "
+        "cannot be processed (negative acknowledgement, dead letter policy). The limit is set by "
+        f"{_limit(consumer)}.",
     )
 
 
 def _others_went_on(consumer: ConsumerRecord, since_ns: int) -> bool:
-    """Whether the subscription's other consumers were served meanwhile: the broker itself was well."""
+    """Return whether other consumers of the subscription received messages meanwhile: then the broker was working."""
     others = consumer.subscription.consumers.values() if consumer.subscription is not None else ()
     return any(one is not consumer and one.last_message_ns > since_ns for one in others)
 
 
 def _limit(consumer: ConsumerRecord) -> str:
-    """Which setting it is: one for all consumers stops each at the same number."""
+    """Return the setting: a limit per consumer blocks each consumer at the same number."""
     others = consumer.subscription.consumers.values() if consumer.subscription is not None else ()
     stopped = {one.blocked_at for one in others if one is not consumer and one.blocked.count}
     if not stopped:
@@ -117,7 +121,7 @@ RULE = Rule(
         "session",
         *FACTS,
     ),
-    title="a consumer that is not served because it holds too many unacknowledged messages",
+    title="a consumer that receives nothing because it holds too many unacknowledged messages",
     issue="apache/pulsar#22657",
     look=look,
 )

@@ -1,31 +1,32 @@
-"""A consumer that the broker did not take.
+"""A consumer that the broker refused.
 
 ## What it means
 
-SUBSCRIBE was answered with an error. The most frequent ones:
+The response to SUBSCRIBE was an error. The most frequent errors are:
 
-- *ConsumerBusy*: an Exclusive subscription is taken, the subscription has consumers of another type, or there are as
-  many consumers as are allowed. After a broken connection the broker may still believe in the old one for a moment.
-- *ConsumerAssignError*: the key ranges of a STICKY Key_Shared consumer overlap with those of another.
-- *SubscriptionNotFound*, *TopicNotFound*: it is not there, and may not be made by subscribing.
-- *NotAllowedError*: a type or setting that the topic's policies forbid, or too many subscribe calls.
-- *ServiceNotReady*: the topic is being moved; clients try again.
+- *ConsumerBusy*: an Exclusive subscription already has a consumer, the subscription has consumers of another type, or
+  the maximum number of consumers is reached. After a broken connection the broker may still consider the old consumer
+  alive.
+- *ConsumerAssignError*: the key ranges of a STICKY Key_Shared consumer overlap with those of another consumer.
+- *SubscriptionNotFound*, *TopicNotFound*: it does not exist, and subscribing may not create it.
+- *NotAllowedError*: the topic's policies forbid a type or setting, or there were too many subscribe calls.
+- *ServiceNotReady*: the topic is being moved; clients retry.
 
-Schemas and permissions have rules of their own: schema-refused-consumer, auth-refused.
+Schemas and permissions have separate rules: schema-refused-consumer, auth-refused.
 
 ## On the wire
 
-SUBSCRIBE, ERROR with its request id. The text of the error is the broker's own and says which of the cases it is.
+SUBSCRIBE, ERROR with its request id. The error message comes from the broker and identifies the case.
 
-## What speaks for the opposite
+## What would disprove it
 
-A later SUBSCRIBE of the same consumer that succeeds: then it is only a note.
+A later SUBSCRIBE of the same consumer that succeeds: then the finding is a note.
 
 ## What to do
 
-ConsumerBusy: find the consumer that has the subscription (`topics stats`), use another name, or Shared. After a broken
-connection wait for the keep-alive, or upgrade: brokers since 2.10.6, 2.11.4 and 3.0.3 check whether the old one is
-alive.
+ConsumerBusy: find the attached consumer (`topics stats`), use another subscription name, or Shared. After a broken
+connection wait for the keep-alive timeout, or upgrade: since 2.10.6, 2.11.4 and 3.0.3, brokers check whether the old
+consumer is alive.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 __all__ = ["RULE"]
 
 _OTHERS: Final = frozenset(("IncompatibleSchema", "AuthenticationError", "AuthorizationError"))
-"""Errors that have rules of their own."""
+"""Errors that have separate rules."""
 
 
 def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    """Each kind of error."""
+    """Return a finding for each error."""
     for error, seen in consumer.refused.items():
         if error in _OTHERS:
             continue
@@ -60,8 +61,8 @@ def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             f"({frames_text(seen.frames)}): {said(seen.sample)}",
             seen.first_ns,
             seen.frames,
-            later or "A SUBSCRIBE of it that succeeds later: there is none.",
-            "The text of the error says what is in the way; `topics stats` names the consumers that are there.",
+            later or "A SUBSCRIBE that succeeds later would resolve this; there is none.",
+            "The error message names the reason; `topics stats` lists the attached consumers.",
             error,
         )
 
@@ -70,7 +71,7 @@ RULE = Rule(
     name="subscribe-refused",
     group="consumer",
     facts=("refused", "session.ready_ns"),
-    title="a SUBSCRIBE that was answered with an error",
+    title="a SUBSCRIBE to which the broker responded with an error",
     issue="apache/pulsar#13920",
     look=look,
 )

@@ -1,29 +1,30 @@
-"""A transaction that nobody ended.
+"""A transaction that was not ended.
 
 ## What it means
 
-While a transaction is open, its messages are hidden, and so is everything behind the first of them on the same topics,
-other producers' messages included: consumers stand still there. Acknowledgements in it do not count yet. It ends by the
-client's END_TXN, or by its time-out, when the coordinator aborts it and tells nobody. Four cases:
+While a transaction is open, its messages are not delivered, and neither are all later messages on the same topics,
+including those of other producers: consumers receive nothing there. Its acknowledgements have no effect yet. It ends
+with the client's END_TXN or with its timeout, when the coordinator aborts it without notification. There are four
+cases:
 
-- *open*: it is older than its time-out, and no end of it is in the capture.
-- *client-gone*: the connection that began it ended before it did. It stays open until the time-out.
-- *timed-out*: the coordinator aborted it by itself. What was sent in it is gone.
-- *unanswered*: END_TXN was sent, and its answer stays away.
+- *open*: it is older than its timeout, and the capture does not contain its end.
+- *client-gone*: the connection that began it ended first. It stays open until the timeout.
+- *timed-out*: the coordinator aborted it. The messages sent in it are discarded.
+- *unanswered*: END_TXN was sent, but there is no response.
 
 ## On the wire
 
-NEW_TXN, its response with the id, SEND and ACK with that id, and no END_TXN. On the broker's own connection, if the
-capture has it: END_TXN_ON_PARTITION with ABORT that no END_TXN preceded.
+NEW_TXN, its response with the id, SEND and ACK with that id, and no END_TXN. On the broker's internal connection, if it
+was captured: END_TXN_ON_PARTITION with ABORT without a preceding END_TXN.
 
-## What speaks for the opposite
+## What would disprove it
 
-An END_TXN on a connection that is not in the capture: any client may end it. A hole in the capture.
+An END_TXN on a connection that was not captured: any client may end the transaction. A gap in the capture.
 
 ## What to do
 
-End every transaction in a `finally`, choose the time-out by the longest work, and keep transactions short on topics
-that others read. `pulsar-admin transactions slow-transactions` lists those that are open.
+End every transaction in a `finally` block, set the timeout above the longest processing time, and keep transactions
+short on topics with other consumers. `pulsar-admin transactions slow-transactions` lists open transactions.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ from pcli.codec.observe.tracking.records.connection_records import TransactionRe
 __all__ = ["RULE"]
 
 ANSWER_NS: Final = 10_000_000_000
-"""From when on an answer to END_TXN is missing."""
+"""Time after which a response to END_TXN counts as missing."""
 
 
 def look(transaction: TransactionRecord, moment: Moment) -> Iterator[Finding]:
-    """At most one of the four."""
+    """Return a finding for at most one of the four cases."""
     if transaction.action:
         if transaction.ended_by == "coordinator" and transaction.action == "ABORT":
             yield _finding(transaction, "timed-out", "warning", "application", "certain", _aborted(transaction))
@@ -52,23 +53,23 @@ def look(transaction: TransactionRecord, moment: Moment) -> Iterator[Finding]:
     asked = transaction.end_asked_frame
     if asked and not transaction.error:
         if moment.now_ns - transaction.end_asked_ns >= ANSWER_NS:
-            said = f"END_TXN in {at(asked)} has no answer, {when(moment, transaction.end_asked_ns)}"
+            said = f"END_TXN in {at(asked)} has no response, {when(moment, transaction.end_asked_ns)}"
             yield _finding(
                 transaction, "unanswered", "error", "capture" if HOLES & doubts else "broker", certainty(doubts), said
             )
     elif transaction.timeout_ms and moment.now_ns > until:
-        said = f"its time-out of {span(transaction.timeout_ms * 1_000_000)} is over, and no end of it was seen"
+        said = f"its timeout of {span(transaction.timeout_ms * 1_000_000)} has expired, and the capture lacks its end"
         yield _finding(transaction, "open", "error", "application", certainty(doubts, "likely"), said)
     elif transaction.left_ns >= 0 and not HOLES & doubts:
         said = f"its client's connection ended {when(moment, transaction.left_ns)}"
         if transaction.timeout_ms:
-            said += f"; its time-out is {span(transaction.timeout_ms * 1_000_000)}"
+            said += f"; its timeout is {span(transaction.timeout_ms * 1_000_000)}"
         yield _finding(transaction, "client-gone", "warning", "application", certainty(doubts, "likely"), said)
 
 
 def _aborted(transaction: TransactionRecord) -> str:
     lasted = span(max(0, transaction.ended_ns - transaction.began_ns))
-    return f"nobody ended it, and the coordinator aborted it after {lasted} in {at(transaction.ended_frame)}"
+    return f"it was not ended, and the coordinator aborted it after {lasted} in {at(transaction.ended_frame)}"
 
 
 def _finding(transaction: TransactionRecord, cause: str, severity: str, culprit: str, sure: str, said: str) -> Finding:
@@ -81,13 +82,13 @@ def _finding(transaction: TransactionRecord, cause: str, severity: str, culprit:
         culprit,
         sure,
         {"transaction": f"{most}:{least}", "stream": transaction.stream},
-        f"Transaction ({most}, {least}), begun in {at(transaction.began_frame)}, with {holds}: {said}.",
+        f"Transaction ({most}, {least}) began in {at(transaction.began_frame)} and contains {holds}: {said}.",
         transaction.began_ns,
         [transaction.began_frame, transaction.end_asked_frame, transaction.ended_frame],
-        "An END_TXN of it on a connection that is not in the capture." + why_unsure(doubts)
+        "An END_TXN on a connection that was not captured would explain this." + why_unsure(doubts)
         if cause != "timed-out"
-        else "An END_TXN of it before that: there is none." + why_unsure(doubts),
-        "End every transaction, whatever happens, and choose its time-out by the longest work.",
+        else "An END_TXN before that would disprove this; there is none." + why_unsure(doubts),
+        "End every transaction in all cases, and set its timeout above the longest processing time.",
         cause,
     )
 
@@ -108,7 +109,7 @@ RULE = Rule(
         "ended_ns",
         "end_asked_ns",
     ),
-    title="a transaction that nobody ended",
+    title="a transaction that was not ended",
     issue="apache/pulsar#19786",
     look=look,
 )

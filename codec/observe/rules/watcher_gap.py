@@ -1,25 +1,25 @@
-"""Topics that a pattern consumer was told of, or missed, and has not subscribed to.
+"""Topics that match a pattern subscription but to which the client did not subscribe.
 
 ## What it means
 
-A consumer of a pattern has the broker watch the namespace for it (WATCH_TOPIC_LIST). When the watcher is lost with its
-connection, topics may be made before the next one watches; clients that do not compare the lists then miss these topics
-until their own poll, once a minute by default, or for good.
+For a pattern consumer the broker watches the namespace (WATCH_TOPIC_LIST). When the watcher is lost with its
+connection, topics may be created before the next watcher is registered. Clients that do not compare the lists then miss
+these topics until their next poll, once a minute by default, or permanently.
 
 ## On the wire
 
-WATCH_TOPIC_LIST carries the hash of what the client knows; the answer has another hash and lists topics, or an update
-names new ones, and ten seconds later no SUBSCRIBE to these has left the client's address.
+WATCH_TOPIC_LIST contains the hash of the topics that the client knows. The response has another hash and lists topics,
+or an update names new ones, and no SUBSCRIBE to them from the client's address follows within ten seconds.
 
-## What speaks for the opposite
+## What would disprove it
 
-A SUBSCRIBE to the topic on another connection of the same client, which is looked for; one from another address is
-another client's. A client may leave out topics on purpose, by a stricter pattern of its own.
+A SUBSCRIBE to the topic on another connection of the same client; this is checked. A SUBSCRIBE from another address
+belongs to another client. A client may skip topics on purpose because its own pattern is stricter.
 
 ## What to do
 
-Messages of these topics are not consumed, and without a subscription not even kept. Update the client; until then a
-short patternAutoDiscoveryPeriod closes the gap by polling.
+Messages of these topics are not consumed, and without a subscription they are not retained. Update the client. Until
+then, a short patternAutoDiscoveryPeriod detects the topics by polling.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from pcli.codec.observe.tracking.records.connection_records import ConnectionRec
 __all__ = ["RULE", "look"]
 
 _PATIENCE_NS: Final = 10_000_000_000
-"""How long a client may take to look the topic up and subscribe."""
+"""Time that a client may need to look up the topic and subscribe."""
 
 _NAMED: Final = 3
 
 
 def look(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
-    """One finding a connection."""
+    """Return at most one finding per connection."""
     until = record.ended_ns if record.end else moment.now_ns
     missed = {topic: told for topic, told in record.watch_missed.items() if until - told[1] >= _PATIENCE_NS}
     if not missed:
         return
     gaps = record.watch_gaps.count
-    how = f"{times(gaps)} they had changed while nobody watched" if gaps else "they came while it watched"
+    how = f"{times(gaps)} they changed without a watcher" if gaps else "they were reported while it was watching"
     names = ", ".join(map(short_topic, list(missed)[:_NAMED])) + (" …" if len(missed) > _NAMED else "")
     frame, since = min(missed.values(), key=lambda told: told[1])
     yield Finding(
@@ -57,12 +57,12 @@ def look(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
         "client",
         "possible" if HOLES.intersection(record.doubts) else "likely",
         connection_subject(record),
-        f"The topic-list watcher on {about_connection(record)} was told of {count_of(len(missed), 'topic')} to which "
-        f"nobody there subscribed ({names}); {how}.",
+        f"The topic-list watcher on {about_connection(record)} reported {count_of(len(missed), 'topic')} to which the "
+        f"client did not subscribe ({names}); {how}.",
         since,
         [frame, *record.watch_gaps.frames],
-        "A SUBSCRIBE from the same address to these topics: there is none. The client may have dropped them on purpose "
-        "by a stricter pattern of its own." + why_unsure(record.doubts),
+        "A SUBSCRIBE from the same address to these topics would disprove this; there is none. The client may have "
+        "skipped them on purpose because its own pattern is stricter." + why_unsure(record.doubts),
         "Messages of these topics are not consumed. Update the client, or set a short patternAutoDiscoveryPeriod.",
     )
 
@@ -71,7 +71,7 @@ RULE = Rule(
     name="watcher-gap",
     group="connection",
     facts=("watch_missed", "watch_gaps", "ended_ns", "end", "doubts"),
-    title="topics of a pattern subscription that its client has not noticed",
+    title="topics of a pattern subscription to which the client did not subscribe",
     issue="apache/pulsar#21852",
     look=look,
 )

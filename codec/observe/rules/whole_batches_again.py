@@ -1,26 +1,27 @@
-"""Whole batches come again although a part of them was done, for want of batch index acknowledgements.
+"""Whole batches that were redelivered although a part was processed, because batch index acknowledgements are disabled.
 
 ## What it means
 
-Brokers store and acknowledge entries; a batch is one. Without batch index acknowledgements the client keeps to itself
-which messages of a batch are done, and sends the ACK when all are. If one message of the batch is rejected, or the
-consumer leaves, the whole batch comes again, also to another consumer, which knows nothing of what was done.
+Brokers store and acknowledge entries; a batch is one entry. Without batch index acknowledgements, only the client keeps
+track of the processed messages of a batch, and it sends the ACK when all are processed. If one message of the batch is
+rejected, or the consumer leaves, the whole batch is redelivered, possibly to another consumer, which cannot tell which
+messages were processed.
 
 ## On the wire
 
 MESSAGE with a batch, no ACK for it or one without an `ack_set`, REDELIVER or a new consumer, MESSAGE with the same
-batch and without an `ack_set`. With batch index acknowledgements the ACK carries a bit set, and so does the second
-MESSAGE.
+batch and without an `ack_set`. With batch index acknowledgements both the ACK and the second MESSAGE contain a bit set.
 
-## What speaks for the opposite
+## What would disprove it
 
-A second MESSAGE with an `ack_set`: then only the rest is given to the application. Or an application that has done none
-of the batch: then it has to come again in full.
+A second MESSAGE with an `ack_set`: then the application receives only the rest. Or an application that processed no
+message of the batch: then the batch must be redelivered as a whole.
 
 ## What to do
 
-Switch it on at both ends: `acknowledgmentAtBatchIndexLevelEnabled=true` in the broker, `enableBatchIndexAcknowledgment`
-in the consumer (on by default since 4.1, at both ends). Or smaller batches; or an application that bears it.
+Enable batch index acknowledgements on both sides: `acknowledgmentAtBatchIndexLevelEnabled=true` in the broker,
+`enableBatchIndexAcknowledgment` in the consumer (both enabled by default since 4.1). Or use smaller batches, or an
+application that tolerates duplicates.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ __all__ = ["RULE"]
 
 
 def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
-    """Batches that came again in full."""
+    """Return a finding if whole batches were redelivered."""
     seen = consumer.whole_batches_again
     if not seen.count:
         return
@@ -55,13 +56,13 @@ def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "application",
         certainty(doubts, "likely"),
         consumer_subject(consumer),
-        f"Batches of {about_consumer(consumer)} came again in full, in "
-        f"{count_of(seen.count, 'delivery', 'deliveries')}{first_of(seen)} ({frames_text(seen.frames)}): "
-        "without batch index acknowledgements nobody knows what of them was done.",
+        f"Whole batches of {about_consumer(consumer)} were redelivered: "
+        f"{count_of(seen.count, 'delivery', 'deliveries')}{first_of(seen)} ({frames_text(seen.frames)}). Without batch "
+        "index acknowledgements the broker cannot skip the processed messages.",
         seen.first_ns,
         seen.frames,
-        "An ack_set in the ACK or in the second MESSAGE: there is none." + why_unsure(doubts),
-        "Switch batch index acknowledgements on, in the broker and in the consumer.",
+        "An ack_set in the ACK or in the second MESSAGE would disprove this; there is none." + why_unsure(doubts),
+        "Enable batch index acknowledgements in the broker and in the consumer.",
     )
 
 
@@ -69,7 +70,7 @@ RULE = Rule(
     name="whole-batches-again",
     group="consumer",
     facts=("whole_batches_again",),
-    title="whole batches that come again for want of batch index acknowledgements",
+    title="whole batches redelivered because batch index acknowledgements are disabled",
     issue="apache/pulsar#5969",
     look=look,
 )

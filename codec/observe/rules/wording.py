@@ -1,9 +1,9 @@
-"""What findings have in common: how things are called, how long it was, and how sure one may be.
+"""Texts that findings share: names, durations, frame numbers, and the certainty of a finding.
 
 Rules of this file
-1. Names come from the wire, so they pass `printable` before they stand in a sentence; subjects keep them as they are.
-2. Doubts are of two kinds. Some only shorten the view (it began earlier, it goes on): what is there is there. With
-   the others frames may be missing in the middle: what is absent may have been said.
+1. Names come from the wire. In sentences they are passed through `printable`; subjects contain them unchanged.
+2. There are two kinds of doubts. With EDGES the record begins earlier or ends later than the capture, but is complete
+   in between. With HOLES frames may be missing in the middle.
 """
 
 from __future__ import annotations
@@ -39,37 +39,37 @@ __all__ = [
 ]
 
 EDGES: Final = frozenset(("start", "end"))
-"""Doubts with which the view is only shorter: what lies in it is all there."""
+"""Doubts with which the record is complete within the capture."""
 
 HOLES: Final = frozenset(("gap", "cut", "one_way", "weak_sync", "evicted"))
 """Doubts with which frames may be missing in the middle."""
 
 _JAVA: Final = re.compile(r"\b(?:[a-z]\w*\.)+[A-Z][\w$]*: ")
-"""The name of a Java class in front of what an exception says."""
+"""The name of a Java class before the message of an exception."""
 
 _SAID: Final = 240
-"""Characters of it that are told: dissect shows all."""
+"""Maximum number of characters of an error message; dissect shows all of them."""
 
 
 _AT_ONCE_NS: Final = 1_000_000
-"""Who reads "0.02 ms before the end" learns nothing by it."""
+"""Shorter times count as zero: "0.02 ms before the end" is of no use."""
 
 
 def certainty(doubts: Collection[str], best: str = "certain") -> str:
-    """How sure one may be that something was NOT there: ``best``, or less for these doubts of the record."""
+    """Return the certainty that an event did NOT occur: ``best``, or less with these doubts of the record."""
     if HOLES.intersection(doubts):
         return "possible"
     return "likely" if doubts and best == "certain" else best
 
 
 def why_unsure(doubts: Iterable[str]) -> str:
-    """The doubts in words, to end a sentence about the opposite; empty without any."""
+    """Return the doubts as a sentence to append; empty if there are none."""
     words = [DOUBTS[one] for one in sorted(doubts)]
-    return f" Mind that {'; '.join(words)}." if words else ""
+    return f" Caveat: {'; '.join(words)}." if words else ""
 
 
 def span(nanoseconds: int) -> str:
-    """A duration: ``4.1 s``, ``320 ms``, ``2 min 5 s``."""
+    """Return a duration: ``4.1 s``, ``320 ms``, ``2 min 5 s``."""
     if nanoseconds < 1_000_000_000:
         return latency_text(nanoseconds)
     tenths = round(nanoseconds / 1e8)
@@ -80,28 +80,28 @@ def span(nanoseconds: int) -> str:
 
 
 def count_of(count: int, one: str, more: str = "") -> str:
-    """``1 message``, ``50 messages``; ``more`` is the plural when it is not by s."""
+    """Return ``1 message`` or ``50 messages``; ``more`` is an irregular plural."""
     return f"{count} {one}" if count == 1 else f"{count} {more or one + 's'}"
 
 
 def times(count: int) -> str:
-    """``once``, ``twice``, ``8 times``."""
+    """Return ``once``, ``twice``, ``8 times``."""
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def at(frame: int) -> str:
-    """``frame 312``; a frame that is not known says so."""
+    """Return ``frame 312``; for 0 a text for an unknown frame."""
     return f"frame {frame}" if frame else "a frame that is not in the capture"
 
 
 def when(moment: Moment, time_ns: int) -> str:
-    """``4.1 s before the end``, ``at the end``: how long ago it was, seen from the last frame."""
+    """Return the time before the last frame: ``4.1 s before the end``, ``at the end``."""
     ago, last = moment.now_ns - time_ns, "the end" if moment.over else "the last frame"
     return f"{span(ago)} before {last}" if ago >= _AT_ONCE_NS else f"at {last}"
 
 
 def frames_text(frames: Collection[int]) -> str:
-    """``frame 3``, ``frames 3, 4, 9``, each once; ``frames not kept`` without any."""
+    """Return ``frame 3`` or ``frames 3, 4, 9`` without duplicates; ``frames not kept`` if there are none."""
     numbers = dict.fromkeys(frames)
     if not numbers:
         return "frames not kept"
@@ -109,32 +109,32 @@ def frames_text(frames: Collection[int]) -> str:
 
 
 def first_of(seen: Tally) -> str:
-    """``, first 7:12``: the first of what was counted; empty when that is not known."""
+    """Return ``, first 7:12``: the first counted item; empty if unknown."""
     return f", first {printable(seen.sample)}" if seen.sample else ""
 
 
 def said(text: str) -> str:
-    """What a broker says with an error: one line, without the names of Java classes and what caused the cause."""
+    """Return a broker's error message as one line, without names of Java classes and nested causes."""
     words = " ".join(_JAVA.sub("", text).partition(" caused by ")[0].split())
     return printable(words if len(words) <= _SAID else words[: _SAID - 1] + "…")
 
 
 def about_consumer(consumer: ConsumerRecord) -> str:
-    """``lazy (subscription work on orders)``."""
+    """Return ``consumer lazy (subscription work on orders)``."""
     if not consumer.subscription_name:
         where = f" on {short_topic(consumer.topic)}" if consumer.topic else ""
         return f"{_numbered(consumer)}{where} (its SUBSCRIBE is not in the capture)"
-    name = printable(consumer.name) if consumer.name else "an unnamed consumer"
+    name = f"consumer {printable(consumer.name)}" if consumer.name else "an unnamed consumer"
     return f"{name} (subscription {printable(consumer.subscription_name)} on {short_topic(consumer.topic)})"
 
 
 def about_subscription(subscription: SubscriptionRecord) -> str:
-    """``subscription work on orders``."""
+    """Return ``subscription work on orders``."""
     return f"subscription {printable(subscription.name)} on {short_topic(subscription.topic.name)}"
 
 
 def consumer_subject(consumer: ConsumerRecord) -> dict[str, Any]:
-    """What a finding about a consumer is about."""
+    """Return the subject of a finding about a consumer."""
     return {
         "topic": consumer.topic,
         "subscription": consumer.subscription_name,
@@ -143,7 +143,7 @@ def consumer_subject(consumer: ConsumerRecord) -> dict[str, Any]:
 
 
 def subscription_subject(subscription: SubscriptionRecord) -> dict[str, Any]:
-    """What a finding about a subscription is about."""
+    """Return the subject of a finding about a subscription."""
     return {"topic": subscription.topic.name, "subscription": subscription.name}
 
 

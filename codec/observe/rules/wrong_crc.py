@@ -1,27 +1,28 @@
-"""Messages whose checksum is wrong, and on which side of which hop they became so.
+"""Messages with a wrong checksum, and the hop on which they were damaged.
 
 ## What it means
 
-A producer writes a CRC-32C over metadata and payload; broker, storage and consumer keep it with the bytes. If it does
-not fit where the capture was taken, the bytes were changed between the producer and here. TCP has checksums of its own,
-so a network hardly ever does this: memory, a proxy, a balancer that rewrites, a broken client library do.
+A producer computes a CRC-32C of metadata and payload; broker, storage and consumer keep it with the bytes. If it does
+not match at the point of capture, the bytes were changed between the producer and this point. TCP has its own
+checksums, so a network rarely causes this. Likely causes are memory errors, a proxy, a load balancer that rewrites
+data, or a faulty client library.
 
 ## On the wire
 
-A SEND or MESSAGE whose bytes were all captured, with a CRC-32C that the bytes do not give. Of the two legs of a proxied
-conversation the one that shows it first, in the direction of the message, is told; if only the second one does, the
-proxy changed it.
+A SEND or MESSAGE whose bytes were captured completely, with a CRC-32C that does not match them. If a proxied
+conversation was captured on both sides of the proxy, the finding is reported for the connection that shows the damage
+first, in the direction of the message. If only the second one shows it, the proxy changed the bytes.
 
-## What speaks for the opposite
+## What would disprove it
 
-Frames that are cut, or of which a retransmission had other bytes, are left out, since the capture may have done it.
-Frames found by search behind a hole may be none at all.
+Truncated frames, and frames with a retransmission that has different bytes, are excluded, because the capture itself
+may be wrong. Frames found by search after a gap may not be frames.
 
 ## What to do
 
-A broker answers such a SEND with ChecksumError; a client throws such a MESSAGE away, and may lose permits with it
-(PIP-491, permits-leaked). Capture on both sides of the next hop and compare. If a MESSAGE leaves the broker like this
-and its SEND was right, look at the broker's memory and at the bookies.
+A broker responds to such a SEND with ChecksumError. A client discards such a MESSAGE, and may lose permits
+(PIP-491, permits-leaked). Capture on both sides of the next hop and compare. If the broker sends a wrong MESSAGE
+although its SEND was correct, check the broker's memory and the bookies.
 """
 
 from __future__ import annotations
@@ -37,33 +38,37 @@ from pcli.codec.observe.tracking.records.connection_records import ConnectionRec
 __all__ = ["RULE", "look"]
 
 _WORDS: Final = {True: ("SEND", "client", "client"), False: ("MESSAGE", "broker", "broker")}
-"""By direction: the command, who wrote it, culprit."""
+"""By direction: the command, its sender, the culprit."""
 
 
 def look(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
-    """One finding for each direction in which it is this connection that shows it first."""
+    """Return one finding for each direction in which this connection shows the damage first."""
     for from_client, tally in record.wrong_crc.items():
         command, writer, culprit = _WORDS[from_client]
         other = record.other_leg
-        # Behind the proxy, seen in the direction in which the message goes.
+        # Past the proxy, in the direction of the message.
         behind = other is not None and (record.leg_of >= 0) == from_client
         if other is not None and behind and other.wrong_crc.get(from_client) is not None:
             continue
-        where = "the proxy changed it: the other leg has it right" if behind else f"it left the {writer} like this"
+        where = (
+            "they were correct on the other side of the proxy, so the proxy changed them"
+            if behind
+            else f"they left the {writer} like this"
+        )
         yield Finding(
             "wrong-crc",
             "error",
             "network" if behind else culprit,
             "possible" if "weak_sync" in record.doubts else "likely",
             connection_subject(record),
-            f"{count_of(tally.count, command)} on {about_connection(record)} with a CRC-32C that does not fit the "
-            f"bytes; {where}, or was damaged between there and the point of capture.",
+            f"{count_of(tally.count, command)} on {about_connection(record)} had a CRC-32C that did not match the "
+            f"bytes; {where}, or they were damaged between there and the point of capture.",
             tally.first_ns,
             tally.frames,
-            "TCP has checksums of its own, so a network rarely does this; memory, proxies and load balancers do. "
+            "TCP has its own checksums, so a network rarely causes this; memory, proxies and load balancers do. "
             "All bytes of these frames were captured." + why_unsure(record.doubts),
-            "A broker refuses such a SEND (ChecksumError); a client throws such a MESSAGE away, and may lose permits "
-            "with it (PIP-491). Capture on the other side of the next hop to narrow it down.",
+            "A broker refuses such a SEND (ChecksumError); a client discards such a MESSAGE and may lose permits "
+            "(PIP-491). Capture on the other side of the next hop to find the place.",
             command.lower(),
         )
 
@@ -72,7 +77,7 @@ RULE = Rule(
     name="wrong-crc",
     group="connection",
     facts=("wrong_crc", "leg_of", "other_leg.wrong_crc", "doubts"),
-    title="messages whose checksum does not fit their bytes",
+    title="messages whose checksum does not match their bytes",
     issue="apache/pulsar#21557",
     look=look,
 )

@@ -46,7 +46,7 @@ def test_what_was_looked_at(diagnose, idle):
     assert (counts["subscriptions"], counts["topics"], counts["messages"]) == (1, 1, 1)
     text = looked_at_text(counts)
     assert "1 connection, 1 producer, 2 consumers" in text
-    assert text.endswith(f", asked by {counts['rules']} rules")
+    assert text.endswith(f", {counts['rules']} rules checked")
 
 
 def test_only_the_rules_that_were_named(diagnose, idle):

@@ -33,7 +33,7 @@ def test_each_cause_is_told_by_one_rule(told, subscription, tallied, cause):
     assert (found.rule, found.cause) == (rule, cause)
     assert (found.culprit, found.sure, found.severity) == (culprit, sure, severity)
     assert found.frames == [40, 30]
-    assert "Entries of subscription work on orders came again, in 2 deliveries, " in found.what
+    assert "Entries of subscription work on orders were redelivered " in found.what
     assert "first 7:3 (frames 40, 30)" in found.what
 
 

@@ -18,7 +18,7 @@ def lookup(tallied, ns):
 def test_a_lookup_that_nobody_answers(look, lookup, waited, severity):
     [found] = look("answers-missing", lookup(waited))
     assert (found.severity, found.culprit, found.sure, found.frames) == (severity, "broker", "certain", [12])
-    assert "1 of 5 LOOKUPs on connection 1" in found.what
+    assert "1 of 5 LOOKUP requests on connection 1" in found.what
 
 
 def test_one_that_may_still_be_answered(look, lookup):
@@ -28,7 +28,7 @@ def test_one_that_may_still_be_answered(look, lookup):
 def test_later_ones_were_answered(look, lookup):
     [found] = look("answers-missing", lookup(6, overtaken=1))
     assert found.severity == "error"
-    assert "later ones were" in found.what
+    assert "later requests were" in found.what
     assert look("answers-missing", lookup(4, overtaken=1)) == []
 
 

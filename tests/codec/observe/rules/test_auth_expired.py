@@ -25,7 +25,7 @@ def test_nobody_answers(look, asked, ns):
 
 def test_the_broker_does_not_wait(look, asked, ns):
     [found] = look("auth-expired", asked(challenge_open_ns=ns(5), end="fin_broker", ended_ns=ns(6)))
-    assert "ended the connection" in found.what
+    assert "closed the connection" in found.what
     assert look("auth-expired", asked(challenge_open_ns=ns(5), end="fin_client", ended_ns=ns(6))) == []
 
 

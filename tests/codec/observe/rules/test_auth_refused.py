@@ -12,7 +12,7 @@ def test_each_error_and_command(look, tallied):
     assert [(one.severity, one.culprit, one.sure, one.cause) for one in found] == [
         ("error", "application", "certain", name) for name in denied
     ]
-    assert found[0].what.endswith("CONNECT refused with AuthenticationError, 16 times: Failed to authenticate.")
+    assert found[0].what.endswith("CONNECT was refused with AuthenticationError 16 times: Failed to authenticate.")
     assert len({one.identity for one in found}) == 2
 
 

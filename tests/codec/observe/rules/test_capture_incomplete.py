@@ -8,12 +8,12 @@ from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"midstream": 2}, "2 connections began before it"),
-        ({"one_way": 1}, "1 connection with one direction only"),
+        ({"midstream": 2}, "2 connections began earlier"),
+        ({"one_way": 1}, "1 connection with only one direction"),
         ({"cut": True}, "snap length"),
-        ({"damaged": True}, "cut or damaged"),
-        ({"unfinished": 1}, "1 frame without an end"),
-        ({"evicted": {"host": 3}}, "3 host records dropped"),
+        ({"damaged": True}, "truncated or damaged"),
+        ({"unfinished": 1}, "1 incomplete frame"),
+        ({"evicted": {"host": 3}}, "3 host records evicted"),
     ],
 )
 def test_each(look, fields, said):
@@ -25,8 +25,8 @@ def test_each(look, fields, said):
 def test_holes(look, tallied):
     [found] = look("capture-incomplete", CaptureRecord(gaps=tallied(10, 3, 4), gap_bytes=4300, midstream=1))
     assert found.what == (
-        "The capture does not show all: 10 holes of 4.3 kB in connections; "
-        "1 connection began before it: names and permits are unknown there."
+        "The capture is incomplete: 10 gaps of 4.3 kB in total; "
+        "1 connection began earlier: their names and permits are unknown."
     )
     assert found.frames == [3, 4]
 

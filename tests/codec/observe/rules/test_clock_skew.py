@@ -36,7 +36,7 @@ def test_all_others_differ_alike(look, producer, tallied):
     other.clock_skew_ms = (0, 3, 1)
     [found] = look("clock-skew", one)
     assert (found.culprit, found.sure) == ("application", "likely")
-    assert "0 of 1 others" in found.opposite
+    assert "0 of 1 other producers" in found.opposite
 
 
 @pytest.mark.parametrize(("ahead", "causes"), [(0, set()), (3_000, {"ahead"}), (-20_000, {"behind"}), (-9_000, set())])

@@ -7,7 +7,7 @@ import pytest
 def test_each(look, connection, tallied, what):
     [found] = look("deprecated-command", connection(deprecated={what: tallied(2, 7)}))
     assert (found.severity, found.culprit, found.sure, found.cause) == ("note", "client", "certain", what)
-    assert f"uses {what}, twice" in found.what
+    assert f"uses the deprecated {what} (twice)" in found.what
 
 
 def test_a_real_one(diagnosed):

@@ -13,7 +13,7 @@ def test_nothing_comes(look, silent):
     assert (found.severity, found.culprit, found.sure) == ("error", "broker", "likely")
     assert found.frames[0] == 70
     assert "10 permits" in found.what
-    assert "100 entries at least wait" in found.what
+    assert "at least 100 entries were wait" in found.what
 
 
 def test_it_came_in_the_end(look, silent, past):

@@ -12,7 +12,7 @@ def test_something_else(look, connection, word):
     assert [(one.severity, one.culprit, one.sure, one.cause) for one in found] == [
         ("error", "application", "certain", word)
     ]
-    assert "from packet 4 on: it is that" in found[0].what
+    assert "starting with packet 4: it is that" in found[0].what
 
 
 def test_a_proxy_header_that_is_not_understood(look, connection):

@@ -15,7 +15,7 @@ def test_it_is_at_two_consumers(look, key, tallied):
     assert (found.severity, found.culprit, found.sure, found.cause) == ("error", "broker", "likely", "open-at-two")
     assert found.subject["key"] == "eu"
     assert found.frames == [30, 20]
-    assert "it was with a, b" in found.what
+    assert "the key was at a, b" in found.what
 
 
 def test_later_ones_came_first(look, key, tallied):

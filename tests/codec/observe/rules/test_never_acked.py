@@ -16,7 +16,7 @@ def test_it_holds_three(look, keeps):
     [found] = look("never-acked", keeps())
     assert (found.severity, found.culprit, found.sure) == ("warning", "application", "likely")
     assert found.frames == [20, 21, 25]
-    assert "holds 3 messages unacknowledged, the oldest (7:3) delivered 6.0 s before the end" in found.what
+    assert "holds 3 unacknowledged messages; the oldest (7:3) was delivered 6.0 s before the end" in found.what
 
 
 def test_it_is_never_certain_while_the_consumer_lives(look, keeps):

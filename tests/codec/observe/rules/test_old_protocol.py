@@ -29,5 +29,5 @@ def test_connections_of_one_library_are_one_finding(look, connection):
 
 def test_real_ones(diagnosed):
     [found] = diagnosed("java/old-client-2.4.2", "old-protocol")
-    assert found.what.startswith("2.4.2 speaks protocol version 14 of 21.")
+    assert found.what.startswith("Client 2.4.2 uses protocol version 14 instead of 21.")
     assert diagnosed("python/30-snaplen-96", "old-protocol") == []

@@ -14,9 +14,9 @@ from pcli.codec.observe.rules.pages import page_of
 def test_a_page(rule):
     page = page_of(rule)
     titles = re.findall(r"^## (.*)$", page, re.MULTILINE)
-    assert titles == ["What it means", "On the wire", "What speaks for the opposite", "What to do"]
+    assert titles == ["What it means", "On the wire", "What would disprove it", "What to do"]
     assert 15 <= len(page.splitlines()) <= 46
-    assert re.search(r"Wanted by ([\w-]+/[\w-]+#\d+|PIP-\d+)", page)
+    assert re.search(r"Requested in ([\w-]+/[\w-]+#\d+|PIP-\d+)", page)
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.name)
@@ -29,5 +29,6 @@ def test_a_rule_is_registered_under_its_name(rule):
 
 def test_rules_that_pages_name_are_rules():
     for rule in RULES.values():
-        for name in re.findall(r"(?:see|by|is|are|follow): ([a-z]+(?:-[a-z]+)+)\b", page_of(rule)):
+        text = " ".join(page_of(rule).split())
+        for name in re.findall(r"(?:[sS]ee(?: also)?|by|is|are|follow):? (?=[a-z-]*)([a-z]+(?:-[a-z]+)+)\b", text):
             assert name in RULES, f"{rule.name} sends people to {name}"

@@ -59,19 +59,19 @@ def test_a_broker_that_is_long_in_opening_it(look, paused, past, ns):
     assert look("paused-client", slow) == []
     slow.session.ready_ns = ns(2)
     [found] = look("paused-client", slow)
-    assert "during 6.0 s" in found.what
+    assert "for 6.0 s" in found.what
 
 
 def test_a_queue_of_one_is_said(look, paused, still):
     permits = {"queue": 1, "flowed": 3, "flows": 3, "delivered": 3, "exhausted": still(4, 40)}
     [found] = look("paused-client", paused(permits=permits, unacked=1))
-    assert "asks for each message singly" in found.what
+    assert "requests messages one at a time" in found.what
 
 
 def test_a_client_that_empties_its_queue_and_keeps_the_permits(look, paused, tallied):
     [found] = look("paused-client", paused(unacked=0, asked_all=tallied(1, 79, first=5)))
     assert (found.culprit, found.sure) == ("client", "likely")
-    assert "asked for all again in frame 79" in found.opposite
+    assert "requested redelivery of all messages in frame 79" in found.opposite
 
 
 def test_a_reader_that_reads_no_further_is_no_trouble(look, paused):
@@ -93,6 +93,6 @@ def test_what_comes_without_permits_is_a_sign_of_life(look, paused, ns):
 
 def test_one_that_left(look, paused):
     [found] = look("paused-client", paused(ended=9))
-    assert "asked for nothing from frame 40 until it was closed (frame 99) 5.0 s later. It held 10" in found.what
+    assert "requested no message from frame 40 until it was closed (frame 99) 5.0 s later. It held 10" in found.what
     [found] = look("paused-client", paused(ended=9, end="reset_client"))
     assert "until its connection ended 5.0 s later" in found.what

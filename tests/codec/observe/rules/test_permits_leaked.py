@@ -6,7 +6,7 @@ def test_a_wrong_checksum_cost_a_batch(look, consumer, tallied):
     [found] = look("permits-leaked", consumer(permits=permits))
     assert (found.severity, found.culprit, found.sure, found.cause) == ("warning", "client", "likely", "checksum")
     assert found.frames == [31]
-    assert "7 of its queue of 10 are gone" in found.what
+    assert "7 of its queue of 10 are lost" in found.what
 
 
 def test_a_wrong_checksum_whose_permits_came_back(look, consumer, tallied):
@@ -16,9 +16,7 @@ def test_a_wrong_checksum_whose_permits_came_back(look, consumer, tallied):
 def test_a_flow_that_brought_too_little(look, consumer, tallied):
     [found] = look("permits-leaked", consumer(permits={"short": tallied(3, 50, 60, 70, sample="7 of 10")}))
     assert (found.severity, found.culprit, found.sure, found.cause) == ("warning", "client", "likely", "short")
-    assert (
-        "after 3 FLOWs of its client more than half of that was missing still, first 7 of 10 in frame 50" in found.what
-    )
+    assert "After 3 FLOWs more than half of it was still not returned, first 7 of 10 in frame 50" in found.what
     assert found.frames == [50, 60, 70]
 
 

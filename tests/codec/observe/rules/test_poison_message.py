@@ -15,7 +15,7 @@ def poisoned(subscription, tallied):
 def test_it_came_again_and_again(look, poisoned):
     [found] = look("poison-message", poisoned())
     assert (found.severity, found.culprit, found.cause) == ("warning", "application", "again-and-again")
-    assert "7:9 of subscription work on orders came 6 times, from frame 11 to frame 95; 1 more" in found.what
+    assert "7:9 of subscription work on orders was delivered 6 times, from frame 11 to frame 95; 1 more" in found.what
     assert found.frames == [10, 90, 11, 95]
 
 

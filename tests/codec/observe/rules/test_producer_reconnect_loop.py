@@ -8,7 +8,7 @@ def test_its_connection_breaks(look, tallied):
     [found] = look("producer-reconnect-loop", producer)
     assert (found.severity, found.culprit, found.cause) == ("warning", "network", "reset_broker")
     assert found.subject == {"topic": "t", "producer": "p"}
-    assert "5 sessions; 4 times within 48.0 s" in found.what
+    assert "5 sessions: 4 times within 48.0 s" in found.what
 
 
 def test_twice_or_slowly(look, tallied):

@@ -18,7 +18,7 @@ def single(consumer, subscription, tallied, ns):
 def test_one_waits_behind_the_other(look, single):
     [found] = look("queue-of-one", single())
     assert (found.severity, found.culprit) == ("note", "application")
-    assert "takes 4.0 s for a message" in found.what
+    assert "needs 4.0 s per message" in found.what
 
 
 def test_a_queue_of_none_never_has_two(look, single, ns):

@@ -17,8 +17,8 @@ def test_a_storm(look, storm, ns):
     [found] = look("redelivery-storm", storm())
     assert (found.severity, found.culprit) == ("error", "application")
     assert found.since_ns == ns(1)
-    assert "600 of 700 entries" in found.what
-    assert "200 in a second" in found.what
+    assert "600 of 700 deliveries" in found.what
+    assert "200 per second" in found.what
 
 
 def test_many_but_not_dense(look, storm):

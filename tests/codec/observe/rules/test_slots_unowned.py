@@ -41,7 +41,7 @@ def test_it_is_told_of_those_that_were_there_last(stage, diagnose):
     client.cut()
     scene.actor()(pb.CommandPing())
     [found] = diagnose(scene, ("slots-unowned",)).findings()
-    assert "for 5.0 s, while 2 consumers had permits" in found.what
+    assert "for 5.0 s while 2 consumers had permits" in found.what
 
 
 def test_all_slots_have_an_owner(stage, diagnose):

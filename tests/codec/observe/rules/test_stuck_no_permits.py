@@ -13,7 +13,7 @@ def test_a_consumer_that_never_asked(look, consumer):
     )
     assert found.frames == [6]
     assert "9.0 s" in found.what
-    assert "100 entries wait" in found.what
+    assert "backlog is 100 entries" in found.what
 
 
 def test_it_may_ask_behind_the_end_of_the_capture(look, consumer):
@@ -53,7 +53,7 @@ def test_a_client_that_keeps_permits(look, keeper, tallied):
     [found] = look("stuck-no-permits", keeper(short=tallied(2, 30, 35)))
     assert (found.severity, found.culprit, found.sure, found.cause) == ("error", "client", "likely", "not-returned")
     assert found.frames[:4] == [40, 7, 30, 35]
-    assert "30 messages, holds 2 of them" in found.what
+    assert "30 messages and holds 2 of them" in found.what
 
 
 def test_flows_that_stop_all_at_once_are_a_pause(look, keeper):

@@ -51,8 +51,8 @@ def test_a_moment_is_nothing(look, blocked, still):
 
 
 @pytest.mark.parametrize(("other", "limit"), [
-    (0, ". maxUnackedMessagesPerConsumer is"), (12, ". maxUnackedMessagesPerSubscription is"),
-    (50, ". maxUnackedMessagesPerConsumer or maxUnackedMessagesPerSubscription is"),
+    (0, " is set by maxUnackedMessagesPerConsumer."), (12, " is set by maxUnackedMessagesPerSubscription."),
+    (50, " is set by maxUnackedMessagesPerConsumer or maxUnackedMessagesPerSubscription."),
 ])  # fmt: skip
 def test_consumers_that_stop_at_different_numbers_have_reached_the_limit_of_all(
     look, blocked, consumer, still, other, limit

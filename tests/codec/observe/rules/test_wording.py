@@ -90,7 +90,7 @@ def test_every_doubt_is_said_in_words(doubt):
 
 
 def test_names_from_the_wire_stay_in_their_line(consumer):
-    assert about_consumer(consumer("a\x1b[0m\nb")) == "a\\x1b[0m\\nb (subscription work on orders)"
+    assert about_consumer(consumer("a\x1b[0m\nb")) == "consumer a\\x1b[0m\\nb (subscription work on orders)"
 
 
 def test_a_consumer_without_a_name_or_without_its_subscribe(consumer):

@@ -31,7 +31,7 @@ def test_the_proxy_did_it(look, legs, tallied, from_client):
     behind.wrong_crc = {from_client: tallied(1, 9)}
     [found] = look("wrong-crc", behind)
     assert found.culprit == "network"
-    assert "the proxy changed it" in found.what
+    assert "the proxy changed them" in found.what
     assert look("wrong-crc", before) == []
 
 
