@@ -13,7 +13,7 @@ from pathlib import Path
 from pcli.codec.faults import ACTIONS
 from pcli.codec.observe import all_fields
 from pcli.codec.observe.rules import RULES
-from pcli.codec.observe.rules.pages import page_of
+from pcli.codec.observe.rules.rule_pages import page_of
 from pcli.codec.wire.problems import KINDS
 from pcli.minibroker import capabilities
 from pcli.minibroker.settings import IGNORED, Settings

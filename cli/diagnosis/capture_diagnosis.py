@@ -53,7 +53,7 @@ def checked_rules(names: Sequence[str], option: str, words: Collection[str] = ()
 def explain(name: str) -> None:
     """Print the page of a rule, or the list of ``all``."""
     from pcli.codec.observe.rules import RULES
-    from pcli.codec.observe.rules.pages import page_of
+    from pcli.codec.observe.rules.rule_pages import page_of
 
     if name == "all":
         width = max(map(len, RULES))

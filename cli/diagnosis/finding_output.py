@@ -141,7 +141,7 @@ def shown_html(found: Sequence[Finding], diagnosis: Diagnosis, text: FindingText
 
 def _page(rule: str) -> str:
     from pcli.codec.observe.rules import RULES
-    from pcli.codec.observe.rules.pages import page_of
+    from pcli.codec.observe.rules.rule_pages import page_of
 
     return page_of(RULES[rule])
 

@@ -18,7 +18,7 @@ from pcli.cli.diagnosis.finding_output import summary
 from pcli.codec.capture import Stream, StreamEnd
 from pcli.codec.observe.diagnosis import Diagnosis
 from pcli.codec.observe.live_frames import LiveFrames
-from pcli.codec.observe.rules.wording import frames_text
+from pcli.codec.observe.rules.finding_text import frames_text
 
 if TYPE_CHECKING:
     from pcli.codec.capture.tap import Address

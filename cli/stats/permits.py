@@ -71,7 +71,7 @@ def _consumers(tracker: Tracker, *, system: bool) -> Iterator[ConsumerRecord]:
 
 
 def _figures(records: Sequence[ConsumerRecord], now_ns: int) -> Iterator[_Row]:
-    from pcli.codec.observe.rules.wording import consumer_subject
+    from pcli.codec.observe.rules.finding_text import consumer_subject
     from pcli.codec.observe.tracking.statistics.permit_statistics import permit_figures
 
     for record in records:

@@ -34,9 +34,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.consumption import attached, seen_until
+from pcli.codec.observe.rules.consumer_state import attached, seen_until
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.wording import (
+from pcli.codec.observe.rules.finding_text import (
     EDGES,
     HOLES,
     about_consumer,

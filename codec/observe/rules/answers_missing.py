@@ -31,10 +31,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from pcli.codec.observe.rules.connection_text import exchange_subject
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.link_words import exchange_subject
+from pcli.codec.observe.rules.finding_text import HOLES, certainty, count_of, span, why_unsure
 from pcli.codec.observe.rules.slow_answers import TIMEOUT_NS
-from pcli.codec.observe.rules.wording import HOLES, certainty, count_of, span, why_unsure
 from pcli.codec.observe.tracking.records.connection_records import ExchangeRecord
 
 __all__ = ["RULE", "look"]

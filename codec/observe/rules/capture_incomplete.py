@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.wording import count_of
+from pcli.codec.observe.rules.finding_text import count_of
 from pcli.codec.observe.text_format import size_text
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 

@@ -27,9 +27,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.loops import whose_end
-from pcli.codec.observe.rules.production import about_producer, producer_subject
-from pcli.codec.observe.rules.wording import count_of, first_of, frames_text
+from pcli.codec.observe.rules.finding_text import count_of, first_of, frames_text
+from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
+from pcli.codec.observe.rules.reconnect_causes import culprit_of_ends
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
 __all__ = ["RULE"]
@@ -43,7 +43,7 @@ def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "chunk-resent",
         "warning",
-        whose_end(producer.ends),
+        culprit_of_ends(producer.ends),
         "certain",
         producer_subject(producer),
         f"{about_producer(producer)} resent {count_of(seen.count, 'chunk')}{first_of(seen)} "

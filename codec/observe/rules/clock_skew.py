@@ -32,8 +32,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.production import about_producer, producer_subject
-from pcli.codec.observe.rules.wording import count_of, frames_text, span
+from pcli.codec.observe.rules.finding_text import count_of, frames_text, span
+from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
 __all__ = ["RULE"]

@@ -27,8 +27,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.loops import opened_again
-from pcli.codec.observe.rules.wording import about_consumer, consumer_subject
+from pcli.codec.observe.rules.finding_text import about_consumer, consumer_subject
+from pcli.codec.observe.rules.reconnect_causes import repeated_reconnects
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE", "look"]
@@ -38,7 +38,7 @@ def look(consumer: ConsumerRecord, _moment: Moment) -> Iterator[Finding]:
     """Return one finding for each cause."""
     seeks = consumer.subscription.seeks.count if consumer.subscription is not None else 0
     about, subject = about_consumer(consumer), consumer_subject(consumer)
-    yield from opened_again("consumer-reconnect-loop", consumer, about, subject, seeks=seeks)
+    yield from repeated_reconnects("consumer-reconnect-loop", consumer, about, subject, seeks=seeks)
 
 
 RULE = Rule(

@@ -1,4 +1,4 @@
-"""Deprecated commands and fields.
+"""Commands and fields that are deprecated in the protocol.
 
 ## What it means
 
@@ -27,9 +27,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from pcli.codec.observe.rules.connection_text import about_connection, version_subject
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.link_words import about_connection, version_subject
-from pcli.codec.observe.rules.wording import times
+from pcli.codec.observe.rules.finding_text import times
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 
 __all__ = ["RULE", "look"]
@@ -66,7 +66,7 @@ RULE = Rule(
     name="deprecated-command",
     group="connection",
     facts=("deprecated", "client_version"),
-    title="deprecated commands and fields",
+    title="commands and fields that are deprecated in the protocol",
     issue="apache/pulsar#5959",
     look=look,
 )

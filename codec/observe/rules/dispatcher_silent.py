@@ -29,9 +29,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.consumption import FACTS, attached, doubts_of, how_long, stop_of, waiting
+from pcli.codec.observe.rules.consumer_state import FACTS, attached, doubts_of, how_long, stop_of, waiting
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.wording import (
+from pcli.codec.observe.rules.finding_text import (
     about_consumer,
     at,
     certainty,

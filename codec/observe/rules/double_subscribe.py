@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.wording import (
+from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_consumer,
     certainty,

@@ -28,8 +28,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from pcli.codec.observe.rules.connection_text import about_connection, connection_subject
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.link_words import about_connection, connection_subject
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 

@@ -26,8 +26,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from pcli.codec.observe.rules.connection_text import version_subject
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.link_words import version_subject
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 from pcli.codec.wire.commands import COMMANDS

@@ -30,22 +30,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.consumption import (
+from pcli.codec.observe.rules.consumer_state import (
     FACTS,
     STOP_NS,
     Stop,
-    asks_singly,
     attached,
     doubts_of,
     held,
     how_long,
     leaks,
+    requests_single_messages,
     seen_until,
     stop_of,
     waiting,
 )
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.wording import (
+from pcli.codec.observe.rules.finding_text import (
     about_consumer,
     at,
     certainty,
@@ -124,7 +124,7 @@ def _what(consumer: ConsumerRecord, stop: Stop, moment: Moment) -> str:
     here = attached(consumer)
     about = f"{about_consumer(consumer)} {'has' if here else 'had'} used up its permits"
     about = f"{about} (queue size {consumer.permits.queue})"
-    if asks_singly(consumer):
+    if requests_single_messages(consumer):
         about = f"{about_consumer(consumer)} requests messages one at a time"
     if stop.over_frame:
         lasted = f"{span(stop.lasted_ns)}, from {at(stop.frame)} to {at(stop.over_frame)}"

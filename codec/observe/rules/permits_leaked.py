@@ -31,9 +31,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pcli.codec.observe.rules.consumption import FACTS, counts_batches_as_one
+from pcli.codec.observe.rules.consumer_state import FACTS, counts_batches_as_one
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.wording import (
+from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_consumer,
     at,

@@ -26,8 +26,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.loops import opened_again
-from pcli.codec.observe.rules.production import about_producer, producer_subject
+from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
+from pcli.codec.observe.rules.reconnect_causes import repeated_reconnects
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
 __all__ = ["RULE", "look"]
@@ -35,7 +35,9 @@ __all__ = ["RULE", "look"]
 
 def look(producer: ProducerRecord, _moment: Moment) -> Iterator[Finding]:
     """Return one finding for each cause."""
-    yield from opened_again("producer-reconnect-loop", producer, about_producer(producer), producer_subject(producer))
+    yield from repeated_reconnects(
+        "producer-reconnect-loop", producer, about_producer(producer), producer_subject(producer)
+    )
 
 
 RULE = Rule(

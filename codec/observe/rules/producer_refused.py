@@ -34,10 +34,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from pcli.codec.observe.rules.error_culprits import culprit_of_error, succeeded_later
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.production import about_producer, producer_subject
-from pcli.codec.observe.rules.refusals import succeeded_later, whose_error
-from pcli.codec.observe.rules.wording import frames_text, said, times
+from pcli.codec.observe.rules.finding_text import frames_text, said, times
+from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 from pcli.codec.observe.tracking.records.counters import Tally
 
@@ -92,7 +92,7 @@ def _finding(
     return Finding(
         "producer-refused",
         "note" if mended else "error",
-        whose_error(error),
+        culprit_of_error(error),
         "certain",
         producer_subject(producer),
         f"{about_producer(producer)} {what} {times(seen.count)} with {error} ({frames_text(seen.frames)}): "

@@ -34,8 +34,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.production import about_producer, producer_subject
-from pcli.codec.observe.rules.wording import EDGES, HOLES, at, certainty, count_of, span, when, why_unsure
+from pcli.codec.observe.rules.finding_text import EDGES, HOLES, at, certainty, count_of, span, when, why_unsure
+from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
 __all__ = ["RULE"]

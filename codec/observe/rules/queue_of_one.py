@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.wording import EDGES, about_consumer, certainty, consumer_subject, span, why_unsure
+from pcli.codec.observe.rules.finding_text import EDGES, about_consumer, certainty, consumer_subject, span, why_unsure
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]

@@ -28,8 +28,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.production import about_producer, producer_subject
-from pcli.codec.observe.rules.wording import HOLES, at, count_of, frames_text, why_unsure
+from pcli.codec.observe.rules.finding_text import HOLES, at, count_of, frames_text, why_unsure
+from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 

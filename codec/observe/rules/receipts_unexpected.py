@@ -26,8 +26,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.production import about_producer, producer_subject
-from pcli.codec.observe.rules.wording import HOLES, count_of, frames_text
+from pcli.codec.observe.rules.finding_text import HOLES, count_of, frames_text
+from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 

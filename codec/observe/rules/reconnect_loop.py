@@ -33,10 +33,10 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final
 
+from pcli.codec.observe.rules.connection_text import about_host, host_subject
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.link_words import about_host, host_subject
-from pcli.codec.observe.rules.loops import CAUSES, LOOP_NS, ROUNDS
-from pcli.codec.observe.rules.wording import certainty, span, why_unsure
+from pcli.codec.observe.rules.finding_text import certainty, span, why_unsure
+from pcli.codec.observe.rules.reconnect_causes import CAUSES, LOOP_NS, ROUNDS
 from pcli.codec.observe.tracking.records.connection_records import HostRecord
 from pcli.codec.wire.constants import DEFAULT_PORT, DEFAULT_TLS_PORT
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pcli.codec.observe.rules.again import Cause, redelivery_rule
+from pcli.codec.observe.rules.redelivery_rule_factory import Cause, redelivery_rule
 
 __all__ = ["RULE"]
 

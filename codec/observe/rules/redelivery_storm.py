@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.wording import (
+from pcli.codec.observe.rules.finding_text import (
     EDGES,
     about_subscription,
     certainty,

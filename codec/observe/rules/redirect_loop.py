@@ -28,9 +28,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pcli.codec.observe.rules.connection_text import about_host, host_subject
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.link_words import about_host, host_subject
-from pcli.codec.observe.rules.wording import times
+from pcli.codec.observe.rules.finding_text import times
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.connection_records import HostRecord
 

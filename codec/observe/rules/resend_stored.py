@@ -31,9 +31,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.loops import whose_end
-from pcli.codec.observe.rules.production import about_producer, producer_subject
-from pcli.codec.observe.rules.wording import EDGES, HOLES, certainty, count_of, first_of, frames_text, why_unsure
+from pcli.codec.observe.rules.finding_text import EDGES, HOLES, certainty, count_of, first_of, frames_text, why_unsure
+from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
+from pcli.codec.observe.rules.reconnect_causes import culprit_of_ends
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
 __all__ = ["RULE"]
@@ -80,7 +80,7 @@ def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
 
 def _whose(producer: ProducerRecord) -> str:
     """Return the culprit: the side that broke the connection or the network. The client itself resends correctly."""
-    whose = whose_end(producer.ends)
+    whose = culprit_of_ends(producer.ends)
     return "network" if whose == "client" else whose
 
 

@@ -27,10 +27,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pcli.codec.observe.rules.error_culprits import succeeded_later
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.production import about_producer, producer_subject
-from pcli.codec.observe.rules.refusals import succeeded_later
-from pcli.codec.observe.rules.wording import frames_text, said, times
+from pcli.codec.observe.rules.finding_text import frames_text, said, times
+from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
 __all__ = ["RULE"]

@@ -25,9 +25,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pcli.codec.observe.rules.error_culprits import succeeded_later
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.refusals import succeeded_later
-from pcli.codec.observe.rules.wording import about_consumer, consumer_subject, frames_text, said, times
+from pcli.codec.observe.rules.finding_text import about_consumer, consumer_subject, frames_text, said, times
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]

@@ -33,8 +33,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.production import about_producer, numbers_itself, producer_subject
-from pcli.codec.observe.rules.wording import HOLES, count_of, frames_text, times
+from pcli.codec.observe.rules.finding_text import HOLES, count_of, frames_text, times
+from pcli.codec.observe.rules.producer_text import about_producer, producer_subject, sets_own_sequence_ids
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
@@ -50,7 +50,7 @@ def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         return
     gaps, back = producer.gaps, producer.backwards
     midway = producer.ids_vague and "start" in producer.doubts
-    if gaps.count and not midway and not numbers_itself(producer) and _missing(gaps.sample) <= MOST:
+    if gaps.count and not midway and not sets_own_sequence_ids(producer) and _missing(gaps.sample) <= MOST:
         yield Finding(
             "sequence-gap",
             "warning",

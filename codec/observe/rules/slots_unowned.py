@@ -25,9 +25,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from pcli.codec.observe.rules.consumption import STOP_NS, held, seen_until
+from pcli.codec.observe.rules.consumer_state import STOP_NS, held, seen_until
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.wording import (
+from pcli.codec.observe.rules.finding_text import (
     about_subscription,
     certainty,
     count_of,

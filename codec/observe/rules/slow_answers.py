@@ -31,9 +31,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from pcli.codec.observe.rules.connection_text import exchange_subject
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.link_words import exchange_subject
-from pcli.codec.observe.rules.wording import count_of, span, why_unsure
+from pcli.codec.observe.rules.finding_text import count_of, span, why_unsure
 from pcli.codec.observe.tracking.connections.exchanges import slow_bound
 from pcli.codec.observe.tracking.records.connection_records import ExchangeRecord
 from pcli.codec.wire.commands import BY_NAME

@@ -28,9 +28,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pcli.codec.observe.rules.consumption import seen_until
+from pcli.codec.observe.rules.consumer_state import seen_until
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.wording import EDGES, about_consumer, at, certainty, consumer_subject, when, why_unsure
+from pcli.codec.observe.rules.finding_text import (
+    EDGES,
+    about_consumer,
+    at,
+    certainty,
+    consumer_subject,
+    when,
+    why_unsure,
+)
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]

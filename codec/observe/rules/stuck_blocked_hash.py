@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.wording import (
+from pcli.codec.observe.rules.finding_text import (
     about_subscription,
     at,
     certainty,

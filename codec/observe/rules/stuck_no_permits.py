@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pcli.codec.observe.rules.consumption import (
+from pcli.codec.observe.rules.consumer_state import (
     FACTS,
     STOP_NS,
     attached,
@@ -45,7 +45,7 @@ from pcli.codec.observe.rules.consumption import (
     waiting,
 )
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.wording import (
+from pcli.codec.observe.rules.finding_text import (
     about_consumer,
     at,
     certainty,

@@ -29,9 +29,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pcli.codec.observe.rules.consumption import FACTS, STOP_NS, attached, doubts_of, held, how_long, stop_of
+from pcli.codec.observe.rules.consumer_state import FACTS, STOP_NS, attached, doubts_of, held, how_long, stop_of
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.wording import (
+from pcli.codec.observe.rules.finding_text import (
     about_consumer,
     at,
     certainty,

@@ -34,9 +34,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from pcli.codec.observe.rules.error_culprits import culprit_of_error, succeeded_later
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.refusals import succeeded_later, whose_error
-from pcli.codec.observe.rules.wording import about_consumer, consumer_subject, frames_text, said, times
+from pcli.codec.observe.rules.finding_text import about_consumer, consumer_subject, frames_text, said, times
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
@@ -54,7 +54,7 @@ def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         yield Finding(
             "subscribe-refused",
             "note" if later else "error",
-            whose_error(error),
+            culprit_of_error(error),
             "certain",
             consumer_subject(consumer),
             f"{about_consumer(consumer)} was refused {times(seen.count)} with {error} "

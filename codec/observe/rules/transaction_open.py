@@ -33,7 +33,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.wording import EDGES, HOLES, at, certainty, count_of, span, when, why_unsure
+from pcli.codec.observe.rules.finding_text import EDGES, HOLES, at, certainty, count_of, span, when, why_unsure
 from pcli.codec.observe.tracking.records.connection_records import TransactionRecord
 
 __all__ = ["RULE"]

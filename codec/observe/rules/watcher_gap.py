@@ -27,9 +27,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from pcli.codec.observe.rules.connection_text import about_connection, connection_subject
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.link_words import about_connection, connection_subject
-from pcli.codec.observe.rules.wording import HOLES, count_of, times, why_unsure
+from pcli.codec.observe.rules.finding_text import HOLES, count_of, times, why_unsure
 from pcli.codec.observe.text_format import short_topic
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 

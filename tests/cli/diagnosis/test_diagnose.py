@@ -34,7 +34,8 @@ def test_a_finding_in_plain_words(pcli_here, no_flow):
     assert done.code == 0
     assert done.lines[:5] == [
         "ERROR  stuck-no-permits, since 0.639 s: the application's doing, certain",
-        "  Consumer never-asks (subscription never on public/25-no-flow/queue) has sent no FLOW since it subscribed 2.1",
+        "  Consumer never-asks (subscription never on public/25-no-flow/queue) has sent no FLOW since it subscribed "
+        "2.1",
         "  s earlier in frame 22. The backlog is unknown.",
         "    frame 22  SUCCESS  to SUBSCRIBE  public/25-no-flow/queue/never",
         "  against it: One FLOW of this consumer would disprove this; there is none.",

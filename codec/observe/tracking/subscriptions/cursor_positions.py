@@ -31,7 +31,7 @@ __all__ = [
     "lived_on",
     "new_ledger",
     "open_cursor",
-    "opened_again",
+    "repeated_reconnects",
     "seek",
 ]
 
@@ -147,7 +147,7 @@ def lived_on(topic: TopicBook, session: Session) -> bool:
     return before and session.end != "broker" and (not session.end or session.ended_ns > topic.closed_ns + PROMPT_NS)
 
 
-def opened_again(topic: TopicBook) -> None:
+def repeated_reconnects(topic: TopicBook) -> None:
     """A producer is there again: what was counted until now belongs to the time before an unload."""
     if topic.restarted:
         topic.base = topic.record.messages_in

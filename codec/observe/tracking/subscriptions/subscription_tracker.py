@@ -23,7 +23,7 @@ from pcli.codec.observe.tracking.subscriptions import permit_ledger
 from pcli.codec.observe.tracking.subscriptions.acks import Acks
 from pcli.codec.observe.tracking.subscriptions.backlog import backlog_of
 from pcli.codec.observe.tracking.subscriptions.consumer_sessions import Sessions
-from pcli.codec.observe.tracking.subscriptions.cursor_positions import closed_by_broker, opened_again
+from pcli.codec.observe.tracking.subscriptions.cursor_positions import closed_by_broker, repeated_reconnects
 from pcli.codec.observe.tracking.subscriptions.dead_letters import MARK, dead_letter
 from pcli.codec.observe.tracking.subscriptions.deliveries import deliver
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import look, may_be_blocked
@@ -208,7 +208,7 @@ class Lives:
         peer = facts.peer
         if isinstance(peer, Producer) and peer.topic:
             topic = self.shelf.topic(peer.topic)
-            opened_again(topic)
+            repeated_reconnects(topic)
             name = self._initial.pop(facts.request_number, "")
             if name:
                 self.shelf.subscription(topic, name).opened = True

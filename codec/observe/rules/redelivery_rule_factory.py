@@ -14,8 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.loops import whose_end
-from pcli.codec.observe.rules.wording import (
+from pcli.codec.observe.rules.finding_text import (
     about_subscription,
     certainty,
     count_of,
@@ -24,6 +23,7 @@ from pcli.codec.observe.rules.wording import (
     subscription_subject,
     why_unsure,
 )
+from pcli.codec.observe.rules.reconnect_causes import culprit_of_ends
 from pcli.codec.observe.tracking.records.counters import Tally
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
@@ -83,7 +83,7 @@ def _again(rule: str, subscription: SubscriptionRecord, causes: Mapping[str, Cau
 
 
 def _who_broke(subscription: SubscriptionRecord) -> str:
-    whose = whose_end([end for one in subscription.consumers.values() for end in one.ends if end != "broker"])
+    whose = culprit_of_ends([end for one in subscription.consumers.values() for end in one.ends if end != "broker"])
     return "application" if whose == "client" else whose  # a client's connection mostly ends with its process
 
 

@@ -1,6 +1,6 @@
 """What connections and hosts are called."""
 
-from pcli.codec.observe.rules.link_words import about_connection, about_host, place
+from pcli.codec.observe.rules.connection_text import about_connection, about_host, place
 from pcli.codec.observe.tracking.records.connection_records import HostRecord
 
 

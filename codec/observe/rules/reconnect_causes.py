@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from pcli.codec.observe.rules.finding import Finding
-from pcli.codec.observe.rules.wording import certainty, span, why_unsure
+from pcli.codec.observe.rules.finding_text import certainty, span, why_unsure
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, ProducerRecord
 
-__all__ = ["CAUSES", "LOOP_NS", "PEER_CAUSES", "ROUNDS", "opened_again", "whose_end"]
+__all__ = ["CAUSES", "LOOP_NS", "PEER_CAUSES", "ROUNDS", "culprit_of_ends", "repeated_reconnects"]
 
 ROUNDS: Final = 3
 LOOP_NS: Final = 60_000_000_000
@@ -42,13 +42,13 @@ PEER_CAUSES: Final = {
 _WHOSE: Final = {**{word: row[0] for word, row in PEER_CAUSES.items()}, "silence": "network"}
 
 
-def whose_end(ends: Collection[str]) -> str:
+def culprit_of_ends(ends: Collection[str]) -> str:
     """Return the culprit for sessions that ended in these ways, keys of links.ENDS; the client if there is no other."""
     found = {_WHOSE[end] for end in ends if end in _WHOSE}
     return next((one for one in ("broker", "network", "application") if one in found), "client")
 
 
-def opened_again(
+def repeated_reconnects(
     rule: str,
     peer: ConsumerRecord | ProducerRecord,
     about: str,

@@ -3,7 +3,7 @@
 import pytest
 
 from pcli.codec.observe.rules import Moment
-from pcli.codec.observe.rules.consumption import Stop, stop_of, waiting
+from pcli.codec.observe.rules.consumer_state import Stop, stop_of, waiting
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 from pcli.codec.observe.tracking.records.counters import Stretch
 

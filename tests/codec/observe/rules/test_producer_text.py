@@ -1,6 +1,6 @@
 """What findings call producers, and which of them count by themselves."""
 
-from pcli.codec.observe.rules.production import about_producer, numbers_itself, producer_subject
+from pcli.codec.observe.rules.producer_text import about_producer, producer_subject, sets_own_sequence_ids
 
 
 def test_names(producer):
@@ -13,5 +13,5 @@ def test_names(producer):
 
 
 def test_who_counts(producer, tallied):
-    assert not numbers_itself(producer(gaps=tallied(5)))
-    assert numbers_itself(producer(gaps=tallied(6)))
+    assert not sets_own_sequence_ids(producer(gaps=tallied(5)))
+    assert sets_own_sequence_ids(producer(gaps=tallied(6)))

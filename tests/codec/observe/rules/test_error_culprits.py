@@ -2,14 +2,14 @@
 
 import pytest
 
-from pcli.codec.observe.rules.refusals import succeeded_later, whose_error
+from pcli.codec.observe.rules.error_culprits import culprit_of_error, succeeded_later
 
 
 @pytest.mark.parametrize(("error", "culprit"), [
     ("ServiceNotReady", "broker"), ("ChecksumError", "network"), ("ProducerBusy", "application"),
 ])  # fmt: skip
 def test_whose(error, culprit):
-    assert whose_error(error) == culprit
+    assert culprit_of_error(error) == culprit
 
 
 def test_it_is_over(consumer, tallied):

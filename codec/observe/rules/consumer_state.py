@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from pcli.codec.observe.rules.finding import Moment
-from pcli.codec.observe.rules.wording import EDGES, at, span, when
+from pcli.codec.observe.rules.finding_text import EDGES, at, span, when
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 from pcli.codec.observe.tracking.records.counters import Stretch
 
@@ -22,7 +22,6 @@ __all__ = [
     "FACTS",
     "STOP_NS",
     "Stop",
-    "asks_singly",
     "attached",
     "counts_batches_as_one",
     "doubts_of",
@@ -30,6 +29,7 @@ __all__ = [
     "how_long",
     "leaks",
     "left",
+    "requests_single_messages",
     "seen_until",
     "stop_of",
     "waiting",
@@ -89,7 +89,7 @@ def held(consumer: ConsumerRecord) -> int:
     return consumer.unacked or consumer.never_acked.count
 
 
-def asks_singly(consumer: ConsumerRecord) -> bool:
+def requests_single_messages(consumer: ConsumerRecord) -> bool:
     """Return whether its queue is so small that it requests every message separately."""
     return consumer.permits.queue <= 1
 
@@ -99,7 +99,7 @@ def counts_batches_as_one(consumer: ConsumerRecord) -> bool:
     permits = consumer.permits
     returned = permits.flowed - permits.queue
     entries, messages = consumer.received_entries, consumer.received
-    if not permits.known or asks_singly(consumer) or not 0 < returned <= entries or entries * 2 > messages:
+    if not permits.known or requests_single_messages(consumer) or not 0 < returned <= entries or entries * 2 > messages:
         return False
     done = min(consumer.acked, permits.delivered) if consumer.sessions == 1 else permits.delivered - held(consumer)
     return done - returned > (permits.queue + 1) // 2

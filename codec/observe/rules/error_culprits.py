@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from pcli.codec.observe.rules.wording import at
+from pcli.codec.observe.rules.finding_text import at
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, ProducerRecord
 from pcli.codec.observe.tracking.records.counters import Tally
 
-__all__ = ["succeeded_later", "whose_error"]
+__all__ = ["culprit_of_error", "succeeded_later"]
 
 _BROKERS: Final = frozenset(("ServiceNotReady", "MetadataError", "PersistenceError", "TooManyRequests", "UnknownError"))
 """Errors caused by the broker's state, not by the request."""
 
 
-def whose_error(error: str) -> str:
+def culprit_of_error(error: str) -> str:
     """Return the culprit: the application, unless the broker's state or damage in transit caused the ServerError."""
     if error == "ChecksumError":
         return "network"

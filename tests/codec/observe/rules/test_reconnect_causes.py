@@ -2,7 +2,7 @@
 
 import pytest
 
-from pcli.codec.observe.rules.loops import CAUSES, PEER_CAUSES, whose_end
+from pcli.codec.observe.rules.reconnect_causes import CAUSES, PEER_CAUSES, culprit_of_ends
 from pcli.codec.observe.tracking.records.connection_records import ENDS
 
 
@@ -12,7 +12,7 @@ from pcli.codec.observe.tracking.records.connection_records import ENDS
     (["auth"], "application"),
 ])  # fmt: skip
 def test_who_ended_it(ends, culprit):
-    assert whose_end(ends) == culprit
+    assert culprit_of_ends(ends) == culprit
 
 
 def test_the_words_are_those_of_the_tracker():

@@ -3,7 +3,7 @@
 import pytest
 
 from pcli.codec.observe.rules import Moment
-from pcli.codec.observe.rules.wording import (
+from pcli.codec.observe.rules.finding_text import (
     about_consumer,
     certainty,
     consumer_subject,

@@ -7,7 +7,7 @@ from typing import Any
 from pcli.codec.observe.text_format import printable, short_topic
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
-__all__ = ["about_producer", "numbers_itself", "producer_subject"]
+__all__ = ["about_producer", "producer_subject", "sets_own_sequence_ids"]
 
 
 def about_producer(producer: ProducerRecord) -> str:
@@ -22,7 +22,7 @@ def producer_subject(producer: ProducerRecord) -> dict[str, Any]:
     return {"topic": producer.topic, "producer": producer.name or _numbered(producer)}
 
 
-def numbers_itself(producer: ProducerRecord) -> bool:
+def sets_own_sequence_ids(producer: ProducerRecord) -> bool:
     """Return whether the application seems to set sequence ids: more than one in ten SENDs skips some."""
     return producer.gaps.count * 10 > producer.sent_entries
 

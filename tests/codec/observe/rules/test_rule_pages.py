@@ -7,7 +7,7 @@ import pytest
 
 from pcli.codec.observe.rules import RULES
 from pcli.codec.observe.rules.finding import GROUPS
-from pcli.codec.observe.rules.pages import page_of
+from pcli.codec.observe.rules.rule_pages import page_of
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.name)
