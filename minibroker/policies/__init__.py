@@ -1,3 +1,3 @@
-"""Tenants, namespaces and the policies of namespaces and topics, with the table of all policies."""
+"""Tenants, namespaces, the policies of namespaces and topics, and the table of all policies."""
 
 __all__: list[str] = []

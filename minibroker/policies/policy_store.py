@@ -1,12 +1,12 @@
-"""Tenants, namespaces, partitioned topics and the policies of namespaces and topics.
+"""Policies: tenants, namespaces, partitioned topics, and the policies of namespaces and topics.
 
 Rules of this file
-1. What holds for a topic is what its own policy says, else its namespace's, else the setting (`effective`). Partitions
-   have the policies of their topic.
-2. A namespace is cut into bundles by the CRC32 of the full topic name; they matter only to lookups.
+1. The value for a topic is its own policy, else that of its namespace, else the setting (`effective`). Partitions have
+   the policies of their topic.
+2. A namespace is divided into bundles by the CRC32 of the full topic name. Only lookups use bundles.
 3. A standalone starts with its cluster, the tenants public and pulsar, the namespaces public/default, pulsar/system.
 
-Errors: LocalError for a policy's value; whether a name exists is the caller's to ask first.
+Errors: LocalError for the value of a policy. The caller must check that names exist.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HASHES: Final = 1 << 32
 
 @dataclass(slots=True)
 class Tenant:
-    """A tenant. Its lists are kept and given back; who may do what is no matter here."""
+    """A tenant. Its lists are stored and returned; nothing is authorized here."""
 
     roles: list[str] = field(default_factory=list)
     clusters: list[str] = field(default_factory=list)
@@ -42,42 +42,42 @@ class Namespace:
     bundles: int = 4
     clusters: list[str] = field(default_factory=list)
     policies: dict[str, Any] = field(default_factory=dict)
-    """By the policy's name below a namespace; values as `Policy.read` gives them."""
+    """By the policy's name for namespaces; values as `Policy.read` returns them."""
     quotas: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Backlog quotas by type."""
     permissions: dict[str, list[str]] = field(default_factory=dict)
-    """What each role may do."""
+    """The allowed actions by role."""
     properties: dict[str, str] = field(default_factory=dict)
 
     @property
     def boundaries(self) -> list[str]:
-        """Where its bundles begin, and where the last one ends."""
+        """The first hash of each bundle, and the end of the last bundle."""
         size = _HASHES // self.bundles
         return [f"0x{size * index:08x}" for index in range(self.bundles)] + ["0xffffffff"]
 
     def bundle(self, topic: str) -> str:
-        """The bundle of a topic's full name: ``0x00000000_0x40000000``."""
+        """Return the bundle of a topic by full name: ``0x00000000_0x40000000``."""
         edges = self.boundaries
         index = min(zlib.crc32(topic.encode()) // (_HASHES // self.bundles), self.bundles - 1)
         return f"{edges[index]}_{edges[index + 1]}"
 
 
 class Policies:
-    """All that REST sets but the settings themselves."""
+    """Everything that REST sets, except the settings themselves."""
 
     def __init__(self, settings: Settings, on_change: Callable[[str], None] | None = None) -> None:
         self.settings = settings
         self.on_change = on_change or (lambda _: None)
-        """Told the namespace or the (base) topic whose policies have changed."""
+        """Called with the name of the namespace or the base topic whose policies have changed."""
         self.clusters: dict[str, dict[str, Any]] = {settings.clusterName: {}}
         self.tenants: dict[str, Tenant] = {}
         self.namespaces: dict[str, Namespace] = {}
         self.partitioned: dict[str, int] = {}
-        """Full name of a partitioned topic -> how many partitions."""
+        """Full name of a partitioned topic to its number of partitions."""
         self.topics: dict[str, dict[str, Any]] = {}
-        """Full name without partition -> policy's name below a topic -> value."""
+        """Full name without partition to the policies of the topic by name."""
         self.quotas: dict[str, dict[str, dict[str, Any]]] = {}
-        """The same for backlog quotas, by type."""
+        """Backlog quotas of topics by type."""
         self.properties: dict[str, dict[str, str]] = {}
         """Properties of topics."""
         self.dynamic: dict[str, str] = {}
@@ -87,22 +87,22 @@ class Policies:
             self.add_namespace(name)
 
     def add_tenant(self, name: str) -> Tenant:
-        """A new tenant on the cluster."""
+        """Add a tenant on the cluster."""
         self.tenants[name] = Tenant(clusters=[self.settings.clusterName])
         return self.tenants[name]
 
     def add_namespace(self, name: str) -> Namespace:
-        """A new namespace with no policies."""
+        """Add a namespace without policies."""
         bundles = self.settings.defaultNumberOfNamespaceBundles
         self.namespaces[name] = Namespace(name, max(1, bundles), [self.settings.clusterName])
         return self.namespaces[name]
 
     def namespace_of(self, topic: TopicName) -> Namespace | None:
-        """The namespace of a topic, None if there is none."""
+        """Return the namespace of a topic, or None."""
         return self.namespaces.get(f"{topic.tenant}/{topic.namespace}")
 
     def effective(self, topic: TopicName, setting: str) -> Any:
-        """The value of a setting for a topic."""
+        """Return the value of a setting for a topic."""
         row = BY_SETTING.get(setting)
         default = getattr(self.settings, setting)
         if row is None:
@@ -114,9 +114,9 @@ class Policies:
         return next((value for value in values if value is not None), default)
 
     def policy(self, topic: TopicName, name: str) -> Any:
-        """A policy for a topic, by its name below a topic: its own, its namespace's, or what the settings amount to.
+        """Return a policy for a topic by its name for topics: its own, its namespace's, or one built from the settings.
 
-        None where no setting stands behind it.
+        Returns None if no setting corresponds to the policy.
         """
         policy = TOPIC[name]
         found = next((value for value in self._levels(topic, policy) if value is not None), None)
@@ -128,35 +128,38 @@ class Policies:
         return policy.read(name, {"ratePeriodInSecond": 1, **default})
 
     def _levels(self, topic: TopicName, policy: Policy) -> list[Any]:
-        """The policy's value at the topic and at its namespace, None where it is not set."""
+        """Return the values of a policy at the topic and at its namespace, None where it is not set."""
         values = []
         if policy.topic and self.topics:
             values.append(self.topics.get(str(topic.base), {}).get(policy.topic))
         namespace = self.namespace_of(topic)
         if namespace is not None and policy.name:
             value = namespace.policies.get(policy.name)
-            # An empty list of types and an undefined strategy are how REST says: as the broker.
+            # REST writes "as the broker" as an empty list of types or the strategy UNDEFINED.
             values.append(None if value in ([], "UNDEFINED") else value)
         return values
 
     def set_namespace(self, name: str, policy: str, body: Any) -> None:
-        """Set a policy of a namespace by its name there; LocalError (BadValueError) for a value that makes no sense."""
+        """Set a policy of a namespace by its name for namespaces.
+
+        Raises LocalError (BadValueError) for an invalid value.
+        """
         self.namespaces[name].policies[policy] = NAMESPACE[policy].read(policy, body)
         self.on_change(name)
 
     def unset_namespace(self, name: str, policy: str) -> None:
-        """Remove it."""
+        """Remove a policy of a namespace."""
         self.namespaces[name].policies.pop(policy, None)
         self.on_change(name)
 
     def set_topic(self, topic: TopicName, policy: str, body: Any) -> None:
-        """Set a policy of a topic by its name there; LocalError (BadValueError) for a value that makes no sense."""
+        """Set a policy of a topic by its name for topics. Raises LocalError (BadValueError) for an invalid value."""
         base = str(topic.base)
         self.topics.setdefault(base, {})[policy] = TOPIC[policy].read(policy, body)
         self.on_change(base)
 
     def unset_topic(self, topic: TopicName, policy: str) -> None:
-        """Remove it."""
+        """Remove a policy of a topic."""
         base = str(topic.base)
         values = self.topics.get(base, {})
         values.pop(policy, None)
@@ -165,7 +168,7 @@ class Policies:
         self.on_change(base)
 
     def forget(self, topic: TopicName) -> None:
-        """A topic is gone for good, or the last partition of one: its policies, properties and quotas go too."""
+        """Remove policies, properties and quotas of a deleted topic."""
         base = str(topic.base)
         for table in (self.topics, self.quotas, self.properties):
             table.pop(base, None)

@@ -1,9 +1,9 @@
-"""The table of policies: what REST and the policies of a namespace call each, and which settings it overrides.
+"""The table of policies: their names in REST and in the policies of a namespace, and the settings that they override.
 
 Rules of this file
-1. One row a policy, found by both of its names. A policy without settings is kept and given back, and has no effect.
-2. A value is read into the shape in which a real broker answers it: an object has all of its keys. What does not
-   fit is a BadValueError with the status that REST answers.
+1. One row per policy, found by either of its names. A policy without settings is stored and returned, without effect.
+2. A value is converted to the form that a real broker returns: an object has all of its keys. An invalid value raises
+   BadValueError with the HTTP status.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["BY_SETTING", "NAMESPACE", "POLICIES", "TOPIC", "BadValueError", "Pol
 
 
 class BadValueError(LocalError):
-    """A policy's value that makes no sense. ``status``: what REST answers."""
+    """An invalid value of a policy. ``status`` is the HTTP status."""
 
     def __init__(self, text: str, status: int = 412) -> None:
         super().__init__(text)
@@ -27,32 +27,32 @@ class BadValueError(LocalError):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """One row."""
+    """One policy."""
 
     name: str
-    """Its name in REST below a namespace; empty: topics only."""
+    """Its name in REST for namespaces; empty if it exists for topics only."""
     topic: str
-    """Its name in REST below a topic; empty: namespaces only."""
+    """Its name in REST for topics; empty if it exists for namespaces only."""
     json: str
     """Its key in the policies of a namespace."""
     read: Callable[[str, Any], Any]
-    """The value of a body, or BadValueError."""
+    """Function that converts a request body to the value, or raises BadValueError."""
     settings: tuple[tuple[str, str], ...] = ()
-    """The settings that it overrides, each with the key of the value that does it; an empty key: the value itself."""
+    """The overridden settings, each with the key inside the value; an empty key means the value itself."""
     verb: str = "POST"
-    """The method that sets it."""
+    """The HTTP method that sets it."""
     unset: Any = None
-    """What a namespace answers without it."""
+    """The response of a namespace without the policy."""
     keep: bool = False
-    """It cannot be removed from a namespace."""
+    """Whether it cannot be removed from a namespace."""
     listed: bool = False
-    """It stands among the policies of a namespace also when it was never set."""
+    """Whether it is listed among the policies of a namespace even if it was never set."""
     either: bool = False
-    """True at any level is true: a topic cannot take back what its namespace or the broker demands."""
+    """Whether True at any level wins: a topic cannot revoke what its namespace or the broker requires."""
     by_cluster: bool = False
-    """In the policies of a namespace it stands under the cluster's name."""
+    """Whether the policies of a namespace contain it under the cluster's name."""
     no_content: bool = False
-    """Of a topic without it REST answers 204, not an empty 200."""
+    """Whether the response for a topic without it is 204 instead of an empty 200."""
 
 
 def _count(name: str, value: Any) -> int:
@@ -82,7 +82,7 @@ def _words(*allowed: str, several: bool = False) -> Callable[[str, Any], Any]:
 
 
 def _object(**keys: Any) -> Callable[[str, Any], dict[str, Any]]:
-    """An object; its keys with what they are when they are not said."""
+    """Return a reader of objects with these keys and defaults."""
 
     def read(name: str, value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
@@ -150,7 +150,7 @@ _DISPATCH_KEYS: Final = ("dispatchThrottlingRateInMsg", "dispatchThrottlingRateI
 
 
 def _limit(name: str, topic: str, json: str, *, no_content: bool = False, unset: Any = None) -> Policy:
-    """A row whose value is the number itself, and whose setting has its name."""
+    """Return a row whose value is a number and whose setting has the same name."""
     return Policy(name, topic, json, _count, ((name or topic, ""),), no_content=no_content, unset=unset)
 
 
@@ -299,7 +299,7 @@ POLICIES: Final = (
         ),
         by_cluster=True,
     ),
-    # Kept and given back; what they ask for belongs to quotas, retention, replication and compaction.
+    # Stored and returned without effect: quotas, retention, replication and compaction are not implemented.
     Policy("messageTTL", "messageTTL", "message_ttl_in_seconds", _count),
     Policy("subscriptionExpirationTime", "", "subscription_expiration_time_minutes", _count),
     Policy(
@@ -340,4 +340,4 @@ POLICIES: Final = (
 NAMESPACE: Final = {policy.name: policy for policy in POLICIES if policy.name}
 TOPIC: Final = {policy.topic: policy for policy in POLICIES if policy.topic}
 BY_SETTING: Final = {setting: (policy, key) for policy in POLICIES for setting, key in policy.settings}
-"""The setting's name -> its row, and the key of the row's value."""
+"""Setting name to its row and the key inside the value."""

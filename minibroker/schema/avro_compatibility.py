@@ -1,15 +1,15 @@
-"""Avro schemas as a broker sees them: whether one is valid, equals another, can read what another has written.
+"""Avro schemas: validity, equality, and whether one schema can read data written with another.
 
 Rules of this file
-1. What is valid is what Avro's Java parser takes, defaults unchecked: names of letters, digits, ``_`` and ``$``;
-   a type may be named before it is declared; the word ``type`` of a declaration is a text.
-2. Reading is judged as SchemaValidator does it, by the grammar that resolves one schema to the other: records by their
-   fields, whatever they are called; enums and fixed by their name without namespace; a symbol that the reader does
-   not know is no obstacle. Aliases are the reader's.
-3. Two schemas are equal if they say the same but for documentation, aliases and the default of an enum.
-4. Strangers wrote them: depth is bounded, and so are the steps that a comparison may take.
+1. A schema is valid if Avro's Java parser accepts it without checking defaults: names consist of letters, digits, ``_``
+   and ``$``; a type may be referenced before it is declared; the ``type`` of a declaration is a string.
+2. Compatibility follows SchemaValidator, that is, Avro's schema resolution: records match by their fields whatever
+   their names; enums and fixed types match by their names without namespace; an enum symbol unknown to the reader is
+   not an error. Only the reader's aliases are used.
+3. Two schemas are equal if they differ only in documentation, aliases and the default of an enum.
+4. Schemas come from clients: the nesting depth and the steps of a comparison are limited.
 
-Source: Avro 1.12, specification and behaviour of a 4.2.4 broker for the table of pairs in the tests.
+Source: the Avro 1.12 specification, and the behaviour of a 4.2.4 broker for the table of pairs in the tests.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ __all__ = ["AvroError", "AvroSchema", "can_read", "normal_form", "parse"]
 
 _MAX_DEPTH: Final = 100
 _MAX_STEPS: Final = 200_000
-"""Pairs of types, and their fields, that one comparison looks at."""
+"""Maximum number of pairs of types, including their fields, that one comparison visits."""
 
 _MAX_PATH: Final = 200
-"""Characters of the path to an obstacle, the last ones."""
+"""Maximum length of the path in an error; the end is kept."""
 
 _PRIMITIVES: Final = frozenset(["null", "boolean", "int", "long", "float", "double", "bytes", "string"])
 _NAMED: Final = frozenset(["record", "enum", "fixed"])
@@ -37,7 +37,7 @@ _PROMOTIONS: Final[dict[str, frozenset[str]]] = {
     "string": frozenset(["bytes"]),
     "bytes": frozenset(["string"]),
 }
-"""As what else a value may be read."""
+"""Types as which a value can also be read."""
 
 _NAME: Final = re.compile(r"[^\W\d][\w$]*|\$[\w$]*")
 
@@ -48,15 +48,15 @@ _FIELD_RESERVED: Final = frozenset(["aliases", "default", "doc", "name", "order"
 
 
 class AvroError(Exception):
-    """The schema is none, or cannot read the other; the text says where."""
+    """A schema is invalid or cannot read the other; the text contains the position."""
 
 
 class _TooManyError(AvroError):
-    """No verdict; not one on a branch of a union either."""
+    """The comparison exceeded its limit; not caught while the branches of a union are tried."""
 
 
 class Field:
-    """A field of a record; its type stands in the record's children."""
+    """A field of a record; its type is in the record's ``children``."""
 
     __slots__ = ("aliases", "default", "has_default", "name", "order", "properties")
 
@@ -72,40 +72,40 @@ class Field:
 
 
 class AvroSchema:
-    """One type, its names resolved; may be part of itself."""
+    """One type with resolved names; can be recursive."""
 
     __slots__ = ("aliases", "children", "fields", "kind", "name", "properties", "size", "symbols")
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        """A primitive, or record, enum, fixed, array, map, union."""
+        """A primitive type, or record, enum, fixed, array, map, union."""
         self.name = ""
-        """With namespace; of a record, enum or fixed."""
+        """The full name of a record, enum or fixed type."""
         self.aliases: list[str] = []
-        """With namespace."""
+        """Full names."""
         self.fields: list[Field] = []
         self.children: list[AvroSchema] = []
-        """Types of the fields, branches of the union, or the one type of items or values."""
+        """Types of the fields, branches of the union, or the single type of items or values."""
         self.symbols: list[str] = []
         self.size = 0
-        """Bytes of a fixed."""
+        """Size of a fixed type, in bytes."""
         self.properties: dict[str, Any] = {}
-        """What else is declared, logical types among it."""
+        """All other declared properties, including logical types."""
 
     @property
     def short(self) -> str:
-        """Its name without namespace."""
+        """The name without namespace."""
         return self.name.rpartition(".")[2]
 
 
 def parse(data: bytes) -> AvroSchema:
-    """The schema that a JSON text declares; AvroError if it declares none."""
+    """Parse the JSON text of a schema. Raises AvroError if it is invalid."""
     try:
         return _Parser().parse_all(json.loads(data, parse_constant=_no_number))
     except RecursionError:
         raise AvroError("types too deep inside each other") from None
     except ValueError as error:
-        # No text, no JSON, or a whole number of more digits than Python converts.
+        # The text is not UTF-8, not JSON, or has an integer with more digits than Python converts.
         raise AvroError(f"no JSON: {error}"[:200]) from None
 
 
@@ -114,7 +114,7 @@ def _no_number(word: str) -> None:
 
 
 class _Parser:
-    """Reads one text; keeps the types that have names, and where names are that have no type yet."""
+    """Parser of one schema: collects the named types, and the references that are not resolved yet."""
 
     def __init__(self) -> None:
         self._named: dict[str, AvroSchema] = {}
@@ -137,7 +137,7 @@ class _Parser:
         return self._named.get(_full(name, namespace)) or self._named.get(name)
 
     def _place(self, children: list[AvroSchema], index: int, declared: Any, namespace: str, depth: int) -> None:
-        """Parse a type into its place among others."""
+        """Parse a type into ``children[index]``."""
         if isinstance(declared, str) and declared not in _PRIMITIVES:
             self._open.append((children, index, declared, namespace))
         else:
@@ -178,7 +178,7 @@ class _Parser:
         return schema
 
     def _declare(self, schema: AvroSchema, declared: dict[str, Any], namespace: str, depth: int) -> AvroSchema:
-        """A record, enum or fixed."""
+        """Parse a record, enum or fixed type."""
         name, own = declared.get("name"), declared.get("namespace", namespace)
         if not isinstance(name, str) or not isinstance(own, str):
             raise AvroError("a record, enum or fixed without a name")
@@ -186,7 +186,7 @@ class _Parser:
         own = schema.name.rpartition(".")[0]
         for part in schema.name.split("."):
             _name(part)
-        # Before its fields: they may be of this very type.
+        # Register the type before parsing its fields: they can refer to it.
         if schema.name in self._named or schema.name in _PRIMITIVES:
             raise AvroError(f"{schema.name[:80]} is declared twice, or is a type of Avro's own")
         self._named[schema.name] = schema
@@ -234,7 +234,7 @@ def _check_union(union: AvroSchema) -> None:
 
 
 def _full(name: str, namespace: str) -> str:
-    """A dot in front says that a name has no namespace."""
+    """Return the full name; a leading dot marks a name without namespace."""
     return name.removeprefix(".") if "." in name or not namespace else f"{namespace}.{name}"
 
 
@@ -251,13 +251,13 @@ def _texts(value: Any) -> list[str]:
 
 
 def normal_form(schema: AvroSchema) -> str:
-    """A text that equal schemas share, and others do not."""
+    """Return a text that is the same for equal schemas and only for them."""
     forms: list[Any] = []
     met: dict[str, AvroSchema] = {}
     todo = [schema]
 
     def form(child: AvroSchema) -> Any:
-        """A type with a name is its name here, and is put down by itself."""
+        """Return the form of a type; a named type is represented by its name and listed separately."""
         if not child.name:
             return [child.kind, child.properties, [form(part) for part in child.children]]
         if child.name not in met:
@@ -276,7 +276,7 @@ def normal_form(schema: AvroSchema) -> str:
 
 
 def can_read(reader: AvroSchema, writer: AvroSchema) -> None:
-    """AvroError unless whatever ``writer`` describes can be read as ``reader``."""
+    """Raise AvroError unless all data written with ``writer`` can be read with ``reader``."""
     try:
         _Resolution(reader).check(reader, writer, "", set())
     except RecursionError:
@@ -284,10 +284,10 @@ def can_read(reader: AvroSchema, writer: AvroSchema) -> None:
 
 
 class _Resolution:
-    """One comparison: the reader's aliases, and what is still to be looked at.
+    """One comparison: the reader's aliases, and the pairs of types still to compare.
 
-    All that a pair of types asks for must hold, so the pairs go through a list, and each only once; only where a
-    record may be read as one of several is there something to try, in a list of its own.
+    All pairs must be compatible, so they are processed from a list, each once. Alternatives exist only where a record
+    can be read as one of several records of a union; each alternative uses its own list.
     """
 
     def __init__(self, reader: AvroSchema) -> None:
@@ -299,7 +299,7 @@ class _Resolution:
         self._collect(reader)
 
     def _collect(self, root: AvroSchema) -> None:
-        """The reader's aliases: of types, and of fields by the name of their record."""
+        """Collect the reader's aliases: of types, and of fields by record name."""
         todo, met = [root], {id(root)}
         while todo:
             schema = todo.pop()
@@ -314,7 +314,10 @@ class _Resolution:
                     todo.append(child)
 
     def check(self, reader: AvroSchema, writer: AvroSchema, where: str, seen: set[tuple[int, int]]) -> None:
-        """Raise AvroError for the first obstacle. ``seen``: pairs of which nothing more need be said; it grows."""
+        """Raise AvroError at the first incompatible pair.
+
+        ``seen`` contains the pairs already processed and is extended.
+        """
         before = self._todo, self._seen
         self._todo, self._seen = [(reader, writer, where)], seen
         self._steps += len(seen)
@@ -328,7 +331,7 @@ class _Resolution:
             self._todo, self._seen = before
 
     def _ask(self, reader: AvroSchema, writer: AvroSchema, where: str) -> None:
-        """Have a pair looked at."""
+        """Add a pair to the list unless it was processed before."""
         pair = id(reader), id(writer)
         if pair not in self._seen:
             self._seen.add(pair)
@@ -366,9 +369,9 @@ class _Resolution:
                 raise AvroError(f"{place}: not written, and has no default")
 
     def _branch(self, reader: AvroSchema, writer: AvroSchema, where: str) -> None:
-        """A value that is no union, read as one.
+        """Compare a value that is not a union with a union.
 
-        The first branch of its kind and name counts, else one of its structure, else one to which it is promoted.
+        The first branch with the same kind and name is used, else one with the same structure, else one by promotion.
         """
         same = [branch for branch in reader.children if branch.kind == writer.kind]
         if writer.kind in _NAMED:
@@ -382,7 +385,7 @@ class _Resolution:
         self._ask(fitting[0], writer, where)
 
     def _is_alike(self, records: list[AvroSchema], writer: AvroSchema, where: str) -> bool:
-        """Whether one of the records can read ``writer``."""
+        """Return whether one of the records can read ``writer``."""
         for record in records:
             try:
                 self.check(record, writer, where, {*self._seen, (id(record), id(writer))})

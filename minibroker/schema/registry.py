@@ -1,16 +1,16 @@
-"""The schemas of the topics, their versions, and whether a new one may join them: SchemaRegistry.
+"""SchemaRegistry: the schemas of the topics, their versions, and the compatibility check of new schemas.
 
 Rules of this file
-1. Schemas belong to a schema id, the name of a topic without scheme and partition; versions are 0, 1, 2, … and eight
-   bytes big-endian on the wire. A deletion is a version too: what was before is gone, counting goes on.
-2. A schema that is known already is not stored again: Avro and what is judged like it (Json, Protobuf) by what it
-   says, the others by their bytes. Names and properties do not count.
-3. A new one must suit the latest, under a transitive strategy all that live. Another type never suits, except under
-   ALWAYS_COMPATIBLE.
-4. A consumer's schema must be able to read: the latest, or what the strategy names where it is transitive backward.
+1. Schemas are stored by schema id, the name of a topic without scheme and partition. Versions are 0, 1, 2, … and eight
+   bytes big-endian on the wire. A deletion is a version too: it deletes all earlier versions, and numbering continues.
+2. A known schema is not stored again. Schemas checked as Avro (Avro, Json, Protobuf) are compared by their normal form,
+   all others by their bytes. Names and properties are not compared.
+3. A new schema must be compatible with the latest version, and with all versions under a transitive strategy. A schema
+   of another type is compatible only under ALWAYS_COMPATIBLE.
+4. A consumer's schema must be able to read the latest version, or all versions under a transitive backward strategy.
 
 Source of the rules: SchemaRegistryServiceImpl, BookkeeperSchemaStorage, the *SchemaCompatibilityCheck and
-*SchemaDataValidator classes; seen on a 4.2.4 broker.
+*SchemaDataValidator classes; verified on a 4.2.4 broker.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pcli.minibroker.schema.avro_compatibility import AvroError, AvroSchema, can
 __all__ = ["TYPE_NAMES", "SchemaRegistry", "StoredSchema", "version_number"]
 
 _Effective = Callable[[str], Any]
-"""A setting as it holds for the topic, by its name in broker.conf."""
+"""Function that returns the effective value of a setting for the topic, by its name in broker.conf."""
 
 _WORDS: Final = {
     "Bool": "BOOLEAN",
@@ -40,7 +40,7 @@ _WORDS: Final = {
 }
 
 TYPE_NAMES: Final[dict[int, str]] = {number: _WORDS.get(name, name.upper()) for name, number in pb.Schema.Type.items()}
-"""The words of the Java enum SchemaType, which REST and properties use, by the numbers of the protocol."""
+"""Names of the Java enum SchemaType, used by REST and properties, by protocol number."""
 
 _NUMBERS: Final = {word: number for number, word in TYPE_NAMES.items()} | {"BYTES": 0}
 
@@ -48,16 +48,16 @@ _AVRO: Final = frozenset([pb.Schema.Avro, pb.Schema.Json, pb.Schema.Protobuf])
 """Types whose data is an Avro schema."""
 
 _ANYTHING: Final = frozenset([pb.Schema.Type.Value("None"), pb.Schema.External])
-"""Types whose data nobody looks at."""
+"""Types whose data is not checked."""
 
 _MAX_DEPTH: Final = 4
-"""KeyValue schemas inside each other."""
+"""Maximum nesting depth of KeyValue schemas."""
 
 _i32 = struct.Struct(">i").unpack_from
 
 
 class StoredSchema:
-    """One version."""
+    """One version of a schema."""
 
     __slots__ = ("key", "parsed", "schema", "timestamp", "version")
 
@@ -66,29 +66,29 @@ class StoredSchema:
         self.version = version
         """Eight bytes, as on the wire."""
         self.timestamp = timestamp
-        """When it was stored, ms since 1970."""
+        """Time of storage, ms since 1970."""
         self.parsed = parsed
         self.key = parsed.key()
-        """Equal schemas have equal ones."""
+        """Comparison key; equal schemas have equal keys."""
 
 
 class _Parsed(NamedTuple):
-    """A schema that is valid, and what its data means."""
+    """A valid schema and its parsed data."""
 
     type: int
     data: bytes
     avro: AvroSchema | None = None
     root: str = ""
-    """ProtobufNative: name of the message."""
+    """The root message name of a ProtobufNative schema."""
     halves: tuple[_Parsed, ...] = ()
-    """KeyValue: key and value."""
+    """Key and value of a KeyValue schema."""
 
     def key(self) -> tuple[int, object]:
         return self.type, self.data if self.avro is None else normal_form(self.avro)
 
 
 def _parse(schema: pb.Schema, depth: int = 0) -> _Parsed:
-    """Look at a schema's data; Refused if it is not what its type asks for."""
+    """Parse and validate a schema's data. Raises Refused if it does not fit the schema type."""
     kind, data = schema.type, schema.schema_data
     try:
         if kind in _AVRO:
@@ -130,7 +130,10 @@ def _invalid(kind: int, reason: str) -> Refused:
 
 
 def _halves(schema: pb.Schema, depth: int) -> list[pb.Schema]:
-    """Key and value of a KeyValue schema: ``i32 size, key, i32 size, value``, their types in the properties."""
+    """Return key and value of a KeyValue schema: ``i32 size, key, i32 size, value``.
+
+    Their types are in the properties.
+    """
     if depth >= _MAX_DEPTH:
         raise _invalid(schema.type, "KeyValue too deep inside KeyValue")
     words = {pair.key: pair.value for pair in schema.properties}
@@ -149,24 +152,24 @@ def _halves(schema: pb.Schema, depth: int) -> list[pb.Schema]:
 
 
 class SchemaRegistry:
-    """The schemas of all topics. ``effective``: settings of the topic; times are ms since 1970."""
+    """The schemas of all topics. ``effective`` returns settings of the topic; times are ms since 1970."""
 
     def __init__(self) -> None:
         self._stored: dict[str, list[StoredSchema]] = {}
-        """Living versions, oldest first."""
+        """Existing versions, oldest first."""
         self._next: dict[str, int] = {}
         """Number of the next version."""
 
     def has(self, schema_id: str) -> bool:
-        """Whether there is a schema."""
+        """Return whether a schema exists."""
         return schema_id in self._stored
 
     def put(
         self, schema_id: str, schema: pb.Schema, effective: _Effective, now: int = 0, *, by_admin: bool = False
     ) -> bytes:
-        """The version of a schema, stored if it is new; Refused (IncompatibleSchema) if it may not be.
+        """Return the version of a schema, stored if it is new. Raises Refused (IncompatibleSchema).
 
-        An administrator may bring new schemas also where isAllowAutoUpdateSchemaEnabled is off.
+        An administrator can store new schemas even if isAllowAutoUpdateSchemaEnabled is off.
         """
         versions = self._stored.get(schema_id, [])
         for stored in versions:
@@ -184,11 +187,11 @@ class SchemaRegistry:
         return version
 
     def check(self, schema_id: str, schema: pb.Schema, effective: _Effective) -> None:
-        """Refused unless the schema could be stored."""
+        """Raise Refused unless the schema could be stored."""
         _check_new(self._stored.get(schema_id, []), _parse(schema), effective("schemaCompatibilityStrategy"))
 
     def check_consumer(self, schema_id: str, schema: pb.Schema, effective: _Effective) -> None:
-        """Refused unless a consumer with that schema may read a topic that is in use."""
+        """Raise Refused unless a consumer with this schema may read a topic that is in use."""
         strategy = effective("schemaCompatibilityStrategy")
         if strategy == "ALWAYS_COMPATIBLE":
             return
@@ -201,27 +204,27 @@ class SchemaRegistry:
         _check_all(versions, _parse(schema), strategy)
 
     def find(self, schema_id: str, schema: pb.Schema) -> bytes | None:
-        """The version under which a schema is stored; None: it is not. Refused if it is no schema."""
+        """Return the version of a stored schema, or None. Raises Refused if the schema is invalid."""
         return _find(self._stored.get(schema_id, []), _parse(schema))
 
     def get(self, schema_id: str, version: bytes | None = None) -> StoredSchema | None:
-        """The schema of that version, without one the latest."""
+        """Return the schema of a version, or the latest one."""
         versions = self._stored.get(schema_id, [])
         if version is None:
             return versions[-1] if versions else None
         return next((stored for stored in versions if stored.version == version), None)
 
     def versions(self, schema_id: str) -> list[StoredSchema]:
-        """All that are not deleted, oldest first."""
+        """Return all versions that are not deleted, oldest first."""
         return list(self._stored.get(schema_id, []))
 
     def delete(self, schema_id: str, now: int = 0) -> bytes:
-        """Delete all versions; the version that says so. Also where there are none."""
+        """Delete all versions, if any. Return the version of the deletion."""
         self._stored.pop(schema_id, None)
         return self._number(schema_id)
 
     def forget(self, schema_id: str) -> None:
-        """The topic is deleted: its schemas go, and counting begins anew."""
+        """Remove the schemas of a deleted topic; numbering starts again."""
         self._stored.pop(schema_id, None)
         self._next.pop(schema_id, None)
 
@@ -232,12 +235,12 @@ class SchemaRegistry:
 
 
 def version_number(version: bytes) -> int:
-    """A version as REST shows it."""
+    """Return a version as the number that REST shows."""
     return int.from_bytes(version, "big", signed=True)
 
 
 def _copy(schema: pb.Schema, schema_id: str) -> pb.Schema:
-    """As it is given out: under the name of its id."""
+    """Return a copy named after the schema id, as clients receive it."""
     copy = pb.Schema()
     copy.CopyFrom(schema)
     copy.name = schema_id
@@ -254,7 +257,7 @@ def _check_new(versions: Sequence[StoredSchema], new: _Parsed, strategy: str) ->
 
 
 def _check_all(versions: Sequence[StoredSchema], new: _Parsed, strategy: str) -> None:
-    """Refused unless ``new`` suits every one of them."""
+    """Raise Refused unless ``new`` is compatible with every version."""
     for stored in versions:
         if stored.parsed.type == new.type and stored.parsed.data == new.data and len(versions) == 1:
             return

@@ -1,3 +1,3 @@
-"""What a persistent topic stores: entries, the managed ledger that holds them, and the cursors that read it."""
+"""The storage of a persistent topic: entries, the managed ledger that contains them, and the cursors that read it."""
 
 __all__: list[str] = []

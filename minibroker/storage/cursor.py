@@ -1,12 +1,13 @@
-"""A subscription's place in its topic: ManagedCursor.
+"""ManagedCursor: the position of a subscription in its topic.
 
 Rules of this file
-1. Everything up to the mark-delete is acknowledged; behind it, single entries are, out of order. When the hole in
-   front of such a run is filled the mark-delete moves to the run's end, over the limits of ledgers.
-2. A partly acknowledged batch is an entry that is not acknowledged, with a set of bits of what is left of it.
-3. If the mark-delete overtakes the reading, the reading follows.
-4. Entries acknowledged out of order are bits, in pages of 1024 by the offset: a million of them is a hundred
-   kilobytes, and no operation but listing them walks over more than the pages in its way.
+1. All entries up to the mark-delete position are acknowledged. After it, single entries can be acknowledged out of
+   order. When the entries before such a run are acknowledged, the mark-delete position moves to the end of the run,
+   across ledgers.
+2. A partly acknowledged batch is an unacknowledged entry with an ack set of the remaining messages.
+3. If the mark-delete position passes the read position, the read position follows it.
+4. Entries acknowledged out of order are stored as bits, in pages of 1024 offsets. A million of them takes about 100 KB,
+   and no operation except listing them visits more than the pages in its range.
 
 Source of the rules: ManagedCursorImpl.
 """
@@ -24,11 +25,14 @@ _SHIFT: Final = 10
 _PAGE: Final = 1 << _SHIFT
 _MASK: Final = _PAGE - 1
 _FULL: Final = (1 << _PAGE) - 1
-"""A page all of whose entries are deleted; one object for all of them."""
+"""A page in which all entries are deleted; one object is shared by all such pages."""
 
 
 class ManagedCursor:
-    """What one subscription has read and acknowledged. ``mark_delete``: an offset, -1 at the very start."""
+    """The read and acknowledged entries of one subscription.
+
+    ``mark_delete`` is an offset, -1 before the first entry.
+    """
 
     __slots__ = (
         "_deleted",
@@ -48,28 +52,28 @@ class ManagedCursor:
         self.name = name
         self.durable = durable
         self.mark_delete = mark_delete
-        """Offset of the last entry of the acknowledged run that begins the topic."""
+        """Offset of the last entry up to which all entries are acknowledged."""
         self.read_position = mark_delete + 1
-        """Offset at which the next read begins."""
+        """Offset at which the next read starts."""
         self.properties: dict[str, int] = {}
-        """What acknowledgements left here for compaction and replicated subscriptions."""
+        """Properties that acknowledgements set, for compaction and replicated subscriptions."""
         self.ack_sets: dict[int, int] = {}
-        """Of partly acknowledged entries: offset to bits, 1 = not acknowledged yet."""
+        """Ack sets of partly acknowledged entries: offset to bits, 1 = not acknowledged."""
         self._pages: dict[int, int] = {}
-        """Page number to bits, 1 = deleted. Bits at or below the mark-delete may be set or not."""
+        """Page number to bits, 1 = deleted. Bits at or below the mark-delete position are undefined."""
         self._deleted = 0
-        """How many entries behind the mark-delete are deleted."""
+        """Number of deleted entries after the mark-delete position."""
         self._highest = -1
-        """No entry behind that offset and behind the mark-delete is deleted."""
+        """Upper bound of the deleted offsets after the mark-delete position."""
 
     def is_deleted(self, offset: int) -> bool:
-        """Whether the entry is acknowledged, wholly."""
+        """Return whether the whole entry is acknowledged."""
         if offset <= self.mark_delete:
             return True
         return self._deleted > 0 and bool(self._pages.get(offset >> _SHIFT, 0) >> (offset & _MASK) & 1)
 
     def delete(self, offset: int) -> bool:
-        """Acknowledge one entry. False if it is already, or does not exist yet."""
+        """Acknowledge one entry. Return False if it is already acknowledged or does not exist yet."""
         after = self.mark_delete + 1
         if offset == after and offset < self._ledger.next:
             if self._deleted:
@@ -95,7 +99,7 @@ class ManagedCursor:
         return True
 
     def mark_delete_to(self, offset: int) -> None:
-        """Acknowledge everything up to ``offset``; one that is behind or does not exist yet changes nothing."""
+        """Acknowledge all entries up to ``offset``. Ignored if the offset is already passed or does not exist yet."""
         if not self.mark_delete < offset < self._ledger.next:
             return
         if self.ack_sets:
@@ -109,7 +113,7 @@ class ManagedCursor:
             self.read_position = self.mark_delete + 1
 
     def next_unacked(self, offset: int) -> int:
-        """The smallest offset, ``offset`` or behind it, that is not deleted; may be one that does not exist yet."""
+        """Return the first offset from ``offset`` on that is not deleted; it may not exist yet."""
         if offset <= self.mark_delete:
             offset = self.mark_delete + 1
         if not self._deleted:
@@ -128,7 +132,7 @@ class ManagedCursor:
         return offset
 
     def nth_unacked(self, count: int) -> int:
-        """The offset of the ``count``-th entry (from 1) that is not acknowledged; the last entry if there are fewer."""
+        """Return the offset of the ``count``-th unacknowledged entry (from 1), or of the last entry."""
         offset, last = self.mark_delete, self._ledger.next - 1
         while count > 0:
             offset = self.next_unacked(offset + 1)
@@ -140,11 +144,14 @@ class ManagedCursor:
         return offset
 
     def rewind(self) -> None:
-        """Read again from the first entry that is not acknowledged."""
+        """Move the read position back to the first unacknowledged entry."""
         self.read_position = self.mark_delete + 1
 
     def seek(self, offset: int) -> None:
-        """Go to ``offset``: what is before it is acknowledged, what is behind it is not, read on from there."""
+        """Move to ``offset``.
+
+        Entries before it are acknowledged, all others are not, and the next read starts there.
+        """
         offset = min(max(offset, self._ledger.first), self._ledger.next)
         self.mark_delete, self.read_position = offset - 1, offset
         self.ack_sets.clear()
@@ -152,9 +159,9 @@ class ManagedCursor:
         self._deleted, self._highest = 0, -1
 
     def read(self, count: int, max_bytes: int) -> list[Entry]:
-        """The next entries that are not deleted; the read position moves behind them.
+        """Read the next entries that are not deleted, and move the read position past them.
 
-        At most ``count``, of no more than ``max_bytes`` together, but one if any is there.
+        Returns at most ``count`` entries of ``max_bytes`` in total, but at least one if there is one.
         """
         ledger, position = self._ledger, self.read_position
         if position >= ledger.next:
@@ -169,7 +176,7 @@ class ManagedCursor:
         return entries
 
     def _read_unacked(self, count: int, max_bytes: int) -> list[Entry]:
-        """A read among deleted entries: one by one as far as they go, the rest at once."""
+        """Read single entries where some are deleted, and the rest in one read."""
         ledger = self._ledger
         entries: list[Entry] = []
         position = self.next_unacked(self.read_position)
@@ -191,28 +198,28 @@ class ManagedCursor:
 
     @property
     def has_more(self) -> bool:
-        """Whether a read would give something."""
+        """Whether a read would return an entry."""
         if not self._deleted:
             return self.read_position < self._ledger.next
         return self.next_unacked(self.read_position) < self._ledger.next
 
     @property
     def backlog(self) -> int:
-        """How many entries are not acknowledged."""
+        """Number of unacknowledged entries."""
         before, deleted = self.mark_delete, self._deleted
         if before < self._ledger.first - 1:
-            # What was trimmed counts as acknowledged, though the mark-delete has not moved yet.
+            # Trimmed entries count as acknowledged, although the mark-delete position has not moved yet.
             before = self._ledger.first - 1
             deleted -= self._count(self.mark_delete + 1, before) if deleted else 0
         return self._ledger.next - 1 - before - deleted
 
     def skip_trimmed(self) -> None:
-        """Entries were trimmed although this cursor had not acknowledged them: they are as good as acknowledged."""
+        """Acknowledge entries that were trimmed before this cursor acknowledged them."""
         self.mark_delete_to(self._ledger.first - 1)
         self.read_position = max(self.read_position, self._ledger.first)
 
     def deleted_ranges(self) -> list[tuple[int, int]]:
-        """First and last offset of every run of entries behind the mark-delete that are acknowledged."""
+        """Return the first and last offset of each run of acknowledged entries after the mark-delete position."""
         ranges: list[tuple[int, int]] = []
         if not self._deleted:
             return ranges
@@ -228,7 +235,10 @@ class ManagedCursor:
         return ranges
 
     def _advance(self, offset: int) -> None:
-        """Mark-delete to ``offset`` and on over the run that follows; ``_deleted`` does not count up to it."""
+        """Move the mark-delete position to ``offset`` and past the run after it.
+
+        ``_deleted`` excludes entries up to it.
+        """
         before, following = self.mark_delete, offset + 1
         self.mark_delete = offset
         if self._pages.get(following >> _SHIFT, 0) >> (following & _MASK) & 1:
@@ -240,7 +250,7 @@ class ManagedCursor:
             _drop(self._pages, (before + 1) >> _SHIFT, (self.mark_delete + 1) >> _SHIFT)
 
     def _drop_ack_sets(self, offset: int) -> None:
-        """Forget the bits of entries up to ``offset``, the shorter way."""
+        """Delete the ack sets of entries up to ``offset``, by the shorter of two loops."""
         if offset - self.mark_delete < len(self.ack_sets):
             for gone in range(self.mark_delete + 1, offset + 1):
                 self.ack_sets.pop(gone, None)
@@ -249,7 +259,7 @@ class ManagedCursor:
                 del self.ack_sets[gone]
 
     def _count(self, first: int, last: int) -> int:
-        """How many entries from ``first`` to ``last`` are deleted."""
+        """Return the number of deleted entries from ``first`` to ``last``."""
         low, high = first >> _SHIFT, last >> _SHIFT
         numbers = range(low, high + 1) if high - low < len(self._pages) else self._pages
         total = 0
@@ -264,7 +274,7 @@ class ManagedCursor:
         return total
 
     def _count_unacked(self, offset: int, count: int) -> int:
-        """How many entries from ``offset`` on, at most ``count``, are not deleted; ``offset`` is not."""
+        """Return the number of consecutive unacknowledged entries from ``offset`` on, at most ``count``, at least 1."""
         if not self._deleted:
             return count
         end = offset + count
@@ -278,12 +288,12 @@ class ManagedCursor:
 
 
 def _trailing_ones(page: int) -> int:
-    """How many bits from the lowest on are set."""
+    """Return the number of trailing one bits."""
     return (page + 1 & ~page).bit_length() - 1
 
 
 def _extend(ranges: list[tuple[int, int]], first: int, last: int) -> None:
-    """Add a run, joined with the one before if it goes on."""
+    """Append a range, merged with the last one if they are adjacent."""
     if ranges and ranges[-1][1] == first - 1:
         ranges[-1] = ranges[-1][0], last
     else:
@@ -291,7 +301,7 @@ def _extend(ranges: list[tuple[int, int]], first: int, last: int) -> None:
 
 
 def _drop(pages: dict[int, int], low: int, high: int) -> None:
-    """Forget the pages from ``low`` to below ``high``, the shorter way."""
+    """Delete the pages from ``low`` up to but not including ``high``, by the shorter of two loops."""
     if high - low < len(pages):
         for number in range(low, high):
             pages.pop(number, None)

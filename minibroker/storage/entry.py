@@ -1,10 +1,10 @@
-"""A stored entry, and what a dispatcher must know of it.
+"""A stored entry and the metadata that dispatchers use.
 
 Rules of this file
-1. The bytes are the producer's and go out as they came; only a broker entry block in front may be cut off.
-2. The metadata is read once, when a dispatcher first asks, and shared by all subscriptions. Metadata that does not
-   parse is `broken`: such an entry is acknowledged by the broker and delivered to nobody (AbstractBaseDispatcher).
-3. The key of an entry is that of its own metadata, of a batch that of the batch (Commands.resolveStickyKey).
+1. The bytes are stored and sent as the producer sent them. Only a broker entry block before them may be removed.
+2. The metadata is parsed once, on first use, and shared by all subscriptions. If it does not parse, the entry is
+   `broken`: the broker acknowledges it and does not deliver it (AbstractBaseDispatcher).
+3. The key of an entry is the key in its metadata; for a batch that is the key of the batch (Commands.resolveStickyKey).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Entry:
 
     def __init__(self, offset: int, ledger_id: int, entry_id: int, data: bytes) -> None:
         self.offset = offset
-        """Its number in the topic, over all ledgers."""
+        """Number of the entry in the topic, across all ledgers."""
         self.ledger_id = ledger_id
         self.entry_id = entry_id
         self.data = data
@@ -60,15 +60,15 @@ class Entry:
         self.parsed = False
 
     def parse(self) -> None:
-        """Read the metadata, once; the attributes below are there afterwards."""
+        """Parse the metadata once. The attributes below exist only afterwards."""
         self.parsed = True
         self._hash = -1
         data = self.data
         self.block = 0
-        """Where the producer's bytes begin."""
+        """Start of the producer's bytes."""
         start = end = -1
         if len(data) >= _HEAD:
-            # The usual form at one look: checksum block, metadata.
+            # Fast check of the usual form: checksum block, metadata.
             magic, _, size = _head(data)
             if magic == CHECKSUM_MAGIC and _HEAD + size <= len(data):
                 start, end = _HEAD, _HEAD + size
@@ -77,9 +77,9 @@ class Entry:
             start, end = metadata_bounds(data, self.block)
         self.broken = False
         self.messages = 1
-        """Messages of the entry; of a broken one: 1."""
+        """Number of messages in the entry; 1 if it is broken."""
         self.deliver_at = 0
-        """When it is due (ms since 1970), 0: at once."""
+        """Delivery time in ms since 1970, or 0 for immediate delivery."""
         self.marker = False
         self.chunked = False
         self.metadata: pb.MessageMetadata | None = None
@@ -98,7 +98,7 @@ class Entry:
 
     @property
     def hash(self) -> int:
-        """Murmur3 of its key, 31 bits; the selectors fold it into their range."""
+        """Murmur3 hash of the key, 31 bits; the consumer selectors reduce it to their range."""
         if not self.parsed:
             self.parse()
         if self._hash < 0:
@@ -107,7 +107,7 @@ class Entry:
 
 
 def sticky_key(metadata: pb.MessageMetadata) -> bytes:
-    """The bytes whose hash decides in Key_Shared: ordering key, partition key, or producer name and sequence id."""
+    """Return the bytes hashed for Key_Shared: ordering key, partition key, or producer name and sequence id."""
     if metadata.HasField("ordering_key"):
         return metadata.ordering_key
     if metadata.HasField("partition_key"):
@@ -124,19 +124,19 @@ def sticky_key(metadata: pb.MessageMetadata) -> bytes:
 
 
 def _text(value: str | bytes) -> str:
-    """A text as Java reads it: what is no UTF-8, which protobuf hands out as bytes, has replacement characters."""
+    """Return a text as Java decodes it: invalid UTF-8, which protobuf returns as bytes, gets replacement characters."""
     return value if isinstance(value, str) else value.decode(errors="replace")
 
 
 def block_start(data: bytes) -> int:
-    """Where the producer's block begins: behind the broker entry block, if there is one."""
+    """Return the start of the producer's block, after the broker entry block if there is one."""
     if len(data) >= 6 and _u16(data, 0)[0] == BROKER_ENTRY_MAGIC:
         return 6 + int(_u32(data, 2)[0])
     return 0
 
 
 def metadata_bounds(data: bytes, start: int = 0) -> tuple[int, int]:
-    """Start and end of the metadata in a block that begins at ``start``; -1, -1 when there is no room for it."""
+    """Return start and end of the metadata in a block that starts at ``start``, or -1, -1 if the block is too short."""
     if len(data) >= start + 6 and _u16(data, start)[0] == CHECKSUM_MAGIC:
         start += 6
     if len(data) < start + 4:

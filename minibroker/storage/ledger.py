@@ -1,13 +1,13 @@
-"""A topic's entries under their ids: ManagedLedger.
+"""ManagedLedger: the entries of a topic and their ids.
 
 Rules of this file
-1. Inside the broker an entry is known by its offset, its number in the topic. On the wire it is (ledger id, entry id);
-   here is where one becomes the other. A topic is a list of ledgers, of which the last is open.
-2. A ledger that is full, or old, is closed after the append that filled it, and the next one is opened at once; an
-   unload does the same. A closed ledger without entries is dropped. The last entry stays in its ledger until the
-   first append to the next.
-3. Data is deleted by whole closed ledgers, the oldest first, never the last ledger.
-4. Entries that were written or read lately are kept as objects, so all subscriptions read their metadata once.
+1. Inside the broker an entry is identified by its offset, its number in the topic; on the wire by ledger id and entry
+   id. This module converts between them. A topic is a list of ledgers; the last one is open.
+2. A ledger that is full or old is closed after the append that filled it, and the next one is opened at once. An unload
+   does the same. A closed ledger without entries is removed. The last confirmed entry belongs to the old ledger until
+   the first append to the new one.
+3. Data is deleted by whole closed ledgers, oldest first. The last ledger is never deleted.
+4. Recently written or read entries are cached as objects, so all subscriptions share the parsed metadata.
 
 Source of the rules: ManagedLedgerImpl, ManagedLedgerConfig, OpFindNewest, EntryCache.
 """
@@ -33,48 +33,48 @@ _MEGABYTE: Final = 1024 * 1024
 _NEVER: Final = 1 << 62
 
 _ENTRY_OVERHEAD: Final = 600
-"""What an entry costs as an object, its metadata read, beside its bytes."""
+"""Memory of an entry object with parsed metadata, without its bytes."""
 
 
 class Ledger:
-    """A run of entries that share a ledger id."""
+    """Consecutive entries with the same ledger id."""
 
     __slots__ = ("base", "closed_ms", "created_ms", "entries", "id", "size")
 
     def __init__(self, ledger_id: int, base: int, now: int) -> None:
         self.id = ledger_id
         self.base = base
-        """Offset of its entry 0."""
+        """Offset of entry 0 of the ledger."""
         self.entries = 0
         self.size = 0
-        """Bytes."""
+        """Size in bytes."""
         self.created_ms = now
         self.closed_ms: int | None = None
 
 
 class EntryCache:
-    """Says when ledgers let go of the entries that they keep as objects; one for all topics.
+    """Evicts cached entry objects; one cache for all topics.
 
-    Ledgers have young and old ones. When the young ones of all together count too much, the old ones are let go and
-    the young ones become old. So no entry is handled singly, and what was used lately is there.
+    Each ledger has young and old entries. When the young entries of all ledgers exceed the limit, the old ones are
+    evicted and the young ones become old. No entry is handled individually, and recently used entries stay cached.
     """
 
     __slots__ = ("_old_ledgers", "_young_ledgers", "limit", "size")
 
     def __init__(self, limit: int = 2 * _MEGABYTE) -> None:
         self.limit = limit
-        """Bytes of young entries at which they become old; about twice as many are kept at most."""
+        """Size of the young entries at which they become old; about twice as many bytes are cached at most."""
         self.size = 0
-        """Bytes of the young ones, with what they cost as objects."""
+        """Size of the young entries, including the objects."""
         self._young_ledgers: list[ManagedLedger] = []
         self._old_ledgers: list[ManagedLedger] = []
 
     def add_ledger(self, ledger: ManagedLedger) -> None:
-        """A ledger without young entries will have one."""
+        """Note a ledger that had no young entries and gets one."""
         self._young_ledgers.append(ledger)
 
     def age(self) -> None:
-        """Let the old ones go, the young ones become old."""
+        """Evict the old entries and make the young ones old."""
         for ledger in self._old_ledgers:
             ledger.old_entries = {}
         for ledger in self._young_ledgers:
@@ -83,7 +83,7 @@ class EntryCache:
 
 
 class ManagedLedger:
-    """The ledgers of one topic. Times are milliseconds since 1970, sizes bytes of entries."""
+    """The ledgers of one topic. Times are milliseconds since 1970, sizes are bytes of entries."""
 
     __slots__ = (
         "_by_id",
@@ -123,24 +123,27 @@ class ManagedLedger:
         self._settings = settings
         self._cache = cache or EntryCache()
         self.young_entries: dict[int, Entry] = {}
-        """By offset; what belongs here is up to EntryCache."""
+        """Cached entries by offset; evicted by EntryCache."""
         self.old_entries: dict[int, Entry] = {}
         self._by_id: dict[int, Ledger] = {}
         self.ledgers: list[Ledger] = []
-        """Oldest first; the last is open unless the topic is terminated."""
+        """Oldest first; the last one is open unless the topic is terminated."""
         self.first = storage.start
-        """Offset of the oldest entry kept, or where it would be."""
+        """Offset of the oldest stored entry, or ``next`` if none is stored."""
         self.next = storage.end
-        """Offset of the next entry; the last one confirmed is the one before."""
+        """Offset of the next entry; the last confirmed entry is the one before."""
         self.terminated = False
         self._loaded_at = self.next
         self._full_entries = self._full_size = self._full_at = self._min_age = 0
         self.last_add_ms = 0
-        """When the last entry was appended, 0: never."""
+        """Time of the last append, or 0."""
         self._open(now)
 
     def append(self, data: bytes, now: int) -> Entry:
-        """Store an entry. StorageFull when there is no room, TopicTerminatedError when the topic has ended."""
+        """Store an entry.
+
+        Raises StorageFull if there is no room, and TopicTerminatedError if the topic is terminated.
+        """
         if self.terminated:
             raise Refused(pb.TopicTerminatedError, "Topic was already terminated")
         self._storage.append(data)
@@ -162,9 +165,9 @@ class ManagedLedger:
         return entry
 
     def read(self, offset: int, count: int, max_bytes: int) -> list[Entry]:
-        """Up to ``count`` entries from ``offset`` on, of no more than ``max_bytes`` together, but one if there is one.
+        """Return up to ``count`` entries from ``offset`` on, at most ``max_bytes`` but at least one entry.
 
-        What was trimmed is passed over.
+        Trimmed entries are skipped.
         """
         if offset < self.first:
             offset = self.first
@@ -184,13 +187,13 @@ class ManagedLedger:
         return entries
 
     def entry(self, offset: int) -> Entry | None:
-        """The entry with that offset; None if it does not exist."""
+        """Return the entry at an offset, or None if it does not exist."""
         if not self.first <= offset < self.next:
             return None
         return self.young_entries.get(offset) or self.old_entries.get(offset) or self._load(offset, offset + 1)[0]
 
     def _load(self, offset: int, end: int) -> list[Entry]:
-        """Entries from storage, at least one; those that are objects already stay these objects."""
+        """Load entries from storage, at least one; cached objects are reused."""
         entries: list[Entry] = []
         at = self._index(offset)
         ledger = self.ledgers[at]
@@ -207,7 +210,7 @@ class ManagedLedger:
         return entries
 
     def _cache_entry(self, entry: Entry) -> None:
-        """As ``append`` does, where time is short, by itself."""
+        """Cache an entry. ``append`` has its own copy of this code for speed."""
         cache = self._cache
         if not self.young_entries:
             cache.add_ledger(self)
@@ -218,16 +221,19 @@ class ManagedLedger:
 
     @property
     def total_size(self) -> int:
-        """Bytes of the ledgers kept."""
+        """Size of all ledgers, in bytes."""
         return sum(ledger.size for ledger in self.ledgers)
 
     @property
     def entries_added(self) -> int:
-        """How many entries were appended since the topic was loaded."""
+        """Number of entries appended since the topic was loaded."""
         return self.next - self._loaded_at
 
     def position(self, offset: int) -> tuple[int, int]:
-        """Ledger id and entry id of an entry; of ``next``: where it will be; before the first entry: entry id -1."""
+        """Return ledger id and entry id of an offset.
+
+        Entry id -1 before the first entry. ``next`` gets its future id.
+        """
         ledger = self._current
         if offset < ledger.base:
             if offset < self.first:
@@ -236,7 +242,7 @@ class ManagedLedger:
         return ledger.id, offset - ledger.base
 
     def offset_of(self, ledger_id: int, entry_id: int) -> int | None:
-        """The offset of an entry; None if it does not exist, or no more, or not yet."""
+        """Return the offset of an entry, or None if it does not exist, was deleted, or does not exist yet."""
         ledger = self._current
         if ledger_id != ledger.id:
             known = self._by_id.get(ledger_id)
@@ -246,14 +252,14 @@ class ManagedLedger:
         return ledger.base + entry_id if 0 <= entry_id < ledger.entries else None
 
     def next_valid(self, ledger_id: int, entry_id: int) -> int:
-        """The offset of that entry, or of the next one that exists, or ``next`` if none does."""
+        """Return the offset of an entry, else of the next entry that exists, else ``next``."""
         ledger = self._by_id.get(ledger_id)
         if ledger is not None:
             return ledger.base + min(max(entry_id, 0), ledger.entries)
         return next((ledger.base for ledger in self.ledgers if ledger.id > ledger_id), self.next)
 
     def roll(self, now: int) -> None:
-        """Close the ledger and open the next, as an unload does. A terminated topic keeps its ledgers."""
+        """Close the ledger and open the next one, as an unload does. A terminated topic keeps its ledger."""
         self._loaded_at = self.next
         if not self.terminated:
             self._open_next(now)
@@ -265,27 +271,30 @@ class ManagedLedger:
         self._open(now)
 
     def roll_if_full(self, now: int) -> None:
-        """Roll if the ledger has entries and is full or old; without an append only a timer finds it old."""
+        """Close the ledger if it has entries and is full or old."""
         current = self._current
         full = current.entries >= self._full_entries or current.size >= self._full_size or now >= self._full_at
         if not full or not current.entries:
             return
         if self._min_age and now - current.created_ms <= self._min_age:
-            # Too young: only its age counts from here on.
+            # The ledger is too young to close; from now on only its age is checked.
             self._full_entries = self._full_size = _NEVER
             self._full_at = current.created_ms + self._min_age + 1
             return
         self._open_next(now)
 
     def terminate(self, now: int) -> tuple[int, int]:
-        """Take no more entries; ledger id and entry id of the last one."""
+        """Accept no more entries. Return ledger id and entry id of the last one."""
         if not self.terminated:
             self.terminated = True
             self._current.closed_ms = now
         return self.position(self.next - 1)
 
     def newest_before(self, time: int) -> int:
-        """The offset of the newest entry with a timestamp below ``time``, by halving; ``first`` - 1 if none has."""
+        """Return the offset of the newest entry with a timestamp before ``time``, or ``first`` - 1.
+
+        Uses binary search.
+        """
         if self.next == self.first or not self._is_before(self.first, time):
             return self.first - 1
         if self._is_before(self.next - 1, time):
@@ -305,10 +314,10 @@ class ManagedLedger:
         return when is not None and when < time
 
     def trim(self, slowest_mark_delete: int | None, retention_minutes: int, retention_mb: int, now: int) -> None:
-        """Delete closed ledgers that every durable cursor has behind it and that need not be retained.
+        """Delete closed ledgers that all durable cursors have acknowledged and that retention does not keep.
 
-        ``slowest_mark_delete``: an offset, None when there is no durable cursor. Retention: -1 without limit, 0 none;
-        a ledger goes when either of the two limits lets it go, and nothing goes behind one that stays.
+        ``slowest_mark_delete`` is an offset, or None without durable cursors. Retention -1 is unlimited, 0 is none. A
+        ledger is deleted if either of the two limits allows it. No ledger after a kept one is deleted.
         """
         gone = size = 0
         total = self.total_size
@@ -333,7 +342,7 @@ class ManagedLedger:
         self._storage.trim(self.first)
 
     def close(self) -> None:
-        """The topic is deleted: give back the room of its entries. It must not be used any more."""
+        """Release the storage of a deleted topic. The ledger must not be used afterwards."""
         self.first = self.next
         self._storage.trim(self.first)
         self.young_entries, self.old_entries = {}, {}
@@ -349,12 +358,12 @@ class ManagedLedger:
         self._min_age = settings.managedLedgerMinLedgerRolloverTimeMinutes * _MINUTE
 
     def _index(self, offset: int) -> int:
-        """Which ledger has that offset; the last one also what is behind it."""
+        """Return the index of the ledger that contains an offset; the last ledger also for later offsets."""
         return bisect_right(self.ledgers, offset, key=_base) - 1
 
 
 def timestamp(entry: Entry) -> int | None:
-    """When the broker stored the entry, if it says so, else when the client sent it; None if that is unreadable."""
+    """Return the broker timestamp of an entry, else its publish time, or None if the metadata is unreadable."""
     if not entry.parsed:
         entry.parse()
     if entry.block:

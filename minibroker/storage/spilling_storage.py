@@ -1,11 +1,11 @@
-"""Where the entries of the topics lie: in memory, and what is too much in an unlinked temporary file.
+"""SpillingStorage: the entries of all topics in memory and, above a limit, in unlinked temporary files.
 
 Rules of this file
-1. Entries are numbered from 0 on, appended at the end, trimmed at the start, and never changed.
-2. All storages share one pool. Entries gather in blocks; when the pool is over its memory, the block that was begun
-   first goes to the file, whatever topic it is of. A file's space is given back when its last block is trimmed.
-3. A block is read from the file as a whole and kept for a while, so reading on is about as quick as from memory.
-   A block in the file costs memory by the block, not by the entry: where its entries end is written in front of them.
+1. Entries are numbered from 0, appended at the end, trimmed at the start, and never changed.
+2. All storages share one pool. Entries are collected in blocks. When the pool exceeds its memory limit, the oldest
+   block of any topic is written to the file. The space of a file is released when its last block is trimmed.
+3. A block is read from the file as a whole and cached, so sequential reads are about as fast as from memory. A block in
+   a file costs memory per block, not per entry: the index of its entries is stored in the file, before the entries.
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ from pcli.minibroker.errors import Refused
 __all__ = ["Pool", "SpillingStorage", "Storage", "StorageFull"]
 
 _MEMORY: Final = 32 * 1024 * 1024
-"""Bytes of entries in memory, all topics together, before blocks go to the file."""
+"""Limit of the bytes of entries in memory, for all topics together."""
 
 _BLOCK_ENTRIES: Final = 1024
 _BLOCK_BYTES: Final = 256 * 1024
-"""A block is full when it has that many entries, or that many bytes or more."""
+"""A block is full when it has this many entries, or at least this many bytes."""
 
 _FILE_BYTES: Final = 256 * 1024 * 1024
-"""When a file has that many bytes the next one is begun: space is given back by the file."""
+"""Size at which the next file is started; space is released per file."""
 
 _KEPT_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of blocks that were read from the file and are kept; one is kept in any case."""
+"""Limit of the cached bytes of blocks read from the file; one block is always cached."""
 
 _SLICE: Final = 16 * 1024
-"""Bytes that a storage sets aside at once, at most: room is counted by slices, not by the entry."""
+"""Maximum number of bytes that a storage reserves at once; room is reserved in slices, not per entry."""
 
 _OVERHEAD: Final = 56
-"""What an entry in memory costs beside its bytes: head of the object, rounding, place in the list."""
+"""Memory of an entry in addition to its bytes: object header, rounding, list slot."""
 
 _UNBOUNDED: Final = 1 << 62
 
 
 class StorageFull(Refused):
-    """There is no room for another entry: PersistenceError."""
+    """The entry cannot be stored: there is no room (PersistenceError)."""
 
     def __init__(self, text: str) -> None:
         super().__init__(pb.PersistenceError, text)
 
 
 class Storage(Protocol):
-    """The entries of one topic."""
+    """The stored entries of one topic."""
 
     @property
     def start(self) -> int:
-        """Number of the oldest entry kept."""
+        """Number of the oldest stored entry."""
 
     @property
     def end(self) -> int:
@@ -64,20 +64,23 @@ class Storage(Protocol):
 
     @property
     def size(self) -> int:
-        """Bytes kept; trimmed entries count for as long as their block is kept."""
+        """Stored bytes, including trimmed entries whose block is still stored."""
 
     def append(self, data: bytes) -> None:
-        """Keep ``data`` as number ``end``. StorageFull if there is no room; nothing is changed then."""
+        """Store ``data`` as number ``end``. Raises StorageFull, without any change, if there is no room."""
 
     def read(self, first: int, count: int) -> list[bytes]:
-        """Up to ``count`` entries from number ``first`` on, at least one if there is one; ask again for the rest."""
+        """Return up to ``count`` entries from number ``first`` on, at least one if there is one.
+
+        Call again for the rest.
+        """
 
     def trim(self, first: int) -> None:
-        """Forget all entries below number ``first``."""
+        """Delete all entries below number ``first``."""
 
 
 class _File:
-    """A temporary file, its end, and how many of its blocks are still wanted."""
+    """A temporary file, its end, and the number of its blocks in use."""
 
     __slots__ = ("blocks", "end", "file")
 
@@ -94,26 +97,26 @@ class _Block:
 
     def __init__(self, owner: SpillingStorage | None, first: int) -> None:
         self.owner = owner
-        """Whose it is: told when the block leaves the memory, it may be the one that is being filled."""
+        """The storage that is notified when the block is spilled; the block may be the one that it is filling."""
         self.first = first
         self.entries: list[bytes] | None = []
-        """None: in the file, or trimmed."""
+        """None if the block is in a file or was trimmed."""
         self.cost = 0
-        """Bytes it is counted with: what was set aside for it."""
+        """Reserved bytes."""
         self.file: _File | None = None
         self.count = self.position = self.length = 0
-        """In the file: entries; where the block begins there, and its bytes with the index in front."""
+        """In a file: number of entries, start of the block, and its length including the index."""
 
     def size(self) -> int:
-        """Bytes of its entries."""
+        """Return the size of the entries in bytes."""
         return self.length - 4 * (self.count + 1) if self.entries is None else sum(map(len, self.entries))
 
 
 class Pool:
     """The room that all storages share.
 
-    ``max_backlog``: bytes of entries kept, in memory and in files, all topics together, 56 added for each entry.
-    ``open_file`` gives a new empty temporary file that nobody else sees.
+    ``max_backlog``: limit of the stored bytes of all topics, in memory and in files, with 56 bytes added per entry.
+    ``open_file`` returns a new empty temporary file.
     """
 
     def __init__(
@@ -125,18 +128,18 @@ class Pool:
         self.memory_limit = memory_limit
         self.max_backlog = _UNBOUNDED if max_backlog is None else max_backlog
         self.memory = 0
-        """Bytes set aside for entries in memory."""
+        """Bytes reserved for entries in memory."""
         self.kept = 0
-        """Bytes set aside for all entries kept."""
+        """Bytes reserved for all stored entries."""
         self._open_file = open_file or _temporary_file
         self._blocks: OrderedDict[_Block, None] = OrderedDict()
-        """Those in memory, in the order in which they were begun."""
+        """The blocks in memory, oldest first."""
         self._files: list[_File] = []
         self._read: OrderedDict[_Block, tuple[bytes, array[int]]] = OrderedDict()
         self._read_bytes = 0
 
     def close(self) -> None:
-        """Give the files back. What lies there is lost; memory stays as it is."""
+        """Close the files. Their entries are lost; memory is unchanged."""
         for file in self._files:
             file.file.close()
         self._files.clear()
@@ -144,19 +147,22 @@ class Pool:
         self._read_bytes = 0
 
     def begin(self, owner: SpillingStorage, first: int) -> _Block:
-        """A new block whose first entry will be number ``first``."""
+        """Return a new block whose first entry will be number ``first``."""
         block = _Block(owner, first)
         self._blocks[block] = None
         return block
 
     def reserve(self, block: _Block, cost: int) -> None:
-        """Set ``cost`` more bytes aside for a block."""
+        """Reserve ``cost`` more bytes for a block."""
         block.cost += cost
         self.memory += cost
         self.kept += cost
 
     def make_room(self) -> None:
-        """Move the oldest blocks to the file until memory is in its limit; StorageFull if the file takes no more."""
+        """Write the oldest blocks to the file until memory is within its limit.
+
+        Raises StorageFull if the write fails.
+        """
         while self.memory > self.memory_limit and self._blocks:
             block = next(iter(self._blocks))
             self._spill(block)
@@ -186,7 +192,7 @@ class Pool:
         return self._files[-1]
 
     def load(self, block: _Block) -> tuple[bytes, array[int]]:
-        """The bytes of a block in a file, and where in them its entries begin and end."""
+        """Return the bytes of a block in a file and the boundaries of its entries."""
         loaded = self._read.get(block)
         if loaded is not None:
             self._read.move_to_end(block)
@@ -205,7 +211,7 @@ class Pool:
         return data, ends
 
     def forget(self, block: _Block) -> None:
-        """A block is trimmed."""
+        """Release a trimmed block."""
         self.kept -= block.cost
         if block.entries is not None:
             del self._blocks[block]
@@ -225,7 +231,7 @@ class Pool:
 
 
 class SpillingStorage:
-    """Storage in a pool."""
+    """The storage of one topic in a pool."""
 
     __slots__ = ("_blocks", "_entries", "_pool", "_reserved", "_tail", "start")
 
@@ -233,11 +239,11 @@ class SpillingStorage:
         self._pool = pool
         self._blocks: list[_Block] = []
         self._tail = _NO_BLOCK
-        """The last block while it is in memory and may grow."""
+        """The last block while it is in memory and not full."""
         self._entries: list[bytes] = []
-        """Those of the tail."""
+        """The entries of the tail."""
         self._reserved = 0
-        """Bytes that are set aside for the tail and not used yet."""
+        """Bytes reserved for the tail and not used yet."""
         self.start = 0
 
     @property
@@ -262,9 +268,9 @@ class SpillingStorage:
         self._entries.append(data)
 
     def _reserve(self, cost: int) -> None:
-        """Set room aside for one entry of that cost and some more, in a new block if the tail is full.
+        """Reserve room for one entry of this cost and more, in a new block if the tail is full.
 
-        By and by more, so that small topics take little of the pool and busy ones seldom come here.
+        The reservation grows gradually: small topics take little of the pool, and busy topics seldom call this method.
         """
         pool = self._pool
         if pool.memory > pool.memory_limit:
@@ -283,12 +289,12 @@ class SpillingStorage:
         self._reserved += cost + more
 
     def block_spilled(self, block: _Block) -> None:
-        """A block went to the file; if it was the tail, the next entry begins another."""
+        """Note that a block was spilled. If it was the tail, the next entry starts a new block."""
         if block is self._tail:
             self._tail, self._entries, self._reserved = _NO_BLOCK, [], 0
 
     def read(self, first: int, count: int) -> list[bytes]:
-        """See Storage; ends where a block ends."""
+        """See Storage. A read ends at the end of a block."""
         first = max(first, self.start)
         if first >= self.end or count <= 0:
             return []
@@ -316,7 +322,7 @@ class SpillingStorage:
         self.start = first
 
     def _index(self, number: int) -> int:
-        """Which block has the entry of that number."""
+        """Return the index of the block that contains an entry number."""
         return bisect_right(self._blocks, number, key=_first) - 1
 
 

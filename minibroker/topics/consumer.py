@@ -1,11 +1,11 @@
-"""A consumer as the broker sees it: permits, what it holds unacknowledged, and the MESSAGE frames to it.
+"""A consumer inside the broker: permits, pending acks, and the MESSAGE frames sent to it (class Consumer).
 
-Rules of this file (class Consumer)
-1. Permits are counted in messages. An entry goes out whole as long as one permit is left, so they may go negative;
-   nothing but FLOW gives any back.
-2. On Shared and Key_Shared what was sent is pending until it is acknowledged, handed back or the consumer leaves. A
-   consumer that holds too much is blocked: it gets nothing, and its FLOWs are parked.
-3. What a client of an old version cannot read is cut off here: the checksum, the broker's entry metadata.
+Rules of this file
+1. Permits are counted in messages. An entry is sent whole while at least one permit is left, so the permits can become
+   negative. Only FLOW adds permits.
+2. On Shared and Key_Shared, sent entries are pending until they are acknowledged, redelivered, or the consumer leaves.
+   A consumer with too many unacknowledged messages is blocked: it receives nothing, and its FLOWs are stored.
+3. Parts of an entry that an old client cannot read are removed here: the checksum, the broker entry metadata.
 """
 
 from __future__ import annotations
@@ -79,25 +79,25 @@ class Consumer:
         self.metadata = {pair.key: pair.value for pair in command.metadata}
         self.key_shared_meta = command.keySharedMeta if command.HasField("keySharedMeta") else None
         self.auto_consume = command.schema.type == pb.Schema.AutoConsume
-        """It takes whatever schema there is, and so says nothing of what the topic's is."""
+        """Whether the consumer accepts any schema (AutoConsume), so that it declares none for the topic."""
         self.sends_epoch = not (individual or command.read_compacted or subscription.cursor is None)
-        """Whether deliveries carry its epoch: Exclusive and Failover on persistent topics, not with readCompacted."""
+        """Whether deliveries contain its epoch: Exclusive and Failover on persistent topics, without readCompacted."""
         self.epoch = signed(command.consumer_epoch) if command.HasField("consumer_epoch") and self.sends_epoch else -1
-        """Goes with every delivery when it is above -1."""
+        """The consumer epoch, sent with every delivery, or -1."""
         self.individual = individual
         """Whether single entries are tracked: Shared and Key_Shared on a persistent topic."""
         self.permits = 0
         self.permits_while_blocked = 0
-        """Permits of FLOWs that came while it was blocked."""
+        """Permits of FLOWs received while it was blocked."""
         self.unacked = 0
-        """Messages sent and not acknowledged; 0 for ever where nothing is tracked."""
+        """Messages sent and not acknowledged; always 0 if single entries are not tracked."""
         self.blocked = False
         self.max_unacked = 0
-        """``maxUnackedMessagesPerConsumer`` as in force; 0: no limit."""
+        """The effective ``maxUnackedMessagesPerConsumer``; 0 is unlimited."""
         self.pending: dict[int, int] = {}
-        """Offsets sent and not acknowledged, with the messages that are left of each entry."""
+        """Pending acks: offset to the number of unacknowledged messages of the entry."""
         self.hashes: dict[int, int] = {}
-        """Offset to slot of what is pending, on Key_Shared."""
+        """Offset to slot of the pending entries, on Key_Shared."""
         self.partition = subscription.topic.partition
         self._write = MessageFrameWriter(self.id, self.partition).write
         self.closed = False
@@ -106,15 +106,15 @@ class Consumer:
         self.messages_out = self.bytes_out = self.messages_redelivered = self.messages_acked = 0
         self.last_flow = self.last_consumed = self.last_acked = 0
         self.fast_path = connection.session.plain_delivery
-        """Whether entries go out as they are stored, whatever is in them."""
+        """Whether entries are sent as they are stored."""
 
     @property
     def available(self) -> bool:
-        """Whether a dispatcher may give it something (isConsumerAvailable)."""
+        """Whether a dispatcher may send to it (isConsumerAvailable)."""
         return self.permits > 0 and not self.blocked and not self.closed and self.connection.writable
 
     def flow(self, permits: int) -> int:
-        """Take permits; how many count now."""
+        """Add permits. Return the number that counts now."""
         self.last_flow = self.subscription.topic.broker.now
         if self.blocked:
             self.permits_while_blocked += permits
@@ -123,13 +123,16 @@ class Consumer:
         return permits
 
     def unacked_room(self) -> int:
-        """Messages that may still be sent before the limit of unacknowledged ones; a large number without limit."""
+        """Return how many messages may be sent before the limit of unacknowledged messages.
+
+        Very large without a limit.
+        """
         return self.max_unacked - self.unacked if self.max_unacked > 0 else 1 << 62
 
-    # -- out -------------------------------------------------------------------------------------------------------
+    # -- delivery ------------------------------------------------------------------------------------------------------
 
     def deliver(self, entries: list[Entry], counts: Mapping[int, int], ack_sets: Mapping[int, int]) -> int:
-        """Send entries whose metadata has been read; gives the permits that they took.
+        """Send entries whose metadata has been parsed. Return the permits used.
 
         ``counts``: offset to redelivery count; ``ack_sets``: offset to the bits that are not acknowledged yet.
         """
@@ -151,7 +154,7 @@ class Consumer:
                 if ack_set is not None:
                     left = left_of(ack_set, messages)
                 if messages > 1 and not self.connection.session.reads_batches:
-                    # It gets nothing more, but holds all of them until it is gone.
+                    # The client receives nothing more, but all entries stay pending until it disconnects.
                     self.connection.close()
                 data = self._visible(entry)
                 send(self._frame(entry, count, ack_set, data))
@@ -176,7 +179,7 @@ class Consumer:
                 self.blocked = True
 
     def _visible(self, entry: Entry) -> bytes:
-        """The bytes of an entry that this client can read."""
+        """Return the bytes of an entry that this client can read."""
         session, start = self.connection.session, entry.block
         if start and session.reads_broker_entry:
             start = 0
@@ -197,12 +200,12 @@ class Consumer:
             message.consumer_epoch = self.epoch
         return push_frame(message, data)
 
-    # -- what it holds ---------------------------------------------------------------------------------------------
+    # -- pending acks --------------------------------------------------------------------------------------------------
 
     def release(self, offset: int, messages: int = -1) -> int:
-        """Something pending is settled: an entry, or as many messages of it; gives the messages that count.
+        """Remove a pending ack, or some messages of it. Return the decrease of unacknowledged messages.
 
-        An entry stays pending without its messages until it is settled as a whole.
+        Without its messages an entry stays pending until it is removed as a whole.
         """
         left = self.pending.get(offset, -1)
         if left < 0:
@@ -217,7 +220,10 @@ class Consumer:
         return messages
 
     def unblock(self, *, requested: bool = False) -> int:
-        """Let it go on when half of its limit is settled, or it requested for redelivery; permits that count now."""
+        """Unblock if half of the limit is acknowledged or redelivery was requested.
+
+        Return the permits that count now.
+        """
         if not self.blocked or not (requested or self.max_unacked <= 0 or self.unacked <= self.max_unacked // 2):
             return 0
         self.blocked = False
@@ -225,23 +231,23 @@ class Consumer:
         self.permits += parked
         return parked
 
-    # -- commands to the client ------------------------------------------------------------------------------------
+    # -- commands to the client ----------------------------------------------------------------------------------------
 
     def send_active_consumer_change(self, *, active: bool) -> None:
-        """ACTIVE_CONSUMER_CHANGE, to clients that know it (version 12)."""
+        """Send ACTIVE_CONSUMER_CHANGE if the client supports it (version 12)."""
         if self.connection.session.knows("ACTIVE_CONSUMER_CHANGE"):
             self.connection.send_command(pb.CommandActiveConsumerChange(consumer_id=self.id, is_active=active))
 
     def send_reached_end_of_topic(self) -> None:
-        """REACHED_END_OF_TOPIC, to clients that know it (version 9)."""
+        """Send REACHED_END_OF_TOPIC if the client supports it (version 9)."""
         if self.connection.session.knows("REACHED_END_OF_TOPIC"):
             self.connection.send_command(pb.CommandReachedEndOfTopic(consumer_id=self.id))
 
     def disconnect(self) -> None:
-        """The broker closes it: CLOSE_CONSUMER, or for old clients (below version 5) the whole connection."""
+        """Close the consumer with CLOSE_CONSUMER, or close the connection of clients below version 5."""
         connection = self.connection
         if self.closed:
-            # Another one may have its id by now.
+            # Another consumer can have this id by now.
             return
         connection.removed_consumer(self.id)
         self.leave()
@@ -251,7 +257,7 @@ class Consumer:
             connection.close()
 
     def leave(self) -> None:
-        """Take it out of its subscription."""
+        """Remove the consumer from its subscription."""
         if not self.closed:
             self.closed = True
             self.subscription.remove_consumer(self)

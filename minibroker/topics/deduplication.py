@@ -1,14 +1,14 @@
-"""Messages that a producer sends twice: MessageDeduplication.
+"""MessageDeduplication: detection of messages that a producer resent.
 
 Rules of this file
-1. Known is, per producer name, the highest sequence id stored. Judged is a message's lowest id: a batch of which some
-   messages are known is refused as a whole.
-2. Of a message in chunks only the last one is judged and remembered; the others pass.
-3. A topic for which this is switched on begins to know then. Over an unload what is known stays.
-4. A name whose producer has been gone for brokerDeduplicationProducerInactivityTimeoutMinutes is forgotten.
+1. The highest stored sequence id is kept per producer name. A message is a duplicate if its lowest id is not above it.
+   A batch that contains a stored message is dropped as a whole.
+2. Of a chunked message only the last chunk is checked and recorded.
+3. When deduplication is enabled for a topic, it starts without recorded ids. An unload keeps them.
+4. A producer name is removed after brokerDeduplicationProducerInactivityTimeoutMinutes without a producer.
 
-Source of the rules: MessageDeduplication. There ids are pushed first and persisted later, and what lies between the
-two is Unknown; here an entry is stored at once, so the answer Unknown does not arise.
+Source of the rules: MessageDeduplication. There, ids are first pushed and persisted later, and the state between the
+two is Unknown. Here an entry is stored at once, so Unknown does not occur.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MINUTE: Final = 60_000
 
 
 class MessageDeduplication:
-    """What one topic knows of its producers' sequence ids."""
+    """The recorded sequence ids of one topic."""
 
     __slots__ = ("_before", "_gone", "_highest", "_settings")
 
@@ -33,14 +33,15 @@ class MessageDeduplication:
         self._settings = settings
         self._highest: dict[str, int] = {}
         self._gone: dict[str, int] = {}
-        """Names without a producer, and since when (ms)."""
+        """Names without a producer, with the time of removal (ms)."""
         self._before: tuple[str, int | None] | None = None
-        """What the last check overwrote: name and its id, None: unknown till then."""
+        """The value that the last check overwrote: name and previous id, or None if there was none."""
 
     def check(self, name: str, sequence: int, highest: int, metadata: Callable[[], pb.MessageMetadata] | None) -> bool:
-        """Whether a message with the ids of its SEND is a duplicate; they are remembered if it is none.
+        """Return whether a message with the sequence ids of its SEND is a duplicate; otherwise record the ids.
 
-        ``highest``: of a batch, else anything lower. ``metadata``: of a chunk, None for what is none.
+        ``highest``: highest id of a batch, ignored if it is lower. ``metadata``: reads the metadata of a chunk, else
+        None.
         """
         self._before = None
         if metadata is not None and not _is_last_chunk(metadata()):
@@ -53,7 +54,7 @@ class MessageDeduplication:
         return False
 
     def undo_last_check(self) -> None:
-        """The message checked last was not stored: it is new when it comes again."""
+        """Undo the last check, because the message was not stored."""
         if self._before is None:
             return
         name, known = self._before
@@ -64,20 +65,20 @@ class MessageDeduplication:
             self._highest[name] = known
 
     def last_sequence_id(self, name: str) -> int:
-        """The highest id known of a name, -1 if there is none; PRODUCER_SUCCESS says it."""
+        """Return the highest recorded id of a name, or -1; PRODUCER_SUCCESS contains it."""
         return self._highest.get(name, -1)
 
     def producer_added(self, name: str) -> None:
-        """A producer of that name is there."""
+        """Note that a producer of this name was added."""
         self._gone.pop(name, None)
 
     def producer_removed(self, name: str, now: int) -> None:
-        """The producer of that name is gone."""
+        """Note that the producer of this name was removed."""
         if name in self._highest:
             self._gone[name] = now
 
     def purge(self, now: int) -> None:
-        """Forget names that have been gone for long; Pulsar looks at them now and then."""
+        """Remove names that were inactive too long; Pulsar does this periodically."""
         limit = now - self._settings.brokerDeduplicationProducerInactivityTimeoutMinutes * _MINUTE
         for name in [name for name, since in self._gone.items() if since < limit]:
             del self._gone[name]
@@ -85,5 +86,5 @@ class MessageDeduplication:
 
 
 def _is_last_chunk(metadata: pb.MessageMetadata) -> bool:
-    """Also true of what says of itself that it is no chunk."""
+    """Return whether a chunk is the last one; also True for a message that is not chunked."""
     return metadata.chunk_id == metadata.num_chunks_from_msg - 1

@@ -1,7 +1,7 @@
-"""Dispatch rates: how many entries a read may bring (DispatchRateLimiter).
+"""DispatchRateLimiter: the number of entries that a dispatcher may read under its dispatch rates.
 
-Limits of the broker, the topic and the subscription hold together. They are charged after sending, in messages or,
-with ``dispatchThrottlingOnBatchMessageEnabled``, in entries. Without tokens a dispatcher looks again after a second.
+The limits of the broker, the topic and the subscription apply together. They are charged after sending, in messages or,
+with ``dispatchThrottlingOnBatchMessageEnabled``, in entries. Without tokens a dispatcher retries after one second.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BACK_OFF_MS: Final = 1000
 
 
 class DispatchRateLimiter:
-    """The limits that hold for one subscription."""
+    """The dispatch rate limits of one subscription."""
 
     __slots__ = ("_broker", "_limiters", "_waiting")
 
@@ -32,7 +32,7 @@ class DispatchRateLimiter:
         self._waiting = False
 
     def entries(self, dispatcher: Runnable, wanted: int) -> int:
-        """How many entries may be read; 0: none now, the dispatcher is called again."""
+        """Return how many entries may be read; if 0, the dispatcher is scheduled later."""
         broker = self._broker
         for limiter in self._limiters:
             messages, size = limiter.available(broker.now)
@@ -47,7 +47,7 @@ class DispatchRateLimiter:
         self._broker.schedule(dispatcher)
 
     def charge(self, messages: int, entries: list[Entry]) -> None:
-        """Charge what was sent."""
+        """Charge the sent messages."""
         broker = self._broker
         count = len(entries) if broker.settings.dispatchThrottlingOnBatchMessageEnabled else messages
         size = sum(len(entry.data) for entry in entries)

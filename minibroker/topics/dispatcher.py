@@ -1,7 +1,7 @@
-"""What all dispatchers of persistent topics share: the state of a subscription's delivery, and the filter.
+"""The interfaces of dispatchers, and the code that all dispatchers of persistent topics share.
 
-A dispatcher decides which consumer gets which entry. It never waits: `run` does what can be done now and returns;
-permits, entries, acknowledgements, consumers and timers call it again through ``broker.schedule``.
+A dispatcher selects the consumer of each entry. It never waits: `run` does the work that is possible now and returns.
+Permits, entries, acknowledgements, consumers and timers schedule it again with ``broker.schedule``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NO_COUNTS: Mapping[int, int] = {}
 
 
 class Dispatcher(ABC):
-    """The delivery of one subscription (interface Dispatcher)."""
+    """The dispatcher of one subscription (interface Dispatcher)."""
 
     individual: ClassVar[bool] = False
     """Whether single entries are acknowledged, redelivered and counted (Subscription.isIndividualAckMode)."""
@@ -42,35 +42,35 @@ class Dispatcher(ABC):
 
     @property
     def active(self) -> Consumer | None:
-        """The one that gets the messages, where only one does."""
+        """The active consumer, if only one consumer receives messages."""
         return None
 
     @abstractmethod
     def add(self, consumer: Consumer) -> None:
-        """A consumer joins."""
+        """Add a consumer."""
 
     @abstractmethod
     def remove(self, consumer: Consumer) -> None:
-        """A consumer has left: closed, disconnected, or its connection is gone."""
+        """Remove a consumer that was closed or disconnected."""
 
     def run(self) -> None:  # noqa: B027  (on non-persistent topics there is nothing to do)
-        """Do what can be done now; a dispatcher that keeps nothing has nothing to do."""
+        """Do the work that is possible now; nothing for non-persistent topics."""
 
     def publish(self, entry: Entry) -> None:  # noqa: B027
         """Deliver a new entry of a non-persistent topic, or drop it."""
 
     def add_permits(self, consumer: Consumer, permits: int) -> None:  # noqa: B027
-        """A consumer has more permits."""
+        """Note that a consumer has more permits."""
 
     def redeliver(self, consumer: Consumer, offsets: list[int] | None, epoch: int) -> None:  # noqa: B027
-        """REDELIVER_UNACKNOWLEDGED_MESSAGES; None: all that it holds. ``epoch`` -1: none given."""
+        """Redeliver entries, or all pending entries of the consumer if ``offsets`` is None; ``epoch`` -1 means none."""
 
     def overlapping_consumer(self, meta: pb.KeySharedMeta) -> Consumer | None:
-        """The consumer whose declared ranges overlap these."""
+        """Return a consumer whose declared ranges overlap these, or None."""
         return None
 
     def accepts_mode(self, meta: pb.KeySharedMeta | None) -> bool:
-        """Whether this dispatcher, without consumers, serves a consumer that asks for this kind of Key_Shared."""
+        """Return whether this dispatcher, when it has no consumers, can serve a consumer with this Key_Shared mode."""
         return True
 
 
@@ -84,49 +84,49 @@ class PersistentDispatcher(Dispatcher):
         assert subscription.topic.ledger is not None
         self.ledger = subscription.topic.ledger
         self.end_of_topic_sent = False
-        """Whether the consumers that are there know that the topic ends here."""
+        """Whether the current consumers received REACHED_END_OF_TOPIC."""
 
     def entries_available(self) -> None:
-        """The topic has more entries."""
+        """Note that the topic has more entries."""
         self.broker.schedule(self)
 
     def pending_ack_removed(self, consumer: Consumer, offset: int) -> None:
-        """Something that was pending at a consumer is acknowledged."""
+        """Note that a pending ack of a consumer was removed."""
 
     def entry_acknowledged(self, offset: int) -> None:
-        """An entry is acknowledged for good: whatever is remembered of it goes."""
+        """Forget an acknowledged entry."""
 
     def decrease_unacked(self, messages: int) -> None:
-        """So many messages are not unacknowledged any more."""
+        """Decrease the number of unacknowledged messages of the subscription."""
 
     def cursor_moved(self) -> None:
-        """The cursor was set to another place: by SEEK, skip, expiry."""
+        """Note that SEEK, skip or expiry moved the cursor."""
         self.broker.schedule(self)
 
     def read_size(self, permits: int, average: float) -> int:
-        """Entries of one read: as many as there are permits, or, to be precise, as they make by the average."""
+        """Return the entries of one read: the permits or, with precise flow control, permits by batch size."""
         if self.settings.preciseDispatcherFlowControl:
             permits = -(-permits // max(1, int(average + 0.5)))
         return max(1, min(permits, self.settings.dispatcherMaxReadBatchSize))
 
     def read(self, count: int) -> list[Entry]:
-        """The next entries; the streaming kinds read them one by one."""
+        """Read the next entries; the streaming dispatchers read them one by one."""
         return self.cursor.read(count, self.settings.dispatcherMaxReadSizeBytes)
 
     def check_end_of_topic(self) -> None:
-        """A read that found nothing more: if the topic is terminated, its consumers are told once."""
+        """After an empty read of a terminated topic, send REACHED_END_OF_TOPIC once."""
         if self.ledger.terminated and not self.end_of_topic_sent and self.subscription.backlog == 0:
             self.end_of_topic_sent = True
             self.subscription.send_reached_end_of_topic()
 
     def track_delayed(self, entry: Entry) -> bool:
-        """Keep an entry that is not due yet; whether it was kept."""
+        """Keep an entry that is not due yet. Return whether it was kept."""
         return False
 
     def filter_entries(self, entries: list[Entry]) -> list[Entry]:
-        """Those that go to a consumer (AbstractBaseDispatcher.filterEntriesForConsumer).
+        """Return the entries to deliver (AbstractBaseDispatcher.filterEntriesForConsumer).
 
-        Entries that cannot be read and markers are acknowledged here, delayed ones are kept by the tracker.
+        Unreadable entries and markers are acknowledged here; the tracker keeps delayed entries.
         """
         kept = []
         for entry in entries:

@@ -1,10 +1,10 @@
-"""What holds for one topic: its policies, looked up when they change and not for every message.
+"""The effective policies of one topic, looked up when policies change and not for every message.
 
 Rules of this file
-1. A topic's own policy goes before its namespace's, that before the broker's setting (`Policies.effective`).
-2. A limit that changes begins anew with all of its tokens; connections that were not read because of the old one are
-   read again. A limit that stays what it was goes on with the tokens it has, whatever else changes.
-3. The system's own topics need no encryption, and take any schema.
+1. The policy of the topic overrides that of its namespace, which overrides the setting (`Policies.effective`).
+2. A limit that changes starts with all of its tokens, and reading resumes on connections paused by the old limit. An
+   unchanged limit keeps its tokens when other policies change.
+3. System topics do not require encryption and accept any schema.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ _TIMESTAMP: Final = "AppendBrokerTimestampMetadataInterceptor"
 
 @dataclass(frozen=True, slots=True)
 class Interceptors:
-    """What the broker writes in front of an entry (brokerEntryMetadataInterceptors)."""
+    """The broker entry metadata that is stored before an entry (brokerEntryMetadataInterceptors)."""
 
     index: bool
-    """The number of the entry's last message."""
+    """Whether the index of the entry's last message is written."""
     timestamp: bool
-    """When it was stored."""
+    """Whether the time of storage is written."""
 
     @classmethod
     def of(cls, classes: list[str]) -> Interceptors:
-        """By the names of the Java classes."""
+        """Return the interceptors for a list of Java class names."""
         names = {name.rpartition(".")[2] for name in classes}
         return cls(_INDEX in names, _TIMESTAMP in names)
 
     @property
     def any(self) -> bool:
-        """Whether anything is written at all."""
+        """Whether any metadata is written."""
         return self.index or self.timestamp
 
 
 class EffectivePolicies:
-    """The rules of one topic."""
+    """The effective policies of one topic."""
 
     __slots__ = (
         "_broker",
@@ -77,25 +77,25 @@ class EffectivePolicies:
         self._publish_throttle: PublishThrottle | None = None
         self._subscribe_limiter: SubscribeLimiter | None = None
         self._own_limiters: WeakKeyDictionary[object, RateLimiter] = WeakKeyDictionary()
-        """Those that subscriptions have for themselves (subscriptionDispatchRate)."""
+        """The limiters of single subscriptions (subscriptionDispatchRate)."""
         self.dispatch_limiter: RateLimiter | None = None
         self.refresh()
 
     def effective(self, setting: str) -> Any:
-        """A setting as it holds for this topic."""
+        """Return the effective value of a setting for this topic."""
         return self._broker.policies.effective(self._name, setting)
 
     def refresh(self) -> None:
-        """Look everything up."""
+        """Look up all policies."""
         effective, settings = self.effective, self._broker.settings
         self.encryption_required = effective("encryptionRequireOnProducer") and not self.system
         limit = effective("maxMessageSize")
         self.max_message_size = limit if 0 < limit < settings.maxMessageSize else 0
-        """Bytes; 0: no other limit than the broker's."""
+        """In bytes; 0 if only the broker's limit applies."""
         self.max_delay = effective("delayedDeliveryMaxDelayInMillis") if effective("delayedDeliveryEnabled") else 0
-        """Milliseconds; 0: no limit."""
+        """In milliseconds; 0 is unlimited."""
         self.deduplication = self._name.persistent and effective("brokerDeduplicationEnabled")
-        """Whether duplicates are looked for."""
+        """Whether deduplication is enabled."""
         self._set_publish_rate()
         self.dispatch_limiter = self._dispatch_limiter("dispatchRate", self.dispatch_limiter)
         self._set_subscribe_rate()
@@ -117,15 +117,15 @@ class EffectivePolicies:
             self._publish_throttle = PublishThrottle(self._broker, limiter) if limiter.limits else None
         both = (self._publish_throttle, self._broker.publish_throttle)
         self.throttles = [one for one in both if one is not None]
-        """The limits of publishing: the topic's and the broker's."""
+        """The publish rate limits: of the topic and of the broker."""
 
     def release(self) -> None:
-        """Read again from the connections that the topic's limit of publishing has stopped."""
+        """Resume reading from the connections that the topic's publish rate limit paused."""
         if self._publish_throttle is not None:
             self._publish_throttle.release()
 
     def _dispatch_limiter(self, policy: str, before: RateLimiter | None) -> RateLimiter | None:
-        """A dispatch rate by the policy's name: the limiter that there was before, if it limits the same."""
+        """Return the limiter of a dispatch rate policy, or the previous limiter if its limits are the same."""
         rate = self._broker.policies.policy(self._name, policy)
         messages, size = rate["dispatchThrottlingRateInMsg"], rate["dispatchThrottlingRateInByte"]
         limiter = RateLimiter(messages, size, self._broker.now, max(1, rate["ratePeriodInSecond"]) * 1000)
@@ -135,7 +135,7 @@ class EffectivePolicies:
 
     @property
     def affects_send(self) -> bool:
-        """Whether any of this has to be looked at when a message is published."""
+        """Whether publishing a message requires any check or metadata."""
         return bool(
             self.encryption_required
             or self.max_message_size
@@ -146,21 +146,21 @@ class EffectivePolicies:
         )
 
     def dispatch_limiters(self, subscription: object) -> list[RateLimiter]:
-        """The limits of dispatching for a subscription: the broker's, the topic's, and one of its own."""
+        """Return the dispatch rate limits of a subscription: of the broker, the topic and the subscription."""
         own = self._dispatch_limiter("subscriptionDispatchRate", self._own_limiters.pop(subscription, None))
         if own is not None:
             self._own_limiters[subscription] = own
         return [one for one in (self._broker.dispatch_rate, self.dispatch_limiter, own) if one is not None]
 
     def check_subscribe_rate(self, connection: TransportCnx, command: pb.CommandSubscribe) -> None:
-        """Refused (NotAllowedError) when one consumer subscribes too often."""
+        """Raise Refused (NotAllowedError) if one consumer subscribes too often."""
         consumer = (connection.peer[0], command.consumer_name, command.consumer_id)
         if self._subscribe_limiter is not None and not self._subscribe_limiter.admit(consumer, self._broker.now):
             text = f"Subscribe limited by subscribe rate limit per consumer: {self._name}"
             raise Refused(pb.NotAllowedError, text)
 
     def for_schemas(self, setting: str) -> Any:
-        """A setting as it holds for schemas."""
+        """Return the effective value of a setting that concerns schemas."""
         if self.system:
             if setting == "schemaCompatibilityStrategy":
                 return self._broker.settings.systemTopicSchemaCompatibilityStrategy

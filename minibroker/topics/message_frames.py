@@ -1,9 +1,8 @@
-"""MESSAGE, written as quickly as Python can: one for every entry that goes to a consumer.
+"""MESSAGE frames, encoded on the hot path: one for each delivered entry.
 
 Rules of this file
-1. The bytes are those of `codec.wire.hot.push_message`; a test holds them together.
-2. What does not change from one delivery to the next is kept: the consumer's id, the ledger, the partition, and the
-   lengths in front, for each size that the entry id may have.
+1. The bytes equal those of `codec.wire.hot.push_message`; a test compares them.
+2. Constant parts are cached: consumer id, ledger id, partition, and the length prefixes for each size of entry id.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ __all__ = ["MessageFrameWriter"]
 _two_lengths = Struct(">II").pack
 _TYPE: Final = BY_NAME["MESSAGE"].number
 _SIZES: Final = range(1, 11)
-"""Bytes of a varint."""
+"""Possible sizes of a varint in bytes."""
 
 
 class MessageFrameWriter:
-    """Writes the messages to one consumer."""
+    """Encoder of the MESSAGE frames to one consumer."""
 
     __slots__ = ("_consumer_id", "_heads", "_ledger", "_partition", "_tail")
 
@@ -33,10 +32,10 @@ class MessageFrameWriter:
         self._tail = b"" if partition < 0 else b"\x18" + push_varint(partition)
         self._ledger = -1
         self._heads: list[tuple[int, bytes]] = []
-        """By the bytes of the entry id: the size of the command, and what of it stands in front of the entry id."""
+        """By size of the entry id: size of the command, and the part of it before the entry id."""
 
     def write(self, ledger: int, entry: int, count: int, data: bytes) -> bytes:
-        """One frame around the bytes of an entry; ``count``: redeliveries."""
+        """Return one frame with the bytes of an entry; ``count`` is the redelivery count."""
         if count:
             return push_message(self._consumer_id, ledger, entry, self._partition, count, data)
         if ledger != self._ledger:
@@ -46,7 +45,7 @@ class MessageFrameWriter:
         return b"".join((_two_lengths(size + 4 + len(data), size), head, number, self._tail, data))
 
     def _begin(self, ledger: int) -> None:
-        """Make what stands in front of the ids of another ledger."""
+        """Compute the cached parts for another ledger."""
         self._ledger = ledger
         place = b"\x08" + push_varint(ledger) + b"\x10"
         consumer = b"\x08" + push_varint(self._consumer_id) + b"\x12"

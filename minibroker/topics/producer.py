@@ -71,32 +71,32 @@ class Producer:
         self.connection = connection
         self.id = command.producer_id
         self.request_id = command.request_id
-        """Of its PRODUCER, to which it may owe two answers."""
+        """Request id of its PRODUCER command, which can get two responses."""
         self.name = name
         self.access_mode = command.producer_access_mode
         self.topic_epoch = signed(command.topic_epoch) if command.HasField("topic_epoch") else None
-        """The epoch that it claims; None: any."""
+        """The topic epoch that it claims, or None for the next one."""
         self.encrypted = command.encrypted
         self.metadata = {pair.key: pair.value for pair in command.metadata}
         self.schema_version = schema_version
-        """As on the wire; empty: none."""
+        """As on the wire; empty if none."""
         self.connected_since = topic.broker.now
         self._write_receipt = SendReceiptWriter(self.id).write
         self.ready = False
-        """Attached to the topic."""
+        """Whether it is attached to the topic."""
         self.closed = False
         self.fast_path = False
-        """Whether the plain way may be taken: it is attached, and the topic checks nothing."""
+        """Whether the fast path may be used: the producer is attached, and the topic requires no checks."""
         self.chunked = False
-        """Whether it ever sent a chunk."""
+        """Whether it has sent a chunk."""
         self.messages_in = self.bytes_in = 0
 
     # -- SEND ------------------------------------------------------------------------------------------------------
 
     def publish(self, sequence: int, highest: int, count: int, data: bytes, start: int, end: int) -> None:
-        """Store the entry data[start:end] and answer it. ``highest`` and ``count`` -1: not given.
+        """Store the entry data[start:end] and respond. ``highest`` and ``count`` are -1 if absent.
 
-        A SEND with anything else in its command goes through `publish_command`.
+        `publish_command` handles a SEND with other fields in its command.
         """
         block = data[start:end]
         if not self.fast_path or end - start < _HEAD:
@@ -120,7 +120,7 @@ class Producer:
             topic.broker.schedule(topic)
 
     def publish_command(self, command: pb.CommandSend, block: bytes) -> None:
-        """The same for a SEND with anything in it."""
+        """Store the entry of a SEND with any fields."""
         highest = command.highest_sequence_id if command.HasField("highest_sequence_id") else -1
         publication = Publication(command.sequence_id, highest, command.num_messages, block)
         publication.chunk, publication.marker = command.is_chunk, command.marker
@@ -134,17 +134,17 @@ class Producer:
         publish(self, publication)
 
     def count(self, publication: Publication) -> None:
-        """One more entry is taken."""
+        """Count a stored entry."""
         self.messages_in += publication.count
         self.bytes_in += len(publication.block)
         self.chunked = self.chunked or publication.chunk
 
     def send_receipt(self, sequence: int, highest: int, ledger: int, entry: int) -> None:
-        """SEND_RECEIPT; ledger and entry -1: a duplicate."""
+        """Send SEND_RECEIPT; ledger and entry are -1 for a duplicate."""
         self.connection.send(self._write_receipt(sequence, highest, ledger, entry))
 
     def refuse_send(self, sequence: int, highest: int, refusal: Refused) -> None:
-        """SEND_ERROR, under the highest of the sequence ids. If there was no room, all producers connect anew."""
+        """Send SEND_ERROR with the highest sequence id. If storage is full, all producers must reconnect."""
         if isinstance(refusal, StorageFull):
             self.topic.write_failed()
         error = pb.CommandSendError(
@@ -158,11 +158,11 @@ class Producer:
     # -- joining ---------------------------------------------------------------------------------------------------
 
     def answer_queued(self) -> None:
-        """It has to wait until it is the only one: the first of two answers."""
+        """Send the first of two responses: the producer waits for exclusive access."""
         self._send_success(ready=False)
 
     def attached(self) -> None:
-        """It is in: PRODUCER_SUCCESS with the topic's epoch, if the topic has one."""
+        """Attach, and send PRODUCER_SUCCESS with the topic epoch if the topic has one."""
         self.ready = True
         self.fast_path = self.topic.fast_path
         if self.topic.ledger is not None:
@@ -170,7 +170,7 @@ class Producer:
         self._send_success(ready=True)
 
     def refuse(self, refusal: Refused) -> None:
-        """It does not get in: ERROR, and its id is free again."""
+        """Send ERROR and free the id."""
         if self.closed:
             return
         self.closed = True
@@ -178,7 +178,7 @@ class Producer:
         self.connection.answer_error(self.request_id, refusal)
 
     def answer_duplicate(self, request_id: int) -> None:
-        """A second PRODUCER with the id of a living producer: name and schema version, nothing else."""
+        """Respond to a second PRODUCER with the same id: only name and schema version."""
         self.connection.send_command(
             pb.CommandProducerSuccess(
                 request_id=request_id,
@@ -205,7 +205,7 @@ class Producer:
     # -- leaving ---------------------------------------------------------------------------------------------------
 
     def leave(self) -> None:
-        """Take it from its topic and its connection, without a word to the client (Producer.closeNow)."""
+        """Remove the producer from its topic and connection without a command to the client (Producer.closeNow)."""
         if self.closed:
             return
         self.closed = True
@@ -218,7 +218,7 @@ class Producer:
             self.topic.producer_access.remove_waiting(self)
 
     def disconnect(self) -> None:
-        """The broker closes it: CLOSE_PRODUCER, or for old clients (below version 5) the whole connection."""
+        """Close the producer with CLOSE_PRODUCER, or close the connection of clients below version 5."""
         connection = self.connection
         if connection.session.knows_close:
             connection.mark_producer_closed(self.id)

@@ -1,15 +1,14 @@
-"""Who may produce on a topic: the access modes of producers and the topic's epoch.
+"""Producer access modes and the epoch of a topic.
 
 Rules of this file (AbstractTopic.incrementTopicEpochIfNeeded, handleProducerRemoved)
-1. A topic has an exclusive holder or not, a queue of producers that wait to become it, and an epoch: a number that
-   grows with each new holder, so that one who comes back late is recognised (its own is lower) and fenced.
-2. A claim with an epoch takes that one, a claim without the next; the first is 0. Epochs are Java's longs: the one
-   after the largest is the smallest.
-3. A producer that waits and leaves keeps its place in the queue, with nothing but the epoch that it claimed. When its
-   turn comes the place takes an epoch and hands on; seen from outside the next in line gets one epoch more (as on
-   4.2.4).
-4. Fencing closes producers on the broker's side only: their clients learn it when their next SEND costs them the
-   connection. Those who wait are told.
+1. A topic can have an exclusive producer, a queue of producers that wait for exclusive access, and an epoch. The epoch
+   increases with each new exclusive producer; a former one that reconnects has a lower epoch and is fenced.
+2. A claim with an epoch sets that epoch, a claim without one sets the next; the first is 0. Epochs are Java longs: the
+   value after the largest is the smallest.
+3. A waiting producer that leaves keeps its place in the queue with the epoch that it claimed. When its turn comes, the
+   place takes an epoch and passes access on; the next producer gets one epoch more (as on 4.2.4).
+4. Fencing closes producers on the broker only. Their clients notice it when their next SEND closes the connection.
+   Waiting producers receive an error.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ __all__ = ["Claimant", "ProducerAccess"]
 
 
 class Claimant(Protocol):
-    """A producer, as far as its access mode is concerned."""
+    """The part of a producer that access modes use."""
 
     @property
     def name(self) -> str:
@@ -44,7 +43,7 @@ class Claimant(Protocol):
         """The topic epoch that the producer claims, or None for the next one."""
 
     def refuse(self, refusal: Refused) -> None:
-        """Answer with ERROR."""
+        """Respond with ERROR."""
 
     def leave(self) -> None:
         """Close without a command to the client."""
@@ -55,14 +54,14 @@ _P = TypeVar("_P", bound=Claimant)
 
 @dataclass(frozen=True, slots=True)
 class _VacatedPlace:
-    """The place of one who waited and has left."""
+    """The place of a producer that left while it was waiting."""
 
     topic_epoch: int | None
-    """The epoch that it claimed; None: any."""
+    """The epoch that it claimed, or None for the next one."""
 
 
 class ProducerAccess(Generic[_P]):
-    """The access state of one topic. ``producers`` is the topic's own table of those that are attached, by name."""
+    """The access state of one topic. ``producers`` is the topic's table of attached producers by name."""
 
     __slots__ = ("_waiting", "epoch", "exclusive", "holder", "producers")
 
@@ -70,22 +69,22 @@ class ProducerAccess(Generic[_P]):
         self.producers = producers
         self.exclusive = False
         self.holder: str | None = None
-        """The name of the exclusive producer."""
+        """Name of the exclusive producer."""
         self._waiting: deque[_P | _VacatedPlace] = deque()
         self.epoch: int | None = None
-        """None: the topic never had an exclusive producer."""
+        """None if the topic never had an exclusive producer."""
 
     @property
     def waiting(self) -> int:
-        """Producers in the queue, those that have left included."""
+        """Number of producers in the queue, including those that have left."""
         return len(self._waiting)
 
     def admit(self, producer: _P) -> bool:
-        """Let a producer in: True now, False when it has to wait. Raises Refused."""
+        """Return True if a producer is admitted now, and False if it must wait. Raises Refused."""
         return _MODES[producer.access_mode](self, producer)
 
     def next_holder(self) -> _P | None:
-        """A producer has left: whoever is to be the holder now, its claim made; None: nobody."""
+        """After a producer left: return the new exclusive producer, with its claim applied, or None."""
         if not self.exclusive and (self.producers or not self._waiting):
             return None
         self.exclusive, self.holder = False, None
@@ -98,24 +97,24 @@ class ProducerAccess(Generic[_P]):
         return None
 
     def remove_waiting(self, producer: _P) -> None:
-        """One who may have waited is gone: its place is kept, it is not."""
+        """Remove a waiting producer; its place in the queue remains."""
         for place, one in enumerate(self._waiting):
             if one is producer:
                 self._waiting[place] = _VacatedPlace(producer.topic_epoch)
                 return
 
     def drop_waiting(self) -> list[_P]:
-        """Empty the queue: those that were in it and have not left."""
+        """Empty the queue. Return the producers that are still waiting."""
         waiting = [one for one in self._waiting if not isinstance(one, _VacatedPlace)]
         self._waiting.clear()
         return waiting
 
     def reset(self) -> None:
-        """Nobody holds the topic, nobody waits; the epoch stays."""
+        """Remove the exclusive producer and the queue; the epoch remains."""
         self.exclusive, self.holder = False, None
         self._waiting.clear()
 
-    # -- modes -----------------------------------------------------------------------------------------------------
+    # -- access modes --------------------------------------------------------------------------------------------------
 
     def _admit_shared(self, _: _P) -> bool:
         if self.exclusive or self._waiting:

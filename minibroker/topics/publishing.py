@@ -1,17 +1,17 @@
-"""From SEND to its receipt: the checks of the full way, in their order.
+"""From SEND to SEND_RECEIPT with all checks, in the order of the broker.
 
 Rules of this file (Producer.publishMessage, PersistentTopic.publishMessage, NonPersistentTopic.publishMessage)
-1. The order is that of the tables below; the first check that fails decides the answer. The rates are charged in the
-   middle: what an earlier check refused costs nothing, what a later one refuses does.
-2. The metadata is read only where a check needs it. Metadata that does not parse then costs the connection; where
-   nobody looks it is stored and receipted like any other.
-3. Two sequence ids, with the second not below the first, are a batch: errors carry the higher one. A highest id below
-   the lowest is ignored.
-4. Duplicates are judged by the ids of the command under the producer's name. A SEND that says it is a marker is not
-   judged and not remembered, whatever its metadata says (seen on 4.2.4).
-5. A non-persistent topic answers first and hands the entry on then; its id is 0:0 for ever.
+1. The tables below define the order; the first failing check determines the response. Rate limits are charged in the
+   middle: a message rejected before costs nothing, a message rejected after is charged.
+2. The metadata is parsed only if a check needs it. Invalid metadata then closes the connection; otherwise the message
+   is stored and confirmed like any other.
+3. A SEND with two sequence ids, the second not below the first, is a batch: errors contain the higher one. A highest id
+   below the lowest is ignored.
+4. Duplicates are detected by the ids of the command and the producer's name. A SEND with the marker flag is neither
+   checked nor recorded, whatever its metadata contains (verified on 4.2.4).
+5. A non-persistent topic responds first and delivers the entry afterwards; the id is always 0:0.
 
-The broker's limits of SENDs under way (maxPendingPublishRequestsPerConnection and its like) are never reached: an
+The broker's limits of SENDs in flight (maxPendingPublishRequestsPerConnection and others) are never reached, because an
 entry is stored when `publish` returns.
 """
 
@@ -52,20 +52,20 @@ class Publication:
     def __init__(self, sequence: int, highest: int, count: int, block: bytes) -> None:
         self.sequence = sequence
         self.highest = highest
-        """-1: not given."""
+        """-1 if absent."""
         self.count = count if count >= 0 else 1
-        """Messages, as the client says; nobody counts."""
+        """Number of messages as declared by the client; not verified."""
         self.block = block
-        """What followed the command: [checksum block] metadata payload."""
+        """The bytes after the command: [checksum block] metadata payload."""
         self.chunk = False
         self.marker = False
         self.has_id = False
-        """The client names the id, as replicators of shadow topics do."""
+        """Whether the client sets the message id, as replicators of shadow topics do."""
         self.in_transaction = False
         self._metadata: pb.MessageMetadata | None = None
 
     def metadata(self) -> pb.MessageMetadata:
-        """The message's metadata; RemoteError when there is none."""
+        """Return the metadata of the message. Raises RemoteError if it does not parse."""
         if self._metadata is None:
             start, end = metadata_bounds(self.block)
             try:
@@ -78,7 +78,7 @@ class Publication:
 
 
 def publish(producer: Producer, publication: Publication) -> None:
-    """Check, store, answer."""
+    """Check a SEND, store the entry and respond."""
     persistent = producer.topic.persistent
     try:
         for check in _PERSISTENT if persistent else _NON_PERSISTENT:
@@ -95,7 +95,7 @@ def publish(producer: Producer, publication: Publication) -> None:
 
 
 def _transaction(producer: Producer, publication: Publication) -> None:
-    """Transactions are off, as in Pulsar's default. A non-persistent topic never had them."""
+    """Reject transactions, which are disabled as by default. Non-persistent topics do not support them."""
     if publication.in_transaction:
         if producer.topic.persistent:
             raise Refused(pb.NotAllowedError, "Transaction buffer disable!")
@@ -108,7 +108,7 @@ def _source(_: Producer, publication: Publication) -> None:
 
 
 def _checksum(_: Producer, publication: Publication) -> None:
-    """No checksum block is fine; one that is cut short is no SEND at all."""
+    """Verify the checksum. The checksum block is optional; a truncated one makes the SEND invalid."""
     block = publication.block
     if len(block) < 2:
         raise RemoteError("SEND with one byte behind the command")
@@ -136,7 +136,7 @@ def _fenced(producer: Producer, _: Publication) -> None:
 
 
 def _size(producer: Producer, publication: Publication) -> None:
-    """The topic's own limit; checksum and metadata count. Chunks pass: the message is larger than any of them."""
+    """Check the topic's size limit, which includes checksum and metadata. Chunks are not checked."""
     limit = producer.topic.effective_policies.max_message_size
     if limit and len(publication.block) > limit and not publication.chunk:
         raise Refused(pb.NotAllowedError, "Exceed maximum message size")
@@ -195,7 +195,7 @@ def _is_duplicate(known: MessageDeduplication, producer_name: str, publication: 
 
 
 def _with_broker_entry(topic: Topic, publication: Publication) -> bytes:
-    """The bytes to store: with the broker's own metadata in front, if an interceptor writes any."""
+    """Return the bytes to store, with broker entry metadata if an interceptor adds any."""
     if not topic.effective_policies.interceptors.any:
         return publication.block
     metadata = pb.BrokerEntryMetadata()

@@ -1,15 +1,14 @@
-"""Token buckets: how much may be published or dispatched, as a function of the times that are handed in.
+"""Token buckets for publish and dispatch rates; the caller passes the time.
 
 Rules of this file
-1. A bucket holds at most what one period gives, and is full at the start. It fills evenly (class AsyncTokenBucket).
-2. It is charged after the fact and may go below zero: one message always passes, what it cost too much is waited for.
-3. Who ran dry goes on when a hundredth of a period's tokens is there again, not at the first token, so that a
-   connection is not stopped and let go for every message.
+1. A bucket contains at most the tokens of one period and starts full. It fills evenly (class AsyncTokenBucket).
+2. It is charged afterwards and can become negative: one message always passes, and the deficit delays the next ones.
+3. An empty bucket resumes when it contains a hundredth of a period's tokens, not at the first token. Otherwise reading
+   from a connection would stop and resume for every message.
+4. A publisher that exceeds a limit gets no error: the broker stops reading from its connection until there are tokens
+   (class PublishRateLimiterImpl). This also delays everything else on the connection.
 
-4. A publisher that ran a limit dry is not told: the broker stops reading its connection until there are tokens again
-   (class PublishRateLimiterImpl). What the connection carries beside it waits too.
-
-Times are ms since 1970, rates tokens for each period. A rate of 0 or less means: no limit.
+Times are ms since 1970, rates are tokens per period. A rate of 0 or less is unlimited.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ if TYPE_CHECKING:
 __all__ = ["UNLIMITED", "PublishThrottle", "RateLimiter", "SubscribeLimiter", "TokenBucket"]
 
 UNLIMITED: Final = 1 << 62
-"""Tokens where nothing is limited."""
+"""Number of available tokens without a limit."""
 
 _SECOND: Final = 1000
 _MANY: Final = 1000
-"""So many consumers are remembered before those are forgotten that have not subscribed lately."""
+"""Number of consumers after which idle ones are removed."""
 
 _RESUME: Final = 100
-"""The part of a period's tokens with which one who ran dry goes on."""
+"""Divisor of a period's tokens that gives the tokens needed to resume."""
 
 
 class TokenBucket:
-    """``rate`` tokens for each period of ``period_ms``."""
+    """A bucket that gets ``rate`` tokens per period of ``period_ms``."""
 
     __slots__ = ("_last", "_scaled", "period_ms", "rate")
 
@@ -46,24 +45,24 @@ class TokenBucket:
         assert period_ms > 0
         self.rate = rate
         self.period_ms = period_ms
-        # Tokens times period: one ms adds `rate`, and nothing is ever rounded.
+        # Tokens multiplied by the period: each ms adds `rate`, without rounding.
         self._scaled = rate * period_ms
         self._last = now
 
     def tokens(self, now: int) -> int:
-        """What is there now; not above zero: wait."""
+        """Return the available tokens; 0 or less means wait."""
         if now > self._last:
             self._scaled = min(self.rate * self.period_ms, self._scaled + (now - self._last) * self.rate)
             self._last = now
         return self._scaled // self.period_ms
 
     def charge(self, amount: int, now: int) -> None:
-        """Take tokens, whether they are there or not."""
+        """Take tokens, even if they are not available."""
         self.tokens(now)
         self._scaled -= amount * self.period_ms
 
     def wait_ms(self, now: int) -> int:
-        """How long until it may go on; 0: now."""
+        """Return the time until the bucket can resume, or 0."""
         if self.tokens(now) > 0:
             return 0
         wanted = max(1, self.rate // _RESUME) * self.period_ms
@@ -71,42 +70,42 @@ class TokenBucket:
 
 
 class RateLimiter:
-    """A limit of messages and one of bytes; either may be missing."""
+    """A limit of messages and a limit of bytes, both optional."""
 
     __slots__ = ("messages", "size", "terms")
 
     def __init__(self, messages: int, size: int, now: int, period_ms: int = _SECOND) -> None:
         self.terms = max(0, messages), max(0, size), period_ms
-        """Messages, bytes (0: no limit) and the period: two limiters of the same terms limit alike."""
+        """Messages, bytes (0 is unlimited) and period; limiters with equal terms are equivalent."""
         self.messages = TokenBucket(messages, now, period_ms) if messages > 0 else None
         self.size = TokenBucket(size, now, period_ms) if size > 0 else None
 
     @property
     def limits(self) -> bool:
-        """Whether it limits anything at all."""
+        """Whether there is any limit."""
         return self.messages is not None or self.size is not None
 
     def available(self, now: int) -> tuple[int, int]:
-        """Messages and bytes that may pass now, UNLIMITED where there is no limit; below zero is none."""
+        """Return the messages and bytes available now, at least 0; UNLIMITED without a limit."""
         return (
             UNLIMITED if self.messages is None else max(0, self.messages.tokens(now)),
             UNLIMITED if self.size is None else max(0, self.size.tokens(now)),
         )
 
     def charge(self, messages: int, size: int, now: int) -> None:
-        """Count what has passed."""
+        """Charge both buckets."""
         if self.messages is not None:
             self.messages.charge(messages, now)
         if self.size is not None:
             self.size.charge(size, now)
 
     def wait_ms(self, now: int) -> int:
-        """How long until both buckets let something pass; 0: now."""
+        """Return the time until both buckets can resume, or 0."""
         return max(0 if bucket is None else bucket.wait_ms(now) for bucket in (self.messages, self.size))
 
 
 class SubscribeLimiter:
-    """How often each consumer may subscribe: ``rate`` times in a period, and no debts."""
+    """A limit of subscribe requests per consumer: ``rate`` per period, without a deficit."""
 
     __slots__ = ("_buckets", "_many", "_period_ms", "_rate", "terms")
 
@@ -118,7 +117,7 @@ class SubscribeLimiter:
         self._many = _MANY
 
     def admit(self, consumer: Hashable, now: int) -> bool:
-        """Whether this one may subscribe now; if so it is counted."""
+        """Return whether a consumer may subscribe now, and if so charge it."""
         bucket = self._buckets.get(consumer)
         if bucket is None:
             self._forget_idle(now)
@@ -129,14 +128,14 @@ class SubscribeLimiter:
         return True
 
     def _forget_idle(self, now: int) -> None:
-        """A bucket that is full again is as good as none."""
+        """Remove full buckets: they behave like new ones."""
         if len(self._buckets) >= self._many:
             self._buckets = {key: one for key, one in self._buckets.items() if one.tokens(now) < self._rate}
             self._many = max(_MANY, 2 * len(self._buckets))
 
 
 class PublishThrottle:
-    """One limit of publishing, and the connections that are not read because of it."""
+    """One publish rate limit, and the connections that it paused."""
 
     __slots__ = ("_broker", "_paused", "_timer", "limiter")
 
@@ -147,7 +146,7 @@ class PublishThrottle:
         self._timer: Timer | None = None
 
     def charge(self, connection: TransportCnx, messages: int, size: int) -> None:
-        """Count a SEND; if that ran the limit dry, stop reading from its connection for a while."""
+        """Charge a SEND; if the limit is exceeded, stop reading from the connection for a while."""
         now = self._broker.now
         self.limiter.charge(messages, size, now)
         wait = self.limiter.wait_ms(now)
@@ -158,7 +157,7 @@ class PublishThrottle:
                 self._timer = self._broker.call_later(wait, self._retry)
 
     def release(self) -> None:
-        """Read from all of them again."""
+        """Resume reading from all paused connections."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

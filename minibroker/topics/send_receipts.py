@@ -1,8 +1,8 @@
-"""SEND_RECEIPT, written as quickly as Python can: one for every message that is published.
+"""SEND_RECEIPT frames, encoded on the hot path: one for each published message.
 
 Rules of this file
-1. The bytes are those of `codec.wire.hot.push_send_receipt`; a test holds them together.
-2. What does not change from one receipt to the next is kept: the producer id, the ledger, and the lengths in front.
+1. The bytes equal those of `codec.wire.hot.push_send_receipt`; a test compares them.
+2. Constant parts are cached: the producer id, the ledger id, and the length prefixes.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _TYPE: Final = BY_NAME["SEND_RECEIPT"].number
 
 _ONE: Final = [bytes([value]) for value in range(128)]
 _SHORT: Final = [_two_lengths(size + 8, size + 4) + bytes((8, _TYPE, _TYPE << 3 | 2, size)) for size in range(128)]
-"""A frame's beginning by the size of its body."""
+"""The start of a frame by the size of its body."""
 
 
 class SendReceiptWriter:
-    """Writes the receipts of one producer."""
+    """Encoder of the receipts of one producer."""
 
     __slots__ = ("_head", "_ledger", "_ledger_id", "_producer_id")
 
@@ -35,7 +35,7 @@ class SendReceiptWriter:
         self._ledger = b""
 
     def write(self, sequence: int, highest: int, ledger: int, entry: int) -> bytes:
-        """One frame; ``highest`` is left at 0 when it is below ``sequence``."""
+        """Return one frame; ``highest`` is encoded as 0 if it is below ``sequence``."""
         if highest < sequence:
             highest = 0
         if entry < 0 or ledger < 0:

@@ -1,10 +1,11 @@
-"""A subscription: who consumes, what is acknowledged, where it stands (PersistentSubscription and its twin).
+"""A subscription: its consumers, acknowledgements and cursor (PersistentSubscription and NonPersistentSubscription).
 
 Rules of this file
-1. The type is that of its consumers: fixed while one is attached, free when there is none.
-2. On Shared and Key_Shared acknowledgements are single and credited to whoever holds the entry; on Exclusive and
-   Failover they are the cursor's business alone. A position that does not exist yet ends a list of ids.
-3. A subscription that is not durable ends with its last consumer, but for a reset of its cursor.
+1. The subscription type is that of its consumers: fixed while one is attached, free if there is none.
+2. On Shared and Key_Shared, entries are acknowledged individually, and the acknowledgement is credited to the consumer
+   with the pending ack. On Exclusive and Failover only the cursor is updated. A position that does not exist yet ends
+   the processing of a list of ids.
+3. A non-durable subscription is removed with its last consumer, except during a reset of its cursor.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Position", "Subscription"]
 
 Position = tuple[int, int, int | None]
-"""What an acknowledgement names: ledger, entry, and the bits that are left of it (None: the whole entry)."""
+"""The position in an acknowledgement: ledger, entry, and the remaining bits of a batch (None for the whole entry)."""
 
 
 class Subscription:
@@ -50,29 +51,29 @@ class Subscription:
         self.durable = durable
         self.properties = properties or {}
         self.replicated = replicated
-        """Kept and shown; there is nobody to replicate to."""
+        """Stored and shown; there is no replication."""
         self.kind = -1
-        """The type (SubType) of the consumers; -1 before the first one."""
+        """The subscription type (SubType) of the consumers, or -1 before the first one."""
         self.dispatcher: Dispatcher | None = None
         self._persistent_dispatcher: PersistentDispatcher | None = None
-        """The dispatcher, on a persistent topic."""
+        """The dispatcher on a persistent topic."""
         self._individual_dispatcher: PersistentDispatcher | None = None
-        """The same, if single entries are acknowledged and redelivered."""
+        """The dispatcher if single entries are acknowledged and redelivered."""
         self.max_unacked = 0
         self.delayed_delivery = True
         self.delayed_tick = 1000
         self.limits: DispatchRateLimiter | None = None
         self.expired = 0
-        """Messages that were expired, in all."""
+        """Total number of expired messages."""
         self.last_expire = self.last_mark_delete = 0
         self._noted_mark_delete = cursor.mark_delete if cursor is not None else -1
         self.messages_out_removed = self.bytes_out_removed = 0
-        """What consumers got that have left since."""
+        """Messages and bytes sent to consumers that have left."""
         self._resetting = False
         self.policies_changed()
 
     def policies_changed(self) -> None:
-        """Take over what the policies say now."""
+        """Apply changed policies."""
         effective = self.topic.effective
         self.max_unacked = effective("maxUnackedMessagesPerSubscription") if self.durable else 0
         self.delayed_delivery = effective("delayedDeliveryEnabled")
@@ -92,7 +93,7 @@ class Subscription:
 
     @property
     def consumers(self) -> list[Consumer]:
-        """Those that are attached."""
+        """The attached consumers."""
         return self.dispatcher.consumers if self.dispatcher is not None else []
 
     @property
@@ -107,13 +108,13 @@ class Subscription:
 
     @property
     def backlog(self) -> int:
-        """Entries that are not acknowledged (msgBacklog)."""
+        """Number of unacknowledged entries (msgBacklog)."""
         return self.cursor.backlog if self.cursor is not None else 0
 
     # -- consumers -------------------------------------------------------------------------------------------------
 
     def check_type(self, kind: int, meta: pb.KeySharedMeta | None) -> None:
-        """Raise Refused when the attached consumers are of another type, or another kind of Key_Shared."""
+        """Raise Refused if the attached consumers have another type or another Key_Shared mode."""
         if not self.consumers:
             return
         why = _difference("type", pb.CommandSubscribe.SubType.Name, self.kind, kind)
@@ -123,7 +124,7 @@ class Subscription:
             raise Refused(pb.ConsumerBusy, f"Subscription is of different type. {why}")
 
     def blocking_consumer(self, kind: int, meta: pb.KeySharedMeta | None) -> Consumer | None:
-        """An attached consumer that would have to go first: of an Exclusive one, or with overlapping ranges."""
+        """Return an attached consumer that prevents another: the Exclusive one, or one with overlapping ranges."""
         if not self.consumers or self.dispatcher is None:
             return None
         if kind == EXCLUSIVE:
@@ -131,7 +132,7 @@ class Subscription:
         return self.dispatcher.overlapping_consumer(meta) if kind == KEY_SHARED and meta is not None else None
 
     def add_consumer(self, consumer: Consumer, kind: int) -> None:
-        """Attach; the dispatcher is kept when it is of the same kind, else made anew. Refused: nothing has changed."""
+        """Attach a consumer; a dispatcher of another kind is replaced. Raises Refused without any change."""
         meta = consumer.key_shared_meta
         if self.dispatcher is None or kind != self.kind or not (self.consumers or self.dispatcher.accepts_mode(meta)):
             self.dispatcher = self.topic.make_dispatcher(self, kind, meta)
@@ -143,7 +144,7 @@ class Subscription:
         self.dispatcher.add(consumer)
 
     def remove_consumer(self, consumer: Consumer) -> None:
-        """Detach; a subscription that is not durable ends with the last one."""
+        """Detach a consumer. A non-durable subscription is removed with the last one."""
         if self.dispatcher is None or consumer not in self.dispatcher.consumers:
             return
         self.dispatcher.remove(consumer)
@@ -154,37 +155,37 @@ class Subscription:
             self.topic.remove_subscription(self)
 
     def disconnect(self) -> None:
-        """The broker closes all consumers."""
+        """Close all consumers."""
         for consumer in list(self.consumers):
             consumer.disconnect()
 
     def send_reached_end_of_topic(self) -> None:
-        """REACHED_END_OF_TOPIC to all consumers."""
+        """Send REACHED_END_OF_TOPIC to all consumers."""
         for consumer in list(self.consumers):
             consumer.send_reached_end_of_topic()
 
     def topic_terminated(self) -> None:
-        """The topic ends here: who is through is told."""
+        """Send REACHED_END_OF_TOPIC if the terminated topic has no backlog here."""
         if self.cursor is not None and self.backlog == 0:
             self.send_reached_end_of_topic()
 
     # -- entries ---------------------------------------------------------------------------------------------------
 
     def entries_available(self) -> None:
-        """The topic has a new entry."""
+        """Note that the topic has new entries."""
         dispatcher = self._persistent_dispatcher
         if dispatcher is not None and dispatcher.consumers:
             dispatcher.entries_available()
 
     def publish(self, entry: Entry) -> None:
-        """An entry of a non-persistent topic: now or never."""
+        """Deliver or drop an entry of a non-persistent topic."""
         if self.dispatcher is not None:
             self.dispatcher.publish(entry)
 
     # -- acknowledgements ------------------------------------------------------------------------------------------
 
     def acknowledge(self, consumer: Consumer, positions: Iterable[Position]) -> None:
-        """Single entries, or bits of them."""
+        """Acknowledge single entries or messages of batches."""
         cursor, ledger = self.cursor, self.topic.ledger
         if cursor is None or ledger is None:
             return
@@ -204,7 +205,7 @@ class Subscription:
         self._after_ack()
 
     def _acknowledge_bits(self, consumer: Consumer, offset: int, bits: int) -> bool:
-        """Keep what is left of a batch; whether nothing is, so that the entry is done."""
+        """Store the remaining bits of a batch. Return True if none remain, so that the entry is acknowledged."""
         cursor = self.cursor
         assert cursor is not None
         if cursor.is_deleted(offset):
@@ -224,7 +225,7 @@ class Subscription:
         return False
 
     def _messages(self, offset: int) -> int:
-        """Messages of an entry."""
+        """Return the number of messages of an entry."""
         assert self.topic.ledger is not None
         entry = self.topic.ledger.entry(offset)
         if entry is not None and not entry.parsed:
@@ -232,7 +233,7 @@ class Subscription:
         return entry.messages if entry is not None else 1
 
     def acknowledge_cumulative(self, consumer: Consumer, position: Position, properties: dict[str, int]) -> None:
-        """Everything up to a position; not on Shared and Key_Shared."""
+        """Acknowledge all entries up to a position; ignored on Shared and Key_Shared."""
         cursor, ledger = self.cursor, self.topic.ledger
         if cursor is None or ledger is None or self.individual:
             return
@@ -255,13 +256,13 @@ class Subscription:
         self._after_ack()
 
     def acknowledge_silently(self, offset: int) -> None:
-        """The broker itself is done with an entry that nobody can read."""
+        """Acknowledge an entry that no consumer can read."""
         if self.cursor is not None:
             self.cursor.delete(offset)
             self._mark_delete_moved()
 
     def _entry_acknowledged(self, consumer: Consumer, offset: int) -> None:
-        """An entry is acknowledged: it is credited to whoever holds it."""
+        """Remove the pending ack of an acknowledged entry."""
         dispatcher = self._individual_dispatcher
         if dispatcher is None:
             return
@@ -291,7 +292,7 @@ class Subscription:
             self.send_reached_end_of_topic()
 
     def _mark_delete_moved(self) -> None:
-        """Note it if it has; ledgers that nobody needs any more may go."""
+        """Note a moved mark-delete position, and trim ledgers if possible."""
         cursor, ledger = self.cursor, self.topic.ledger
         if cursor is None or ledger is None or cursor.mark_delete == self._noted_mark_delete:
             return
@@ -301,14 +302,17 @@ class Subscription:
             self.topic.trim()
 
     def run(self) -> None:
-        """At the end of a turn that trimmed the topic under it, for it is not durable: what is gone is acknowledged."""
+        """Acknowledge trimmed entries at the end of a turn.
+
+        Only non-durable cursors can be behind the trimmed position.
+        """
         if self.topic.ledger is not None:
             self.advance_mark_delete(self.topic.ledger.first - 1)
 
-    # -- its place -------------------------------------------------------------------------------------------------
+    # -- cursor position -----------------------------------------------------------------------------------------------
 
     def reset(self, offset: int, bits: int | None = None) -> None:
-        """SEEK and resetcursor: consumers are disconnected (of Failover the active one), the cursor is set."""
+        """Reset the cursor (SEEK, resetcursor) after disconnecting the consumers, on Failover only the active one."""
         cursor = self.cursor
         if cursor is None:
             return
@@ -324,26 +328,26 @@ class Subscription:
 
     @property
     def resetting(self) -> bool:
-        """Whether its consumers are being disconnected by a reset."""
+        """Whether a reset is disconnecting the consumers."""
         return self._resetting
 
     def offset_at(self, timestamp: int) -> int:
-        """The first entry published at or after a time (ms since 1970)."""
+        """Return the offset of the first entry published at or after a time (ms since 1970)."""
         assert self.topic.ledger is not None
         return self.topic.ledger.newest_before(timestamp) + 1
 
     def skip(self, entries: int) -> None:
-        """Acknowledge the next so many entries that are not; nobody is disconnected."""
+        """Acknowledge the next unacknowledged entries without disconnecting consumers."""
         if self.cursor is not None and entries > 0:
             self.advance_mark_delete(self.cursor.nth_unacked(entries))
 
     def skip_all(self) -> None:
-        """Acknowledge everything."""
+        """Acknowledge all entries."""
         if self.topic.ledger is not None:
             self.advance_mark_delete(self.topic.ledger.next - 1)
 
     def expire(self, before: int) -> int:
-        """Acknowledge what was published before a time (ms since 1970); how many entries that were."""
+        """Acknowledge entries published before a time (ms since 1970). Return their number."""
         if self.cursor is None or self.topic.ledger is None:
             return 0
         backlog = self.backlog
@@ -354,7 +358,7 @@ class Subscription:
         return expired
 
     def advance_mark_delete(self, offset: int) -> None:
-        """Set the mark-delete position forward, as the broker itself does."""
+        """Move the mark-delete position forward on behalf of the broker."""
         if self.cursor is None:
             return
         self.cursor.mark_delete_to(offset)
@@ -364,7 +368,7 @@ class Subscription:
 
 
 def _first_bit(bits: int) -> int:
-    """The lowest bit that is set."""
+    """Return the position of the lowest set bit, from 1."""
     return (bits & -bits).bit_length()
 
 
@@ -378,7 +382,10 @@ def _difference(what: str, name: Callable[[Any], str], active: int, new: int) ->
 
 
 def _difference_of_meta(active: pb.KeySharedMeta | None, new: pb.KeySharedMeta | None) -> str:
-    """Why a consumer of Key_Shared does not go with those that are there, in words of AbstractSubscription's kind."""
+    """Return why a Key_Shared consumer conflicts with the attached ones, in the style of AbstractSubscription.
+
+    Or "".
+    """
     active, new = active or pb.KeySharedMeta(), new or pb.KeySharedMeta()
     why = _difference("key_shared mode", pb.KeySharedMode.Name, active.keySharedMode, new.keySharedMode)
     if why or active.allowOutOfOrderDelivery == new.allowOutOfOrderDelivery:

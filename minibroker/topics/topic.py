@@ -1,18 +1,18 @@
-"""A topic: what is stored, who produces, who subscribes (PersistentTopic and NonPersistentTopic).
+"""A topic: its ledger, producers and subscriptions (PersistentTopic and NonPersistentTopic).
 
 Rules of this file
-1. A persistent topic has a ledger, a non-persistent one has none: then every id is 0:0, nothing is kept, and whoever
-   is not there gets nothing. All else is the same, so it is one class.
-2. An unload closes the clients and rolls the ledger; what is stored stays. Producers are closed before consumers. The
-   topic's epoch and the sequence ids known to deduplication stay as well, its counters do not. A non-persistent topic
-   is gone then; the next client makes it anew.
-3. While a topic unloads or is deleted it is fenced: who is promoted in that moment to be the exclusive producer is
-   refused. Those behind it are told nothing (as on 4.2.4); their clients wait in vain, and so do they there.
-4. What the policies say is looked up when they change, not for every message. `fast_path` sums it up: nothing is
-   on that concerns a SEND.
-5. Retention is the later issue's: closed ledgers go as soon as no durable subscription needs them. It is looked at
-   when a ledger is closed, a subscription deleted, a mark-delete position moved
-   (ManagedLedgerImpl.internalTrimLedgers). Who waits at the end of the topic reads an entry before its ledger can go.
+1. A persistent topic has a ledger, a non-persistent one has none: its ids are always 0:0, nothing is stored, and only
+   connected consumers receive messages. Everything else is the same, so there is one class.
+2. An unload closes the clients and the current ledger; stored entries remain. Producers are closed before consumers.
+   The topic epoch and the sequence ids of deduplication remain too, the counters do not. A non-persistent topic is
+   removed; the next client creates it again.
+3. A topic is fenced while it is unloaded or deleted. A producer promoted to exclusive access at that moment is refused.
+   The producers after it get no response (as on 4.2.4), and their clients keep waiting.
+4. Policies are looked up when they change, not for every message. `fast_path` is True if none of them affects SEND.
+5. Retention is not implemented: closed ledgers are deleted as soon as no durable subscription needs them. This is
+   checked when a ledger is closed, a subscription is deleted or a mark-delete position moves
+   (ManagedLedgerImpl.internalTrimLedgers). Consumers at the end of the topic read an entry before its ledger is
+   deleted.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = ["Topic"]
 
 
 class Topic:
-    """One topic that is loaded."""
+    """A loaded topic."""
 
     __slots__ = (
         "_bytes_in_removed",
@@ -74,43 +74,43 @@ class Topic:
         self.name = name
         self.full_name = str(name)
         self.partition = name.partition
-        """-1: it is no partition."""
+        """-1 if it is not a partition."""
         self.persistent = name.persistent
         self.schema_id = name.schema_id
         self.ledger = _new_ledger(broker, self.full_name) if self.persistent else None
         self._ledgers_checked = 1
-        """How many ledgers there were when it was last looked which may go."""
+        """The number of ledgers at the last check for trimming."""
         self.subscriptions: dict[str, Subscription] = {}
         self.producers: dict[str, Producer] = {}
-        """Those that are attached, by name."""
+        """Attached producers by name."""
         self.producer_access = ProducerAccess(self.producers)
         self.entries_announced = False
-        """The subscriptions will hear at the end of this turn that there are new entries."""
+        """Whether the subscriptions are notified of new entries at the end of this turn."""
         self.fenced = False
         self.deduplication: MessageDeduplication | None = None
-        """None: duplicates are not looked for."""
+        """None if deduplication is disabled."""
         self.effective_policies = EffectivePolicies(broker, name)
         self.message_index = -1
-        """The number of the last message, as the index interceptor counts."""
+        """Index of the last message, as the index interceptor counts."""
         self.created = broker.now
         self._messages_in_removed = self._bytes_in_removed = 0
         self._apply_policies()
 
-    # -- what holds for it -----------------------------------------------------------------------------------------
+    # -- policies ------------------------------------------------------------------------------------------------------
 
     def effective(self, setting: str) -> Any:
-        """A setting as it holds for this topic: its own policy, its namespace's, the broker's."""
+        """Return the effective value of a setting: of the topic, its namespace, or the broker."""
         return self.effective_policies.effective(setting)
 
     def policies_changed(self) -> None:
-        """Take over what the policies say now."""
+        """Apply changed policies."""
         self.effective_policies.refresh()
         self._apply_policies()
         for subscription in self.subscriptions.values():
             subscription.policies_changed()
 
     def _apply_policies(self) -> None:
-        """Deduplication that is switched on knows nothing of what was before."""
+        """Apply the policies; newly enabled deduplication starts without recorded ids."""
         policies = self.effective_policies
         if not policies.deduplication:
             self.deduplication = None
@@ -127,17 +127,17 @@ class Topic:
             producer.fast_path = self.fast_path
 
     def dispatch_limiters(self, subscription: Subscription) -> list[RateLimiter]:
-        """The limits of dispatching that hold for one of its subscriptions."""
+        """Return the dispatch rate limits of a subscription."""
         return self.effective_policies.dispatch_limiters(subscription)
 
     def check_subscribe_rate(self, connection: TransportCnx, command: pb.CommandSubscribe) -> None:
-        """Refused (NotAllowedError) when one consumer subscribes too often."""
+        """Raise Refused (NotAllowedError) if one consumer subscribes too often."""
         self.effective_policies.check_subscribe_rate(connection, command)
 
     # -- schemas ---------------------------------------------------------------------------------------------------
 
     def add_schema(self, schema: pb.Schema | None) -> bytes:
-        """What a producer brings: the version under which it is known, empty for none. Refused."""
+        """Store the schema of a producer. Return its version, or b"" without a schema. Raises Refused."""
         schemas = self.broker.schemas
         if schema is not None:
             return schemas.put(self.schema_id, schema, self.effective_policies.for_schemas, self.broker.now)
@@ -147,7 +147,7 @@ class Topic:
         return b""
 
     def check_consumer_schema(self, schema: pb.Schema) -> None:
-        """What a consumer brings: it must fit what is there; where nothing ever was it is kept. Refused."""
+        """Check the schema of a consumer; store it if the topic was never used. Raises Refused."""
         if schema.type == pb.Schema.AutoConsume:
             return
         schemas = self.broker.schemas
@@ -161,7 +161,7 @@ class Topic:
     # -- producers -------------------------------------------------------------------------------------------------
 
     def check_limits(self, producer_name: str) -> None:
-        """Raise Refused when the topic takes no more producers; those of replicators and of its own are not counted."""
+        """Raise Refused if the topic accepts no more producers. Replicators and system topics are exempt."""
         limit = self.effective("maxProducersPerTopic")
         prefix = self.broker.settings.replicatorPrefix
         if limit <= 0 or self.effective_policies.system or producer_name.startswith(prefix):
@@ -170,7 +170,7 @@ class Topic:
             raise Refused(pb.ProducerBusy, f"Topic '{self.full_name}' reached max producers limit")
 
     def add_producer(self, producer: Producer) -> None:
-        """Let a producer in, let it wait, or refuse it; it is told, and so is its client."""
+        """Admit, queue or refuse a producer, and respond to its client."""
         try:
             if self.producer_access.admit(producer):
                 self._attach(producer)
@@ -180,9 +180,9 @@ class Topic:
             producer.refuse(refusal)
 
     def _attach(self, producer: Producer) -> None:
-        """The second half: the topic must be open and the name free. A holder of the name is asked if it lives.
+        """Attach an admitted producer if the topic is open and the name free; check the liveness of the name's owner.
 
-        A producer of the same id on the same connection has been answered before: there is no successor to look for.
+        A producer with the same id on the same connection was answered before, so there is no successor to handle.
         """
         if self.fenced:
             raise Refused(pb.ServiceNotReady, "Topic is temporarily unavailable")
@@ -226,7 +226,7 @@ class Topic:
             raise Refused(pb.ProducerBusy, f"Topic '{self.full_name}' reached max same address producers limit")
 
     def remove_producer(self, producer: Producer) -> None:
-        """An attached producer has left; if somebody waits to be the only one, its turn may have come."""
+        """Remove an attached producer; a waiting producer may get exclusive access."""
         if self.producers.get(producer.name) is not producer:
             return
         del self.producers[producer.name]
@@ -242,30 +242,30 @@ class Topic:
                 promoted.refuse(refusal)
 
     def last_sequence_id(self, producer_name: str) -> int:
-        """The highest sequence id of that name, -1 when none is known."""
+        """Return the highest recorded sequence id of a producer name, or -1."""
         return -1 if self.deduplication is None else self.deduplication.last_sequence_id(producer_name)
 
     # -- subscriptions ---------------------------------------------------------------------------------------------
 
     def add_subscription(self, subscription: Subscription) -> Subscription:
-        """Keep a new subscription."""
+        """Add a new subscription."""
         self.subscriptions[subscription.name] = subscription
         return subscription
 
     def remove_subscription(self, subscription: Subscription) -> None:
-        """Forget a subscription, if this one is still known; ledgers that only it needed go."""
+        """Remove a subscription and trim ledgers."""
         if self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
             self.trim()
 
     def create_subscription(self, name: str, next_offset: int) -> Subscription:
-        """A new durable subscription of a persistent topic, nobody attached, that reads ``next_offset`` first."""
+        """Create a durable subscription of a persistent topic that reads ``next_offset`` first."""
         assert self.ledger is not None
         cursor = ManagedCursor(self.ledger, name, next_offset - 1, durable=True)
         return self.add_subscription(Subscription(self, name, cursor))
 
     def create_initial_subscription(self, name: str) -> None:
-        """What a producer asks for: a durable subscription from the first message on, unless it is there. Refused."""
+        """Create the durable subscription that a producer requests, from the first message on. Raises Refused."""
         if self.ledger is None or name in self.subscriptions:
             return
         if not self.effective("allowAutoSubscriptionCreation"):
@@ -275,7 +275,7 @@ class Topic:
         self.create_subscription(name, self.ledger.first)
 
     def check_subscription_limit(self) -> None:
-        """Refused (NotAllowedError) when no more durable subscriptions are taken."""
+        """Raise Refused (NotAllowedError) if the limit of durable subscriptions is reached."""
         limit = self.effective("maxSubscriptionsPerTopic")
         if 0 < limit <= sum(one.durable for one in self.subscriptions.values()) and not self.effective_policies.system:
             raise Refused(
@@ -283,7 +283,7 @@ class Topic:
             )
 
     def run(self) -> None:
-        """At the end of a turn that brought entries: whoever waits for them may read, then closed ledgers may go."""
+        """Notify subscriptions of new entries at the end of a turn; trim ledgers after their reads."""
         announced, self.entries_announced = self.entries_announced, False
         if announced:
             for subscription in self.subscriptions.values():
@@ -295,7 +295,7 @@ class Topic:
                 self.trim()
 
     def trim(self) -> None:
-        """Let closed ledgers go that every durable subscription has behind it."""
+        """Delete closed ledgers that all durable subscriptions have acknowledged."""
         if self.ledger is not None:
             places = [one.cursor.mark_delete for one in self.subscriptions.values() if one.durable and one.cursor]
             self.ledger.trim(min(places, default=None), 0, 0, self.broker.now)
@@ -304,20 +304,20 @@ class Topic:
                 if one.cursor is not None and one.cursor.mark_delete < self.ledger.first - 1:
                     self.broker.schedule(one)
 
-    # -- the end of things -----------------------------------------------------------------------------------------
+    # -- unload, terminate, delete -------------------------------------------------------------------------------------
 
     @property
     def consumers(self) -> list[Consumer]:
-        """Those of all subscriptions."""
+        """The consumers of all subscriptions."""
         return [consumer for subscription in self.subscriptions.values() for consumer in subscription.consumers]
 
     @property
     def terminated(self) -> bool:
-        """Whether it takes no more messages."""
+        """Whether the topic accepts no more messages."""
         return self.ledger is not None and self.ledger.terminated
 
     def unload(self) -> None:
-        """Close the clients, roll the ledger; a non-persistent topic is gone."""
+        """Close the clients and the ledger; a non-persistent topic is removed."""
         self._fence()
         self._disconnect_producers()
         self._disconnect_consumers()
@@ -327,15 +327,18 @@ class Topic:
             return
         for subscription in self.subscriptions.values():
             if subscription.cursor is not None:
-                # What is left of batches is remembered in memory only (verified on 4.2.4).
+                # The ack sets of batches are kept in memory only (verified on 4.2.4).
                 subscription.cursor.ack_sets.clear()
         self.ledger.roll(self.broker.now)
-        # To load a topic anew is no reason to look which ledgers may go.
+        # Loading a topic again does not trigger a check for trimming.
         self._ledgers_checked = len(self.ledger.ledgers)
         self._unfence()
 
     def terminate(self) -> tuple[int, int]:
-        """Take no more messages: ledger id and entry id of the last one. Refused when nothing is stored anyway."""
+        """Accept no more messages.
+
+        Return ledger id and entry id of the last one. Raises Refused on non-persistent topics.
+        """
         if self.ledger is None:
             raise Refused(pb.NotAllowedError, "Termination of a non-persistent topic is not allowed")
         if self.ledger.terminated:
@@ -347,7 +350,7 @@ class Topic:
         return last
 
     def delete(self, *, force: bool) -> None:
-        """Close the clients and give back the room. Without ``force`` Refused when anybody is connected."""
+        """Close the clients and release the storage. Without ``force``, raises Refused if a client is connected."""
         connected = len(self.producers) + len(self.consumers)
         if connected and not force:
             raise Refused(pb.UnknownError, f"Topic has {connected} connected producers/consumers")
@@ -360,7 +363,7 @@ class Topic:
             self.ledger.close()
 
     def write_failed(self) -> None:
-        """An entry could not be stored: the producers have to connect anew (PersistentTopic.addFailed)."""
+        """Disconnect the producers after an entry could not be stored (PersistentTopic.addFailed)."""
         self._disconnect_producers()
 
     def _fence(self) -> None:
@@ -384,12 +387,12 @@ class Topic:
 
     @property
     def messages_in(self) -> int:
-        """Messages published, in all (msgInCounter)."""
+        """Number of published messages (msgInCounter)."""
         return self._messages_in_removed + sum(one.messages_in for one in self.producers.values())
 
     @property
     def bytes_in(self) -> int:
-        """Their bytes (bytesInCounter)."""
+        """Number of published bytes (bytesInCounter)."""
         return self._bytes_in_removed + sum(one.bytes_in for one in self.producers.values())
 
 

@@ -1,11 +1,11 @@
-"""Lists of topics: which match a pattern, their hash, and the clients that want to hear of changes.
+"""Lists of topics: matching by a pattern, their hash, and the watchers of changes.
 
 Rules of this file (TopicList, TopicListService; 4.2.4)
-1. A pattern is looked at without its scheme, and must match the whole of ``tenant/namespace/local name`` without the
-   partition suffix. Partitions are named one by one.
+1. A pattern is matched without its scheme, against the whole ``tenant/namespace/local name`` without the partition
+   suffix. Partitions are listed individually.
 2. The hash is the CRC-32C of the sorted names joined with commas, its bytes in little-endian order.
-3. Watched are persistent topics only. An update names what is new and what is gone, with the hash of all that match
-   now; never before the answer to WATCH_TOPIC_LIST.
+3. Only persistent topics are watched. An update contains the new and the deleted names and the hash of all matching
+   topics. It is never sent before the response to WATCH_TOPIC_LIST.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _JAVA_GROUP: Final = re.compile(r"\(\?<(?=[A-Za-z])")
 
 
 def without_scheme(text: str) -> str:
-    """A pattern as it is matched: what follows a ``persistent://``; ValueError for any other scheme."""
+    """Return a pattern without ``persistent://``. Raises ValueError for an unknown scheme."""
     scheme, *rest = text.split("://")
     if not rest:
         return text
@@ -39,17 +39,17 @@ def without_scheme(text: str) -> str:
 
 
 class Pattern(Protocol):
-    """A regular expression, of whichever engine."""
+    """A compiled regular expression of either engine."""
 
     def fullmatch(self, text: str) -> object:
-        """Something that is true when all of the text matches."""
+        """Return a true value if the whole text matches."""
 
 
 def compile_pattern(text: str) -> Pattern:
-    """A client's regular expression, without its scheme; re.error when it is none.
+    """Compile a client's regular expression without its scheme. Raises re.error, or ValueError (`without_scheme`).
 
-    By RE2, whose time is linear whatever the pattern, as on the real broker; what RE2 does not know (looking ahead and
-    behind) by an engine that does. ValueError as of `without_scheme`.
+    RE2 is used as on the real broker, because it takes linear time for any pattern. Patterns that RE2 does not support
+    (lookahead, lookbehind) are compiled by Python's engine.
     """
     import re2
 
@@ -64,7 +64,7 @@ def compile_pattern(text: str) -> Pattern:
 
 
 def _compile_java(text: str) -> Pattern:
-    """The same, in Java's words, by Python's own engine."""
+    """Compile a pattern in Java's syntax with Python's engine."""
     text = _QUOTED.sub(lambda found: re.escape(found[1]), text)
     try:
         return re.compile(_JAVA_GROUP.sub("(?P<", text).replace(r"\z", r"\Z"))
@@ -73,18 +73,18 @@ def _compile_java(text: str) -> Pattern:
 
 
 def matching(names: Iterable[str], pattern: Pattern) -> list[str]:
-    """The full topic names that match."""
+    """Return the full topic names that match."""
     return [name for name in names if pattern.fullmatch(str(TopicName.parse(name).base).partition("://")[2])]
 
 
 def topics_hash(names: Iterable[str]) -> str:
-    """The hash of a list of topics: eight hexadecimal digits, ``00000000`` of an empty one."""
+    """Return the hash of a list of topics: eight hexadecimal digits, ``00000000`` for an empty list."""
     value = int(google_crc32c.value(",".join(sorted(names)).encode()))
     return value.to_bytes(4, "little").hex()
 
 
 class WatchingCnx(TransportCnx, Protocol):
-    """A connection that has watchers."""
+    """A connection with watchers."""
 
     watchers: dict[int, TopicListWatcher]
     """By watcher id."""
@@ -101,10 +101,10 @@ class TopicListWatcher:
         self.namespace = command.namespace
         self.pattern = compile_pattern(command.topics_pattern)
         self.topics = topics
-        """Full names of those that match now."""
+        """Full names of the matching topics."""
 
     def changed(self, new: Iterable[str], deleted: Iterable[str]) -> None:
-        """Tell the client, if any of these concern it."""
+        """Send an update if any of these topics match."""
         added = sorted(set(matching(new, self.pattern)) - self.topics)
         removed = sorted(self.topics.intersection(deleted))
         if added or removed:
@@ -125,7 +125,7 @@ class TopicListWatchers:
         self._by_namespace: dict[str, dict[TopicListWatcher, None]] = {}
 
     def add(self, watcher: TopicListWatcher) -> None:
-        """Tell it of changes from now on. Another one of the same id on the connection goes."""
+        """Add a watcher; it replaces one with the same id on the connection."""
         older = watcher.connection.watchers.get(watcher.id)
         if older is not None:
             self.remove(older)
@@ -133,7 +133,7 @@ class TopicListWatchers:
         self._by_namespace.setdefault(watcher.namespace, {})[watcher] = None
 
     def remove(self, watcher: TopicListWatcher) -> None:
-        """Tell it nothing more."""
+        """Remove a watcher."""
         watchers = self._by_namespace.get(watcher.namespace, {})
         watchers.pop(watcher, None)
         if not watchers:
@@ -142,7 +142,7 @@ class TopicListWatchers:
             del watcher.connection.watchers[watcher.id]
 
     def changed(self, name: TopicName, new: Iterable[str] = (), deleted: Iterable[str] = ()) -> None:
-        """Topics of one name (the partitions of a partitioned one) came or went."""
+        """Notify watchers of new or deleted topics with one name (the partitions of a partitioned topic)."""
         if name.persistent:
             for watcher in list(self._by_namespace.get(namespace_of(name), ())):
                 watcher.changed(new, deleted)

@@ -1,14 +1,14 @@
-"""Which topics there are, who serves them, and how they come to life.
+"""TopicRegistry: the existing topics, the served bundles, and topic creation.
 
 Rules of this file (NamespaceService, BrokerService.getTopic, isAllowAutoTopicCreation; 4.2.4)
-1. A bundle is served from the first lookup of any topic in it on; until then PRODUCER and SUBSCRIBE are told to look
-   up again. The first bundle of a namespace that is served brings that of its ``__change_events`` along, because the
-   broker reads the topics' policies there.
-2. A topic exists when it is stored (persistent), loaded (non-persistent), or a name with partitions.
-3. Whether a missing topic may be created is asked before whether its name fits the partitions: a partition beyond the
-   count is TopicNotFound, one without any partitioned topic NotAllowedError, and so is the bare name of a
-   partitioned topic.
-4. Topics stay in memory once loaded: an unload only closes its clients.
+1. A bundle is served after the first lookup of any topic in it. Before that, PRODUCER and SUBSCRIBE get an error that
+   requests a lookup. The first served bundle of a namespace also serves the bundle of its ``__change_events``, because
+   the broker reads the policies of topics there.
+2. A topic exists if it is stored (persistent), loaded (non-persistent), or has partitions.
+3. The check whether a missing topic may be created precedes the check of its partition: a partition beyond the count is
+   TopicNotFound; a partition without a partitioned topic, and the bare name of a partitioned topic, are
+   NotAllowedError.
+4. Loaded topics stay in memory: an unload only closes their clients.
 """
 
 from __future__ import annotations
@@ -40,28 +40,28 @@ class TopicRegistry:
         self.topics: dict[str, Topic] = {}
         """Loaded topics by full name."""
         self.stored: set[str] = set()
-        """Full names of the persistent topics that exist, loaded or not; of partitioned ones the partitions."""
+        """Full names of the existing persistent topics, loaded or not; of partitioned topics, the partitions."""
         self._served: set[tuple[str, str]] = set()
-        """Bundles that were looked up: namespace and range."""
+        """Served bundles: namespace and range."""
 
-    # -- who serves it ---------------------------------------------------------------------------------------------
+    # -- bundles -------------------------------------------------------------------------------------------------------
 
     def look_up(self, name: TopicName) -> None:
-        """Serve the bundle of a topic from now on; Refused (TopicNotFound) when its namespace does not exist."""
+        """Serve the bundle of a topic from now on. Raises Refused (TopicNotFound) if its namespace does not exist."""
         namespace = self.check_namespace(name)
         self._served.add((namespace.name, namespace.bundle(str(name))))
         if self._broker.settings.topicLevelPoliciesEnabled:
             self._served.add((namespace.name, namespace.bundle(f"persistent://{namespace.name}/__change_events")))
 
     def check_namespace(self, name: TopicName) -> Namespace:
-        """The namespace of a topic; Refused (TopicNotFound) when it does not exist."""
+        """Return the namespace of a topic. Raises Refused (TopicNotFound) if it does not exist."""
         namespace = self._broker.policies.namespaces.get(namespace_of(name))
         if namespace is None:
             raise Refused(pb.TopicNotFound, "Namespace not found")
         return namespace
 
     def check_owned(self, name: TopicName) -> None:
-        """Refused (ServiceNotReady) when nobody looked up the bundle of a topic, or its namespace is missing."""
+        """Raise Refused (ServiceNotReady) if the bundle of a topic is not served, or its namespace does not exist."""
         namespace = self._broker.policies.namespaces.get(namespace_of(name))
         bundle = "" if namespace is None else namespace.bundle(str(name))
         if namespace is not None and (namespace.name, bundle) in self._served:
@@ -73,17 +73,17 @@ class TopicRegistry:
         )
 
     def forget_namespace(self, name: str) -> None:
-        """A namespace is deleted: none of its bundles is served any more."""
+        """Stop serving the bundles of a deleted namespace."""
         self._served = {bundle for bundle in self._served if bundle[0] != name}
 
-    # -- what there is ---------------------------------------------------------------------------------------------
+    # -- existing topics -----------------------------------------------------------------------------------------------
 
     def partitions(self, name: TopicName) -> int:
-        """The partitions of a topic by its own name; 0: it is not partitioned, or not there."""
+        """Return the number of partitions of a topic by its base name, or 0."""
         return self._broker.policies.partitioned.get(str(name), 0)
 
     def exists(self, name: TopicName) -> bool:
-        """Whether there is such a topic, or such a partitioned topic."""
+        """Return whether a topic or a partitioned topic exists."""
         full = str(name)
         if full in self._broker.policies.partitioned:
             return True
@@ -94,13 +94,13 @@ class TopicRegistry:
         return full in self.topics
 
     def names(self, namespace: str, *, persistent: bool = True, system: bool = False) -> list[str]:
-        """Full names of the topics of a namespace, sorted; partitions one by one, the system's own left out."""
+        """Return the sorted full names of the topics of a namespace: partitions individually, without system topics."""
         prefix = f"{'persistent' if persistent else 'non-persistent'}://{namespace}/"
         found = sorted(name for name in (self.stored if persistent else self.topics) if name.startswith(prefix))
         return found if system else [name for name in found if not is_system(TopicName.parse(name))]
 
     def may_create(self, name: TopicName) -> bool:
-        """Whether PRODUCER, SUBSCRIBE or PARTITIONED_METADATA may bring a missing topic to life."""
+        """Return whether PRODUCER, SUBSCRIBE or PARTITIONED_METADATA may create a missing topic."""
         if is_system(name):
             return True
         count = self.partitions(name.base) if name.partition >= 0 else 0
@@ -108,17 +108,17 @@ class TopicRegistry:
             return name.partition < count
         return bool(self._broker.policies.effective(name, "allowAutoTopicCreation"))
 
-    # -- coming to life --------------------------------------------------------------------------------------------
+    # -- creation ------------------------------------------------------------------------------------------------------
 
     def load(self, name: TopicName) -> Topic | None:
-        """The topic if it exists: loaded, or stored and loaded now; None otherwise."""
+        """Return the topic, loaded now if it is only stored, or None."""
         topic = self.topics.get(str(name))
         if topic is None and str(name) in self.stored:
             topic = self.topics[str(name)] = Topic(self._broker, name, self._make_dispatcher)
         return topic
 
     def get_or_create(self, name: TopicName, *, create: bool = True) -> Topic:
-        """The topic for a producer or consumer, created if it may be. Refused says why there is none."""
+        """Return the topic for a producer or consumer, created if this is allowed. Raises Refused."""
         self.check_owned(name)
         topic = self.topics.get(str(name))
         if topic is not None:
@@ -129,7 +129,7 @@ class TopicRegistry:
         return self.load(name) or self.create(name)
 
     def create(self, name: TopicName) -> Topic:
-        """Create a topic that is not there, whoever may; Refused (NotAllowedError) at ``maxTopicsPerNamespace``."""
+        """Create a missing topic. Raises Refused (NotAllowedError) at ``maxTopicsPerNamespace``."""
         self.check_topic_limit(name, 1)
         full = str(name)
         topic = self.topics[full] = Topic(self._broker, name, self._make_dispatcher)
@@ -139,14 +139,14 @@ class TopicRegistry:
         return topic
 
     def _check_kind(self, name: TopicName) -> None:
-        """The name fits what there is (BrokerService.validateTopicConsistency)."""
+        """Check that a name matches the existing partitions (BrokerService.validateTopicConsistency)."""
         if self.partitions(name):
             raise Refused(pb.NotAllowedError, f"Found partitioned metadata for non-partitioned topic: {name}")
         if name.partition >= 0 and not self.partitions(name.base):
             raise Refused(pb.NotAllowedError, f"Partition metadata not found for the partitioned topic: {name}")
 
     def check_topic_limit(self, name: TopicName, count: int) -> None:
-        """Refused (NotAllowedError) when so many more topics are too many for the namespace."""
+        """Raise Refused (NotAllowedError) if ``count`` more topics exceed the limit of the namespace."""
         limit = int(self._broker.policies.effective(name, "maxTopicsPerNamespace"))
         if limit <= 0 or is_system(name):
             return
@@ -155,7 +155,7 @@ class TopicRegistry:
             raise Refused(pb.NotAllowedError, "Exceed maximum number of topics in namespace.")
 
     def set_partitions(self, name: TopicName, count: int) -> None:
-        """Make a topic partitioned, or give it more partitions; they exist from now on."""
+        """Create a partitioned topic, or add partitions to it."""
         self._broker.policies.partitioned[str(name)] = count
         if not name.persistent:
             return
@@ -164,10 +164,10 @@ class TopicRegistry:
         self.stored |= new
         self._broker.watchers.changed(name, new=self._shown(*new))
 
-    # -- going -----------------------------------------------------------------------------------------------------
+    # -- deletion ------------------------------------------------------------------------------------------------------
 
     def forget(self, name: TopicName) -> None:
-        """A topic is deleted: it is no more, and the watchers are told."""
+        """Remove a deleted topic and notify the watchers."""
         full = str(name)
         self.topics.pop(full, None)
         if full in self.stored:

@@ -50,7 +50,7 @@ class TransportCnx(Protocol):
         """Free the id of a consumer that was closed."""
 
     def pause_reading(self) -> None:
-        """Stop reading from the client until `release_reading` is called as often."""
+        """Stop reading from the client until `resume_reading` is called as often."""
 
     def resume_reading(self) -> None:
-        """Undo one `hold_reading`."""
+        """Undo one `pause_reading`."""
