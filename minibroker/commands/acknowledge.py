@@ -1,6 +1,6 @@
 """ACK (ServerCnx.handleAck, Consumer.messageAcked).
 
-Whatever became of a plain acknowledgement, its answer is a success (4.2.4); a consumer that is not there gets none.
+The response to an acknowledgement without transaction is always a success (4.2.4). An unknown consumer gets none.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["HANDLERS", "HOT_HANDLERS"]
 def hot_ack(
     connection: Connection, consumer_id: int, kind: int, ids: list[tuple[int, int, int, int]], request_id: int
 ) -> None:
-    """ACK without bit sets, properties and transactions; ids as `pull_ack` gives them, request id -1: none."""
+    """Handle an ACK without ack sets, properties and transactions; ids as from `pull_ack`, request id -1 if absent."""
     consumer = connection.consumers.get(consumer_id)
     if consumer is None:
         return
@@ -39,7 +39,7 @@ def hot_ack(
 
 
 def acknowledge(connection: Connection, command: pb.CommandAck, frame: Frame) -> None:
-    """ACK with anything in it."""
+    """Handle an ACK with any fields."""
     consumer = connection.consumers.get(command.consumer_id)
     if consumer is None:
         return

@@ -17,12 +17,12 @@ __all__ = ["HANDLERS"]
 
 
 def _connect(connection: Connection, command: pb.CommandConnect, frame: Frame) -> None:
-    """The handshake. Without authentication any method and data are taken."""
+    """Handle CONNECT. Authentication is not supported: any method and data are accepted."""
     connection.send_command(connection.session.connect(command))
 
 
 def _auth_response(connection: Connection, command: pb.CommandAuthResponse, frame: Frame) -> None:
-    """Nobody was asked who he is: a complete answer is refused, anything less ends the connection without a word."""
+    """Reject AUTH_RESPONSE, since no challenge was sent: a complete one gets an error before the connection closes."""
     if not (
         command.HasField("response") and command.response.auth_method_name and command.response.HasField("auth_data")
     ):
@@ -36,7 +36,7 @@ def _ping(connection: Connection, command: pb.CommandPing, frame: Frame) -> None
 
 
 def _pong(connection: Connection, command: pb.CommandPong, frame: Frame) -> None:
-    """That it came is all that counts, and the connection has seen it."""
+    """Ignore PONG: the connection has already noted that the client is alive."""
 
 
 HANDLERS: Final[dict[str, Handler]] = {

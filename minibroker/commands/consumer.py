@@ -1,4 +1,4 @@
-"""What a consumer asks for besides messages: SEEK, the last message id, its statistics, UNSUBSCRIBE, CLOSE_CONSUMER."""
+"""Commands of consumers: SEEK, GET_LAST_MESSAGE_ID, CONSUMER_STATS, UNSUBSCRIBE, CLOSE_CONSUMER."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _consumer(connection: Connection, consumer_id: int) -> Consumer:
 
 
 def seek(connection: Connection, command: pb.CommandSeek, frame: Frame) -> None:
-    """SEEK to an id or a time: CLOSE_CONSUMER, then SUCCESS. Nothing happens on a non-persistent topic."""
+    """Handle SEEK to an id or a time: CLOSE_CONSUMER, then SUCCESS. No effect on a non-persistent topic."""
     by_id = command.HasField("message_id")
     if not by_id and not command.HasField("message_publish_time"):
         raise Refused(pb.MetadataError, "Message id and message publish time were not present")
@@ -52,7 +52,7 @@ def seek(connection: Connection, command: pb.CommandSeek, frame: Frame) -> None:
 
 
 def get_last_message_id(connection: Connection, command: pb.CommandGetLastMessageId, frame: Frame) -> None:
-    """GET_LAST_MESSAGE_ID: the last message that somebody could get, and how far this subscription is."""
+    """Handle GET_LAST_MESSAGE_ID: the last deliverable message, and the mark-delete position of the subscription."""
     subscription = _consumer(connection, command.consumer_id).subscription
     topic, ledger, cursor = subscription.topic, subscription.topic.ledger, subscription.cursor
     if ledger is None or cursor is None:
@@ -73,7 +73,7 @@ def get_last_message_id(connection: Connection, command: pb.CommandGetLastMessag
 
 
 def _last_message(subscription: Subscription) -> Entry | None:
-    """The last entry that is no marker; of a topic with nothing but markers the last marker; None: it is empty."""
+    """Return the last entry that is not a marker, else the last marker, or None if the topic is empty."""
     ledger = subscription.topic.ledger
     assert ledger is not None
     for offset in range(ledger.next - 1, ledger.first - 1, -1):
@@ -88,7 +88,7 @@ def _last_message(subscription: Subscription) -> Entry | None:
 
 
 def stats(connection: Connection, command: pb.CommandConsumerStats, frame: Frame) -> None:
-    """CONSUMER_STATS. An id that is not there costs the connection (seen on 4.2.4)."""
+    """Handle CONSUMER_STATS. An unknown consumer id closes the connection (seen on 4.2.4)."""
     consumer = connection.consumers.get(command.consumer_id)
     if consumer is None:
         raise RemoteError(f"CONSUMER_STATS of consumer {command.consumer_id}, which is not there")
@@ -116,7 +116,10 @@ def stats(connection: Connection, command: pb.CommandConsumerStats, frame: Frame
 
 
 def unsubscribe(connection: Connection, command: pb.CommandUnsubscribe, frame: Frame) -> None:
-    """UNSUBSCRIBE: by the only consumer, or by force; others are closed, the asking one is just gone."""
+    """Handle UNSUBSCRIBE of the only consumer, or with force.
+
+    Other consumers get CLOSE_CONSUMER, the sender does not.
+    """
     consumer = _consumer(connection, command.consumer_id)
     subscription = consumer.subscription
     alone = subscription.consumers == [consumer]
@@ -134,7 +137,7 @@ def unsubscribe(connection: Connection, command: pb.CommandUnsubscribe, frame: F
 
 
 def close(connection: Connection, command: pb.CommandCloseConsumer, frame: Frame) -> None:
-    """CLOSE_CONSUMER: always a success, also for one that is not there or not yet."""
+    """Handle CLOSE_CONSUMER: always a success, also for an unknown or joining consumer."""
     connection.pending_subscribes.pop(command.consumer_id, None)
     consumer = connection.consumers.pop(command.consumer_id, None)
     if consumer is not None:

@@ -1,4 +1,4 @@
-"""FLOW and REDELIVER_UNACKNOWLEDGED_MESSAGES: neither is ever answered, and a consumer that is not there is ignored."""
+"""FLOW and REDELIVER_UNACKNOWLEDGED_MESSAGES: both without a response, and ignored for an unknown consumer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX: Final = (1 << 31) - 1
 
 
 def hot_flow(connection: Connection, consumer_id: int, permits: int) -> None:
-    """FLOW. RemoteError, which ends the connection: no permits, or more than an int holds."""
+    """Handle FLOW. Raises RemoteError if the permits are not from 1 to the largest int."""
     consumer = connection.consumers.get(consumer_id)
     if consumer is None:
         return
@@ -31,12 +31,12 @@ def hot_flow(connection: Connection, consumer_id: int, permits: int) -> None:
 
 
 def flow(connection: Connection, command: pb.CommandFlow, frame: Frame) -> None:
-    """FLOW in any form."""
+    """Handle FLOW with any fields."""
     hot_flow(connection, command.consumer_id, command.messagePermits)
 
 
 def redeliver(connection: Connection, command: pb.CommandRedeliverUnacknowledgedMessages, frame: Frame) -> None:
-    """Send again what is not acknowledged: some ids, or all."""
+    """Handle REDELIVER_UNACKNOWLEDGED_MESSAGES for the given ids, or for all pending entries."""
     consumer = connection.consumers.get(command.consumer_id)
     if consumer is None or consumer.subscription.dispatcher is None:
         return

@@ -1,7 +1,7 @@
 """PRODUCER and CLOSE_PRODUCER (ServerCnx.handleProducer, handleCloseProducer).
 
-The checks of PRODUCER stand in the broker's order. The quota of the backlog, between the limit of producers and the
-encryption, belongs to the issue that builds quotas.
+The checks of PRODUCER are in the broker's order. The check of the backlog quota, between the producer limit and the
+encryption, is not implemented.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["HANDLERS"]
 
 
 def open_producer(connection: Connection, command: pb.CommandProducer, _: Frame) -> None:
-    """PRODUCER. Refused says what is wrong; the answer may come later, or twice."""
+    """Handle PRODUCER. Raises Refused; the response may be sent later, or in two parts."""
     broker = connection.broker
     topic_of = topic_name(command.topic)
     name = command.producer_name if command.HasField("producer_name") else broker.next_producer_name()
@@ -45,7 +45,7 @@ def open_producer(connection: Connection, command: pb.CommandProducer, _: Frame)
 
 
 def close_producer(connection: Connection, command: pb.CommandCloseProducer, _: Frame) -> None:
-    """CLOSE_PRODUCER: SUCCESS also for one that is unknown. Whoever waited for it is told first."""
+    """Handle CLOSE_PRODUCER: SUCCESS also for an unknown producer, after the responses to waiting producers."""
     producer = connection.producers.get(command.producer_id)
     if producer is not None:
         producer.leave()

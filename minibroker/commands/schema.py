@@ -1,7 +1,7 @@
-"""GET_SCHEMA and GET_OR_CREATE_SCHEMA (ServerCnx.handleGetSchema, handleGetOrCreateSchema; seen on 4.2.4).
+"""GET_SCHEMA and GET_OR_CREATE_SCHEMA (ServerCnx.handleGetSchema, handleGetOrCreateSchema; verified on 4.2.4).
 
-Odd corners: a version shorter than eight bytes and a topic name that is none (in GET_OR_CREATE_SCHEMA) end the
-connection; of a longer version the first eight bytes count.
+Special cases: a version shorter than eight bytes, and an invalid topic name in GET_OR_CREATE_SCHEMA, close the
+connection. Of a longer version the first eight bytes are used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _VERSION_BYTES: Final = 8
 
 
 def get_schema(connection: Connection, command: pb.CommandGetSchema, _: Frame) -> None:
-    """GET_SCHEMA: the latest, or that of a version. The topic need not be loaded."""
+    """Handle GET_SCHEMA for the latest or a given version. The topic need not be loaded."""
     version = None
     if command.HasField("schema_version"):
         if not command.schema_version:
@@ -40,7 +40,7 @@ def get_schema(connection: Connection, command: pb.CommandGetSchema, _: Frame) -
 
 
 def get_or_create_schema(connection: Connection, command: pb.CommandGetOrCreateSchema, _: Frame) -> None:
-    """GET_OR_CREATE_SCHEMA: as a producer would bring it. The topic must exist."""
+    """Handle GET_OR_CREATE_SCHEMA like the schema of a producer. The topic must exist."""
     try:
         name = topic_name(command.topic)
     except Refused as refusal:

@@ -1,6 +1,6 @@
-"""SEND, where there is anything unusual about it (ServerCnx.handleSend).
+"""SEND commands with unusual fields (ServerCnx.handleSend).
 
-The usual ones never come here: the connection recognises them by their bytes and calls the producer.
+The connection decodes the usual ones in place and calls the producer directly.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ __all__ = ["HANDLERS"]
 
 
 def send(connection: Connection, command: pb.CommandSend, frame: Frame) -> None:
-    """SEND. To a producer that the broker closed lately it is dropped; to one that never was it ends the connection."""
+    """Handle SEND.
+
+    It is dropped if the broker closed the producer recently; otherwise an unknown producer is an error.
+    """
     producer = connection.producers.get(command.producer_id)
     if producer is not None:
         producer.publish_command(command, frame.data[frame.parts.command_end :])

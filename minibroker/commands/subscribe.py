@@ -1,7 +1,7 @@
-"""SUBSCRIBE: checks in the broker's order, opening the subscription, joining it (ServerCnx.handleSubscribe).
+"""SUBSCRIBE: checks in the broker's order, opening the subscription, adding the consumer (ServerCnx.handleSubscribe).
 
-A consumer that must wait until it is known whether another one lives is *joining*: its id is taken, everything else it
-asks for meanwhile is ignored, and closing it takes it back.
+A consumer is joining while the broker checks the liveness of another one. Its id is in use, its other commands are
+ignored, and CLOSE_CONSUMER cancels it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _RESERVED: Final = "pulsar.dedup"
 
 
 def subscribe(connection: Connection, command: pb.CommandSubscribe, frame: Frame) -> None:
-    """SUBSCRIBE. Refused carries what is wrong."""
+    """Handle SUBSCRIBE. Raises Refused."""
     broker, settings = connection.broker, connection.broker.settings
     name = topic_name(command.topic)
     size = sum(len(pair.key) + len(pair.value) for pair in command.metadata)
@@ -65,7 +65,7 @@ def subscribe(connection: Connection, command: pb.CommandSubscribe, frame: Frame
 
 
 def _check_request(topic: Topic, command: pb.CommandSubscribe) -> None:
-    """What a topic does not let anybody do."""
+    """Check what the topic forbids."""
     kind = command.subType
     if command.read_compacted and (not topic.persistent or kind not in (EXCLUSIVE, FAILOVER)):
         raise Refused(
@@ -85,11 +85,11 @@ def _check_request(topic: Topic, command: pb.CommandSubscribe) -> None:
         raise Refused(pb.ServiceNotReady, "Topic is temporarily unavailable")
 
 
-# -- opening ---------------------------------------------------------------------------------------------------------
+# -- opening the subscription ------------------------------------------------------------------------------------------
 
 
 def _open(topic: Topic, command: pb.CommandSubscribe) -> Subscription:
-    """The subscription of that name, made if it is new."""
+    """Return the subscription, created if it does not exist."""
     found = topic.subscriptions.get(command.subscription)
     if not topic.persistent:
         return found or topic.add_subscription(
@@ -121,7 +121,7 @@ def _properties(command: pb.CommandSubscribe) -> dict[str, str]:
 
 
 def _start(topic: Topic, command: pb.CommandSubscribe) -> int:
-    """The mark-delete position of a new subscription."""
+    """Return the mark-delete position of a new subscription."""
     ledger = topic.ledger
     assert ledger is not None
     earliest = command.initialPosition == pb.CommandSubscribe.Earliest
@@ -138,11 +138,11 @@ def _start(topic: Topic, command: pb.CommandSubscribe) -> int:
     return ledger.next_valid(ledger_id, max(0, entry_id)) - 1
 
 
-# -- joining ---------------------------------------------------------------------------------------------------------
+# -- adding the consumer -----------------------------------------------------------------------------------------------
 
 
 def _check_limits(subscription: Subscription, connection: Connection, command: pb.CommandSubscribe) -> None:
-    """The limits of a subscription, and the type of those that are there."""
+    """Check the limits of the subscription and the type of its consumers."""
     topic = subscription.topic
     subscription.check_type(command.subType, _meta(command))
     limit = topic.effective("maxConsumersPerSubscription")
@@ -161,11 +161,11 @@ def _meta(command: pb.CommandSubscribe) -> pb.KeySharedMeta | None:
 
 
 _MAX_TRIES: Final = 5
-"""How often a place is tried that others may take meanwhile (AbstractDispatcherSingleActiveConsumer)."""
+"""Maximum number of attempts while other consumers take the place (AbstractDispatcherSingleActiveConsumer)."""
 
 
 def _join(subscription: Subscription, connection: Connection, command: pb.CommandSubscribe, tries: int) -> None:
-    """Attach, or first ask whether the holder of the place lives."""
+    """Add the consumer, after a liveness check of a consumer that blocks it."""
     holder = subscription.blocking_consumer(command.subType, _meta(command))
     if holder is not None and tries < _MAX_TRIES and holder.connection is not connection:
         connection.pending_subscribes[command.consumer_id] = command
@@ -191,7 +191,7 @@ def _join(subscription: Subscription, connection: Connection, command: pb.Comman
 
 
 def _retry_join(subscription: Subscription, connection: Connection, command: pb.CommandSubscribe, tries: int) -> None:
-    """The same after a while: topic and subscription may have been deleted since, or belong to others."""
+    """Check again and add the consumer: topic and subscription can have been deleted or replaced meanwhile."""
     topic = subscription.topic
     if topic.fenced:
         raise Refused(pb.ServiceNotReady, "Topic is temporarily unavailable")

@@ -1,13 +1,13 @@
-"""GET_TOPICS_OF_NAMESPACE, WATCH_TOPIC_LIST and its end.
+"""GET_TOPICS_OF_NAMESPACE, WATCH_TOPIC_LIST and WATCH_TOPIC_LIST_CLOSE.
 
 Rules of this file (ServerCnx, TopicListService; 4.2.4)
-1. A namespace that is none costs the connection; one that does not exist has an empty list.
-2. A list is filtered here when the pattern is short enough (``subscriptionPatternMaxLength``), else it comes whole with
-   filtered = false. A watcher's pattern that is too long is refused. The first is measured with its scheme, the other
-   without.
-3. With the hash that the client has already the list stays at home: changed = false, or an empty list of a watcher.
-4. A broken pattern is a MetadataError to a list and an InvalidTopicName to a watcher; one with a scheme that topics do
-   not have a MetadataError and an AuthorizationError.
+1. An invalid namespace closes the connection; a missing one has an empty list.
+2. A list is filtered here if the pattern is short enough (``subscriptionPatternMaxLength``); otherwise it is complete,
+   with filtered = false. A watcher with a longer pattern is refused. The pattern of a list is measured with its scheme,
+   that of a watcher without.
+3. If the client already has the current hash, no list is sent: changed = false, or an empty list for a watcher.
+4. An invalid pattern is a MetadataError for a list and an InvalidTopicName for a watcher. A pattern with an unknown
+   scheme is a MetadataError for a list and an AuthorizationError for a watcher.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Transactions that are switched off, as they are by default: what a 4.2.4 without them still answers.
+"""Commands of transactions, which are disabled as by default: the responses of a 4.2.4 broker.
 
-Rules of this file (ServerCnx, TransactionBufferDisable, PendingAckHandleDisabled; seen on 4.2.4)
-1. The coordinator's commands get ERROR, not their own answer.
-2. The end of a transaction on a topic or a subscription, which brokers send to each other, is a success where there is
-   nothing to do: no such topic, no such subscription, a commit on a topic.
+Rules of this file (ServerCnx, TransactionBufferDisable, PendingAckHandleDisabled; verified on 4.2.4)
+1. Commands of the coordinator get ERROR, not their own response.
+2. The end of a transaction on a topic or subscription, a command between brokers, succeeds if there is nothing to do:
+   no such topic, no such subscription, or a commit on a topic.
 
-The commands of scalable topics are not here: 4.2.4 does not know their types, so they cost the connection like any
-unknown one.
+Commands of scalable topics are unknown to 4.2.4 and close the connection like any unknown command.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def _end_on_subscription(connection: Connection, command: pb.CommandEndTxnOnSubs
 
 
 def _loaded(broker: PulsarService, text: str) -> Topic | None:
-    """The topic if it is loaded, None if there is none. Refused (ServiceNotReady): it is there, and not loaded."""
+    """Return the topic if it is loaded, or None if it does not exist. Raises Refused (ServiceNotReady) otherwise."""
     name = topic_name(text)
     topic = broker.topics.get(str(name))
     if topic is None and broker.topic_registry.exists(name):

@@ -1,9 +1,9 @@
-"""Dispatchers: one file each, chosen by subscription type and persistence in `kinds`.
+"""Dispatchers: one file each, selected by subscription type and persistence in `dispatcher_table`.
 
-`base` is what they share; `single_active` (Exclusive, Failover), `multiple_consumers` (Shared) and `sticky_key`
-(Key_Shared) are those of persistent topics, each with its Classic or Streaming kind beside it, `non_persistent_…` those
-of non-persistent ones. `election`, `round_robin`, `selectors`, `draining`, `redelivery` and `delayed` are the rules
-that they are made of.
+For persistent topics there are `single_active` (Exclusive, Failover), `multiple_consumers` (Shared) and `sticky_key`
+(Key_Shared), each with a Classic or Streaming variant. `non_persistent_…` are the dispatchers of non-persistent topics.
+The other modules are parts of dispatchers: `active_consumer_election`, `round_robin`, `consumer_selectors`,
+`key_hash_ranges`, `draining_hashes`, `redelivery_controller` and `delayed_delivery`.
 """
 
 from pcli.minibroker.dispatch.dispatcher_table import KINDS, DispatcherKind, make_dispatcher

@@ -1,7 +1,7 @@
-"""Who of several consumers is the active one (AbstractDispatcherSingleActiveConsumer.pickAndScheduleActiveConsumer).
+"""The election of the active consumer (AbstractDispatcherSingleActiveConsumer.pickAndScheduleActiveConsumer).
 
-Only the best priority level takes part. On a partition its index decides, modulo their number, in order of names; on
-a topic without partitions a hash ring over their names. So a newcomer may take over.
+Only consumers with the best priority level take part. On a partition, the partition index modulo their number selects
+one in order of names; on a topic without partitions, a hash ring of their names does. A new consumer can become active.
 """
 
 from __future__ import annotations
@@ -17,22 +17,25 @@ if TYPE_CHECKING:
 __all__ = ["by_index", "by_ring", "candidates"]
 
 RING_POINTS: Final = 100
-"""Places of each consumer on the ring (AbstractDispatcherSingleActiveConsumer.CONSUMER_CONSISTENT_HASH_REPLICAS)."""
+"""Points of each consumer on the ring (AbstractDispatcherSingleActiveConsumer.CONSUMER_CONSISTENT_HASH_REPLICAS)."""
 
 
 def candidates(consumers: list[Consumer]) -> list[Consumer]:
-    """Those of the best level, in order of names; of one name the earlier comes first."""
+    """Return the consumers of the best level by name; among equal names the earlier one comes first."""
     best = min(consumer.priority for consumer in consumers)
     return sorted((one for one in consumers if one.priority == best), key=lambda one: one.name)
 
 
 def by_index(found: list[Consumer], index: int) -> Consumer:
-    """By the index of the partition."""
+    """Select by the index of the partition."""
     return found[index % len(found)]
 
 
 def by_ring(found: list[Consumer], topic: str) -> Consumer:
-    """By the first point on the ring at or above the hash of the topic's full name; of equal points the last wins."""
+    """Select the first point on the ring at or above the hash of the full topic name.
+
+    Of equal points the last one wins.
+    """
     points: dict[int, Consumer] = {}
     for consumer in found:
         for replica in range(RING_POINTS):

@@ -1,4 +1,4 @@
-"""Which consumer a key belongs to: the selectors of Key_Shared (interface StickyKeyConsumerSelector).
+"""The consumer selectors of Key_Shared: slot of a key to consumer (interface StickyKeyConsumerSelector).
 
 | selector | when | slots |
 |---|---|---|
@@ -6,8 +6,8 @@
 | HashRangeAutoSplit | auto-split without it | 0 to 65535 |
 | HashRangeExclusive | sticky: consumers declare their ranges | 0 to 65535 |
 
-A slot is never 0 when it comes from a key: 0 stands for "unknown" and becomes 1. The Classic dispatcher's ring is as
-wide as an int.
+The slot of a key is never 0: 0 means unknown, and a key that hashes to 0 gets slot 1. The ring of the Classic
+dispatcher has the size of an int.
 """
 
 from __future__ import annotations
@@ -26,32 +26,33 @@ if TYPE_CHECKING:
 __all__ = ["INT_RANGE", "ConsistentHashing", "ConsumerSelector", "HashRangeAutoSplit", "HashRangeExclusive"]
 
 INT_RANGE: Final = (1 << 31) - 2
-"""Places on the ring of the Classic dispatcher."""
+"""Size of the ring of the Classic dispatcher."""
 
 
 class ConsumerSelector(Protocol):
-    """Slots to consumers."""
+    """Assignment of slots to consumers."""
 
     def add(self, consumer: Consumer) -> None:
-        """A consumer joins; Refused when there is no place for it."""
+        """Add a consumer. Raises Refused if no slots can be assigned to it."""
 
     def remove(self, consumer: Consumer) -> None:
-        """A consumer has left."""
+        """Remove a consumer."""
 
     def slot(self, key_hash: int) -> int:
-        """The slot of a key, from its Murmur3 hash of 31 bits."""
+        """Return the slot of a key from its 31-bit Murmur3 hash."""
 
     def select(self, slot: int) -> Consumer | None:
-        """Whom a slot belongs to; None: nobody."""
+        """Return the consumer of a slot, or None."""
 
     def ranges(self) -> dict[Consumer, list[tuple[int, int]]]:
-        """The ranges of each consumer, both ends included, for the statistics."""
+        """Return the ranges of each consumer, both ends included, for statistics."""
 
 
 class ConsistentHashing:
-    """A ring with so many points for each consumer (ConsistentHashingStickyKeyConsumerSelector).
+    """A ring with ``points`` points per consumer (ConsistentHashingStickyKeyConsumerSelector).
 
-    Two consumers of one name differ by an index. Of two consumers on one point the first has it, the others queue.
+    Consumers with the same name get different indexes. If two consumers share a point, the first owns it and the others
+    queue.
     """
 
     def __init__(self, points: int, size: int = CONSISTENT_RANGE) -> None:
@@ -62,7 +63,7 @@ class ConsistentHashing:
         self._index: dict[Consumer, int] = {}
 
     def add(self, consumer: Consumer) -> None:
-        """Put its points on the ring."""
+        """Add the points of a consumer to the ring."""
         taken = {index for one, index in self._index.items() if one.name == consumer.name}
         index = next(free for free in range(len(taken) + 1) if free not in taken)
         self._index[consumer] = index
@@ -73,7 +74,7 @@ class ConsistentHashing:
             owners.append(consumer)
 
     def remove(self, consumer: Consumer) -> None:
-        """Take its points away; who queued behind one has it now."""
+        """Remove the points of a consumer; the next consumer queued at a point owns it."""
         for point in self._points_of(consumer.name, self._index.pop(consumer)):
             owners = self._owners[point]
             owners.remove(consumer)
@@ -82,11 +83,11 @@ class ConsistentHashing:
                 self._points.pop(bisect_left(self._points, point))
 
     def slot(self, key_hash: int) -> int:
-        """1 to the size of the ring."""
+        """Return a slot from 1 to the size of the ring."""
         return key_hash % self._size + 1
 
     def select(self, slot: int) -> Consumer | None:
-        """The owner of the first point at or above the slot."""
+        """Return the owner of the first point at or above the slot."""
         points = self._points
         if not points:
             return None
@@ -94,7 +95,7 @@ class ConsistentHashing:
         return self._owners[points[place if place < len(points) else 0]][0]
 
     def ranges(self) -> dict[Consumer, list[tuple[int, int]]]:
-        """Neighbouring points of one owner are one range; what lies above the last point belongs to the first."""
+        """Return the ranges, with adjacent ones merged; slots above the last point belong to the first owner."""
         found: dict[Consumer, list[tuple[int, int]]] = {}
         start = 1
         for point in self._points:
@@ -105,21 +106,21 @@ class ConsistentHashing:
         return found
 
     def _points_of(self, name: str, index: int) -> list[int]:
-        """Points of a consumer; a point that its own name hits twice counts once."""
+        """Return the distinct points of a consumer."""
         found = (murmur3_31(f"{name}\0{index}\0{point}".encode()) % self._size + 1 for point in range(self._count))
         return list(dict.fromkeys(found))
 
 
 class HashRangeAutoSplit:
-    """Each newcomer takes the lower half of the widest range (HashRangeAutoSplitStickyKeyConsumerSelector)."""
+    """Each new consumer gets the lower half of the widest range (HashRangeAutoSplitStickyKeyConsumerSelector)."""
 
     def __init__(self) -> None:
         self._bounds: list[int] = []
-        """Upper bounds, ascending; the last is SLOTS."""
+        """Upper bounds, ascending; the last one is SLOTS."""
         self._owners: dict[int, Consumer] = {}
 
     def add(self, consumer: Consumer) -> None:
-        """Take everything, or half of the widest range; Refused when no range can be halved."""
+        """Assign all slots, or half of the widest range. Raises Refused if no range can be halved."""
         if not self._bounds:
             self._put(SLOTS, consumer)
             return
@@ -133,7 +134,7 @@ class HashRangeAutoSplit:
         self._put(upper - (widest >> 1), consumer)
 
     def remove(self, consumer: Consumer) -> None:
-        """Its range falls to the next above; of the highest to the one below."""
+        """Assign the range to the next higher range; the highest range goes to the one below."""
         bound = next(bound for bound, owner in self._owners.items() if owner is consumer)
         place = self._bounds.index(bound)
         if bound == SLOTS and place:
@@ -144,17 +145,17 @@ class HashRangeAutoSplit:
             del self._owners[bound]
 
     def slot(self, key_hash: int) -> int:
-        """0 is kept free."""
+        """Return the slot of a key; never 0."""
         return slot_of(key_hash)
 
     def select(self, slot: int) -> Consumer | None:
-        """The owner of the smallest bound at or above the slot."""
+        """Return the owner of the smallest bound at or above the slot."""
         if not self._bounds:
             return None
         return self._owners[self._bounds[bisect_left(self._bounds, slot)]]
 
     def ranges(self) -> dict[Consumer, list[tuple[int, int]]]:
-        """Each has one range."""
+        """Return the single range of each consumer."""
         found: dict[Consumer, list[tuple[int, int]]] = {}
         lower = 0
         for bound in self._bounds:
@@ -168,16 +169,16 @@ class HashRangeAutoSplit:
 
 
 class HashRangeExclusive:
-    """KeyHashRanges that the consumers declare, without overlap (HashRangeExclusiveStickyKeyConsumerSelector)."""
+    """Ranges declared by the consumers, without overlap (HashRangeExclusiveStickyKeyConsumerSelector)."""
 
     def __init__(self) -> None:
         self._ranges: dict[Consumer, KeyHashRanges] = {}
         self._starts: list[int] = []
         self._by_start: list[tuple[int, Consumer]] = []
-        """End and owner of each range, in order of their starts."""
+        """End and owner of each range, in order of the starts."""
 
     def add(self, consumer: Consumer) -> None:
-        """Join with its ranges; Refused when they are wrong in themselves or overlap another's."""
+        """Add a consumer with its ranges. Raises Refused if they are invalid or overlap those of another consumer."""
         meta = consumer.key_shared_meta
         ranges = KeyHashRanges.of(meta) if meta is not None else KeyHashRanges([])
         problem = ranges.problem()
@@ -190,11 +191,11 @@ class HashRangeExclusive:
         self._sort_ranges()
 
     def overlapping_consumer(self, ranges: KeyHashRanges) -> Consumer | None:
-        """A consumer whose ranges overlap these."""
+        """Return a consumer whose ranges overlap these, or None."""
         return next((one for one, taken in self._ranges.items() if taken.overlap(ranges)), None)
 
     def remove(self, consumer: Consumer) -> None:
-        """Its ranges are free."""
+        """Remove a consumer and its ranges."""
         self._ranges.pop(consumer, None)
         self._sort_ranges()
 
@@ -208,11 +209,11 @@ class HashRangeExclusive:
         self._by_start = [(end, one) for _, end, _, one in dealt]
 
     def slot(self, key_hash: int) -> int:
-        """0 is kept free."""
+        """Return the slot of a key; never 0."""
         return slot_of(key_hash)
 
     def select(self, slot: int) -> Consumer | None:
-        """Whoever declared it; None: nobody did."""
+        """Return the consumer that declared the slot, or None."""
         place = bisect_right(self._starts, slot) - 1
         if place < 0:
             return None
@@ -220,17 +221,17 @@ class HashRangeExclusive:
         return owner if slot <= end else None
 
     def ranges(self) -> dict[Consumer, list[tuple[int, int]]]:
-        """As declared."""
+        """Return the declared ranges."""
         return {one: list(ranges.pairs) for one, ranges in self._ranges.items()}
 
 
 def _refused(text: str) -> Refused:
-    """No place for a consumer (ConsumerAssignError)."""
+    """Return the error for a consumer without slots (ConsumerAssignError)."""
     return Refused(pb.ConsumerAssignError, text)
 
 
 def _join(ranges: list[tuple[int, int]], start: int, end: int) -> None:
-    """Add a range, as one with the last when they touch."""
+    """Add a range, merged with the last one if they are adjacent."""
     if ranges and ranges[-1][1] == start - 1:
         ranges[-1] = (ranges[-1][0], end)
     else:

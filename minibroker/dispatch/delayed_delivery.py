@@ -1,7 +1,7 @@
 """InMemoryDelayedDeliveryTracker: entries that are not due yet.
 
-Due times are grouped by a power of two of milliseconds not above the tick; unless ``deliverAtTimeStrict`` is set an
-entry may come up to one tick early. Offsets are given back lowest time first.
+Delivery times are grouped by the largest power of two of milliseconds within the tick. Unless ``deliverAtTimeStrict``
+is set, an entry can be delivered up to one tick early. Offsets are returned in order of their delivery times.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ __all__ = ["InMemoryDelayedDeliveryTracker"]
 
 
 class InMemoryDelayedDeliveryTracker:
-    """Offsets by the time at which they are due."""
+    """Offsets by delivery time."""
 
     __slots__ = ("_groups", "_heap", "_precision", "_strict", "_tick", "fixed_delays", "highest", "size")
 
@@ -24,16 +24,16 @@ class InMemoryDelayedDeliveryTracker:
         self._groups: dict[int, list[int]] = {}
         self.size = 0
         self.highest = 0
-        """The latest due time of all that were added."""
+        """The latest delivery time of all added entries."""
         self.fixed_delays = True
-        """Whether all times came in ascending order: then nothing behind them can be due earlier."""
+        """Whether all times were added in ascending order; then no later entry can be due earlier."""
 
     def cutoff(self, now: int) -> int:
-        """What is due until then may go."""
+        """Return the time up to which entries are due."""
         return now if self._strict else now + self._tick
 
     def add(self, offset: int, deliver_at: int, now: int) -> bool:
-        """Keep an entry; False when it is due already."""
+        """Add an entry. Return False if it is already due."""
         if deliver_at <= self.cutoff(now):
             return False
         group = deliver_at & -self._precision
@@ -50,7 +50,7 @@ class InMemoryDelayedDeliveryTracker:
         return True
 
     def due(self, now: int, count: int) -> list[int]:
-        """At most so many offsets that are due now, lowest time first; they are forgotten here."""
+        """Remove and return at most ``count`` due offsets, earliest first."""
         found: list[int] = []
         limit = self._limit(now)
         while self._heap and self._heap[0] <= limit and len(found) < count:
@@ -67,13 +67,13 @@ class InMemoryDelayedDeliveryTracker:
         return found
 
     def wait(self, now: int) -> int:
-        """Milliseconds until something is due; -1: nothing is kept."""
+        """Return the milliseconds until an entry is due, or -1 if there is none."""
         if not self._heap:
             return -1
         return max(0, self._heap[0] - self._limit(now))
 
     def clear(self) -> None:
-        """Forget all: the entries will be read again."""
+        """Remove all entries: they will be read again."""
         self._heap.clear()
         self._groups.clear()
         self.size, self.highest, self.fixed_delays = 0, 0, True

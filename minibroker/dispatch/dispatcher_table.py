@@ -1,4 +1,4 @@
-"""Which dispatcher serves which subscription: one row each, by type, persistence and setting."""
+"""The table of dispatchers by subscription type, persistence and setting."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ class DispatcherKind:
     types: tuple[int, ...]
     """The subscription types that it serves."""
     domain: str
-    """Of the topics: persistent or non-persistent."""
+    """The domain of its topics: persistent or non-persistent."""
     setting: str
-    """The switch that chooses it; empty: nothing else is chosen."""
+    """The setting that selects it, or empty if it is selected by default."""
     make: Callable[..., Any]
-    """Its class; the name is Pulsar's."""
+    """Its class, named as in Pulsar."""
     since: str
-    """The version of Pulsar with which it came."""
+    """The version of Pulsar that introduced it."""
     until: str = ""
-    """The version of Pulsar that has it no more; empty: it is there still."""
+    """The version of Pulsar that removed it, or empty."""
 
     @property
     def file(self) -> str:
-        """Our file."""
+        """The path of its module."""
         return self.make.__module__.removeprefix("pcli.").replace(".", "/") + ".py"
 
 
@@ -83,11 +83,11 @@ KINDS: Final = (
     DispatcherKind((SHARED,), "non-persistent", "", NonPersistentDispatcherMultipleConsumers, "1.20"),
     DispatcherKind((KEY_SHARED,), "non-persistent", "", NonPersistentStickyKeyDispatcherMultipleConsumers, "2.4"),
 )
-"""In order: the first row whose type, persistence and setting fit is taken."""
+"""The first row with a matching type, persistence and setting is used."""
 
 
 def make_dispatcher(subscription: Subscription, kind: int, meta: pb.KeySharedMeta | None) -> Dispatcher:
-    """The dispatcher of a subscription of type ``kind`` (SubType) as the settings have it."""
+    """Return the dispatcher of a subscription of type ``kind`` (SubType) according to the settings."""
     settings = subscription.topic.broker.settings
     row = next(
         row

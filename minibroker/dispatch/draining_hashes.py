@@ -1,7 +1,7 @@
-"""DrainingHashesTracker (PIP-379): slots that belong to another consumer now, while the old one still holds entries.
+"""DrainingHashesTracker (PIP-379): slots assigned to another consumer while the previous one has pending entries.
 
-No entry of such a slot may go to anybody else until the old consumer has acknowledged, given back or lost what it
-holds.
+No entry of such a slot is sent to the new consumer until the previous one has acknowledged, redelivered or lost all of
+its pending entries.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ __all__ = ["DrainingHashesTracker"]
 class _Draining:
     consumer: Consumer
     entries: int
-    """Of this slot, still held by the consumer."""
+    """Entries of this slot pending at the consumer."""
     blocking: int
-    """How often it held an entry back."""
+    """How often an entry was blocked."""
 
 
 class DrainingHashesTracker:
-    """The slots that drain."""
+    """The draining slots."""
 
     __slots__ = ("_slots",)
 
@@ -39,7 +39,7 @@ class DrainingHashesTracker:
         return len(self._slots)
 
     def changed(self, selector: ConsumerSelector, consumers: Iterable[Consumer]) -> None:
-        """The slots have been dealt anew: what each consumer holds of slots that it lost drains."""
+        """After the slots were reassigned: track the pending entries of each consumer in slots that it lost."""
         before, self._slots = self._slots, {}
         for consumer in consumers:
             for slot, entries in Counter(consumer.hashes.values()).items():
@@ -48,19 +48,19 @@ class DrainingHashesTracker:
                     self._slots[slot] = _Draining(consumer, entries, old.blocking if old is not None else 0)
 
     def blocks(self, slot: int, consumer: Consumer) -> bool:
-        """Whether an entry of this slot must wait instead of going to this consumer."""
+        """Return whether an entry of this slot must wait before it is sent to this consumer."""
         one = self._slots.get(slot)
         if one is None:
             return False
         if one.consumer is consumer:
-            # It came back to the one that holds it.
+            # The slot was assigned to the previous consumer again.
             del self._slots[slot]
             return False
         one.blocking += 1
         return True
 
     def entry_released(self, slot: int, consumer: Consumer) -> bool:
-        """A consumer is done with an entry of this slot; whether that frees something that was held back."""
+        """Note that an entry is no longer pending at a consumer. Return whether this unblocks a slot."""
         one = self._slots.get(slot)
         if one is None or one.consumer is not consumer:
             return False
@@ -71,5 +71,5 @@ class DrainingHashesTracker:
         return one.blocking > 0
 
     def of(self, consumer: Consumer) -> list[tuple[int, int, int]]:
-        """Slot, entries held, entries blocked, of one consumer, for the statistics."""
+        """Return slot, pending entries and blocked entries of one consumer, for statistics."""
         return [(slot, one.entries, one.blocking) for slot, one in self._slots.items() if one.consumer is consumer]

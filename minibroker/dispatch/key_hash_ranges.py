@@ -1,4 +1,4 @@
-"""KeyHashRanges of key hashes that a consumer declares (KeySharedMeta.hashRanges), both ends included."""
+"""Ranges of key hashes that a consumer declares (KeySharedMeta.hashRanges), both ends included."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class KeyHashRanges:
 
     @classmethod
     def of(cls, meta: pb.KeySharedMeta) -> KeyHashRanges:
-        """Those that a consumer declared."""
+        """Return the ranges that a consumer declared."""
         return cls([(one.start, one.end) for one in meta.hashRanges])
 
     def __contains__(self, slot: int) -> bool:
         return any(start <= slot <= end for start, end in self.pairs)
 
     def overlap(self, other: KeyHashRanges) -> tuple[int, int] | None:
-        """A range of ours that has a slot in common with one of the other's."""
+        """Return one of these ranges that overlaps ``other``, or None."""
         for start, end in self.pairs:
             for first, last in other.pairs:
                 if start <= last and first <= end:
@@ -35,7 +35,7 @@ class KeyHashRanges:
         return None
 
     def problem(self) -> str:
-        """What is wrong with them in themselves; empty: nothing."""
+        """Return why the ranges are invalid, or an empty text."""
         if not self.pairs:
             return "KeyHashRanges for KeyShared policy must not be empty."
         for start, end in self.pairs:

@@ -1,14 +1,15 @@
 """PersistentDispatcherMultipleConsumers: Shared.
 
 Rules of this file
-1. What is to be sent again goes before what was never sent, lowest first; nothing at or below the mark-delete
-   position is sent again.
-2. Consumers take turns in slices, not in single messages: each pick gets as many entries as its permits, the room
-   under its limit and ``dispatcherMaxRoundRobinBatchSize`` allow. Better priority levels go first.
-3. An entry that found no consumer waits with what is to be sent again. Its redelivery count is not touched: only
-   REDELIVER counts.
-4. Chunks of one message go to one consumer, as long as it has permits.
-5. The first consumer of an empty dispatcher begins again at the mark-delete position.
+1. Entries to redeliver are sent before new entries, lowest offset first. Entries at or below the mark-delete position
+   are not redelivered.
+2. Consumers take turns in slices, not in single messages: each selected consumer gets as many entries as its permits,
+   its limit of unacknowledged messages and ``dispatcherMaxRoundRobinBatchSize`` allow. Better priority levels come
+   first.
+3. An entry without an available consumer is added to the entries to redeliver. Its redelivery count does not change:
+   only REDELIVER increases it.
+4. All chunks of a message are sent to one consumer while it has permits.
+5. When the first consumer joins, delivery restarts at the mark-delete position.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ __all__ = ["PersistentDispatcherMultipleConsumers"]
 
 
 class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
-    """Delivery to all consumers in turn."""
+    """The dispatcher that sends to all consumers in turn."""
 
     individual = True
 
@@ -41,16 +42,16 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         self.total_permits = 0
         self.total_unacked = 0
         self.blocked = False
-        """Too much is unacknowledged on the whole subscription: nothing new is read."""
+        """Whether the limit of unacknowledged messages of the subscription is reached; no new entries are read."""
         self.delayed_tracker: InMemoryDelayedDeliveryTracker | None = None
         self._delay_timer: Timer | None = None
         self._chunks: dict[str, Consumer] = {}
-        """Which consumer got the first chunk of a message, by uuid."""
+        """The consumer that received the first chunk of a message, by uuid."""
 
     # -- consumers -------------------------------------------------------------------------------------------------
 
     def add(self, consumer: Consumer) -> None:
-        """Join; the first one begins again at the mark-delete position."""
+        """Add a consumer; with the first one, delivery restarts at the mark-delete position."""
         if not self.consumers:
             self.cursor.rewind()
             self.replay.clear()
@@ -60,7 +61,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         self.round_robin.add(consumer)
 
     def remove(self, consumer: Consumer) -> None:
-        """Leave; what it held goes to the others."""
+        """Remove a consumer; its pending entries are redelivered to the others."""
         self.consumers.remove(consumer)
         self.total_permits -= consumer.permits
         self.decrease_unacked(consumer.unacked)
@@ -83,15 +84,15 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
             self._delay_timer.cancel()
             self._delay_timer = None
 
-    # -- what wakes it ---------------------------------------------------------------------------------------------
+    # -- events --------------------------------------------------------------------------------------------------------
 
     def add_permits(self, consumer: Consumer, permits: int) -> None:
-        """More permits."""
+        """Count more permits."""
         self.total_permits += permits
         self.broker.schedule(self)
 
     def redeliver(self, consumer: Consumer, offsets: list[int] | None, epoch: int) -> None:
-        """What it holds of these, or all that it holds, is sent again and counts one more."""
+        """Redeliver the given pending entries of a consumer, or all of them, and increase their redelivery counts."""
         requested = (
             sorted(consumer.pending) if offsets is None else sorted({o for o in offsets if o in consumer.pending})
         )
@@ -106,13 +107,13 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         self.broker.schedule(self)
 
     def entry_acknowledged(self, offset: int) -> None:
-        """An entry is acknowledged."""
+        """Forget an acknowledged entry."""
         replay = self.replay
         if replay.counts or replay.waiting:
             replay.forget(offset)
 
     def decrease_unacked(self, messages: int) -> None:
-        """So many are not unacknowledged any more; with half of the limit free new ones are read again."""
+        """Decrease the number of unacknowledged messages; reading resumes below half of the limit."""
         self.total_unacked -= messages
         limit = self.subscription.max_unacked
         if self.blocked and (limit <= 0 or self.total_unacked < limit // 2):
@@ -120,7 +121,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
             self.broker.schedule(self)
 
     def cursor_moved(self) -> None:
-        """What lies behind the cursor now is not sent again, and nobody holds it any more."""
+        """Remove entries below the new cursor position from redelivery and from the pending acks."""
         done = self.cursor.mark_delete
         self.replay.forget_below(done + 1)
         for consumer in self.consumers:
@@ -155,7 +156,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
             self.dispatch(entries)
 
     def _run_replay(self, size: int) -> bool:
-        """Send what is to be sent again; whether anything was."""
+        """Send entries to redeliver. Return whether any were sent."""
         while self.replay:
             offsets = self.replay_offsets(size)
             if not offsets:
@@ -172,11 +173,11 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         return False
 
     def replay_offsets(self, size: int) -> list[int]:
-        """Which of those that wait are sent now."""
+        """Return the offsets to redeliver now."""
         return self.replay.lowest(size)
 
     def _is_lookahead_exhausted(self) -> bool:
-        """Whether so many delayed entries wait, all of one delay, that nothing behind them can be due."""
+        """Return whether enough entries with one fixed delay wait that no later entry can be due."""
         tracker = self.delayed_tracker
         if tracker is None or not tracker.size:
             return False
@@ -200,7 +201,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         return True
 
     def replay_due(self, size: int) -> bool:
-        """Let delayed entries wait that are due now; whether there were any."""
+        """Add the due delayed entries to redelivery. Return whether there were any."""
         if self.delayed_tracker is None or not self.delayed_tracker.size:
             return False
         due = self.delayed_tracker.due(self.broker.now, size)
@@ -214,7 +215,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         wait = self.delayed_tracker.wait(self.broker.now) if self.delayed_tracker is not None else -1
         if self._delay_timer is not None:
             if 0 <= self._delay_timer.due - self.broker.now <= wait:
-                return  # it rings in time, and is set anew then
+                return  # the timer fires in time, and is then set again
             self._delay_timer.cancel()
             self._delay_timer = None
         if wait >= 0:
@@ -227,7 +228,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
     # -- sending ---------------------------------------------------------------------------------------------------
 
     def dispatch(self, entries: list[Entry], *, replay: bool = False) -> bool:
-        """Share entries out; whether any was sent. What found no consumer waits."""
+        """Distribute entries. Return whether any were sent; the others are added to redelivery."""
         chunked = False
         messages = 0
         for entry in entries:
@@ -251,7 +252,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         return start > 0
 
     def slice_size(self, consumer: Consumer, messages: int, average: float) -> int:
-        """Entries of one turn."""
+        """Return the number of entries in one slice."""
         possible = min(messages, consumer.permits, consumer.unacked_room())
         return max(1, min(self.settings.dispatcherMaxRoundRobinBatchSize, int(-(-possible // average))))
 
@@ -260,7 +261,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
             self.replay.add(entry.offset)
 
     def send(self, consumer: Consumer, entries: list[Entry], *, replay: bool) -> list[Entry]:
-        """Give entries to one consumer, less what the filter takes out; those that went."""
+        """Send entries to one consumer after filtering. Return the sent entries."""
         if replay:
             for entry in entries:
                 self.replay.remove(entry.offset)
@@ -277,7 +278,7 @@ class PersistentDispatcherMultipleConsumers(PersistentDispatcher):
         return kept
 
     def _dispatch_chunks(self, entries: list[Entry], *, replay: bool) -> bool:
-        """SharedConsumerAssignor: chunks follow their first one, what is no chunk fills the permits of one consumer."""
+        """Distribute chunks to the consumer of the first chunk, other entries by permits (SharedConsumerAssignor)."""
         shares: dict[Consumer, list[Entry]] = {}
         permits: dict[Consumer, int] = {}
         current: Consumer | None = None

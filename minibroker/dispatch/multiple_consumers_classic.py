@@ -1,7 +1,7 @@
-"""PersistentDispatcherMultipleConsumersClassic: Shared as it was before 4.0.
+"""PersistentDispatcherMultipleConsumersClassic: Shared as before Pulsar 4.0.
 
-Chosen by ``subscriptionSharedUseClassicPersistentImplementation``. A slice is rounded down instead of up. (There a
-consumer whose socket takes nothing at the moment was not passed over; here it is, because its memory is bounded.)
+Selected by ``subscriptionSharedUseClassicPersistentImplementation``. The size of a slice is rounded down instead of up.
+(Pulsar's class does not skip consumers whose socket is not writable. This one does, to limit their memory.)
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ __all__ = ["PersistentDispatcherMultipleConsumersClassic"]
 
 
 class PersistentDispatcherMultipleConsumersClassic(PersistentDispatcherMultipleConsumers):
-    """The Classic kind of Shared."""
+    """The Classic dispatcher of Shared."""
 
     def slice_size(self, consumer: Consumer, messages: int, average: float) -> int:
-        """Entries of one turn, rounded down."""
+        """Return the number of entries in one slice, rounded down."""
         possible = min(
             messages, consumer.permits, self.settings.dispatcherMaxRoundRobinBatchSize, consumer.unacked_room()
         )

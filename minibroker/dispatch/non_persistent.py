@@ -1,4 +1,4 @@
-"""What the dispatchers of non-persistent topics share: an entry goes out now or never (NonPersistentDispatcher)."""
+"""The base of dispatchers of non-persistent topics: an entry is sent at once or dropped (NonPersistentDispatcher)."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ __all__ = ["NonPersistentDispatcher"]
 
 
 class NonPersistentDispatcher(Dispatcher):
-    """No cursor, no redelivery, no acknowledgement: whoever has a permit gets the entry, else it is dropped."""
+    """A dispatcher without cursor and redelivery: an entry without an available consumer is dropped."""
 
     def __init__(self, subscription: Subscription) -> None:
         super().__init__(subscription)
         self.dropped = 0
-        """Messages that nobody could take (msgDropRate)."""
+        """Number of dropped messages (msgDropRate)."""
 
     @abstractmethod
     def select_consumer(self, entry: Entry) -> Consumer | None:
-        """Who gets this entry; None: it is dropped."""
+        """Return the consumer for an entry, or None to drop it."""
 
     def publish(self, entry: Entry) -> None:
-        """An entry has come."""
+        """Send an entry or drop it."""
         if not entry.parsed:
             entry.parse()
         if entry.broken or entry.marker:

@@ -1,4 +1,4 @@
-"""NonPersistentDispatcherMultipleConsumers: Shared on non-persistent topics. In turn, entry by entry, no priorities."""
+"""NonPersistentDispatcherMultipleConsumers: Shared on non-persistent topics, round robin by entry, no priorities."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ __all__ = ["NonPersistentDispatcherMultipleConsumers"]
 
 
 class NonPersistentDispatcherMultipleConsumers(NonPersistentDispatcher):
-    """To the next consumer that can take something."""
+    """The dispatcher that sends to the next available consumer."""
 
     def __init__(self, subscription: Subscription) -> None:
         super().__init__(subscription)
         self._index = 0
 
     def add(self, consumer: Consumer) -> None:
-        """Join."""
+        """Add a consumer."""
         self.consumers.append(consumer)
 
     def remove(self, consumer: Consumer) -> None:
-        """Leave."""
+        """Remove a consumer."""
         self.consumers.remove(consumer)
 
     def select_consumer(self, entry: Entry) -> Consumer | None:
-        """The next one."""
+        """Return the next available consumer."""
         count = len(self.consumers)
         for step in range(count):
             place = (self._index + step) % count

@@ -1,7 +1,7 @@
 """NonPersistentDispatcherSingleActiveConsumer: Exclusive and Failover on non-persistent topics.
 
-The election is that of persistent topics, but works at once; without partitions the first in order of names is
-active. A change is not announced: only a newcomer that does not become active is told so.
+The election is that of persistent topics, but without delay. On topics without partitions the first consumer by name is
+active. A change is not announced; only a new consumer that does not become active is notified.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["NonPersistentDispatcherSingleActiveConsumer"]
 
 
 class NonPersistentDispatcherSingleActiveConsumer(NonPersistentDispatcher):
-    """To the active consumer, or to nobody."""
+    """The dispatcher that sends to the active consumer only."""
 
     def __init__(self, subscription: Subscription, *, failover: bool) -> None:
         super().__init__(subscription)
@@ -29,18 +29,18 @@ class NonPersistentDispatcherSingleActiveConsumer(NonPersistentDispatcher):
 
     @property
     def active(self) -> Consumer | None:
-        """The consumer that gets the messages."""
+        """The active consumer."""
         return self._active
 
     def add(self, consumer: Consumer) -> None:
-        """Join, and perhaps take over."""
+        """Add a consumer, which can become active."""
         self.consumers.append(consumer)
         before, self._active = self._active, self._choose()
         if self.failover and before is self._active:
             consumer.send_active_consumer_change(active=False)
 
     def remove(self, consumer: Consumer) -> None:
-        """Leave."""
+        """Remove a consumer."""
         self.consumers.remove(consumer)
         self._active = self._choose() if self.consumers else None
 
@@ -48,6 +48,6 @@ class NonPersistentDispatcherSingleActiveConsumer(NonPersistentDispatcher):
         return by_index(candidates(self.consumers), max(0, self.topic.partition) if self.failover else 0)
 
     def select_consumer(self, entry: Entry) -> Consumer | None:
-        """The active consumer, if it can take something."""
+        """Return the active consumer if it is available."""
         active = self._active
         return active if active is not None and active.available else None

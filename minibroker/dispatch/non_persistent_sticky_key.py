@@ -1,4 +1,4 @@
-"""NonPersistentStickyKeyDispatcherMultipleConsumers: Key_Shared on non-persistent topics. By key; nothing drains."""
+"""NonPersistentStickyKeyDispatcherMultipleConsumers: Key_Shared on non-persistent topics, without draining hashes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["NonPersistentStickyKeyDispatcherMultipleConsumers"]
 
 
 class NonPersistentStickyKeyDispatcherMultipleConsumers(NonPersistentDispatcher):
-    """To the consumer of the key."""
+    """The dispatcher that sends to the consumer of the key."""
 
     def __init__(self, subscription: Subscription, meta: pb.KeySharedMeta | None) -> None:
         super().__init__(subscription)
@@ -25,24 +25,24 @@ class NonPersistentStickyKeyDispatcherMultipleConsumers(NonPersistentDispatcher)
         self.selector = make_selector(meta, self.settings)
 
     def overlapping_consumer(self, meta: pb.KeySharedMeta) -> Consumer | None:
-        """The consumer whose declared ranges overlap these."""
+        """Return a consumer whose declared ranges overlap these, or None."""
         return overlapping_consumer_in(self.selector, meta)
 
     def accepts_mode(self, meta: pb.KeySharedMeta | None) -> bool:
-        """The mode is that of the first consumer."""
+        """Return whether the mode is that of the first consumer."""
         return is_sticky(meta) == self.sticky
 
     def add(self, consumer: Consumer) -> None:
-        """Join, with its part of the slots."""
+        """Add a consumer with its slots."""
         self.selector.add(consumer)
         self.consumers.append(consumer)
 
     def remove(self, consumer: Consumer) -> None:
-        """Leave."""
+        """Remove a consumer."""
         self.selector.remove(consumer)
         self.consumers.remove(consumer)
 
     def select_consumer(self, entry: Entry) -> Consumer | None:
-        """The owner of the key, if it can take something."""
+        """Return the consumer of the key if it is available."""
         consumer = self.selector.select(self.selector.slot(entry.hash))
         return consumer if consumer is not None and consumer.available else None

@@ -1,7 +1,7 @@
-"""MessageRedeliveryController and InMemoryRedeliveryTracker: what is to be sent again, and how often it was asked for.
+"""MessageRedeliveryController with InMemoryRedeliveryTracker: entries to redeliver and their redelivery counts.
 
-The lowest offsets go first. On Key_Shared each waiting entry keeps its slot, so that later entries of that slot can
-be held back behind it.
+The lowest offsets are redelivered first. On Key_Shared each waiting entry keeps its slot, so that later entries of the
+slot can wait behind it.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ __all__ = ["MessageRedeliveryController"]
 
 
 class MessageRedeliveryController:
-    """The offsets that wait to be sent again."""
+    """The offsets to redeliver."""
 
     __slots__ = ("_heap", "_slots", "counts", "waiting")
 
     def __init__(self) -> None:
         self.waiting: dict[int, int] = {}
-        """Offset to slot; 0: no slot."""
+        """Offset to slot; 0 is no slot."""
         self.counts: dict[int, int] = {}
-        """Offset to redelivery count: how often a consumer gave it back."""
+        """Offset to redelivery count."""
         self._heap: list[int] = []
         self._slots: dict[int, int] = {}
 
@@ -29,7 +29,7 @@ class MessageRedeliveryController:
         return len(self.waiting)
 
     def add(self, offset: int, slot: int = 0) -> None:
-        """An entry waits. What waits already keeps its slot, if it has one."""
+        """Add an entry. An entry that already waits keeps its slot."""
         before = self.waiting.get(offset, -1)
         if before > 0 or before == slot:
             return
@@ -40,7 +40,7 @@ class MessageRedeliveryController:
             self._slots[slot] = self._slots.get(slot, 0) + 1
 
     def remove(self, offset: int) -> None:
-        """It does not wait any more."""
+        """Remove an entry."""
         slot = self.waiting.pop(offset, 0)
         if slot:
             left = self._slots[slot] - 1
@@ -50,11 +50,14 @@ class MessageRedeliveryController:
                 del self._slots[slot]
 
     def holds(self, slot: int) -> bool:
-        """Whether an entry of this slot waits."""
+        """Return whether an entry of this slot waits."""
         return slot in self._slots
 
     def lowest(self, count: int, passes: Callable[[int, int], bool] | None = None) -> list[int]:
-        """The lowest offsets, at most so many; with ``passes`` those for which it says yes, asked in order."""
+        """Return at most ``count`` lowest offsets.
+
+        With ``passes``, only those for which it returns True, called in order.
+        """
         found: list[int] = []
         looked: list[int] = []
         heap, waiting = self._heap, self.waiting
@@ -72,25 +75,25 @@ class MessageRedeliveryController:
         return found
 
     def count(self, offsets: Iterable[int]) -> None:
-        """A consumer gave these back: each counts one more."""
+        """Increase the redelivery counts."""
         for offset in offsets:
             self.counts[offset] = self.counts.get(offset, 0) + 1
 
     def forget(self, offset: int) -> None:
-        """It is acknowledged."""
+        """Forget an acknowledged entry."""
         self.counts.pop(offset, None)
         if offset in self.waiting:
             self.remove(offset)
 
     def forget_below(self, offset: int) -> None:
-        """Everything below is done with: the mark-delete position has jumped."""
+        """Remove everything below an offset after the mark-delete position jumped."""
         for one in [one for one in self.waiting if one < offset]:
             self.remove(one)
         for one in [one for one in self.counts if one < offset]:
             del self.counts[one]
 
     def clear(self) -> None:
-        """Nothing waits, and no count is remembered."""
+        """Remove all entries and counts."""
         self.waiting.clear()
         self.counts.clear()
         self._heap.clear()

@@ -1,8 +1,8 @@
-"""The turn of Shared (AbstractDispatcherMultipleConsumers.getNextConsumer).
+"""The round robin of Shared (AbstractDispatcherMultipleConsumers.getNextConsumer).
 
-Consumers stand in order of priority levels, 0 first. The turn goes on behind the one picked last; while it points to
-a level that is not the best, one of a better level goes first; who is not available is passed over for others of its
-level, then for worse ones.
+Consumers are ordered by priority level, 0 first. Selection continues after the consumer selected last. If that position
+has a worse level than another consumer, available consumers of better levels come first. Unavailable consumers are
+skipped, first within the level, then for worse levels.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["RoundRobin"]
 
 
 class RoundRobin:
-    """Whose turn it is; works on the dispatcher's own list of consumers."""
+    """The round robin over the dispatcher's own list of consumers."""
 
     __slots__ = ("consumers", "index")
 
@@ -25,7 +25,7 @@ class RoundRobin:
         self.index = 0
 
     def add(self, consumer: Consumer) -> None:
-        """A newcomer stands last, but before all of a worse level."""
+        """Add a consumer after all consumers of the same or a better level."""
         consumers = self.consumers
         sort = bool(consumers) and consumer.priority < consumers[-1].priority
         consumers.append(consumer)
@@ -33,14 +33,14 @@ class RoundRobin:
             consumers.sort(key=lambda one: one.priority)
 
     def any_available(self) -> Consumer | None:
-        """The first that may get something; nobody's turn is over."""
+        """Return the first available consumer without advancing."""
         for consumer in self.consumers:
             if consumer.available:
                 return consumer
         return None
 
     def next(self) -> Consumer | None:
-        """Pick; None: nobody is available."""
+        """Select the next available consumer, or None."""
         consumers = self.consumers
         count = len(consumers)
         if not count:

@@ -1,13 +1,13 @@
 """PersistentDispatcherSingleActiveConsumer: Exclusive and Failover.
 
 Rules of this file
-1. One consumer is active and gets everything in order; the others of a Failover subscription stand by. Whenever
-   the active one changes, delivery begins again at the first entry that is not acknowledged.
-2. Failover waits ``activeConsumerFailoverDelayTimeMillis`` before a change works, also for the very first consumer.
-   Until then FLOW and REDELIVER do nothing.
-3. A read is bounded by the permits in entries, and all that was read is sent, whatever the permits then are.
-4. Nothing is tracked entry by entry: REDELIVER goes back to the mark-delete position, redelivery counts stay 0.
-5. An Exclusive consumer with key hash ranges gets only what falls inside; the rest is left out, unacknowledged.
+1. One active consumer receives all messages in order; the other consumers of a Failover subscription stand by. When the
+   active consumer changes, delivery restarts at the first unacknowledged entry.
+2. On Failover a change takes effect after ``activeConsumerFailoverDelayTimeMillis``, for the first consumer too. Until
+   then FLOW and REDELIVER have no effect.
+3. A read is limited by the permits, counted in entries. All read entries are sent, whatever permits are left.
+4. Single entries are not tracked: REDELIVER restarts at the mark-delete position, and redelivery counts stay 0.
+5. An Exclusive consumer with key hash ranges receives only entries in these ranges. The others stay unacknowledged.
 """
 
 from __future__ import annotations
@@ -29,35 +29,36 @@ __all__ = ["PersistentDispatcherSingleActiveConsumer"]
 
 
 class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
-    """Delivery to the active consumer alone."""
+    """The dispatcher that sends to the active consumer only."""
 
     def __init__(self, subscription: Subscription, *, failover: bool) -> None:
         super().__init__(subscription)
         self.failover = failover
         self._active: Consumer | None = None
         self._activated = False
-        """Whether the active consumer is served already: the delay of a change is over."""
+        """Whether the active consumer is served: the failover delay is over."""
         self._timer: Timer | None = None
         self._ranges: KeyHashRanges | None = None
 
     @property
     def active(self) -> Consumer | None:
-        """The consumer that gets the messages."""
+        """The active consumer."""
         return self._active
 
     # -- consumers -------------------------------------------------------------------------------------------------
 
     def add(self, consumer: Consumer) -> None:
-        """Join; the newcomer may become the active one, else it is told that it is not."""
+        """Add a consumer. It may become active; otherwise it is notified that it is not."""
         self.consumers.append(consumer)
         if not self._elect() and self.failover:
             consumer.send_active_consumer_change(active=consumer is self._active)
 
     def remove(self, consumer: Consumer) -> None:
-        """Leave; another one takes over from the first entry that is not acknowledged."""
+        """Remove a consumer; the next active one restarts at the first unacknowledged entry."""
         self.consumers.remove(consumer)
         if self.consumers and self.subscription.resetting:
-            # A seek of the active one promotes nobody: delivery rests until somebody joins or leaves (seen on 4.2.4).
+            # A seek by the active consumer elects no other: delivery pauses until a consumer joins or leaves (seen on
+            # 4.2.4).
             self._activated = False
             self._cancel_timer()
             return
@@ -69,7 +70,7 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
         self._cancel_timer()
 
     def _elect(self) -> bool:
-        """Choose; whether it is another one than before."""
+        """Elect the active consumer. Return whether it changed."""
         chosen = self._choose()
         if chosen is self._active:
             return False
@@ -95,7 +96,7 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
         return by_ring(found, self.topic.full_name)
 
     def _activate(self) -> None:
-        """Serve whoever is active now, from the first entry that is not acknowledged."""
+        """Start serving the active consumer from the first unacknowledged entry."""
         self._cancel_timer()
         if self._active is None:
             return
@@ -114,14 +115,14 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
     # -- delivery --------------------------------------------------------------------------------------------------
 
     def add_permits(self, consumer: Consumer, permits: int) -> None:
-        """More permits of the active consumer."""
+        """Schedule delivery if the active consumer has more permits."""
         if consumer is self._active:
             self.broker.schedule(self)
 
     def redeliver(self, consumer: Consumer, offsets: list[int] | None, epoch: int) -> None:
-        """Begin again at the first unacknowledged entry, whatever ids were named; only the active one may ask.
+        """Restart at the first unacknowledged entry, whatever ids are given, if the active consumer requests it.
 
-        Its epoch counts in any case: the client drops what comes with an older one.
+        The epoch is applied in any case: the client drops messages with an older epoch.
         """
         if consumer.sends_epoch:
             consumer.epoch = max(consumer.epoch, epoch)
@@ -131,7 +132,7 @@ class PersistentDispatcherSingleActiveConsumer(PersistentDispatcher):
         self.broker.schedule(self)
 
     def run(self) -> None:
-        """Read and send as long as the active consumer has permits."""
+        """Read and send while the active consumer has permits."""
         consumer = self._active
         if consumer is None or not self._activated:
             return

@@ -1,11 +1,11 @@
 """PersistentStickyKeyDispatcherMultipleConsumers: Key_Shared.
 
-Rules of this file, beside those of Shared
-1. The slot of an entry's key says whose it is (`selectors`). Entries of one key go out in order.
-2. An entry waits while another of its slot waits, while its slot drains at another consumer (`draining`), and while
-   its consumer has no permits. Behind an entry that waits all later ones of its slot wait too.
-3. While some wait, others may pass, as far ahead as ``keySharedLookAheadMsgInReplayThreshold…`` allows.
-4. With allowOutOfOrderDelivery none of this holds: an entry waits for nothing but its consumer's permits.
+Rules of this file, in addition to those of Shared
+1. The slot of an entry's key determines its consumer (`consumer_selectors`). Entries of one key are sent in order.
+2. An entry waits while an earlier entry of its slot waits, while its slot drains at another consumer
+   (`draining_hashes`), and while its consumer has no permits. All later entries of the slot then wait too.
+3. While entries wait, others may pass them, as far as ``keySharedLookAheadMsgInReplayThreshold…`` allows.
+4. With allowOutOfOrderDelivery an entry waits only for permits of its consumer.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ __all__ = ["PersistentStickyKeyDispatcherMultipleConsumers", "is_sticky", "make_
 
 
 def is_sticky(meta: pb.KeySharedMeta | None) -> bool:
-    """Whether consumers declare their ranges; otherwise they are dealt."""
+    """Return whether consumers declare their ranges; otherwise ranges are assigned."""
     return meta is not None and meta.keySharedMode == pb.STICKY
 
 
 def overlapping_consumer_in(selector: ConsumerSelector, meta: pb.KeySharedMeta) -> Consumer | None:
-    """The consumer whose declared ranges overlap these."""
+    """Return a consumer whose declared ranges overlap these, or None."""
     return selector.overlapping_consumer(KeyHashRanges.of(meta)) if isinstance(selector, HashRangeExclusive) else None
 
 
 def make_selector(meta: pb.KeySharedMeta | None, settings: Settings) -> ConsumerSelector:
-    """The selector that a first consumer asks for."""
+    """Return the selector for the mode of the first consumer."""
     if is_sticky(meta):
         return HashRangeExclusive()
     if settings.subscriptionKeySharedUseConsistentHashing:
@@ -53,7 +53,7 @@ def make_selector(meta: pb.KeySharedMeta | None, settings: Settings) -> Consumer
 
 
 class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipleConsumers):
-    """Delivery by key."""
+    """The dispatcher that sends by key."""
 
     def __init__(self, subscription: Subscription, meta: pb.KeySharedMeta | None) -> None:
         super().__init__(subscription)
@@ -62,37 +62,37 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         self.selector = self.create_selector(meta)
         self.draining = DrainingHashesTracker()
         self._replay_blocked = False
-        """Nothing that waits can go, and nothing has changed since: looking at all of it again is in vain."""
+        """Whether no waiting entry can be sent until something changes, so that checking them again is useless."""
         self._unblock_timer: Timer | None = None
 
     def create_selector(self, meta: pb.KeySharedMeta | None) -> ConsumerSelector:
-        """The selector; the Classic kind has a wider ring."""
+        """Return the selector; the Classic dispatcher has a larger ring."""
         return make_selector(meta, self.settings)
 
     def overlapping_consumer(self, meta: pb.KeySharedMeta) -> Consumer | None:
-        """The consumer whose declared ranges overlap these."""
+        """Return a consumer whose declared ranges overlap these, or None."""
         return overlapping_consumer_in(self.selector, meta)
 
     def accepts_mode(self, meta: pb.KeySharedMeta | None) -> bool:
-        """Mode and order are those of the first consumer."""
+        """Return whether mode and ordering are those of the first consumer."""
         out_of_order = meta is not None and meta.allowOutOfOrderDelivery
         return is_sticky(meta) == self.sticky and out_of_order == self.out_of_order
 
     @property
     def drains_hashes(self) -> bool:
-        """Whether slots drain: in auto-split with order kept."""
+        """Whether slots drain: in auto-split mode with ordered delivery."""
         return not self.sticky and not self.out_of_order
 
     # -- consumers -------------------------------------------------------------------------------------------------
 
     def add(self, consumer: Consumer) -> None:
-        """Join, with its part of the slots; Refused when there is none for it."""
+        """Add a consumer with its slots. Raises Refused if no slots can be assigned."""
         self.selector.add(consumer)
         super().add(consumer)
         self._slots_reassigned()
 
     def remove(self, consumer: Consumer) -> None:
-        """Leave: first its slots go to others, then what it held."""
+        """Remove a consumer: first reassign its slots, then redeliver its pending entries."""
         self.selector.remove(consumer)
         super().remove(consumer)
         consumer.hashes.clear()
@@ -105,22 +105,22 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
             self.broker.schedule(self)
 
     def add_permits(self, consumer: Consumer, permits: int) -> None:
-        """More permits: what waits for them may go."""
+        """Count more permits; waiting entries may be sendable."""
         self._replay_blocked = False
         super().add_permits(consumer, permits)
 
     def redeliver(self, consumer: Consumer, offsets: list[int] | None, epoch: int) -> None:
-        """What it gives back waits."""
+        """Redeliver the entries that a consumer returns."""
         self._replay_blocked = False
         super().redeliver(consumer, offsets, epoch)
 
     def cursor_moved(self) -> None:
-        """What waited may be done with."""
+        """Remove acknowledged entries from redelivery."""
         self._replay_blocked = False
         super().cursor_moved()
 
     def pending_ack_removed(self, consumer: Consumer, offset: int) -> None:
-        """An entry that was pending is not any more: its slot may be drained."""
+        """Note a removed pending ack; its slot may be drained."""
         slot = consumer.hashes.pop(offset, 0)
         if slot and self.drains_hashes and self.draining.entry_released(slot, consumer) and self._unblock_timer is None:
             self._unblock_timer = self.broker.call_later(
@@ -133,16 +133,16 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         self.broker.schedule(self)
 
     def replay_due(self, size: int) -> bool:
-        """Delayed entries that are due now wait, and some of them may go."""
+        """Add the due delayed entries to redelivery."""
         taken = super().replay_due(size)
         if taken:
             self._replay_blocked = False
         return taken
 
-    # -- what may go -----------------------------------------------------------------------------------------------
+    # -- selection of entries ------------------------------------------------------------------------------------------
 
     def replay_offsets(self, size: int) -> list[int]:
-        """Those that wait and may go now, in order; one that may not holds back the others of its slot."""
+        """Return the waiting offsets to send now, in order; an entry that must wait blocks the others of its slot."""
         if self._replay_blocked:
             return []
         held: set[int] = set()
@@ -164,18 +164,18 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         return found
 
     def can_replay(self, offset: int, slot: int) -> bool:
-        """Whether an entry that waits may go at all; the Classic kind knows who may not have it yet."""
+        """Return whether a waiting entry may be sent at all; overridden by the Classic dispatcher."""
         return True
 
     def read(self, count: int) -> list[Entry]:
-        """The next entries, as far ahead as may be looked."""
+        """Read the next entries within the lookahead limit."""
         limit = self._look_ahead()
         if limit:
             count = min(count, limit - len(self.replay))
         return super().read(count) if count > 0 else []
 
     def _look_ahead(self) -> int:
-        """How many entries may wait; 0: no limit."""
+        """Return how many entries may wait; 0 is unlimited."""
         settings = self.settings
         each = settings.keySharedLookAheadMsgInReplayThresholdPerConsumer * len(self.consumers)
         all_ = settings.keySharedLookAheadMsgInReplayThresholdPerSubscription
@@ -183,7 +183,7 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         return min(bounds) if bounds else self.subscription.max_unacked
 
     def _reserve_permit(self, consumer: Consumer, slot: int, permits: dict[Consumer, int]) -> bool:
-        """Whether one more entry of this slot may go to this consumer; it takes one of its permits."""
+        """Return whether one more entry of this slot may be sent to this consumer, and if so use one permit."""
         left = permits.get(consumer)
         if left is None:
             left = self._available_entries(consumer)
@@ -194,14 +194,14 @@ class PersistentStickyKeyDispatcherMultipleConsumers(PersistentDispatcherMultipl
         return True
 
     def _available_entries(self, consumer: Consumer) -> int:
-        """Entries that a consumer may get: one for a permit, within its limit of unacknowledged messages."""
+        """Return how many entries a consumer may receive: one per permit, within its unacknowledged limit."""
         if not consumer.available:
             return 0
         average = max(1.0, consumer.avg_messages_per_entry)
         return min(consumer.permits, int(-(-consumer.unacked_room() // average)))
 
     def dispatch(self, entries: list[Entry], *, replay: bool = False) -> bool:
-        """Share entries out by key; whether any was sent. What may not go waits, with its slot."""
+        """Distribute entries by key. Return whether any were sent; the others wait with their slots."""
         selector, waiting = self.selector, self.replay
         held: set[int] = set()
         permits: dict[Consumer, int] = {}

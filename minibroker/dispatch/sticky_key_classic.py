@@ -1,9 +1,9 @@
-"""PersistentStickyKeyDispatcherMultipleConsumersClassic: Key_Shared as it was before 4.0, without draining slots.
+"""PersistentStickyKeyDispatcherMultipleConsumersClassic: Key_Shared as before Pulsar 4.0, without draining hashes.
 
-Chosen by ``subscriptionKeySharedUseClassicPersistentImplementation``. A consumer that joins while others hold
-something is *recently joined*: until all that was read before it came is acknowledged, it gets only entries from
-before. So a newcomer waits for everybody, where the present kind waits for the keys concerned. The ring is as wide
-as an int, so keys belong to other consumers than with the present kind.
+Selected by ``subscriptionKeySharedUseClassicPersistentImplementation``. A consumer that joins while others have pending
+entries is *recently joined*: it receives only entries read before it joined, until all of those are acknowledged. It
+waits for all keys; with draining hashes a consumer waits only for the affected keys. The ring has the size of an int,
+so keys map to other consumers.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ __all__ = ["PersistentStickyKeyDispatcherMultipleConsumersClassic"]
 
 
 class PersistentStickyKeyDispatcherMultipleConsumersClassic(PersistentStickyKeyDispatcherMultipleConsumers):
-    """The Classic kind of Key_Shared."""
+    """The Classic dispatcher of Key_Shared."""
 
     def __init__(self, subscription: Subscription, meta: pb.KeySharedMeta | None) -> None:
         super().__init__(subscription, meta)
         self.recently_joined: dict[Consumer, int] = {}
-        """Who joined late, with the read position of that moment, in order of joining."""
+        """Recently joined consumers with the read position at that time, in order of joining."""
 
     def create_selector(self, meta: pb.KeySharedMeta | None) -> ConsumerSelector:
-        """The same selectors, but the ring is as wide as an int."""
+        """Return the selector; the ring has the size of an int."""
         selector = make_selector(meta, self.settings)
         if isinstance(selector, ConsistentHashing):
             return ConsistentHashing(self.settings.subscriptionKeySharedConsistentHashingReplicaPoints, INT_RANGE)
@@ -39,11 +39,11 @@ class PersistentStickyKeyDispatcherMultipleConsumersClassic(PersistentStickyKeyD
 
     @property
     def drains_hashes(self) -> bool:
-        """Nothing drains here."""
+        """False: no hashes drain."""
         return False
 
     def add(self, consumer: Consumer) -> None:
-        """Join; with others there and more than one entry unacknowledged, as recently joined."""
+        """Add a consumer, as recently joined if others have more than one unacknowledged entry."""
         unacked = self.cursor.read_position - self.cursor.mark_delete - 1
         late = bool(self.consumers) and unacked > 1 and not self.out_of_order
         super().add(consumer)
@@ -51,14 +51,14 @@ class PersistentStickyKeyDispatcherMultipleConsumersClassic(PersistentStickyKeyD
             self.recently_joined[consumer] = self.cursor.read_position
 
     def remove(self, consumer: Consumer) -> None:
-        """Leave; with one left there is nobody to wait for."""
+        """Remove a consumer; a single remaining one is not recently joined."""
         super().remove(consumer)
         self.recently_joined.pop(consumer, None)
         if len(self.consumers) <= 1:
             self.recently_joined.clear()
 
     def run(self) -> None:
-        """Read and send, once those who joined long enough ago are like all others."""
+        """Read and send, after the recently joined consumers whose wait is over were released."""
         while self.recently_joined:
             consumer, position = next(iter(self.recently_joined.items()))
             if self.cursor.mark_delete + 1 < position:
@@ -67,18 +67,18 @@ class PersistentStickyKeyDispatcherMultipleConsumersClassic(PersistentStickyKeyD
         super().run()
 
     def entry_acknowledged(self, offset: int) -> None:
-        """An acknowledgement may end the waiting of those who joined late."""
+        """Forget an acknowledged entry; recently joined consumers may be released."""
         super().entry_acknowledged(offset)
         if self.recently_joined:
             self._replay_blocked = False
             self.broker.schedule(self)
 
     def can_replay(self, offset: int, slot: int) -> bool:
-        """Nothing that somebody who joined late may not have yet."""
+        """Return whether a waiting entry may be sent to its consumer now."""
         return self._can_receive(offset, replay=True)
 
     def dispatch(self, entries: list[Entry], *, replay: bool = False) -> bool:
-        """Hold back what goes to those who joined late, and what is behind it."""
+        """Distribute entries; those that recently joined consumers may not receive yet wait."""
         if not self.recently_joined:
             return super().dispatch(entries, replay=replay)
         free = []
@@ -90,7 +90,7 @@ class PersistentStickyKeyDispatcherMultipleConsumersClassic(PersistentStickyKeyD
         return super().dispatch(free, replay=replay) if free else False
 
     def _can_receive(self, offset: int, *, replay: bool, key_hash: int = -1) -> bool:
-        """Whether an entry may go to the owner of its key: to a late one only what was read before it came."""
+        """Return whether the consumer of the key may receive an entry: a recently joined one only earlier ones."""
         slot = self.replay.waiting.get(offset, 0) if key_hash < 0 else self.selector.slot(key_hash)
         owner = self.selector.select(slot) if slot else None
         if owner is None or owner not in self.recently_joined:

@@ -1,7 +1,7 @@
-"""PersistentStreamingDispatcherSingleActiveConsumer and …MultipleConsumers: the read pipeline of 2.8 to 3.0.
+"""PersistentStreamingDispatcherSingleActiveConsumer and …MultipleConsumers: the streaming read of Pulsar 2.8 to 3.0.
 
-Chosen by ``streamingDispatch``. Entries are handed on one by one as they are read, instead of in batches. The one
-difference that a client sees: Shared deals single entries in turn, not slices.
+Selected by ``streamingDispatch``. Entries are dispatched one by one as they are read, not in batches. The only visible
+difference: Shared distributes single entries in turn, not slices.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ __all__ = ["PersistentStreamingDispatcherMultipleConsumers", "PersistentStreamin
 
 
 class PersistentStreamingDispatcherSingleActiveConsumer(PersistentDispatcherSingleActiveConsumer):
-    """The Streaming kind of Exclusive and Failover."""
+    """The Streaming dispatcher of Exclusive and Failover."""
 
     def read(self, count: int) -> list[Entry]:
-        """One entry."""
+        """Read one entry."""
         return super().read(1)
 
 
 class PersistentStreamingDispatcherMultipleConsumers(PersistentDispatcherMultipleConsumers):
-    """The Streaming kind of Shared."""
+    """The Streaming dispatcher of Shared."""
 
     def read(self, count: int) -> list[Entry]:
-        """One entry."""
+        """Read one entry."""
         return super().read(1)
 
     def replay_offsets(self, size: int) -> list[int]:
-        """One of those that wait."""
+        """Return one offset to redeliver."""
         return super().replay_offsets(1)
