@@ -182,7 +182,7 @@ def test_a_reader_that_goes_away_ends_it(start):
         (["--set", "maxMessageSize"], "write name=value"),
         (["--conf", "/nowhere/broker.conf"], "--conf /nowhere/broker.conf: no such file"),
         (["-Y", "pulsar.typ == 1"], "pulsar.typ"),
-        (["-Y", "pulsar.type", "--log", "quiet"], "does not go with --log quiet"),
+        (["-Y", "pulsar.type", "--log", "quiet"], "cannot be used with --log quiet"),
         (["--capture", "/nowhere/talk.pcapng"], "/nowhere/talk.pcapng: no such file"),
         (["--ready-file", "/nowhere/ready"], "--ready-file /nowhere/ready: no such file"),
         (["--ready-file", "/"], "--ready-file /: this is no name of a file"),

@@ -66,10 +66,10 @@ def test_without_java_the_way_to_it_is_told(pcli_here, small_captures, tmp_path,
 
 
 def test_debug_shows_where_an_error_comes_from(capsys):
-    from pcli.cli.tables.spark_analyze_run import traces
+    from pcli.cli.tables.spark_analyze import print_traces
 
     for debug in (True, False):
-        with pytest.raises(LocalError), traces(debug):
+        with pytest.raises(LocalError), print_traces(debug):
             raise LocalError("so it is")
         assert ("Traceback" in capsys.readouterr().err) is debug
 
