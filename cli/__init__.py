@@ -1,6 +1,6 @@
-"""A thin skin over the library: one module per command, each calls one library function.
+"""The command line: one package per group of commands, one module per command.
 
-stdout is data, stderr is talk, exit codes mean something (``output.py``).
+stdout carries data, stderr carries messages, and exit codes are documented (``common/output.py``).
 """
 
 from typing import Final

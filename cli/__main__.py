@@ -1,4 +1,4 @@
-"""``python -m pcli.cli`` is ``pcli``."""
+"""``python -m pcli.cli`` runs ``pcli``."""
 
 from pcli.cli.app import main
 

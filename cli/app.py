@@ -1,6 +1,6 @@
-"""Where `pcli` begins. It imports next to nothing, so that Ctrl-C is quiet from its first moment.
+"""The entry point of `pcli`. It imports almost nothing, so that Ctrl-C prints no traceback from the start.
 
-The commands take a third of a second to be imported, more on a busy machine: somebody may be tired of it by then.
+Importing the commands takes a third of a second, more on a busy machine. A user may press Ctrl-C meanwhile.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 __all__ = ["main"]
 
 _INTERRUPTED = 130
-"""`pcli.cli.common.output.Exit.INTERRUPTED`, known before anything is imported."""
+"""`pcli.cli.common.output.Exit.INTERRUPTED`, available before anything is imported."""
 
 
 def main() -> None:
@@ -17,5 +17,5 @@ def main() -> None:
         from pcli.cli.commands import run
 
         run()
-    except KeyboardInterrupt:  # while the commands are imported or put together, before one of them runs
+    except KeyboardInterrupt:  # while the commands are imported, before one of them runs
         raise SystemExit(_INTERRUPTED) from None

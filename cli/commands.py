@@ -1,9 +1,10 @@
-"""All commands: the typer app, and the one place that turns errors into exit codes.
+"""All commands: the typer application, and the only place that turns errors into exit codes.
 
 Rules of this file
-1. `pcli --help` answers in 150 ms: the modules of the commands import nothing but typer and the standard library on
-   top; what works is imported inside.
-2. PcliError, Ctrl-C and closed pipes end here, in no command.
+1. `pcli --help` takes at most 150 ms: at their top, the modules of the commands import only typer and the standard
+   library. They import everything else inside functions.
+2. PcliError, Ctrl-C and a closed stdout are handled here, not in commands.
+3. Errors in the usage contain no wording of the libraries that check it.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
 from pcli.cli import __version__
 from pcli.cli.client import consume, produce
+from pcli.cli.common.help_pages import PlainCommand
 from pcli.cli.common.output import Exit, fail, stop_quietly
+from pcli.cli.common.usage_errors import plain_usage_text
 from pcli.cli.diagnosis import bundle, diagnose, trace
 from pcli.cli.frames import capture, decode, dissect, encode, fields, follow
 from pcli.cli.replay import replay, reproduce
@@ -32,10 +35,10 @@ __all__ = ["app", "run"]
 
 
 class _Edge(TyperGroup):
-    """The group of all commands, around which errors become one line and an exit code."""
+    """The group of all commands. It turns errors into one line and an exit code."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """The commands under the titles of their panels; rich would do it too, in three times our time."""
+        """Print the commands below the titles of their panels; rich would take three times as long to start."""
         panels: dict[str, list[tuple[str, str]]] = {}
         for name in self.list_commands(ctx):
             command: Any = self.get_command(ctx, name)
@@ -45,21 +48,31 @@ class _Edge(TyperGroup):
                 formatter.write_dl(rows)
 
     def invoke(self, ctx: Any) -> Any:
+        result, code = None, Exit.FINE.value
         try:
-            result = super().invoke(ctx)
+            try:
+                result = super().invoke(ctx)
+            except typer.Exit as end:
+                code = end.exit_code
+                sys.stdout.flush()
+                raise
             sys.stdout.flush()
         except BrokenPipeError:
-            stop_quietly(Exit.FINE)
+            stop_quietly(code)
         except KeyboardInterrupt:
             raise SystemExit(int(Exit.INTERRUPTED)) from None
         except PcliError as error:
             fail(str(error))
-        except OSError as error:  # a disk that is full, a file that went away
+        except OSError as error:  # for example a full disk, or a file that was removed
             from pcli.replay.lazy_file import reason_of
 
             name = f"{error.filename}: " if error.filename else ""
             print(f"pcli: {name}{reason_of(error)}", file=sys.stderr)
-            stop_quietly(Exit.USAGE)
+            stop_quietly(Exit.USAGE.value)
+        except Exception as error:
+            if hasattr(error, "message") and hasattr(error, "exit_code"):  # a usage error of typer
+                error.message = plain_usage_text(error)
+            raise
         return result
 
 
@@ -71,38 +84,36 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Toolkit and protocol debugger for the binary protocol of Apache Pulsar.",
-    epilog="Exit codes: 0 read to the end, 1 a question answered no, 2 usage or unreadable input, "
-    "3 input damaged or cut (what came before is shown).",
+    epilog="Exit codes: 0 success, 1 a check failed or nothing was found, 2 wrong usage or unreadable input, "
+    "3 damaged or truncated input (everything before the damage is shown).",
 )
 
-_WIRE = "Wire: frames and captures"
-_BROKER = "Broker"
-_CLIENT = "Client's side: against a live broker"
-_DIAGNOSE = "Diagnose: questions to a capture"
-_BULK = "Bulk: tables from captures of any size"
+_FRAMES = "Frames and captures"
+_SERVERS = "Brokers and proxies"
+_CLIENTS = "Clients of a broker"
+_DIAGNOSIS = "Diagnosis of captures"
+_TABLES = "Tables from captures of any size"
 
-app.command("decode", rich_help_panel=_WIRE)(decode.decode)
-app.command("encode", rich_help_panel=_WIRE)(encode.encode)
-app.command("dissect", rich_help_panel=_WIRE)(dissect.dissect)
-app.command("follow", rich_help_panel=_WIRE)(follow.follow)
-app.command("fields", rich_help_panel=_WIRE)(fields.fields)
-app.command("capture", rich_help_panel=_WIRE)(capture.capture)
-app.command("broker", rich_help_panel=_BROKER)(broker.broker)
-app.command("produce", rich_help_panel=_CLIENT)(produce.produce)
-app.command("consume", rich_help_panel=_CLIENT)(consume.consume)
-app.command("replay", rich_help_panel=_CLIENT)(replay.replay)
-app.command("reproduce", rich_help_panel=_CLIENT)(reproduce.reproduce)
-app.command("proxy", rich_help_panel=_CLIENT)(proxy.proxy)
-app.command("diagnose", rich_help_panel=_DIAGNOSE)(diagnose.diagnose)
-app.add_typer(stats.app, name="stats", rich_help_panel=_DIAGNOSE)
-app.command("top", rich_help_panel=_DIAGNOSE)(top.top)
-app.command("trace", rich_help_panel=_DIAGNOSE)(trace.trace)
-app.command("bundle", rich_help_panel=_DIAGNOSE)(bundle.bundle)
-app.command("analyze", rich_help_panel=_BULK)(analyze.analyze)
-app.command("spark-analyze", rich_help_panel=_BULK)(spark_analyze.spark_analyze)
-app.command("spark-stream", rich_help_panel=_BULK)(spark_stream.spark_stream)
-app.command("report", rich_help_panel=_BULK)(report.report)
-app.command("doctor", rich_help_panel=_BULK)(doctor.doctor)
+_COMMANDS: Final = {
+    _FRAMES: (decode.decode, encode.encode, dissect.dissect, follow.follow, fields.fields, capture.capture),
+    _SERVERS: (broker.broker, proxy.proxy),
+    _CLIENTS: (produce.produce, consume.consume, replay.replay, reproduce.reproduce),
+    _DIAGNOSIS: (diagnose.diagnose, top.top, trace.trace, bundle.bundle),
+    _TABLES: (
+        analyze.analyze,
+        spark_analyze.spark_analyze,
+        spark_stream.spark_stream,
+        report.report,
+        doctor.doctor,
+    ),
+}
+"""Title of the panel to the functions of its commands."""
+
+for _panel, _functions in _COMMANDS.items():
+    for _function in _functions:
+        _name = _function.__name__.replace("_", "-")
+        app.command(_name, cls=PlainCommand, rich_help_panel=_panel)(_function)
+app.add_typer(stats.app, name="stats", rich_help_panel=_DIAGNOSIS)
 
 
 def _version(wanted: bool) -> None:
@@ -114,21 +125,21 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.", callback=_version, is_eager=True)
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
     """Toolkit and protocol debugger for the binary protocol of Apache Pulsar."""
 
 
 def run() -> None:
-    """Run the command that the arguments name; SystemExit has its exit code."""
+    """Run the command that the arguments name; SystemExit carries its exit code."""
     if sys.stdout is None:  # closed by the shell: >&-
-        fail("stdout is closed: there is nowhere to print")
-    if sys.stderr is None:  # 2>&-: nobody wants to hear it
+        fail("stdout is closed: nothing can be printed")
+    if sys.stderr is None:  # 2>&-
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123  (until the end)
     if hasattr(sys.stdout, "reconfigure"):
-        # Names on the wire may hold anything; a terminal that cannot show a character is no reason to stop.
+        # Names on the wire may contain any character; one that the terminal cannot show must not end the command.
         sys.stdout.reconfigure(errors="backslashreplace")
-    # Frames are many and make no cycles: looking for cycles as often as Python does takes a tenth of the time.
+    # Frames are many and form no cycles: with Python's default threshold, the collector takes a tenth of the time.
     gc.set_threshold(50_000)
     app(prog_name="pcli")

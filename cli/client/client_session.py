@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING
 
 from pcli.cli.common.output import say
-from pcli.cli.common.signals import Stop, Stopped
+from pcli.cli.common.signals import Stopped, StopRequest
 from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Meter", "run_client"]
 
 
-def run_client(url: str, security: Security, main: Callable[[Client, Stop], Awaitable[None]]) -> None:
+def run_client(url: str, security: Security, main: Callable[[Client, StopRequest], Awaitable[None]]) -> None:
     """Run a program with a client that has found its broker; KeyboardInterrupt when somebody ended it.
 
     LocalError: what was to be sent is no text; RemoteError: there is no broker.
@@ -39,15 +39,15 @@ def run_client(url: str, security: Security, main: Callable[[Client, Stop], Awai
     service = ServiceUrl.parse(url)
 
     async def inner() -> bool:
-        stop = Stop()
+        stop = StopRequest()
         try:
             async with Client(service, ClientSettings(security=security)) as client:
                 with contextlib.suppress(Stopped):
                     await stop.unless(client.connect())
                     await main(client, stop)
         finally:
-            stop.forget()
-        return stop.asked
+            stop.restore_signals()
+        return stop.requested
 
     try:
         ended = run(inner())

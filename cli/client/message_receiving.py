@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.cli.client.client_session import Meter, run_client
-from pcli.cli.common.signals import Stop
+from pcli.cli.common.signals import StopRequest
 from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Run:
         # A reader begins at its id by itself; everybody else is moved there, and to times.
         goal = start if isinstance(start, int) or (not self.reader and _is_place(start)) else None
 
-        async def main(client: Client, stop: Stop) -> None:
+        async def main(client: Client, stop: StopRequest) -> None:
             source = await stop.unless(client.read(settings) if self.reader else client.subscribe(settings))
             if goal is not None:
                 await stop.unless(client.ask(lambda done: source.seek(goal, done)))
@@ -153,10 +153,10 @@ class _Taker:
         self._fault = refusal
         self._there.set()
 
-    async def run(self, output: Output, stop: Stop) -> None:
+    async def run(self, output: Output, stop: StopRequest) -> None:
         """Until the end, or until somebody wants it."""
         wanted = self._run.number
-        while not stop.asked and not (wanted and self._meter.count >= wanted):
+        while not stop.requested and not (wanted and self._meter.count >= wanted):
             self._there.clear()
             messages = self._block(min(_BLOCK, wanted - self._meter.count) if wanted else _BLOCK)
             if messages:
@@ -166,7 +166,7 @@ class _Taker:
             elif await stop.unless(self._ended()):
                 return
 
-    async def _print(self, messages: list[Incoming], output: Output, stop: Stop) -> None:
+    async def _print(self, messages: list[Incoming], output: Output, stop: StopRequest) -> None:
         """Print and acknowledge; when that is ended in the middle, those that are out as a whole."""
         pieces = [self._write(message) for message in messages]
         try:

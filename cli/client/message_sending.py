@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pcli.cli.client.client_session import Meter, run_client
 from pcli.cli.client.payload_blocks import first, listed, numbered, paced
-from pcli.cli.common.signals import Stop
+from pcli.cli.common.signals import StopRequest
 from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
@@ -59,10 +59,10 @@ class Run:
         settings, make = self._settings(), self._maker()
         source = self._source()
 
-        async def main(client: Client, stop: Stop) -> None:
+        async def main(client: Client, stop: StopRequest) -> None:
             producer = await stop.unless(client.produce(self.topic, settings))
             meter = Meter("sent", printed=False)
-            sender = _Sender(client, producer, make, meter, on_failure=stop.ask)
+            sender = _Sender(client, producer, make, meter, on_failure=stop.request)
             with meter.shown():
                 blocks = paced(source(), self.rate)
                 try:
@@ -166,9 +166,9 @@ class _Sender:
         else:
             self._meter.count += 1
 
-    async def finish(self, stop: Stop) -> None:
+    async def finish(self, stop: StopRequest) -> None:
         """Wait for what is on its way. LocalError, RemoteError: a message was not taken."""
-        await stop.soon(self._client.ask(self._producer.flush))
+        await stop.finish(self._client.ask(self._producer.flush))
         if self._failures:
             number, refusal = min(self._failures.items())
             raise replace(refusal, message=f"message {number:,}: {refusal.message}").to_error()

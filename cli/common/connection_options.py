@@ -1,4 +1,4 @@
-"""Options of all commands that connect to a broker: where it is, and how to prove who one is."""
+"""Options of all commands that connect to a broker: its address and the credentials."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Url = Annotated[
         "--url",
         envvar="PCLI_URL",
         metavar="URL",
-        help="Service URL: pulsar://host:6650, pulsar+ssl://, http://.",
+        help="Service URL: pulsar://host:6650, pulsar+ssl://host:6651 or http://host:8080.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -32,21 +32,21 @@ Token = Annotated[
         envvar="PCLI_TOKEN",
         show_envvar=True,
         metavar="TOKEN",
-        help="A token, or file:PATH of one.",
+        help="JSON web token, or file:PATH of a file that contains it.",
         rich_help_panel=_PANEL,
     ),
 ]
 TlsTrust = Annotated[
-    str, typer.Option("--tls-trust", metavar="PEM", help="Certificates to trust.", rich_help_panel=_PANEL)
+    str, typer.Option("--tls-trust", metavar="PEM", help="Trusted certificates.", rich_help_panel=_PANEL)
 ]
-TlsCert = Annotated[
-    str, typer.Option("--tls-cert", metavar="PEM", help="Certificate of one's own.", rich_help_panel=_PANEL)
+TlsCert = Annotated[str, typer.Option("--tls-cert", metavar="PEM", help="Client certificate.", rich_help_panel=_PANEL)]
+TlsKey = Annotated[
+    str, typer.Option("--tls-key", metavar="PEM", help="Private key of the client certificate.", rich_help_panel=_PANEL)
 ]
-TlsKey = Annotated[str, typer.Option("--tls-key", metavar="PEM", help="Its private key.", rich_help_panel=_PANEL)]
 
 
 def security(token: str, trust: str, cert: str, key: str) -> Security:
-    """What the options say; nothing is read yet."""
+    """Return the credentials that the options name. No file is read yet."""
     from pcli.replay.service import Security
 
     return Security(token=token, trust=trust, cert=cert, key=key)

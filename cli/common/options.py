@@ -1,14 +1,17 @@
-"""Options that several commands share: tshark's letters for what reads captures."""
+"""Options that several commands share. A letter has the meaning that it has in tshark."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from pcli.cli.common.output import fail
+from pcli.cli.common.completion import complete_filter
+from pcli.cli.common.output import fail, say
+from pcli.cli.common.times import TimeFormat
 
 __all__ = [
     "Captures",
@@ -16,27 +19,35 @@ __all__ = [
     "DecodeAs",
     "Files",
     "Filter",
+    "Interface",
+    "JsonOutput",
     "LogKind",
     "MoreFiles",
+    "NoColor",
     "OnlyStream",
     "Output",
+    "PacketNumbers",
+    "PrivateKey",
     "ShowSecrets",
     "System",
     "TextOrJson",
+    "TimeOption",
     "decode_as_ports",
     "named_files",
+    "old_letter",
 ]
 
 
 class TextOrJson(StrEnum):
-    """Forms of ``-T`` where there are two."""
+    """Values of ``-T`` of commands that print text or JSON."""
 
     text = "text"
     json = "json"
+    ndjson = "ndjson"
 
 
 class LogKind(StrEnum):
-    """What ``--log`` shows of live connections."""
+    """Values of ``--log``: what is printed of live connections."""
 
     frames = "frames"
     events = "events"
@@ -45,33 +56,79 @@ class LogKind(StrEnum):
 
 Files = Annotated[
     list[str] | None,
-    typer.Option("-r", "--read", metavar="FILE", help="Capture to read: pcap or pcapng, also .gz, .zst; - is stdin."),
+    typer.Option(
+        "-r", "--read", metavar="FILE", help="Capture to read: pcap or pcapng, optionally .gz or .zst; - is stdin."
+    ),
 ]
 MoreFiles = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[FILE…]", help="More captures: parts of one recording are put in order."),
+    typer.Argument(metavar="FILE", help="More captures. The files of a rotated capture are read in order."),
 ]
-Output = Annotated[TextOrJson, typer.Option("-T", "--format", help="text or json.")]
+Interface = Annotated[
+    str, typer.Option("-i", "--interface", metavar="IFACE", help="Capture live from this interface, until Ctrl-C.")
+]
+Output = Annotated[
+    TextOrJson,
+    typer.Option("-T", "--format", help="Output format: text, json (one document) or ndjson (one object per line)."),
+]
+JsonOutput = Annotated[
+    TextOrJson, typer.Option("-T", "--format", help="Output format; json and ndjson print one object per line.")
+]
 Filter = Annotated[
     str,
-    typer.Option("-Y", "--filter", metavar="FILTER", help="Only frames that match: pulsar.type == 'SEND'."),
+    typer.Option(
+        "-Y",
+        "--filter",
+        metavar="FILTER",
+        help="Show only frames that match, for example pulsar.type == 'SEND'.",
+        autocompletion=complete_filter,
+    ),
 ]
 Captures = Annotated[
-    list[str], typer.Argument(metavar="CAPTURE…", help="Captures; parts of one recording are put in order.")
+    list[str],
+    typer.Argument(metavar="CAPTURE", help="Captures. The files of a rotated capture are read in order."),
 ]
 ConnectionFilter = Annotated[
-    str, typer.Option("-Y", "--filter", metavar="FILTER", help="Only connections with a frame that matches.")
+    str,
+    typer.Option(
+        "-Y",
+        "--filter",
+        metavar="FILTER",
+        help="Use only connections that have a matching frame.",
+        autocompletion=complete_filter,
+    ),
 ]
 OnlyStream = Annotated[
-    int | None, typer.Option("--only-stream", metavar="N", min=0, help="Only this connection (tcp.stream).")
+    int | None, typer.Option("--only-stream", metavar="N", min=0, help="Use only this connection (tcp.stream).")
 ]
 DecodeAs = Annotated[
     list[str] | None,
-    typer.Option("-d", "--decode-as", metavar="tcp.port==N[,PROTO]", help="Read this port as pulsar (or as other)."),
+    typer.Option(
+        "-d", "--decode-as", metavar="tcp.port==N[,PROTO]", help="Decode this TCP port as pulsar (default) or other."
+    ),
 ]
-ShowSecrets = Annotated[bool, typer.Option("--show-secrets", help="Show credentials; they are hidden otherwise.")]
+ShowSecrets = Annotated[bool, typer.Option("--show-secrets", help="Show credentials, which are masked by default.")]
 System = Annotated[
-    bool, typer.Option("--system", help="Show the traffic of the broker's own client too (system topics, replication).")
+    bool,
+    typer.Option("--system", help="Include the traffic of the broker's internal client (system topics, replication)."),
+]
+PacketNumbers = Annotated[
+    bool, typer.Option("--packet-numbers", help="Show the packet number (Wireshark's frame.number) of each frame.")
+]
+
+NoColor = Annotated[bool, typer.Option("--no-color", help="Print no colors on a terminal; same as NO_COLOR=1.")]
+PrivateKey = Annotated[
+    list[str] | None,
+    typer.Option("--private-key", metavar="PEM", help="Decrypt payloads with this private key. Repeatable."),
+]
+TimeOption = Annotated[
+    TimeFormat,
+    typer.Option(
+        "-t",
+        "--time",
+        help="Time of a frame: r seconds since the first frame, a local time, ad local date and time, d or dd seconds "
+        "since the previous (or previously shown) frame, e seconds since 1970.",
+    ),
 ]
 
 _RULE = re.compile(r"(?:tcp\.port\s*==\s*)?(\d{1,5})(?:\s*,\s*(\w*))?", re.ASCII)
@@ -79,12 +136,12 @@ _DECODERS = ("pulsar", "other", "data")
 
 
 def named_files(read: list[str] | None, more: list[str] | None) -> list[str]:
-    """What `Files` and `MoreFiles` name together."""
+    """Return the files of `Files` and `MoreFiles`."""
     return [*(read or ()), *(more or ())]
 
 
 def decode_as_ports(rules: list[str] | None) -> dict[int, str]:
-    """``-d tcp.port==7000,pulsar``, ``-d 7000``: port to protocol; a wrong rule ends the command."""
+    """Return port to protocol from ``-d tcp.port==7000,pulsar`` and ``-d 7000``; a wrong rule ends the command."""
     ports = {}
     for rule in rules or ():
         match = _RULE.fullmatch(rule.strip())
@@ -96,9 +153,21 @@ def decode_as_ports(rules: list[str] | None) -> dict[int, str]:
 
 
 def _right_form(rule: str) -> str:
-    """How a rule is written that was written wrongly; with its own port where it has one."""
+    """Return the correct form of a wrong rule, with the port of the rule if it has one."""
     meant = re.fullmatch(r"[^\d,]*?=?\s*(\d{1,5})\s*(?:,\s*(\w*))?\s*", rule, re.ASCII)
     number = int(meant[1]) if meant else 0
     if meant is None or not 0 < number < 65536 or meant[2] not in (None, "", *_DECODERS):
         return "tcp.port==7000,pulsar or tcp.port==8080,other"
     return f"tcp.port=={number},{meant[2] or 'pulsar'}"
+
+
+def old_letter(letter: str, option: str, **more: Any) -> Any:
+    """Return a hidden option for a letter that ``option`` had in version 0.1; its use prints a warning."""
+
+    def warn(value: Any) -> Any:
+        if value is not None:
+            say(f"{letter} is deprecated in this command and will be removed: use {option}")
+        return value
+
+    callback: Callable[[Any], Any] = warn
+    return typer.Option(letter, hidden=True, callback=callback, **more)

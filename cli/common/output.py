@@ -1,21 +1,40 @@
-"""What leaves a command: data on stdout, talk on stderr, and an exit code that means something.
+"""Output of all commands: data on stdout, messages on stderr, and an exit code.
 
 Rules of this file
-1. Exit codes: 0 read to the end; 1 a question answered no; 2 usage, or input that cannot be read; 3 input that is
-   damaged or cut (what came before it is shown). 130 after Ctrl-C.
-2. A reader that goes away (``| head``) is no error: we end quietly.
-3. An error is one line on stderr: what, where, and the way out.
+1. Exit codes: 0 the input was read to the end; 1 a check failed; 2 wrong usage, or unreadable input; 3 the input is
+   damaged or truncated (everything before the damage is shown). 130 after Ctrl-C.
+2. If the reader of stdout closes it (``| head``), the command ends without a message. Files that it writes are still
+   complete, and its exit code is the same.
+3. An error is one line on stderr: the problem, its position, and the remedy.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
-from typing import Any, NoReturn
+from typing import IO, Any, Final, NoReturn
 
-__all__ = ["Exit", "fail", "json_text", "say", "stop_quietly", "write_bytes", "write_line"]
+__all__ = [
+    "SEVERITY_COLORS",
+    "Exit",
+    "colored",
+    "counted",
+    "discard_stdout",
+    "fail",
+    "ignoring_closed_stdout",
+    "json_text",
+    "print_json",
+    "say",
+    "stop_quietly",
+    "text_width",
+    "write_bytes",
+    "write_line",
+]
 
 
 class Exit(IntEnum):
@@ -28,14 +47,20 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
+SEVERITY_COLORS: Final = {"error": "\x1b[1;31m", "warning": "\x1b[33m", "note": "\x1b[36m"}
+"""Escape sequences for the severities of findings; ``\\x1b[0m`` ends them."""
+
+_LEAST_WIDTH: Final = 80
+
+
 def write_line(text: str) -> None:
-    """One line of data on stdout."""
+    """Write one line of data to stdout."""
     sys.stdout.write(text)
     sys.stdout.write("\n")
 
 
 def json_text(value: Any, indent: int | None = None) -> str:
-    """A value as JSON that is readable and harmless: what is not printable stands as its escape, line ends aside."""
+    """Return a value as readable JSON; characters that are not printable, except line ends, are escaped."""
     separators = None if indent is not None else (",", ":")
     text = json.dumps(value, ensure_ascii=False, separators=separators, indent=indent)
     if text.isprintable():
@@ -43,26 +68,69 @@ def json_text(value: Any, indent: int | None = None) -> str:
     return "".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)
 
 
+def print_json(values: list[Any], output: str) -> None:
+    """Print objects as ``json``, one array, or as ``ndjson``, one object per line."""
+    if output == "ndjson":
+        for value in values:
+            write_line(json_text(value))
+    else:
+        write_line(json_text(values, indent=1))
+
+
 def write_bytes(data: bytes) -> None:
-    """Binary data on stdout."""
+    """Write binary data to stdout."""
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
 
 
 def say(text: str) -> None:
-    """One line of talk on stderr, after what was printed so far."""
+    """Print one message on stderr, after the output so far."""
     if sys.stdout is not None:
         sys.stdout.flush()
     print(f"pcli: {text}", file=sys.stderr)
 
 
 def fail(text: str, code: Exit = Exit.USAGE) -> NoReturn:
-    """Say what is wrong and end with this code."""
+    """Print an error and end the command with this exit code."""
     say(text)
     raise SystemExit(int(code))
 
 
-def stop_quietly(code: Exit) -> NoReturn:
-    """End although stdout takes no more; it is replaced so that Python's own flush at exit says nothing."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def counted(number: int, noun: str) -> str:
+    """Return ``1 packet``, ``2 packets``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def colored(file: IO[str] | None = None) -> bool:
+    """Whether to print colors: the file (stdout by default) is a terminal, and NO_COLOR is not set."""
+    return not os.environ.get("NO_COLOR") and (file or sys.stdout).isatty()
+
+
+def text_width() -> int | None:
+    """Columns of the terminal, at least 80; None if stdout is not a terminal and COLUMNS is not set."""
+    if not sys.stdout.isatty() and not os.environ.get("COLUMNS", "").isdigit():
+        return None
+    return max(_LEAST_WIDTH, shutil.get_terminal_size().columns)
+
+
+def discard_stdout() -> None:
+    """Send everything that is still written to stdout to the null device, including what is buffered."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
+
+
+@contextmanager
+def ignoring_closed_stdout() -> Iterator[None]:
+    """Leave the block at the first write after the reader of stdout has closed it, and discard later output."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard_stdout()
+
+
+def stop_quietly(code: int) -> NoReturn:
+    """End the command after the reader of stdout has closed it; without a message, also from Python itself."""
+    discard_stdout()
     raise SystemExit(int(code))

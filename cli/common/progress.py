@@ -1,4 +1,4 @@
-"""A progress bar on stderr for work that takes longer than a second, and only where somebody looks at it."""
+"""A progress bar on stderr for work that takes longer than a second, shown only on a terminal."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["watched"]
 _T = TypeVar("_T")
 
 _EVERY = 2048
-"""Items between two looks at the clock."""
+"""Items between two checks of the clock."""
 
 
 def watched(items: Iterator[_T], inputs: Sequence[Input], *, printed: bool = True) -> Iterator[_T]:
-    """The same items; while they come, a bar shows how much of the inputs has been read.
+    """Yield the same items; meanwhile a bar shows how much of the inputs has been read.
 
-    Nothing is shown in a pipe, when the sizes are unknown, or when the data itself goes to the terminal; ``printed``:
-    whether there is data for stdout at all.
+    Nothing is shown if stderr is not a terminal, if a size is unknown, or if the data is printed on the terminal.
+    ``printed``: whether the command writes data to stdout.
     """
     sizes = [source.size for source in inputs]
     total = sum(size for size in sizes if size is not None)

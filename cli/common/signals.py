@@ -9,70 +9,70 @@ import threading
 from collections.abc import Awaitable
 from typing import Final, TypeVar
 
-__all__ = ["Stop", "Stopped", "stop_event"]
+__all__ = ["StopRequest", "Stopped", "stop_event"]
 
 _T = TypeVar("_T")
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 _FLUSH: Final = 10.0
-"""Seconds that what is on its way may still take after Ctrl-C."""
+"""Seconds that a client has to finish pending work after Ctrl-C."""
 
 
 def stop_event() -> threading.Event:
-    """What is set by Ctrl-C and SIGTERM."""
+    """Return an event that Ctrl-C and SIGTERM set."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     return stop
 
 
-class Stopped(Exception):  # noqa: N818  (it is a wish, not an error)
-    """Somebody wants the end."""
+class Stopped(Exception):  # noqa: N818  (not an error)
+    """The command was asked to stop."""
 
 
-class Stop:
-    """Whether somebody wants the end."""
+class StopRequest:
+    """A request to stop inside an asyncio loop: by the first Ctrl-C or SIGTERM, or by the program."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
-            loop.add_signal_handler(number, self._asked)
+            loop.add_signal_handler(number, self._on_signal)
 
-    def _asked(self) -> None:
-        self.ask()
-        self.forget()
+    def _on_signal(self) -> None:
+        self.request()
+        self.restore_signals()
 
-    def ask(self) -> None:
-        """Want the end, for a reason of one's own."""
+    def request(self) -> None:
+        """Request the stop."""
         self._event.set()
 
-    def forget(self) -> None:
-        """From now on a signal does what it does to every program."""
+    def restore_signals(self) -> None:
+        """Restore the default effect of signals: the next Ctrl-C ends the process."""
         for number in _SIGNALS:
             asyncio.get_running_loop().remove_signal_handler(number)
 
     @property
-    def asked(self) -> bool:
-        """Whether somebody does."""
+    def requested(self) -> bool:
+        """Whether the stop was requested."""
         return self._event.is_set()
 
     async def unless(self, work: Awaitable[_T]) -> _T:
-        """What the work gives; Stopped as soon as somebody wants the end."""
+        """Return the result of the work; raise Stopped as soon as the stop is requested."""
         task = asyncio.ensure_future(work)
         stop = asyncio.ensure_future(self._event.wait())
         try:
             await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
-            if not self.asked or (task.done() and task.exception() is not None):
+            if not self.requested or (task.done() and task.exception() is not None):
                 return task.result()
             raise Stopped
         finally:
             for one in (task, stop):
                 one.cancel()
 
-    async def soon(self, work: Awaitable[_T]) -> _T | None:
-        """What the work gives; None when it takes too long after somebody wanted the end."""
+    async def finish(self, work: Awaitable[_T]) -> _T | None:
+        """Return the result of the work; None if it takes more than `_FLUSH` seconds after the stop was requested."""
         with contextlib.suppress(Stopped):
             task = asyncio.ensure_future(work)
             return await self.unless(asyncio.shield(task))

@@ -1,35 +1,35 @@
-"""Tables: for people aligned text, for programs JSON."""
+"""Tables as aligned text that fits the terminal, or as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pcli.cli.common.output import json_text, write_line
+from pcli.cli.common.output import print_json, text_width, write_line
 
-__all__ = ["print_reasons", "print_rows", "print_tree"]
+__all__ = ["print_reasons", "print_rows", "print_tree", "write_table"]
+
+_LEAST_COLUMN: Final = 8
+"""Columns that a shrunk text column keeps."""
+
+_NAMED_PLACES: Final = 3
+"""Places that are named for one reason; the others are counted."""
+
+_DURATIONS: Final = frozenset({"min", "p50", "p90", "p99", "max"})
 
 
 def print_rows(rows: list[dict[str, Any]], output: str, titles: dict[str, str]) -> None:
-    """Print rows as ``json`` (a list of objects) or ``text``; ``titles`` names the columns to show, in order."""
-    if output == "json":
-        write_line(json_text(rows, indent=1))
+    """Print rows as ``json``, ``ndjson`` or ``text``; ``titles`` has the columns to show, in order."""
+    if output != "text":
+        print_json(rows, output)
         return
-    numbers = {name: all(isinstance(row.get(name), int | float | None) for row in rows) for name in titles}
-    cells = [[_text(name, row.get(name)) for name in titles] for row in rows]
-    widths = [max(map(len, column)) for column in zip(titles.values(), *cells)]
-    for line in [list(titles.values()), *cells]:
-        padded = (
-            f"{cell:>{width}}" if right else f"{cell:<{width}}"
-            for cell, width, right in zip(line, widths, numbers.values())
-        )
-        write_line("  ".join(padded).rstrip())
+    right = [all(isinstance(row.get(name), int | float | None) for row in rows) for name in titles]
+    cells = [[_cell(name, row.get(name)) for name in titles] for row in rows]
+    write_table(list(titles.values()), cells, right)
 
 
-_DURATIONS = frozenset({"min", "p50", "p90", "p99", "max"})
-
-
-def _text(name: str, value: Any) -> str:
+def _cell(name: str, value: Any) -> str:
     from pcli.codec.observe.text_format import latency_text, printable
 
     if value is None:
@@ -41,26 +41,16 @@ def _text(name: str, value: Any) -> str:
     return f"{value:.3f}" if isinstance(value, float) else printable(value)
 
 
-_PLACES: Final = 3
-"""Places that are named for one reason; the others are counted."""
-
-
 def print_tree(titles: Sequence[str], rows: Iterable[str | Sequence[Any]]) -> None:
-    """Print rows below their titles: values by column, or a text alone that is no part of the columns.
+    """Print rows below their titles. A row is a sequence of values, or a text that spans all columns.
 
-    None is ``?``, an empty text nothing. Columns without words stand to the right.
+    None is printed as ``?``, an empty text as nothing. Columns without text are aligned to the right.
     """
     kept = list(rows)
     tables = [row for row in kept if not isinstance(row, str)]
     right = [not any(isinstance(row[column], str) and row[column] for row in tables) for column in range(len(titles))]
-    cells = {id(row): [_tree_cell(value) for value in row] for row in tables}
-    widths = [max(map(len, column)) for column in zip(titles, *cells.values())]
-    for row in [titles, *kept]:
-        if isinstance(row, str):
-            write_line(_tree_cell(row))
-            continue
-        line = zip(cells.get(id(row), row), widths, right)
-        write_line("  ".join(f"{cell:>{width}}" if far else f"{cell:<{width}}" for cell, width, far in line).rstrip())
+    cells = [_tree_cell(row) if isinstance(row, str) else [_tree_cell(value) for value in row] for row in kept]
+    write_table(titles, cells, right)
 
 
 def _tree_cell(value: Any) -> str:
@@ -73,13 +63,62 @@ def _tree_cell(value: Any) -> str:
     return f"{value:.3f}" if isinstance(value, float) else printable(value)
 
 
+def write_table(titles: Sequence[str], rows: Sequence[str | Sequence[str]], right: Sequence[bool]) -> None:
+    """Write titles and rows of cells; ``right``: the columns that are aligned to the right.
+
+    A table that is wider than the terminal gets narrower text columns, the widest first. Their cells continue on more
+    lines; a word is broken only if it is longer than its column.
+    """
+    tables = [row for row in rows if not isinstance(row, str)]
+    widths = [max(map(len, column)) for column in zip(titles, *tables)]
+    _shrink(widths, right, text_width())
+    for row in [titles, *rows]:
+        if isinstance(row, str):
+            write_line(row)
+            continue
+        for line in _lines(row, widths):
+            padded = (
+                f"{cell:>{width}}" if far else f"{cell:<{width}}" for cell, width, far in zip(line, widths, right)
+            )
+            write_line("  ".join(padded).rstrip())
+
+
+def _shrink(widths: list[int], right: Sequence[bool], available: int | None) -> None:
+    """Make the widest text columns narrower until the table fits; numbers are never broken."""
+    if available is None:
+        return
+    texts = [column for column, far in enumerate(right) if not far]
+    while texts and sum(widths) + 2 * (len(widths) - 1) > available:
+        widest = max(texts, key=lambda column: widths[column])
+        if widths[widest] <= _LEAST_COLUMN:
+            return
+        widths[widest] -= 1
+
+
+def _lines(row: Sequence[str], widths: Sequence[int]) -> Iterator[Sequence[str]]:
+    """Yield the lines of a row, its cells wrapped to the widths of their columns."""
+    if all(len(cell) <= width for cell, width in zip(row, widths)):
+        yield row
+        return
+    cells = [_wrapped(cell, width) for cell, width in zip(row, widths)]
+    for number in range(max(map(len, cells))):
+        yield [cell[number] if number < len(cell) else "" for cell in cells]
+
+
+def _wrapped(cell: str, width: int) -> list[str]:
+    if len(cell) <= width:
+        return [cell]
+    indent = " " * min(len(cell) - len(cell.lstrip()), width // 2)
+    return textwrap.wrap(cell.lstrip(), width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=True)
+
+
 def print_reasons(found: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
-    """Print why figures are not known, each reason once; ``found``: a place, and its object with "unknown"."""
+    """Print why figures are unknown, each reason once; ``found``: a place, and its object with "unknown"."""
     reasons: dict[str, dict[str, list[str]]] = {}
     for place, figures in found:
         for name, reason in figures.get("unknown", {}).items():
             reasons.setdefault(reason, {}).setdefault(place, []).append(name)
     for reason, places in reasons.items():
-        told = [f"{', '.join(names)} of {_tree_cell(place)}" for place, names in list(places.items())[:_PLACES]]
-        more = f"; {len(places) - _PLACES} more" if len(places) > _PLACES else ""
-        write_line(f"? {'; '.join(told)}{more}: {reason}")
+        named = [f"{', '.join(names)} of {_tree_cell(place)}" for place, names in list(places.items())[:_NAMED_PLACES]]
+        more = f"; {len(places) - _NAMED_PLACES} more" if len(places) > _NAMED_PLACES else ""
+        write_line(f"? {'; '.join(named)}{more}: {reason}")

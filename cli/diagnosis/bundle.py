@@ -37,13 +37,13 @@ def bundle(
 
     pcli bundle -r capture.pcap -o issue.zip -Y 'pulsar.topic contains "orders"'
     """
-    from pcli.cli.common.capture_reading import Reading
+    from pcli.cli.common.capture_reading import CaptureReading
     from pcli.cli.diagnosis.bundle_archive import Order, make
     from pcli.codec.errors import LocalError
 
     if window and not around:
         raise LocalError("--window goes with --around")
-    reading = Reading(
+    reading = CaptureReading(
         files=named_files(read, more),
         filter=filter_,
         decode_as=decode_as_ports(decode_as),

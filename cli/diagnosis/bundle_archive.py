@@ -18,7 +18,7 @@ from heapq import nlargest
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from pcli.cli.common.capture_reading import Reading
+from pcli.cli.common.capture_reading import CaptureReading
 from pcli.cli.common.output import Exit, fail, say
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Order:
     keep_names: bool = False
 
 
-def make(reading: Reading, order: Order) -> Exit:
+def make(reading: CaptureReading, order: Order) -> Exit:
     """Write the bundle; the exit code. The command ends when nothing matches, or the file is one of the inputs."""
     for name in reading.files:
         with suppress(OSError):
@@ -76,7 +76,7 @@ def _copy(capture: BinaryIO, archive: zipfile.ZipFile) -> None:
         shutil.copyfileobj(capture, entry)
 
 
-def _rewrite(reading: Reading, order: Order, capture: BinaryIO) -> Rewriting:
+def _rewrite(reading: CaptureReading, order: Order, capture: BinaryIO) -> Rewriting:
     """Write the redacted capture."""
     from pcli.codec.capture import PcapngWriter
     from pcli.codec.observe.redaction import Names, Rewriting
@@ -92,14 +92,14 @@ def _rewrite(reading: Reading, order: Order, capture: BinaryIO) -> Rewriting:
     return rewriting
 
 
-def _packets(reading: Reading) -> Iterator[Packet | Secrets | Note]:
+def _packets(reading: CaptureReading) -> Iterator[Packet | Secrets | Note]:
     from pcli.cli.common.progress import watched
     from pcli.codec.capture import read_packets
 
     return watched(read_packets(reading.named_files()), reading.inputs(), printed=False)
 
 
-def _selection(reading: Reading, order: Order) -> Selection:
+def _selection(reading: CaptureReading, order: Order) -> Selection:
     """What is chosen. Reads the capture once in any case: so the notes about it are told."""
     from pcli.codec.capture import ReadOptions, read_capture
     from pcli.codec.observe.bit_set import Bits
@@ -124,7 +124,7 @@ def _selection(reading: Reading, order: Order) -> Selection:
 class _Contents:
     """What goes into the zip beside the capture, read out of it."""
 
-    def __init__(self, reading: Reading, order: Order, rewriting: Rewriting, capture: BinaryIO) -> None:
+    def __init__(self, reading: CaptureReading, order: Order, rewriting: Rewriting, capture: BinaryIO) -> None:
         self._reading = reading
         self._order = order
         self._rewriting = rewriting

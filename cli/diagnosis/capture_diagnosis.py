@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
-from pcli.cli.common.capture_reading import Reading
+from pcli.cli.common.capture_reading import CaptureReading
 from pcli.cli.common.output import Exit, write_bytes, write_line
 from pcli.cli.diagnosis.finding_output import FindingText, shown_html, shown_json, shown_text, summary
 
@@ -80,7 +80,7 @@ def run(
     if filter_:
         compile_filter(filter_)  # a wrong one is told before the work
     diagnosis = Diagnosis(only)
-    reading = Reading(files, interface, decode_as=decode_as, system=True, rewindable=not interface)
+    reading = CaptureReading(files, interface, decode_as=decode_as, system=True, rewindable=not interface)
     reading.on_note, reading.on_end = diagnosis.note, diagnosis.ended
     lines = Lines(filter_)
     if interface:
@@ -140,7 +140,7 @@ class Lines:
         self._lines.pop(old, None)
         self._matched.discard(old)
 
-    def read(self, reading: Reading, found: Sequence[Finding]) -> None:
+    def read(self, reading: CaptureReading, found: Sequence[Finding]) -> None:
         """Read the inputs once more, as far as findings name frames."""
         wanted = {number for one in found for number in one.frames}
         if not wanted:
@@ -161,7 +161,7 @@ class Lines:
         return self._lines.get(number, "")
 
 
-def _listen(reading: Reading, diagnosis: Diagnosis, lines: Lines, *, told: bool) -> None:
+def _listen(reading: CaptureReading, diagnosis: Diagnosis, lines: Lines, *, told: bool) -> None:
     """Follow a live capture until Ctrl-C; ``told``: findings are printed as they arise."""
     lock, stop = threading.Lock(), threading.Event()
 

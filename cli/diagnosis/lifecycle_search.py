@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from pcli.cli.common.output import Exit, json_text, say, write_line
 
 if TYPE_CHECKING:
-    from pcli.cli.common.capture_reading import Reading
+    from pcli.cli.common.capture_reading import CaptureReading
     from pcli.codec.capture import Note, StreamEnd
     from pcli.codec.observe import Facts
     from pcli.codec.observe.bit_set import Bits
@@ -98,7 +98,7 @@ def _with_payload(part: bytes) -> Callable[[Facts], bool]:
 class Search:
     """The lives of a capture that are wanted, in the order in which they are over."""
 
-    def __init__(self, reading: Reading, wanted: Wanted, marks: list[Mark]) -> None:
+    def __init__(self, reading: CaptureReading, wanted: Wanted, marks: list[Mark]) -> None:
         self.reading = reading
         self._wanted = wanted
         self._marks = marks

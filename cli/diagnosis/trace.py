@@ -62,11 +62,11 @@ def trace(
 
     pcli trace -r capture.pcap --slowest 10
     """
-    from pcli.cli.common.capture_reading import Reading, contents_for, opened_contents
+    from pcli.cli.common.capture_reading import CaptureReading, contents_for, opened_contents
     from pcli.cli.diagnosis import lifecycle_search
 
     opens = bool(payload_contains or private_key)
-    reading = Reading(
+    reading = CaptureReading(
         files=named_files(read, more),
         decode_as=decode_as_ports(decode_as),
         system=True,

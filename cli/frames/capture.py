@@ -1,4 +1,4 @@
-"""`pcli capture`: a live recording."""
+"""`pcli capture`: packets of an interface, written to a file."""
 
 from __future__ import annotations
 
@@ -12,21 +12,31 @@ from pcli.codec.errors import LocalError
 __all__ = ["capture", "ring_limits", "stop_after"]
 
 _RING_LIMITS: Final = ("filesize", "files", "duration")
-"""What dumpcap's -b knows and we pass on."""
+"""Limits of dumpcap's -b that are supported."""
 
 
 def capture(
-    interface: Annotated[str, typer.Option("-i", "--interface", help="Interface to listen on, e.g. lo or any.")],
+    interface: Annotated[
+        str, typer.Option("-i", "--interface", metavar="IFACE", help="Interface to capture on, for example lo or any.")
+    ],
     write: Annotated[str, typer.Option("-w", "--write", metavar="FILE", help="File to write.")],
     capture_filter: Annotated[
-        str, typer.Option("-f", "--capture-filter", help="A BPF filter.")
+        str, typer.Option("-f", "--capture-filter", metavar="BPF", help="Capture filter.")
     ] = "tcp port 6650 or tcp port 6651",
     ring: Annotated[
-        list[str] | None, typer.Option("-b", "--ring", help="Ring of files: filesize:KB, files:N, duration:S.")
+        list[str] | None,
+        typer.Option(
+            "-b",
+            "--ring",
+            metavar="LIMIT",
+            help="Ring buffer of files: filesize:KB, files:N or duration:SECONDS. Repeatable.",
+        ),
     ] = None,
-    stop: Annotated[list[str] | None, typer.Option("-a", "--autostop", help="Stop by itself: duration:S.")] = None,
+    stop: Annotated[
+        list[str] | None, typer.Option("-a", "--autostop", metavar="LIMIT", help="Stop after duration:SECONDS.")
+    ] = None,
 ) -> None:
-    """Record live traffic with tcpdump, dumpcap or scapy, with a running count; Ctrl-C ends it.
+    """Capture live traffic to a file with tcpdump, dumpcap or scapy, until Ctrl-C.
 
     pcli capture -i lo -w pulsar.pcapng -a duration:60
     """
@@ -37,7 +47,7 @@ def capture(
     from pcli.replay.recording import record
 
     duration, limits = stop_after(stop or ()), ring_limits(ring or ())
-    # `timeout 60 pcli capture` ends like Ctrl-C: the capture program must not stay behind.
+    # SIGTERM, for example from `timeout 60 pcli capture`, acts like Ctrl-C, so that the capture program ends too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     live = sys.stderr.isatty()
 
@@ -53,9 +63,9 @@ def capture(
 
 
 def stop_after(rules: Sequence[str]) -> float:
-    """Seconds until a recording stops by itself, from the values of -a: the last one counts, and 0 is for ever.
+    """Return the seconds after which a capture stops, from the values of -a: the last one counts, 0 is no limit.
 
-    LocalError when a value is not ``duration:SECONDS``.
+    LocalError if a value is not ``duration:SECONDS``.
     """
     seconds = 0.0
     for rule in rules:
@@ -70,7 +80,7 @@ def stop_after(rules: Sequence[str]) -> float:
 
 
 def ring_limits(rules: Sequence[str]) -> list[str]:
-    """The values of -b, each a known limit with a whole number above 0; else LocalError."""
+    """Return the values of -b. LocalError if one is not a known limit with a whole number above 0."""
     for rule in rules:
         name, _, value = rule.partition(":")
         if name not in _RING_LIMITS or not (value.isascii() and value.isdigit() and int(value)):

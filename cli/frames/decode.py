@@ -1,4 +1,4 @@
-"""`pcli decode`: frames out of what was pasted, piped or saved."""
+"""`pcli decode`: frames from arguments, pipes and files."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ __all__ = ["decode"]
 class _Format(StrEnum):
     tree = "tree"
     json = "json"
+    ndjson = "ndjson"
     wire = "wire"
 
 
@@ -32,19 +33,26 @@ class _Side(StrEnum):
 
 def decode(
     source: Annotated[
-        str, typer.Argument(metavar="[HEX|FILE|-]", help="The frame or frames themselves, a file, or - for stdin.")
+        str, typer.Argument(metavar="[HEX|FILE|-]", help="Frames as text, a file, or - for stdin.")
     ] = "-",
     output: Annotated[
-        _Format, typer.Option("-T", "--format", help="tree for people, json for programs, wire to encode again.")
+        _Format,
+        typer.Option(
+            "-T",
+            "--format",
+            help="tree: all fields; json or ndjson: one object per line; wire: lossless JSON for pcli encode.",
+        ),
     ] = _Format.tree,
-    form: Annotated[_Form, typer.Option("--as", help="How the bytes are written; guessed when not told.")] = _Form.auto,
-    side: Annotated[_Side | None, typer.Option("--from", help="Who sent the frames; guessed when not told.")] = None,
+    form: Annotated[_Form, typer.Option("--as", help="Notation of the bytes; auto detects it.")] = _Form.auto,
+    side: Annotated[_Side | None, typer.Option("--from", help="Sender of the frames; detected by default.")] = None,
     payload: Annotated[bool, typer.Option("--payload", help="Show payloads.")] = False,
-    show_secrets: Annotated[bool, typer.Option("--show-secrets", help="Show credentials too.")] = False,
+    show_secrets: Annotated[
+        bool, typer.Option("--show-secrets", help="Show credentials, which are masked by default.")
+    ] = False,
 ) -> None:
     r"""Decode one or more frames from hex, base64 or binary.
 
-    Any usual form of hex is read: spaced, with 0x, \x00 escapes, xxd or hexdump output.
+    Hex may contain spaces, 0x prefixes or \x00 escapes, or be the output of xxd or hexdump.
 
     pcli decode 0000000c00000008080b5a040801100a
     """

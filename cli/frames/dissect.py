@@ -1,4 +1,4 @@
-"""`pcli dissect`: a capture as a readable conversation."""
+"""`pcli dissect`: the Pulsar frames of a capture."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ from typing import Annotated
 
 import typer
 
+from pcli.cli.common.completion import complete_field
 from pcli.cli.common.options import (
     DecodeAs,
     Files,
     Filter,
+    Interface,
     MoreFiles,
+    NoColor,
+    PacketNumbers,
+    PrivateKey,
     ShowSecrets,
     System,
+    TimeOption,
     decode_as_ports,
     named_files,
 )
@@ -25,6 +31,7 @@ __all__ = ["dissect"]
 class _Format(StrEnum):
     text = "text"
     tree = "tree"
+    json = "json"
     ndjson = "ndjson"
     fields = "fields"
 
@@ -32,44 +39,54 @@ class _Format(StrEnum):
 def dissect(
     read: Files = None,
     more: MoreFiles = None,
-    interface: Annotated[str, typer.Option("-i", "--interface", help="Read live from this interface.")] = "",
+    interface: Interface = "",
     filter_: Filter = "",
     output: Annotated[
-        _Format, typer.Option("-T", "--format", help="text: a line a frame; ndjson: an object a line; fields: see -e.")
+        _Format,
+        typer.Option(
+            "-T",
+            "--format",
+            help="text: one line per frame; tree: all fields; json: an array; ndjson: one object per line; "
+            "fields: the columns of -e.",
+        ),
     ] = _Format.text,
     field: Annotated[
-        list[str] | None, typer.Option("-e", "--field", help="A column of -T fields; again for more.")
+        list[str] | None,
+        typer.Option(
+            "-e", "--field", metavar="FIELD", help="Column of -T fields. Repeatable.", autocompletion=complete_field
+        ),
     ] = None,
     layout: Annotated[
         list[str] | None,
-        typer.Option("-E", help="Columns: separator=/t (or just the separator), header=y, quote=d, occurrence=f|l|a."),
-    ] = None,
-    count: Annotated[int, typer.Option("-c", "--count", min=0, help="Stop after frame number N (pulsar.number).")] = 0,
-    time: Annotated[
-        TimeFormat,
         typer.Option(
-            "-t", "--time", help="r since the first frame, a clock, ad date, d/dd since the last frame, e epoch."
+            "-E",
+            metavar="NAME=VALUE",
+            help="Layout of -T fields: separator=/t (or only the separator), header=y, quote=d, occurrence=f|l|a, "
+            "aggregator=, (between several values).",
         ),
-    ] = TimeFormat.r,
+    ] = None,
+    count: Annotated[
+        int, typer.Option("-c", "--count", metavar="N", min=0, help="Stop after frame number N (pulsar.number).")
+    ] = 0,
+    time: TimeOption = TimeFormat.r,
     hexdump: Annotated[bool, typer.Option("-x", "--hex", help="Show the bytes of each frame.")] = False,
-    verbose: Annotated[bool, typer.Option("-V", "--verbose", help="Show every field: the same as -T tree.")] = False,
+    verbose: Annotated[bool, typer.Option("-V", "--verbose", help="Show every field; same as -T tree.")] = False,
     both_passes: Annotated[
         bool,
-        typer.Option("-2", "--two-pass", help="Read twice: requests know their answers (pulsar.answer_in)."),
+        typer.Option("-2", "--two-pass", help="Read twice, so that requests have pulsar.answer_in."),
     ] = False,
     write: Annotated[
         str, typer.Option("-w", "--write", metavar="OUT.pcapng", help="Write the packets of the matching frames.")
     ] = "",
+    packet_numbers: PacketNumbers = False,
     decode_as: DecodeAs = None,
-    payload: Annotated[bool, typer.Option("--payload", help="Show payloads, opened and decoded.")] = False,
-    private_key: Annotated[
-        list[str] | None, typer.Option("--private-key", metavar="PEM", help="Open encrypted payloads with this key.")
-    ] = None,
+    payload: Annotated[bool, typer.Option("--payload", help="Show payloads, decompressed and decoded.")] = False,
+    private_key: PrivateKey = None,
     show_secrets: ShowSecrets = False,
     system: System = False,
-    no_color: Annotated[bool, typer.Option("--no-color", help="Plain text, also on a terminal.")] = False,
+    no_color: NoColor = False,
 ) -> None:
-    """Show a capture, or a live interface, as Pulsar's frames: one line a frame.
+    """Show the Pulsar frames of a capture or a live interface, one line per frame.
 
     pcli dissect -r capture.pcapng
 
@@ -77,11 +94,11 @@ def dissect(
 
     pcli dissect -r capture.pcap -T fields -e pulsar.number -e pulsar.consumer_name -e pulsar.message_id
     """
-    from pcli.cli.common.capture_reading import Reading, contents_for, opened_contents
-    from pcli.cli.frames.dissect_output import Printing
+    from pcli.cli.common.capture_reading import CaptureReading, contents_for, opened_contents
+    from pcli.cli.frames.dissect_output import DissectOutput
 
     shown = opened_contents(private_key or []) if payload or private_key else None
-    reading = Reading(
+    reading = CaptureReading(
         contents=shown or contents_for(*(field or ())),
         rewindable=bool(write),
         files=named_files(read, more),
@@ -92,7 +109,7 @@ def dissect(
         both_passes=both_passes,
         count=count,
     )
-    printing = Printing(
+    output_ = DissectOutput(
         reading,
         output=_Format.tree.value if verbose else output.value,
         fields=field or [],
@@ -103,6 +120,7 @@ def dissect(
         contents=shown,
         secrets=show_secrets,
         color=not no_color,
+        packet_numbers=packet_numbers,
     )
-    printing.run(write)
+    output_.run(write)
     raise typer.Exit(reading.finish())

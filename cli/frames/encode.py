@@ -1,4 +1,4 @@
-"""`pcli encode`: a frame from words, or from the lossless JSON of `decode -T wire`."""
+"""`pcli encode`: frames from assignments, or from the lossless JSON of `decode -T wire`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ class _Format(StrEnum):
 def encode(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TYPE FIELD=VALUE…|FILE|-]", help="A command in words, or a file of wire JSON."),
+        typer.Argument(
+            metavar="TYPE FIELD=VALUE... | FILE | -", help="A command and its fields, or a file of wire JSON."
+        ),
     ] = None,
-    output: Annotated[_Format, typer.Option("-T", "--format", help="How to write the bytes.")] = _Format.hex,
+    output: Annotated[_Format, typer.Option("-T", "--format", help="Notation of the bytes.")] = _Format.hex,
 ) -> None:
-    """Encode frames: from TYPE field=value …, or from the JSON that decode -T wire writes.
+    """Encode a frame from TYPE field=value ..., or frames from the JSON of decode -T wire.
 
     pcli encode FLOW consumer_id=1 messagePermits=1000
 

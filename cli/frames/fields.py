@@ -1,4 +1,4 @@
-"""`pcli fields`: the names that filters, columns and JSON share."""
+"""`pcli fields`: the field names of filters, columns and JSON."""
 
 from __future__ import annotations
 
@@ -6,32 +6,38 @@ from typing import Annotated
 
 import typer
 
+from pcli.cli.common.completion import complete_field
 from pcli.cli.common.options import Output, TextOrJson
 
 __all__ = ["fields"]
 
 
 def fields(
-    pattern: Annotated[str, typer.Argument(help="Part of a name or of its help; * and ? are wild cards.")] = "",
+    pattern: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATTERN",
+            help="Part of a name or of its description; * and ? are wildcards.",
+            autocompletion=complete_field,
+        ),
+    ] = "",
     output: Output = TextOrJson.text,
 ) -> None:
-    """List the fields of frames with type and source: for -Y, -e and -T ndjson.
+    """List the fields of frames, for -Y, -e and -T json.
 
     pcli fields message_id
     """
-    import json
-
-    from pcli.cli.common.output import Exit, write_line
+    from pcli.cli.common.output import Exit, print_json, write_line
     from pcli.codec.observe import describe_fields
 
     found = describe_fields(pattern)
-    if output is TextOrJson.json:
+    if output is not TextOrJson.text:
         rows = [
             {"name": one.name, "type": one.kind, "source": one.source, "help": one.help}
             | ({"values": [word for word, _ in one.words]} if one.words else {})
             for one in found
         ]
-        write_line(json.dumps(rows, indent=1))
+        print_json(rows, output.value)
     else:
         width = max((len(one.name) for one in found), default=0)
         kinds = max((len(one.kind) for one in found), default=0)

@@ -1,4 +1,4 @@
-"""`pcli follow`: one conversation alone."""
+"""`pcli follow`: the frames of one connection, consumer, producer, message or request."""
 
 from __future__ import annotations
 
@@ -8,11 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pcli.cli.common.options import DecodeAs, Files, MoreFiles, System, decode_as_ports, named_files
+from pcli.cli.common.options import (
+    DecodeAs,
+    Files,
+    MoreFiles,
+    NoColor,
+    PacketNumbers,
+    System,
+    TimeOption,
+    decode_as_ports,
+    named_files,
+)
 from pcli.cli.common.times import TimeFormat
 
 if TYPE_CHECKING:
-    from pcli.cli.common.capture_reading import Reading
+    from pcli.cli.common.capture_reading import CaptureReading
     from pcli.codec.observe import Facts
 
 __all__ = ["follow"]
@@ -26,39 +36,53 @@ class _Format(StrEnum):
 def follow(
     read: Files = None,
     more: MoreFiles = None,
-    stream: Annotated[int | None, typer.Option("--stream", min=0, help="A TCP connection (tcp.stream).")] = None,
-    consumer: Annotated[str, typer.Option("--consumer", metavar="NAME", help="A consumer, across connections.")] = "",
-    producer: Annotated[str, typer.Option("--producer", metavar="NAME", help="A producer, across connections.")] = "",
+    stream: Annotated[
+        int | None, typer.Option("--stream", metavar="N", min=0, help="Follow a TCP connection (tcp.stream).")
+    ] = None,
+    consumer: Annotated[
+        str, typer.Option("--consumer", metavar="NAME", help="Follow a consumer, on all its connections.")
+    ] = "",
+    producer: Annotated[
+        str, typer.Option("--producer", metavar="NAME", help="Follow a producer, on all its connections.")
+    ] = "",
     message_id: Annotated[
-        str, typer.Option("--message-id", metavar="LEDGER:ENTRY", help="A message: sent, delivered, acknowledged.")
+        str,
+        typer.Option(
+            "--message-id", metavar="LEDGER:ENTRY", help="Follow a message: sent, stored, delivered, acknowledged."
+        ),
     ] = "",
     request: Annotated[
-        int | None, typer.Option("--request", metavar="ID", help="A request and its answer; with --stream.")
+        int | None,
+        typer.Option("--request", metavar="ID", help="Follow a request and its response; use with --stream."),
     ] = None,
     output: Annotated[
-        _Format, typer.Option("-T", "--format", help="text: lines; mermaid: a sequence diagram.")
+        _Format, typer.Option("-T", "--format", help="text: one line per frame; mermaid: a sequence diagram.")
     ] = _Format.text,
-    time: Annotated[TimeFormat, typer.Option("-t", "--time", help="As in dissect.")] = TimeFormat.r,
+    time: TimeOption = TimeFormat.r,
+    packet_numbers: PacketNumbers = False,
     decode_as: DecodeAs = None,
     system: System = False,
-    no_color: Annotated[bool, typer.Option("--no-color", help="Plain text, also on a terminal.")] = False,
+    no_color: NoColor = False,
 ) -> None:
-    """Show one conversation: of a connection, a consumer, a producer, a message or a request.
+    """Show the frames of one connection, consumer, producer, message or request.
 
     pcli follow -r capture.pcap --consumer worker-0
 
     pcli follow -r capture.pcap --message-id 7:0 -T mermaid
     """
-    from pcli.cli.common.capture_reading import Reading
+    from pcli.cli.common.capture_reading import CaptureReading
+    from pcli.cli.common.input_notes import numbers_text
     from pcli.cli.common.output import Exit, fail, say, write_line
-    from pcli.cli.frames.dissect_output import text_writer
+    from pcli.cli.frames.frame_lines import text_writer
     from pcli.codec.observe.output.sequence_diagram import mermaid_lines
 
     chosen = [stream is not None and request is None, bool(consumer), bool(producer), bool(message_id)]
     if sum([*chosen, request is not None]) != 1:
-        fail("one of --stream, --consumer, --producer, --message-id, --request (with --stream) says what to follow")
+        fail("choose what to follow: --stream, --consumer, --producer, --message-id, or --request (with --stream)")
     files = named_files(read, more)
-    reading = Reading(files=files, decode_as=decode_as_ports(decode_as), system=system, rewindable=bool(message_id))
+    reading = CaptureReading(
+        files=files, decode_as=decode_as_ports(decode_as), system=system, rewindable=bool(message_id)
+    )
     found = _conversation(
         reading, stream=stream, consumer=consumer, producer=producer, message_id=message_id, request=request
     )
@@ -70,21 +94,22 @@ def follow(
         for one in lines if count else []:
             write_line(one)
     else:
-        line_of = text_writer(reading, time, color=not no_color)
+        line_of = text_writer(reading, time, color=not no_color, packet_numbers=packet_numbers)
         for facts in found:
             count += 1
             streams.add(facts.frame.stream.number)
             write_line(line_of(facts))
     code = reading.finish()
     if request is not None and len(streams) > 1:
-        say(f"several clients used this id, on streams {', '.join(map(str, sorted(streams)))}: --stream shows one")
+        where = numbers_text("stream", sorted(streams))
+        say(f"{len(streams)} clients used this id, on {where}: use --stream to choose one")
     if not count:
-        fail("no frame of that conversation is in the capture", Exit.NO)
+        fail("the capture contains no such frame", Exit.NO)
     raise typer.Exit(code)
 
 
 def _conversation(
-    reading: Reading,
+    reading: CaptureReading,
     *,
     stream: int | None = None,
     consumer: str = "",
@@ -92,9 +117,9 @@ def _conversation(
     message_id: str = "",
     request: int | None = None,
 ) -> Iterator[Facts]:
-    """Facts of the frames that belong together.
+    """Yield the facts of the frames that belong together.
 
-    One of the arguments says what holds them together; ``stream`` may narrow ``request``.
+    One argument selects them; ``stream`` may restrict ``request``.
     """
     from pcli.codec.observe import follow
     from pcli.codec.wire import MessageId
@@ -102,7 +127,7 @@ def _conversation(
     if stream is not None and request is None:
         return (facts for facts in reading.facts() if facts.frame.stream.number == stream)
     if message_id:
-        # Two passes: a SEND is known to be about the message only when its receipt comes.
+        # Two passes: the message id of a SEND is in the SEND_RECEIPT that follows it.
         wanted = MessageId.parse(message_id)
         numbers = follow.about_message(reading.facts(), wanted)
         return (facts for facts in reading.facts() if facts.frame.number in numbers)

@@ -1,4 +1,4 @@
-"""`dissect -w`: the packets of the frames that were shown, as a capture of their own."""
+"""The capture file of `dissect -w`: the packets of the frames that were shown."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, BinaryIO
 from pcli.cli.common.output import fail, say
 
 if TYPE_CHECKING:
-    from pcli.cli.common.capture_reading import Reading
+    from pcli.cli.common.capture_reading import CaptureReading
     from pcli.codec.observe import Facts
     from pcli.codec.observe.excerpt import Chosen
 
 __all__ = ["written"]
 
 
-def written(facts: Iterator[Facts], reading: Reading, path: str, *, secrets: bool) -> Generator[Facts, None, None]:
-    """The same facts; when they end, by themselves or by Ctrl-C, the packets of their frames are in the file.
+def written(
+    facts: Iterator[Facts], reading: CaptureReading, path: str, *, secrets: bool
+) -> Generator[Facts, None, None]:
+    """Yield the same facts; at their end, or at Ctrl-C, write the packets of their frames to the file.
 
-    The file appears when it is whole; when Ctrl-C came before the first of them, there is none. Credentials in it are
-    stars, unless ``secrets``. The command ends at once when the file can't be written, or is one of the inputs.
+    The file appears when it is complete. If Ctrl-C comes before the first frame, no file is written. Credentials are
+    masked with ``*`` unless ``secrets`` is set. The command fails if the file cannot be written, or is an input.
     """
     from pcli.codec.observe.excerpt import Chosen
     from pcli.replay.lazy_file import reason_of
@@ -29,8 +31,8 @@ def written(facts: Iterator[Facts], reading: Reading, path: str, *, secrets: boo
     for name in reading.files:
         with suppress(OSError):
             if Path(name).samefile(path):
-                fail(f"-w {path}: that is the capture which is being read")
-    # A device or a pipe is written as it is, a file beside its place and then moved there.
+                fail(f"-w {path}: this file is an input of the command")
+    # A regular file is written under another name and then renamed. A device or a pipe is written directly.
     regular = not Path(path).exists() or Path(path).is_file()
     part = Path(f"{path}.part") if regular else Path(path)
     chosen, shown = Chosen(), False
@@ -42,7 +44,7 @@ def written(facts: Iterator[Facts], reading: Reading, path: str, *, secrets: boo
                     shown = True
                     yield one
             except (KeyboardInterrupt, GeneratorExit):
-                if shown:  # else a live interface may not be open yet: it would be opened now, and read for ever
+                if shown:  # otherwise a live interface may not be open yet, and _copy would open it and read forever
                     _copy(reading, chosen, file, path, secrets=secrets)
                     if regular:
                         part.replace(path)
@@ -57,7 +59,7 @@ def written(facts: Iterator[Facts], reading: Reading, path: str, *, secrets: boo
             part.unlink(missing_ok=True)
 
 
-def _copy(reading: Reading, chosen: Chosen, file: BinaryIO, path: str, *, secrets: bool) -> None:
+def _copy(reading: CaptureReading, chosen: Chosen, file: BinaryIO, path: str, *, secrets: bool) -> None:
     from pcli.codec.capture import ReadOptions, read_capture, read_packets
     from pcli.codec.capture.writer import PcapngWriter
     from pcli.codec.observe.excerpt import copy_packets, packets_of

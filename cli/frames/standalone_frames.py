@@ -1,4 +1,4 @@
-"""What `decode` and `encode` share: frames from arguments and files, without a capture around them."""
+"""Frames from arguments and files, without a capture: the common part of `decode` and `encode`."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ __all__ = ["encoded_frames", "print_frames", "read_frames"]
 
 
 def read_frames(source: str, form: str) -> tuple[list[Frame], Exit]:
-    """The frames in an argument, a file or stdin (``-``), and the exit code that fits: DAMAGED when bytes are left.
+    """Return the frames in an argument, a file or stdin (``-``), and the exit code: DAMAGED if bytes are left over.
 
-    LocalError when it is neither a file nor bytes in any known form.
+    LocalError if the argument is neither a file nor bytes in a known notation.
     """
     given = _given(source)
     if given[:4] in _CAPTURES:
-        raise LocalError("this is a capture, not a frame: pcli dissect -r reads it")
+        raise LocalError("this is a capture, not a frame: use pcli dissect -r")
     data = pull_bytes(given, form)
     reader = FrameReader(max_frame_size=2**31)
     frames = reader.feed(data)
     if reader.error is not None:
-        say(f"no frame: {reader.error}")
+        say(f"not a frame: {reader.error}")
         return frames, Exit.DAMAGED
     if reader.pending:
         rest = data[reader.offset :]
         if reader.pending >= 8:
             frames.append(Frame.of(rest))
-        say(f"the input ends inside a frame: {reader.pending} bytes of it are there (at byte {reader.offset})")
+        say(f"the input ends inside a frame: only {reader.pending} bytes of it exist (at byte {reader.offset})")
         return frames, Exit.DAMAGED
     if not frames:
         raise LocalError("no bytes to decode")
@@ -44,14 +44,14 @@ def read_frames(source: str, form: str) -> tuple[list[Frame], Exit]:
 
 
 _CAPTURES = (b"\x0a\x0d\x0d\x0a", b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d")
-"""How pcapng and pcap begin; no frame is that long."""
+"""The first bytes of pcapng and pcap files; as the size of a frame they would be too large."""
 
 
 def _given(source: str) -> bytes:
     if source == "-":
         return sys.stdin.buffer.read()
     if "/" in source and Path(source).is_dir():
-        raise CaptureError(f"{source}: a folder")
+        raise CaptureError(f"{source}: is a directory")
     if not _is_file(source):
         return source.encode()
     try:
@@ -61,7 +61,7 @@ def _given(source: str) -> bytes:
 
 
 def _is_file(source: str) -> bool:
-    # An argument that is too long for a path, or has a NUL in it, is no path: it is the frame itself.
+    # An argument that is too long for a path, or contains a NUL, is not a path but a frame.
     try:
         return Path(source).is_file()
     except (OSError, ValueError):
@@ -69,7 +69,7 @@ def _is_file(source: str) -> bool:
 
 
 def print_frames(frames: list[Frame], output: str, *, from_client: bool | None, payload: bool, secrets: bool) -> None:
-    """Print frames as ``tree``, ``json`` or ``wire``."""
+    """Print frames as ``tree``, ``json``, ``ndjson`` or ``wire``."""
     from pcli.codec.observe.output.frame_tree import tree_lines
     from pcli.codec.observe.payload_contents import Contents
     from pcli.codec.observe.single_frame import flatten_loose, loose_facts
@@ -82,7 +82,7 @@ def print_frames(frames: list[Frame], output: str, *, from_client: bool | None, 
         client = _client_sends(frame) if from_client is None else from_client
         facts = loose_facts(frame, number, contents.open, from_client=client)
         contents.see(facts)
-        if output == "json":
+        if output in ("json", "ndjson"):
             write_line(json_text(flatten_loose(facts, payload=payload, secrets=secrets)))
         else:
             for line in tree_lines(facts, secrets=secrets):
@@ -97,12 +97,12 @@ def _client_sends(frame: Frame) -> bool:
 
 
 def encoded_frames(words: list[str]) -> Iterator[bytes]:
-    """Frames from ``TYPE field=value …``, or from JSON (objects one after another, or a list) in a file or stdin."""
+    """Yield frames from ``TYPE field=value ...``, or from JSON (objects or arrays of them) in a file or stdin."""
     first = words[0]
     if len(words) > 1 or not (first == "-" or first.lstrip()[:1] in ("{", "[") or _is_file(first)):
         frame = push_wire_json(pull_assignments(words))
         for name in _missing_fields(Frame.of(frame)):
-            say(f"{name} is missing, which is required: a broker closes the connection over it")
+            say(f"the required field {name} is missing: a broker closes the connection when it receives this frame")
         yield frame
         return
     for wire in _json_values(_text(_given(words[0]))):
@@ -110,7 +110,7 @@ def encoded_frames(words: list[str]) -> Iterator[bytes]:
 
 
 def _missing_fields(frame: Frame) -> Iterator[str]:
-    """The required fields that a frame has not, as they are written in assignments."""
+    """Yield the required fields that a frame lacks, as assignments name them."""
     row = COMMANDS.get(frame.type)
     body = f"{row.field}." if row is not None else ""
     for prefix, message in (("", frame.command), ("metadata.", frame.metadata)):
@@ -122,7 +122,7 @@ def _text(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise LocalError("no JSON: the text is not UTF-8", error.start) from None
+        raise LocalError("not JSON: the text is not UTF-8", error.start) from None
 
 
 def _json_values(text: str) -> Iterator[Any]:
@@ -132,7 +132,7 @@ def _json_values(text: str) -> Iterator[Any]:
         try:
             value, position = decoder.raw_decode(text, position)
         except (ValueError, RecursionError) as error:
-            raise LocalError(f"no JSON: {error}", position) from None
+            raise LocalError(f"not JSON: {error}", position) from None
         yield value
         position = _after_blanks(text, position)
 

@@ -12,10 +12,10 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from pcli.cli.common.capture_reading import Reading
+from pcli.cli.common.capture_reading import CaptureReading
 from pcli.cli.common.output import json_text
 from pcli.cli.common.times import TimeFormat, time_writer
-from pcli.cli.frames.dissect_output import text_writer
+from pcli.cli.frames.frame_lines import text_writer
 from pcli.codec.observe import compile_filter, flatten
 from pcli.codec.observe.live_frames import SELDOM, LiveFrames
 from pcli.codec.observe.payload_contents import Contents
@@ -53,7 +53,7 @@ class LiveLog:
         self._json = json
         self._on_closed = on_closed
         self._live = LiveFrames(types=SELDOM if events else None, contents=Contents(), max_frame_size=_ANY_SIZE)
-        self._reading = Reading()
+        self._reading = CaptureReading()
         self._line = text_writer(self._reading, TimeFormat.r, color=True)
         self._time = time_writer(TimeFormat.r)
         self._clients: dict[int, str] = {}
@@ -91,7 +91,7 @@ class LiveLog:
             self._write(json_text({"event": text, "client": client, "tcp.stream": number, "time": time_ns / 1e9}))
         else:
             seconds = self._time(time_ns, self._reading.first_ns, 0)
-            self._write(f"{'':>6} {seconds:>12}  {client} {text}")
+            self._write(f"{'':<12} {seconds:>10}  {client} {text}")
 
     def _write(self, line: str) -> None:
         if self.broken:

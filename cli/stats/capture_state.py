@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pcli.cli.common.output import Exit, say
 
 if TYPE_CHECKING:
-    from pcli.cli.common.capture_reading import Reading
+    from pcli.cli.common.capture_reading import CaptureReading
     from pcli.codec.observe.tracking.tracker import Tracker
 
 __all__ = ["Taken", "take"]
@@ -20,7 +20,7 @@ class Taken:
     """What was read."""
 
     tracker: Tracker
-    reading: Reading
+    reading: CaptureReading
     went_on: bool
     """Whether the capture goes on behind the moment."""
     broke_off: bool
@@ -36,7 +36,7 @@ class Taken:
 
 def take(files: Sequence[str], decode_as: dict[int, str], until_ns: int | None = None) -> Taken:
     """Read the inputs to the end, or up to a moment, ns since 1970; nothing behind it is looked at."""
-    from pcli.cli.common.capture_reading import Reading
+    from pcli.cli.common.capture_reading import CaptureReading
     from pcli.codec.observe.tracking.tracker import Tracker
 
     tracker, over, whole = Tracker(), False, True
@@ -46,7 +46,7 @@ def take(files: Sequence[str], decode_as: dict[int, str], until_ns: int | None =
         over = over or (until_ns is not None and time_ns > until_ns)
         return over
 
-    reading = Reading(files, decode_as=decode_as, system=True)
+    reading = CaptureReading(files, decode_as=decode_as, system=True)
     reading.on_note = lambda note: None if over else tracker.note(note)
     reading.on_end = lambda end: None if is_over(end.time_ns) else tracker.ended(end)
     for facts in reading.facts():

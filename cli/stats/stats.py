@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pcli.cli.common.help_pages import PlainCommand
 from pcli.cli.common.options import (
     DecodeAs,
     Files,
@@ -93,21 +94,21 @@ def _add(name: str, text: str, titles: dict[str, str]) -> None:
         decode_as: DecodeAs = None,
         system: System = False,
     ) -> None:
-        from pcli.cli.common.capture_reading import Reading
+        from pcli.cli.common.capture_reading import CaptureReading
         from pcli.cli.common.text_tables import print_rows
 
         files = named_files(read, more)
-        reading = Reading(files=files, filter=filter_, decode_as=decode_as_ports(decode_as), system=system)
+        reading = CaptureReading(files=files, filter=filter_, decode_as=decode_as_ports(decode_as), system=system)
         statistic = _statistic(name, interval)
         for facts in reading.facts():
             statistic.add(facts)
         print_rows(statistic.rows(reading.unanswered()), output.value, titles)
         raise typer.Exit(reading.finish())
 
-    app.command(name, help=text)(command)
+    app.command(name, help=text, cls=PlainCommand)(command)
 
 
 for _row in _STATISTICS:
     _add(*_row)
 for _command in (consumers, permits, keys):
-    app.command()(_command)
+    app.command(cls=PlainCommand)(_command)

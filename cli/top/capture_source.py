@@ -17,7 +17,7 @@ from pcli.cli.top.rows import Snapshot
 from pcli.codec.errors import LocalError, PcliError
 
 if TYPE_CHECKING:
-    from pcli.cli.common.capture_reading import Reading
+    from pcli.cli.common.capture_reading import CaptureReading
     from pcli.codec.capture import Note, StreamEnd
     from pcli.codec.observe.rules import Finding
 
@@ -30,7 +30,7 @@ _PATIENCE: Final = 1.0
 class CaptureSource:
     """Reads inputs. The first answer waits a moment, so that what cannot be read is told before there is a page."""
 
-    def __init__(self, reading: Reading, speed: float, *, whole: bool) -> None:
+    def __init__(self, reading: CaptureReading, speed: float, *, whole: bool) -> None:
         """``speed``: times as fast as it was, 0: at once; ``whole``: the first answer is that of the end."""
         from pcli.codec.observe.diagnosis import Diagnosis
 

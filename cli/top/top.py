@@ -13,7 +13,7 @@ from pcli.cli.common.output import Exit, write_line
 from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
-    from pcli.cli.common.capture_reading import Reading
+    from pcli.cli.common.capture_reading import CaptureReading
     from pcli.cli.top.rows import Snapshot
 
 __all__ = ["top"]
@@ -45,12 +45,12 @@ def top(
     tls_key: TlsKey = "",
 ) -> None:
     """Topics, subscriptions and consumers live: permits, unacked, backlog, rates, and what is found wrong."""
-    from pcli.cli.common.capture_reading import Reading
+    from pcli.cli.common.capture_reading import CaptureReading
     from pcli.cli.common.connection_options import security
     from pcli.cli.top.broker_source import BrokerSource
 
     files = named_files(read, more)
-    reading = Reading(files=files, interface=interface, decode_as=decode_as_ports(decode_as), silent=True)
+    reading = CaptureReading(files=files, interface=interface, decode_as=decode_as_ports(decode_as), silent=True)
     proof = security(token, tls_trust, tls_cert, tls_key)
     asked = BrokerSource(broker, namespace or ["public/default"], proof) if broker else None
     source = _choose(reading, asked, _parse_speed(speed), once=once)
@@ -84,7 +84,7 @@ def _parse_speed(text: str) -> float:
     return speed
 
 
-def _choose(reading: Reading, broker: _Source | None, speed: float, *, once: bool) -> _Source:
+def _choose(reading: CaptureReading, broker: _Source | None, speed: float, *, once: bool) -> _Source:
     """The one source that was given. LocalError: there is none, or more than one."""
     given = [bool(reading.files), bool(reading.interface), broker is not None]
     if sum(given) != 1:

@@ -9,13 +9,14 @@ through all of them. ``reading`` puts them together. ``rotated`` orders the part
 
 from pcli.codec.capture.frames import NOTE_KINDS, CapturedFrame, Note, Stream, StreamEnd
 from pcli.codec.capture.packets import Packet, Secrets
-from pcli.codec.capture.reading import ReadOptions, read_capture, read_packets
+from pcli.codec.capture.reading import CaptureTotals, ReadOptions, read_capture, read_packets
 from pcli.codec.capture.recorder import Conversation, TcpRecorder
 from pcli.codec.capture.rotated import Part, order_parts, pull_first_time
 from pcli.codec.capture.writer import PcapngWriter
 
 __all__ = [
     "NOTE_KINDS",
+    "CaptureTotals",
     "CapturedFrame",
     "Conversation",
     "Note",

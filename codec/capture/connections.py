@@ -43,6 +43,8 @@ class Table:
         """All connections, in order of their first packets."""
         self.count = 0
         """Connections so far."""
+        self.ports: dict[int, None] = {}
+        """Server ports of the connections so far."""
         self.alarm = NEVER
         """The packet at which `due` has something to give."""
         self._alarms: list[tuple[int, int, Connection]] = []
@@ -62,6 +64,7 @@ class Table:
             client = not judge.server_first(source, target)
         stream = Stream(self.count, *((near, far) if client else (far, near)), midstream=not syn)
         stream.opening = (packet,)
+        self.ports[stream.server[1]] = None
         self.count += 1
         back = key[half:-4] + key[:half] + key[-2:] + key[-4:-2]
         connection = Connection(stream, limit, (key, back), first_is_client=client)

@@ -26,10 +26,21 @@ from pcli.codec.capture.walk import Walker
 from pcli.codec.errors import CaptureError
 from pcli.codec.wire.constants import MAX_FRAME_SIZE
 
-__all__ = ["Files", "ReadOptions", "is_other_file", "opened", "read_capture", "read_packets"]
+__all__ = ["CaptureTotals", "Files", "ReadOptions", "is_other_file", "opened", "read_capture", "read_packets"]
 
 Files = Iterable[tuple[str, BinaryIO]]
 """Names, for the notes only, and files."""
+
+
+@dataclass(slots=True)
+class CaptureTotals:
+    """What captures contain, Pulsar or not."""
+
+    packets: int = 0
+    connections: int = 0
+    """TCP connections."""
+    ports: list[int] = field(default_factory=list)
+    """Server ports of the TCP connections, each once, in the order of their first packets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +53,8 @@ class ReadOptions:
     """Bytes of the largest frame; what CONNECTED announces raises it for its connection."""
     careful: bool = False
     """Take every packet through the general case. Slow; gives the same frames."""
+    totals: CaptureTotals | None = None
+    """Receives the totals when the captures have been read."""
     ends: bool = False
     """Give a StreamEnd for every TCP connection that ends, Pulsar or not, behind its last frame."""
 
@@ -73,6 +86,10 @@ def read_capture(files: Files, options: ReadOptions = ReadOptions()) -> Iterator
         if note is not None:
             yield note
     tcp.end(reader.packet)
+    if options.totals is not None:
+        options.totals.packets = reader.packet
+        options.totals.connections = tcp.table.count
+        options.totals.ports = list(tcp.table.ports)
     yield from _take(output)
 
 

@@ -121,7 +121,7 @@ def listening():
             for after in (timer.cancel, process.kill):
                 stack.callback(after)
             told = process.stderr.readline()
-            if told != "pcli: listening to lo: Ctrl-C ends it\n":
+            if told != "pcli: capturing on lo; press Ctrl-C to stop\n":
                 pytest.skip(f"no live capture here: {told}{process.communicate()[1]}")
             return process
 

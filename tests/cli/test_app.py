@@ -16,7 +16,7 @@ COMMANDS = ("decode", "encode", "dissect", "follow", "fields", "capture", "stats
 def test_help_teaches_in_panels(pcli):
     told = pcli("--help")
     assert told.code == 0
-    assert re.search(r"^Wire: frames and captures:\n  decode ", told.out, re.MULTILINE)
+    assert re.search(r"^Frames and captures:\n  decode ", told.out, re.MULTILINE)
     assert all(f"  {name} " in told.out for name in COMMANDS)
     assert "Exit codes: 0" in told.out
 
@@ -89,7 +89,7 @@ main()
 def test_a_closed_stdout_is_one_line(small_captures):
     command = f"{sys.executable} -m pcli.cli dissect -r {small_captures / 'go' / 'nack.pcap'} >&-"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (2, "pcli: stdout is closed: there is nowhere to print\n")
+    assert (done.returncode, done.stderr) == (2, "pcli: stdout is closed: nothing can be printed\n")
 
 
 def test_who_wants_no_talk_gets_the_exit_code_all_the_same():

@@ -11,7 +11,7 @@ def rows(pcli, capture, *words):
 
 
 def numbers(told):
-    return [int(line.split()[0]) for line in told.lines]
+    return [int(line.split()[1]) for line in told.lines]
 
 
 def test_a_stream(pcli, small_captures):
@@ -24,7 +24,7 @@ def test_a_stream(pcli, small_captures):
 def test_a_consumer_with_the_answers_to_its_requests(pcli, small_captures):
     capture = small_captures / "python/10-shared-redelivery.pcap"
     told = pcli("follow", "-r", capture, "--consumer", "worker-1")
-    types = [line.split()[4] for line in told.lines]
+    types = [line.split()[5] for line in told.lines]
     assert types[0] == "SUBSCRIBE"
     assert types[1] == "SUCCESS"
     assert "(worker-0)" not in told.out
@@ -33,7 +33,7 @@ def test_a_consumer_with_the_answers_to_its_requests(pcli, small_captures):
 
 def test_a_producer(pcli, small_captures):
     told = pcli("follow", "-r", small_captures / "python/10-shared-redelivery.pcap", "--producer", "planner")
-    types = [line.split()[4] for line in told.lines]
+    types = [line.split()[5] for line in told.lines]
     assert types[:2] == ["PRODUCER", "PRODUCER_SUCCESS"]
     assert types.count("SEND") == types.count("SEND_RECEIPT") == 60
 
@@ -44,7 +44,7 @@ def test_a_message_from_its_sending_on(pcli, small_captures):
     again = next(event for event in truth["events"] if event["type"] == "received" and event.get("redelivery_count"))
     ledger, entry = again["message_id"].split(":")[:2]
     told = pcli("follow", "-r", capture, "--message-id", f"{ledger}:{entry}")
-    types = [line.split()[4] for line in told.lines]
+    types = [line.split()[5] for line in told.lines]
     deliveries = sum(
         event["type"] == "received" and event["message_id"].startswith(f"{ledger}:{entry}:")
         for event in truth["events"]
@@ -58,7 +58,7 @@ def test_a_request_and_its_answer(pcli, small_captures):
     request = rows(pcli, capture, "-Y", "pulsar.type == SUBSCRIBE")[0]
     asked = ("follow", "-r", capture, "--request", str(request["pulsar.request_id"]))
     told = pcli(*asked, "--stream", str(request["tcp.stream"]))
-    assert [line.split()[4] for line in told.lines] == ["SUBSCRIBE", "SUCCESS"]
+    assert [line.split()[5] for line in told.lines] == ["SUBSCRIBE", "SUCCESS"]
 
 
 def test_one_thing_at_a_time(pcli, small_captures):
@@ -69,7 +69,7 @@ def test_one_thing_at_a_time(pcli, small_captures):
 def test_request_ids_of_several_clients(pcli, small_captures):
     capture = small_captures / "python/10-shared-redelivery.pcap"
     told = pcli("follow", "-r", capture, "--request", "2")
-    assert "several clients used this id, on streams" in told.err
+    assert "clients used this id, on streams" in told.err
 
 
 def test_a_sequence_diagram(pcli, small_captures):
@@ -87,7 +87,7 @@ def test_a_sequence_diagram(pcli, small_captures):
 def test_nothing_found_is_exit_code_1(pcli, small_captures):
     told = pcli("follow", "-r", small_captures / NACK, "--consumer", "nobody")
     assert (told.code, told.out) == (1, "")
-    assert "no frame of that conversation" in told.err
+    assert "the capture contains no such frame" in told.err
 
 
 def test_a_wrong_message_id(pcli, small_captures):
@@ -100,6 +100,6 @@ def test_a_cumulative_acknowledgement_that_covers_the_message(pcli, captures):
     capture = captures / "java" / "cumulative-ack.pcap"
     acks = rows(pcli, capture, "-Y", "pulsar.ack.ack_type == Cumulative")
     reached = [row for row in acks if row["pulsar.message_id"] > ["27:2"]]
-    types = [line.split()[4] for line in pcli("follow", "-r", capture, "--message-id", "27:2").lines]
+    types = [line.split()[5] for line in pcli("follow", "-r", capture, "--message-id", "27:2").lines]
     assert types == ["SEND", "SEND_RECEIPT", "MESSAGE", "ACK"]
     assert numbers(pcli("follow", "-r", capture, "--message-id", "27:2"))[-1] == reached[0]["pulsar.number"]

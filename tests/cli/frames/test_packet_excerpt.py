@@ -124,7 +124,7 @@ def test_when_nobody_reads_on_what_was_shown_is_written(pcli, small_captures, tm
 @pytest.mark.parametrize("began", [False, True])
 def test_ctrl_c_before_there_is_a_packet(tmp_path, monkeypatch, began):
     """While the capture program is started, or has said nothing yet: it is not started again, and there is no file."""
-    from pcli.cli.common.capture_reading import Reading
+    from pcli.cli.common.capture_reading import CaptureReading
     from pcli.cli.frames.packet_excerpt import written
     from pcli.replay import sources
 
@@ -141,7 +141,7 @@ def test_ctrl_c_before_there_is_a_packet(tmp_path, monkeypatch, began):
 
     opened, out = [], tmp_path / "out.pcapng"
     monkeypatch.setattr(sources, "open_interface", open_interface)
-    reading = Reading(interface="lo", rewindable=True)
+    reading = CaptureReading(interface="lo", rewindable=True)
     with pytest.raises(KeyboardInterrupt):
         list(written(reading.facts(), reading, str(out), secrets=False))
     assert opened == ["lo"]

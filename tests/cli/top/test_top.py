@@ -343,10 +343,10 @@ def test_a_capture_takes_its_time_and_can_be_left(small_captures):
 
 
 def capture_source(path: Path, speed: float) -> Any:
-    from pcli.cli.common.capture_reading import Reading
+    from pcli.cli.common.capture_reading import CaptureReading
     from pcli.cli.top.capture_source import CaptureSource
 
-    return CaptureSource(Reading([str(path)]), speed, whole=False)
+    return CaptureSource(CaptureReading([str(path)]), speed, whole=False)
 
 
 def test_other_namespaces(pcli_here, broker):
@@ -362,7 +362,7 @@ def test_without_a_terminal(pcli_here, broker):
 
 
 def test_without_textual(monkeypatch):
-    from pcli.cli.top.top_run import run
+    from pcli.cli.top.top import _run
     from pcli.codec.errors import LocalError
 
     for name in ("stdin", "stdout"):
@@ -370,7 +370,7 @@ def test_without_textual(monkeypatch):
     monkeypatch.delitem(sys.modules, "pcli.cli.top.live_page", raising=False)
     monkeypatch.setitem(sys.modules, "textual", None)
     with pytest.raises(LocalError, match=r"install pulsar-pcli\[tui\]"):
-        run(SimpleNamespace(poll=lambda: Snapshot(0)), 1.0, once=False)
+        _run(SimpleNamespace(poll=lambda: Snapshot(0)), 1.0, once=False)
 
 
 def test_in_a_terminal_and_out_of_it(small_captures):

@@ -1,0 +1,113 @@
+"""Shell completion of rule names, field names, settings and topics.
+
+Rules of this file
+1. Nothing is imported at the top that commands do not import anyway: the module is imported with every command.
+2. A completion never fails and never prints: a capture that cannot be read completes to nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+import typer
+
+__all__ = [
+    "complete_field",
+    "complete_filter",
+    "complete_rule",
+    "complete_setting",
+    "complete_severity_or_rule",
+    "complete_topic",
+]
+
+_FRAMES_READ: Final = 20_000
+"""Frames of a capture that are searched for topics: a completion must not take seconds."""
+
+_TOPIC_VALUE: Final = re.compile(r"""(.*\bpulsar\.topic\s*(?:==|!=|contains)\s*)(["']?)([^"']*)$""", re.DOTALL)
+_LAST_WORD: Final = re.compile(r"(.*?)([\w.]*)$", re.DOTALL)
+
+Completions = list[tuple[str, str]]
+"""Words, each with its help."""
+
+
+def complete_rule(incomplete: str) -> Completions:
+    """Return the rules of `diagnose` that begin with this."""
+    from pcli.codec.observe.rules import RULES
+
+    return [(rule.name, rule.title) for rule in RULES.values() if rule.name.startswith(incomplete)]
+
+
+def complete_severity_or_rule(incomplete: str) -> Completions:
+    """Return the values of ``--fail-on`` that begin with this."""
+    words = [("error", "errors"), ("warning", "errors and warnings"), ("any", "all findings")]
+    return [*(word for word in words if word[0].startswith(incomplete)), *complete_rule(incomplete)]
+
+
+def complete_field(incomplete: str) -> Completions:
+    """Return the fields of frames that begin with this."""
+    from pcli.codec.observe import describe_fields
+
+    return [(one.name, one.help) for one in describe_fields() if one.name.startswith(incomplete)]
+
+
+def complete_filter(context: typer.Context, incomplete: str) -> Completions:
+    """Return display filters that continue this one: with a field name, or with a topic after ``pulsar.topic ==``."""
+    if match := _TOPIC_VALUE.match(incomplete):
+        before, quote, topic = match.groups()
+        quote = quote or "'"
+        return [(f"{before}{quote}{one}{quote}", "topic of the capture") for one in _topics(context, topic)]
+    match = _LAST_WORD.match(incomplete)
+    assert match is not None
+    return [(f"{match[1]}{name}", text) for name, text in complete_field(match[2])] if match[2] else []
+
+
+def complete_topic(context: typer.Context, incomplete: str) -> Completions:
+    """Return the topics of the capture that begin with this."""
+    return [(topic, "topic of the capture") for topic in _topics(context, incomplete)]
+
+
+def complete_setting(incomplete: str) -> Completions:
+    """Return the settings of the mini-broker that begin with this, and the values that select a dispatcher."""
+    from pcli.minibroker.capabilities import dispatcher_rows
+    from pcli.minibroker.settings import Settings
+
+    names = [(f"{name}=", "setting of broker.conf") for name in Settings.__annotations__]
+    chosen = [(f"{row['setting']}=true", f"selects {row['class']}") for row in dispatcher_rows() if row["setting"]]
+    return [(word, text) for word, text in (*names, *chosen) if word.startswith(incomplete)]
+
+
+def _topics(context: typer.Context, incomplete: str) -> list[str]:
+    found = {topic for topic in _all_topics(context) if topic.startswith(incomplete)}
+    return sorted(found)
+
+
+def _all_topics(context: typer.Context) -> Iterator[str]:
+    """The topics of the captures that the command line names so far."""
+    from pcli.codec.capture import CapturedFrame, read_capture
+    from pcli.codec.errors import PcliError
+    from pcli.codec.observe import Observer, column, find_field
+    from pcli.codec.observe.text_format import short_topic
+    from pcli.replay.sources import open_inputs
+
+    params = context.params
+    files = [*(params.get("read") or ()), *(params.get("more") or ()), *(params.get("capture") or ())]
+    files = [name for name in files if name != "-"]
+    if not files:
+        return
+    see, topic_of = Observer().see, column(find_field("pulsar.topic"))
+    inputs = []
+    try:
+        inputs = open_inputs(files, rewindable=False)
+        for event in islice(read_capture((one.name, one.file) for one in inputs), _FRAMES_READ):
+            if isinstance(event, CapturedFrame):
+                topic = topic_of(see(event))
+                if topic:
+                    yield from {topic, short_topic(topic)}
+    except (PcliError, OSError):
+        return
+    finally:
+        for one in inputs:
+            one.file.close()

@@ -1,0 +1,40 @@
+"""Help pages of commands with readable placeholders: ``FILE`` and ``[FILE]...`` instead of Python types."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from typer.core import TyperCommand
+
+__all__ = ["PlainCommand"]
+
+_TYPE: Final = re.compile(r" <[^|>]*>$")
+_RANGE: Final = re.compile(r"(; |(?<=\[))[^;\[\]]*\bx[<>]=?[^;\[\]]*")
+
+
+class PlainCommand(TyperCommand):
+    """A command whose help page shows neither Python types nor ranges of numbers."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the arguments of the usage line: ``TOPIC`` if required, ``[FILE]...`` if optional and repeatable."""
+        return [re.sub(r"\{(.*)\}", r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Print arguments and options with their help."""
+        records: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                title = "Arguments" if param.param_type_name == "argument" else "Options"
+                records[title].append(_readable(*record))
+        for title, rows in records.items():
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+def _readable(names: str, text: str) -> tuple[str, str]:
+    """Return the names without a Python type, and the help without a range."""
+    text = _RANGE.sub("", text).replace("  []", "").replace("[required]", "").rstrip()
+    return _TYPE.sub("", names), text

@@ -1,0 +1,108 @@
+"""Messages on stderr about the input: damaged files, gaps, connections of other protocols, no Pulsar frames at all.
+
+Rules of this file
+1. A damaged file is reported at once. All other notes are reported at the end, one line for each kind of note.
+2. A line has the number of notes, where the first one applies, and what the user can do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from pcli.cli.common.output import counted, say
+
+if TYPE_CHECKING:
+    from pcli.codec.capture import CaptureTotals, Note
+
+__all__ = ["InputNotes", "no_frames_text", "numbers_text"]
+
+_MAX_NAMED: Final = 5
+"""Damaged files that are reported one by one, and ports and streams that are named."""
+
+_PROTOCOLS: Final = {
+    "http": ("HTTP", ""),
+    "tls": ("TLS", "capture where TLS has ended, or decrypt the capture with the session keys first"),
+    "not-pulsar": ("neither Pulsar nor TLS nor HTTP", "use -d tcp.port==N if they are Pulsar"),
+}
+"""Kinds of notes on connections of other protocols: the protocol, and the remedy."""
+
+
+class InputNotes:
+    """The notes of one reading."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+        self._first: dict[str, Note] = {}
+        self._ports: dict[str, dict[int, None]] = {}
+        self._streams: dict[str, dict[int, None]] = {}
+
+    def add(self, note: Note) -> None:
+        """Record a note; a note on a file is printed."""
+        kind = note.kind
+        self._counts[kind] = count = self._counts.get(kind, 0) + 1
+        self._first.setdefault(kind, note)
+        if note.stream is not None:
+            self._ports.setdefault(kind, {})[note.stream.server[1]] = None
+            self._streams.setdefault(kind, {})[note.stream.number] = None
+        if kind == "file" and count <= _MAX_NAMED:
+            say(_placed(note))
+
+    def print(self) -> None:
+        """Print all notes that were not printed yet, grouped by kind."""
+        for line in self._lines():
+            say(line)
+        self._counts.clear()
+
+    def _lines(self) -> Iterator[str]:
+        for kind, count in self._counts.items():
+            if kind in _PROTOCOLS:
+                yield self._protocol_line(kind)
+            elif kind == "file":
+                if count > _MAX_NAMED:
+                    yield f"{count - _MAX_NAMED} more damaged or unreadable files"
+            elif count == 1:
+                yield _placed(self._first[kind])
+            else:
+                streams = list(self._streams.get(kind, {}))
+                where = f" in {numbers_text('stream', streams)}" if streams else ""
+                yield f"{kind}: {counted(count, 'note')}{where}; the first: {_placed(self._first[kind])}"
+
+    def _protocol_line(self, kind: str) -> str:
+        count, ports = len(self._streams[kind]), list(self._ports[kind])
+        protocol, remedy = _PROTOCOLS[kind]
+        verb = "is" if count == 1 else "are"
+        line = f"{counted(count, 'connection')} {verb} {protocol} ({numbers_text('port', ports)})"
+        return f"{line}: {remedy}" if remedy else line
+
+
+def no_frames_text(totals: CaptureTotals) -> str:
+    """Return why the output is empty: the captures contain no Pulsar frame."""
+    text = f"no Pulsar frames in {counted(totals.packets, 'packet')}"
+    if not totals.connections:
+        return f"{text} (no TCP connection)"
+    connections = counted(totals.connections, "TCP connection")
+    return f"{text} ({connections}, {numbers_text('port', totals.ports)}; use -d tcp.port==N to force)"
+
+
+def numbers_text(noun: str, numbers: Sequence[int]) -> str:
+    """Return ``port 80``, ``ports 53 and 80``, or the first few and how many more there are."""
+    if len(numbers) == 1:
+        return f"{noun} {numbers[0]}"
+    if len(numbers) > _MAX_NAMED:
+        return f"{noun}s {', '.join(map(str, numbers[:_MAX_NAMED]))} and {len(numbers) - _MAX_NAMED:,} more"
+    return f"{noun}s {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+
+
+def _placed(note: Note) -> str:
+    """Return a note with its place: the file, the stream and direction, the packet, and the offset in the file."""
+    place = []
+    if note.source:
+        place.append(note.source)
+    if note.stream is not None:
+        side = {True: " from the client", False: " from the broker", None: ""}[note.from_client]
+        place.append(f"stream {note.stream.number}{side}")
+    if note.packet:
+        place.append(f"packet {note.packet}")
+    offset = f" (at byte {note.offset})" if note.offset is not None and note.source else ""
+    return f"{', '.join(place)}: {note.text}{offset}" if place else f"{note.text}{offset}"

@@ -1,0 +1,21 @@
+"""Messages about wrong arguments."""
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["dissect", "-c", "abc"], "Invalid value for '-c' / '--count': 'abc' is not a whole number."),
+        (["stats", "io", "-I", "x"], "Invalid value for '-I' / '--interval': 'x' is not a number."),
+        (["produce", "t", "--size", "0"], "'0' is out of range: it must be at least 1."),
+        (["dissect", "-T", "xml"], "'xml' is not one of 'text', 'tree'"),
+        (["decode", "a", "b", "c"], "Unexpected arguments: b c"),
+    ],
+)
+def test_a_usage_error_has_no_wording_of_libraries(pcli, words, message):
+    told = pcli(*words)
+    assert told.code == 2
+    assert message in told.err
+    assert "Input should" not in told.err
+    assert "Value error" not in told.err
