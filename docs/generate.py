@@ -1,4 +1,4 @@
-"""Makes the parts of the docs that are tables of the code: `make docs`. Tests hold them fresh.
+"""Generates the parts of the docs that are derived from the code: `make docs`. Tests check that they are up to date.
 
 python docs/generate.py [FOLDER]: writes fields.md, tables.md, the table of problems in dissect.md, the lists in
 mini-broker.md and findings/ with a page for each rule of diagnose, into docs/ or FOLDER.
@@ -23,13 +23,13 @@ HERE = Path(__file__).parent
 
 
 def fields_page() -> str:
-    """The page of all fields."""
+    """Return the page of all fields."""
     lines = [
         "# Fields",
         "",
-        "Made from the code by `make docs`. For filters (`-Y`), columns (`-e`) and JSON (`-T ndjson`).",
+        "The fields for filters (`-Y`), columns (`-e`) and JSON (`-T ndjson`). Generated from the code by `make docs`.",
         "",
-        "| field | type | source | |",
+        "| field | type | source | description |",
         "|---|---|---|---|",
     ]
     for field in all_fields():
@@ -39,27 +39,27 @@ def fields_page() -> str:
 
 
 def between(page: str, name: str, text: str) -> str:
-    """The page with this text between the two marks of that name."""
+    """Return the page with this text between the two markers of that name."""
     first, last = f"<!-- {name}: made by make docs -->\n", f"<!-- end of {name} -->"
     head, _, rest = page.partition(first)
     return f"{head}{first}\n{text}\n{last}{rest.partition(last)[2]}"
 
 
 def table(titles: str, rows: Iterable[Sequence[str]]) -> str:
-    """A table; ``titles`` separated by bars."""
+    """Return a Markdown table; ``titles`` are separated by bars."""
     lines = [f"| {titles} |", "|" + "---|" * (titles.count("|") + 1)]
     lines += ("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
     return "\n".join(lines) + "\n"
 
 
 def with_problems(page: str) -> str:
-    """The page with the table of problems between its two marks."""
-    return between(page, "problems", table("problem | means", ((f"`{kind}`", text) for kind, text in KINDS.items())))
+    """Return the page with the table of problems."""
+    return between(page, "problems", table("problem | meaning", ((f"`{kind}`", text) for kind, text in KINDS.items())))
 
 
 def with_lists(page: str) -> str:
-    """The page of the mini-broker with what it obeys, serves and does not do."""
-    page = between(page, "faults", table("do | what happens", ((f"`{do}`", text) for do, text in ACTIONS.items())))
+    """Return the page of the mini-broker with its dispatchers, settings, endpoints and limits."""
+    page = between(page, "faults", table("action | effect", ((f"`{do}`", text) for do, text in ACTIONS.items())))
     dispatchers = (
         (
             f"`{row['class']}`", ", ".join(row["subscriptions"]), row["topics"],
@@ -75,47 +75,49 @@ def with_lists(page: str) -> str:
     endpoints = ((", ".join(row.methods), f"`{row.path}`", row.text) for row in capabilities.endpoint_rows())
     parts = [
         "## Dispatchers\n",
-        "The first row that fits serves a subscription; `pcli broker --dispatchers` prints them too.\n",
-        table("class in Pulsar | subscriptions | topics | when | in Pulsar since | file", dispatchers),
+        "The first row that matches a subscription determines its dispatcher. "
+        "`pcli broker --dispatchers` prints this table.\n",
+        table("class in Pulsar | subscriptions | topics | condition | Pulsar versions | file", dispatchers),
         "## Settings\n",
-        "By `--set name=value`, from a file with `--conf broker.conf`, or as arguments in Python. "
-        "Anything else is an error that names the nearest.\n",
-        table("setting | kind | default | ", settings),
+        "Set them with `--set name=value`, in a file with `--conf broker.conf`, or as arguments in Python. "
+        "An unknown name is an error; the message suggests the closest names.\n",
+        table("setting | type | default | description", settings),
         "## Endpoints\n",
-        "Of the REST API, for clients, tests and dashboards. Any other path answers 404.\n",
-        table("methods | path | ", endpoints),
-        "## What it does not do\n",
+        "The REST API for clients, tests and dashboards. All other paths return 404.\n",
+        table("methods | path | description", endpoints),
+        "## Limits\n",
         *limits(),
     ]
     return between(page, "lists", "\n".join(parts))
 
 
 def limits() -> Iterator[str]:
-    """What the mini-broker does not do, item by item."""
-    yield f"- **Commands answered with NotAllowedError**, whatever they ask: {words(capabilities.refused_commands())}."
+    """Yield the limits of the mini-broker as list items."""
+    yield f"- **Commands that are always refused with NotAllowedError**: {words(capabilities.refused_commands())}."
     yield (
-        "- **Commands that end the connection**, as on 4.2.4, which does not know them either: "
+        "- **Commands that close the connection**, because Pulsar 4.2.4 does not support them either: "
         f"{words(capabilities.closing_commands())}."
     )
     missing = "; ".join(f"`{path}` ({text})" for path, text in capabilities.missing_families())
-    yield f"- **Parts of the REST API that are not there**: {missing}."
-    yield f"- **Policies that are kept and given back, without effect**: {words(capabilities.stored_only_policies())}."
+    yield f"- **Missing parts of the REST API**: {missing}."
+    policies = words(capabilities.stored_only_policies())
+    yield f"- **Policies that are stored and returned but have no effect**: {policies}."
     yield (
-        f"- **Settings ignored** in a `--conf` file, and refused by `--set` ({len(IGNORED)}): "
-        "what is about clusters, BookKeeper, TLS and authentication, and:\n"
+        f"- **Settings that are ignored** in a `--conf` file and refused by `--set` ({len(IGNORED)}), mainly for "
+        "clusters, BookKeeper, TLS and authentication:\n"
     )
-    yield "<details><summary>all of them</summary>\n"
+    yield "<details><summary>all of these settings</summary>\n"
     yield f"{words(sorted(IGNORED))}\n"
     yield "</details>\n"
 
 
 def words(names: Iterable[str]) -> str:
-    """Names in a row, as code."""
+    """Return the names as a comma-separated list of code spans."""
     return ", ".join(f"`{name}`" for name in names)
 
 
 def findings_index() -> str:
-    """The page that leads to those of the rules."""
+    """Return the index of the pages of the rules."""
     rows = ((f"[{rule.name}]({rule.name}.md)", rule.group, rule.title, rule.issue) for rule in RULES.values())
     return "# Findings\n\nThe rules of `pcli diagnose`. Generated from the code by `make docs`.\n\n" + table(
         "rule | evaluated for each | finds | requested in", rows

@@ -41,10 +41,15 @@ class Table:
 
 
 _ALL: Final = (
-    Table("captures", "a file that was read, or was not", inventory_schemas.CAPTURES, inventory_schemas.CAPTURES_ORDER),
+    Table(
+        "captures",
+        "a file that was found, whether or not it was read",
+        inventory_schemas.CAPTURES,
+        inventory_schemas.CAPTURES_ORDER,
+    ),
     Table(
         "gaps",
-        "bytes that the captures do not have, or a place that is in doubt",
+        "a range of bytes that the captures lack, or an uncertain position",
         inventory_schemas.GAPS,
         inventory_schemas.GAPS_ORDER,
     ),

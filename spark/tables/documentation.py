@@ -19,19 +19,20 @@ __all__ = ["tables_page"]
 
 _HEAD: Final = """# Tables
 
-What `pcli analyze` and `pcli spark-analyze` write to `OUT/<table>/` as Parquet. Made from the code by `make docs`.
+`pcli analyze` and `pcli spark-analyze` write these tables to `OUT/<table>/` as Parquet. Generated from the code by
+`make docs`.
 
-- Times are nanoseconds since 1970, in columns that end in `_ns`: `to_timestamp(sent_ns / 1e9)`. What is not known is
-  null.
-- A connection is tcp.stream, a frame pulsar.number, a packet frame.number, as `pcli dissect` and tshark count them over
-  all captures of the cluster in order.
-- A large table is partitioned, into `cluster=…/hour=2026-11-21-14/` (UTC); its `cluster` is then in the path, where
-  readers of Parquet find it, with a column `hour` beside it. Spark makes numbers of labels that look like some, unless
-  `spark.sql.sources.partitionColumnTypeInference.enabled` is false.
+- Times are nanoseconds since 1970, in columns that end in `_ns`: `to_timestamp(sent_ns / 1e9)`. Unknown
+  values are null.
+- Connections are identified by tcp.stream, frames by pulsar.number and packets by frame.number, counted by
+  `pcli dissect` and tshark over all captures of the cluster in order.
+- A large table is partitioned into `cluster=…/hour=2026-11-21-14/` (UTC). The column `cluster` is then part of the
+  path, where readers of Parquet find it, and there is an additional column `hour`. Spark converts labels that look like
+  numbers, unless `spark.sql.sources.partitionColumnTypeInference.enabled` is false.
 - `OUT/_manifest.json` lists the files of the tables. A run replaces it at its end and then removes the old files. A
-  plain read of a folder during that moment may return old and new rows. A read by the manifest (`pcli report`,
-  `pcli.spark.tables.stored_tables`) never does.
-- The same run again changes nothing. Names that begin with `_` are not for readers.
+  reader that lists the folder at that moment may return old and new rows. Readers of the manifest (`pcli report`,
+  `pcli.spark.tables.stored_tables`) never do.
+- Repeating a run changes nothing. Names that begin with `_` are internal.
 
 ```sql
 -- the slowest topics, with DuckDB
@@ -43,33 +44,33 @@ FROM 'out/messages/*.parquet' WHERE evidence = 'complete' GROUP BY topic ORDER B
 
 _WORDS: Final[dict[str, dict[str, str]]] = {
     "`state` of messages": STATES,
-    "`evidence` of messages; of several the first in this order, `complete` when none is true": EVIDENCE,
-    "`again` of a delivery, `redelivered` of subscriptions (which follows the whole consumer: what it calls "
-    "`ack_timeout` or `reopened` may be `nack` or `left` there)": AGAIN,
+    "`evidence` of messages; if several apply, the first one in this order; otherwise `complete`": EVIDENCE,
+    "`again` of a delivery and `redelivered` of subscriptions (`redelivered` uses the state of the whole consumer: its "
+    "`ack_timeout` or `reopened` can be `nack` or `left` in `again`)": AGAIN,
     "`end` and `ends` of connections, consumers and producers": ENDS,
     "`doubts`": DOUBTS,
 }
-"""Columns whose values are words, and what each says."""
+"""Columns with a fixed set of values, and the meaning of each value."""
 
 
 def tables_page() -> str:
-    """The page, as Markdown."""
+    """Return the page as Markdown."""
     lines = [line for table in TABLES.values() for line in _section(table)]
-    return "\n".join([_HEAD, *lines, "## Words\n", *(line for one in _WORDS.items() for line in _words(*one))])
+    return "\n".join([_HEAD, *lines, "## Values\n", *(line for one in _WORDS.items() for line in _words(*one))])
 
 
 def _words(columns: str, words: dict[str, str]) -> Iterator[str]:
-    yield f"Of {columns}:\n\n| word | |\n|---|---|"
+    yield f"Values of {columns}:\n\n| value | meaning |\n|---|---|"
     yield from (f"| `{word}` | {text} |" for word, text in words.items())
     yield ""
 
 
 def _section(table: Table) -> Iterator[str]:
     yield f"## {table.name}\n"
-    yield f"A row: {table.row}.{' Only with `--frames`.' if table.name in ON_REQUEST else ''}\n"
+    yield f"Each row is {table.row}.{' Only with `--frames`.' if table.name in ON_REQUEST else ''}\n"
     if table.hour:
-        yield f"When it is partitioned: by the hour of `{table.hour}`.\n"
-    yield "| column | type | |\n|---|---|---|"
+        yield f"Partitioned by the hour of `{table.hour}` if the table is large.\n"
+    yield "| column | type | description |\n|---|---|---|"
     for field in table.schema:
         yield from _rows(field, "")
     yield ""

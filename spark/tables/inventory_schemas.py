@@ -20,23 +20,27 @@ STATUSES: Final = {
 
 CAPTURES: Final = pa.schema(
     [
-        column("cluster", TEXT, "the label of the cluster that it was recorded of"),
-        column("path", TEXT, "the file, as it was given or found"),
-        column("part", INT, "its place among the parts of its recording, from 0; null: it was not read"),
+        column("cluster", TEXT, "label of the cluster in which it was recorded"),
+        column("path", TEXT, "path as given on the command line or found in a folder"),
+        column("part", INT, "position among the parts of its recording, from 0; null if it was not read"),
         column("status", TEXT, f"{'; '.join(f'`{word}`: {text}' for word, text in STATUSES.items())}"),
         column(
             "error",
             TEXT,
-            "why it was not read, or not to its end; of one that was read before: why it cannot be read now",
+            "why it was not read, or not to its end; for a file read in an earlier run: why it cannot be read now",
         ),
         column("format", TEXT, "`pcap` or `pcapng`"),
-        column("packing", TEXT, "`gzip` or `zstd`; null: it is not packed"),
+        column("packing", TEXT, "`gzip` or `zstd`; null if not compressed"),
         column("link_types", many(INT), "LINKTYPE numbers of its interfaces"),
-        column("file_bytes", LONG, "bytes of the file as it lies there"),
-        column("read_bytes", LONG, "bytes that were read, unpacked"),
-        column("not_read_bytes", LONG, "bytes behind the place where reading ended; of a packed file: packed ones"),
-        column("packets", LONG, "packets in it"),
-        column("frames", LONG, "Pulsar frames that became known by its packets"),
+        column("file_bytes", LONG, "size of the file"),
+        column("read_bytes", LONG, "bytes read, after decompression"),
+        column(
+            "not_read_bytes",
+            LONG,
+            "bytes after the position where reading ended; for a compressed file, compressed bytes",
+        ),
+        column("packets", LONG, "number of packets"),
+        column("frames", LONG, "number of Pulsar frames completed by its packets"),
         column("first_ns", LONG, "time of its first packet"),
         column("last_ns", LONG, "time of its last packet"),
     ]
@@ -45,16 +49,22 @@ CAPTURES_ORDER: Final = ("cluster", "part", "path")
 
 GAPS: Final = pa.schema(
     [
-        column("cluster", TEXT, "the label of the cluster"),
-        column("capture", TEXT, "the file in which it was noticed"),
-        column("connection", LONG, "`tcp.stream` of the connection; null: it is about the file"),
-        column("direction", TEXT, "`client` or `broker`, who sent the bytes; null: both, or it is about the file"),
+        column("cluster", TEXT, "label of the cluster"),
+        column("capture", TEXT, "the file in which it was detected"),
+        column("connection", LONG, "`tcp.stream` of the connection; null if it concerns the file"),
+        column(
+            "direction",
+            TEXT,
+            "`client` or `broker`, the sender of the bytes; null for both, or if it concerns the file",
+        ),
         column("kind", TEXT, "as the notes of `dissect` are called: `gap`, `leftover`, `resync`, `file`, `snaplen`, …"),
-        column("offset", LONG, "where it begins: in the direction of the connection, or in the file"),
-        column("bytes", LONG, "how many bytes it is about"),
-        column("packet", LONG, "the packet at which it was noticed, counted over the recording; 0: before the first"),
+        column("offset", LONG, "offset at which it begins, in the direction of the connection or in the file"),
+        column("bytes", LONG, "number of bytes"),
+        column(
+            "packet", LONG, "the packet at which it was detected, counted over the recording; 0 if before the first"
+        ),
         column("time_ns", LONG, "time of that packet"),
-        column("text", TEXT, "a line for a person"),
+        column("text", TEXT, "description"),
     ]
 )
 GAPS_ORDER: Final = ("cluster", "packet", "connection", "direction", "kind", "offset")

@@ -20,17 +20,17 @@ from pcli.codec.wire.message_id import signed
 __all__ = ["MEANINGS", "id_reader"]
 
 MEANINGS: Final[dict[str, tuple[str, str]]] = {
-    "request_id": ("number", "id of a request, repeated by its answer"),
+    "request_id": ("number", "id of a request, repeated in its response"),
     "producer_id": ("number", "id of a producer on its connection"),
     "consumer_id": ("number", "id of a consumer on its connection"),
-    "sequence_id": ("number", "the producer's number of an entry; of a batch that of its first message"),
-    "message_id": ("text", "ledger:entry, then :partition and :batch when set; a list in ACK and REDELIVER"),
-    "topic": ("text", "topic that the frame names, or that of its producer, consumer or request"),
-    "subscription": ("text", "subscription that the frame names, or that of its consumer or request"),
-    "producer_name": ("text", "name of the producer, of a MESSAGE that of who published it"),
+    "sequence_id": ("number", "sequence id of an entry; for a batch, of its first message"),
+    "message_id": ("text", "ledger:entry, followed by :partition and :batch if set; a list in ACK and REDELIVER"),
+    "topic": ("text", "topic in the frame, or of its producer, consumer or request"),
+    "subscription": ("text", "subscription in the frame, or of its consumer or request"),
+    "producer_name": ("text", "name of the producer; for a MESSAGE, of the publisher"),
     "consumer_name": ("text", "name of the consumer"),
-    "key": ("text", "key of the message as it is on the wire; a list in a batch"),
-    "error": ("enum", "why the broker refused"),
+    "key": ("text", "key of the message on the wire; a list for a batch"),
+    "error": ("enum", "error with which the broker refused the request"),
 }
 """Every meaning, with the kind of its values and what it is."""
 

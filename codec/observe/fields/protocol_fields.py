@@ -81,7 +81,7 @@ def unknown_field(name: str) -> Field | None:
     place = _unknown_place(above, last)
     if place is None:
         return None
-    text = "a field that this version of pcli does not know"
+    text = "a field that is unknown to this version of pcli"
     secret = _unknown_secret(above, last)
     return Field(name, "list of any", "no known version", text, _reader(place), secret=secret)
 
@@ -165,17 +165,17 @@ def _field(name: str, place: _Place) -> Field:
 def _help(kind: str, enum: EnumDescriptor | None, field: FieldDescriptor) -> str:
     if enum is not None:
         names = [value.name for value in enum.values]
-        return f"one of {', '.join(names)}" if len(names) < 9 else f"a name of {enum.name}"
+        return f"one of {', '.join(names)}" if len(names) < 9 else f"a value of {enum.name}"
     if field.message_type is not None:
-        return f"the {field.message_type.name} itself: whether it is there"
-    return {"time": "a time by the clock of its sender", "bool": "true or false"}.get(kind, f"{kind} as it was sent")
+        return f"presence of the {field.message_type.name}"
+    return {"time": "time of the sender's clock", "bool": "true or false"}.get(kind, f"{kind} as transmitted")
 
 
 def _batch_fields() -> dict[str, Field]:
     """What is known of a message in a batch beside its own metadata."""
     rows = (
-        ("pulsar.batch", "message", ("pulsar.batch",), "the messages of a batch: whether there is one"),
-        ("pulsar.batch.index", "number", ("pulsar.batch", "index"), "place of the message in its batch, from 0"),
+        ("pulsar.batch", "message", ("pulsar.batch",), "presence of a batch"),
+        ("pulsar.batch.index", "number", ("pulsar.batch", "index"), "index of the message in its batch, from 0"),
         ("pulsar.batch.payload", "bytes", ("pulsar.batch", "payload"), "payload of the message, decompressed"),
     )
     values = _PART_VALUES["batch"]

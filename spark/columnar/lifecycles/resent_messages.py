@@ -67,7 +67,7 @@ SETTLED: Final = pa.schema([
     column("key", TEXT, "key"),
     column("resends", INT, "further SENDs"),
     column("other_ids", many(_ID), "further ids"),
-    column("error", TEXT, "of the SEND_ERROR"),
+    column("error", TEXT, "error of the SEND_ERROR"),
     column("txn", record(column("most", LONG, "most"), column("least", LONG, "least")), "null: none"),
     column("marker", BOOL, "whether it is a marker"),
     column("uuid", TEXT, "of a chunked message; empty: it is none"),

@@ -18,10 +18,10 @@ from pcli.spark.columnar.table_schema import INT, LONG, TEXT, column, many
 
 __all__ = ["COUNTS", "REASONS", "Cell", "above", "cell", "counts", "known", "lasted", "reasons", "rows_of", "schema_of"]
 
-COUNTS: Final = many((column("name", TEXT, "what was counted"), column("count", LONG, "how often")))
+COUNTS: Final = many((column("name", TEXT, "name of the counted item"), column("count", LONG, "count")))
 """Names with counts."""
 
-REASONS: Final = many((column("figure", TEXT, "name of a column"), column("reason", TEXT, "why it is not known")))
+REASONS: Final = many((column("figure", TEXT, "name of a column"), column("reason", TEXT, "reason")))
 """Columns that are null, and why."""
 
 
@@ -40,7 +40,7 @@ def cell(name: str, kind: pa.DataType, what: str, get: Callable[[Any], Any]) -> 
 
 def schema_of(cells: Sequence[Cell]) -> pa.Schema:
     """The schema of a table, with the cluster in front."""
-    cluster = column("cluster", TEXT, "label of the cluster that the captures are of").with_nullable(nullable=False)
+    cluster = column("cluster", TEXT, "label of the cluster of the captures").with_nullable(nullable=False)
     return pa.schema([cluster, *(one.field for one in cells)])
 
 

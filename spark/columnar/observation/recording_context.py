@@ -23,7 +23,7 @@ from pcli.spark.columnar.table_schema import LONG, TEXT, column, many
 
 __all__ = ["CAPTURE_PARTS", "Recording", "capture_part", "recording_of", "whole"]
 
-_COUNTS: Final = (column("name", TEXT, "what was counted"), column("count", LONG, "how many"))
+_COUNTS: Final = (column("name", TEXT, "name of the counted item"), column("count", LONG, "how many"))
 
 CAPTURE_PARTS: Final = pa.schema(
     [

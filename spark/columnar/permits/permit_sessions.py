@@ -45,7 +45,7 @@ TOTALS: Final = pa.schema(
         column("stream", LONG, "tcp.stream"),
         column("owner", LONG, "consumer_id"),
         column("segment", LONG, "how many events of the connection stand before it in the cut"),
-        column("first_frame", LONG, "its first frame"),
+        column("first_frame", LONG, "time of its first frame"),
         column("granted", LONG, "permits of its FLOWs"),
         column("used", LONG, "messages of its MESSAGEs"),
     ]
@@ -58,8 +58,8 @@ STARTS: Final = pa.schema(
         column("start", LONG, "the balance before it"),
         column("counts", BOOL, "whether FLOWs count: the session lasts"),
         column("session", LONG, "number of its SUBSCRIBE; 0: not seen"),
-        column("topic", TEXT, "null: not known"),
-        column("subscription", TEXT, "null: not known"),
+        column("topic", TEXT, "name; null if unknown"),
+        column("subscription", TEXT, "name; null if unknown"),
         column("consumer", TEXT, "null: not known, or none"),
     ]
 )

@@ -11,16 +11,16 @@ __all__ = ["ENDS", "CaptureRecord", "ConnectionRecord", "ExchangeRecord", "HostR
 
 ENDS: Final[dict[str, str]] = {
     "closed": "its client closed it",
-    "broker": "the broker closed it unasked (unload, seek, deletion, limits)",
-    "fin_client": "the client ended the connection",
-    "fin_broker": "the broker ended the connection",
+    "broker": "the broker closed it without a request (unload, seek, deletion, limits)",
+    "fin_client": "the client closed the connection",
+    "fin_broker": "the broker closed the connection",
     "reset_client": "the client reset the connection",
     "reset_broker": "the broker reset the connection",
-    "keep_alive": "a PING stayed unanswered, and the side that had sent it ended the connection",
-    "auth": "the broker refused the login and ended the connection",
+    "keep_alive": "a PING was not answered, and its sender closed the connection",
+    "auth": "the broker refused the login and closed the connection",
     "refused": "the broker refused it with an error",
     "replaced": "the same id was opened again on the same connection",
-    "silence": "the capture shows no more of it, and no end",
+    "silence": "the capture contains no further frames of it and no end",
 }
 """How a session or a connection ended."""
 

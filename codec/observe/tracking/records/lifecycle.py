@@ -21,15 +21,15 @@ MOST_CHUNKS: Final = 64
 """Chunks of one message that are listed."""
 
 STATES: Final[dict[str, str]] = {
-    "in_flight": "sent, and no receipt yet",
-    "stored": "has its receipt; no subscription that is known has asked for it yet",
-    "never_delivered": "stored, subscriptions were there, and none got it",
-    "unacked": "delivered, and at least one subscription that got it has not acknowledged all of it",
-    "acked": "acknowledged by all subscriptions that got it",
-    "refused": "answered with SEND_ERROR",
-    "duplicate": "answered with the id -1:-1: deduplication dropped it",
-    "lost": "sent, and its connection ended before a receipt",
-    "non_persistent": "of a non-persistent topic: nobody acknowledges those to the broker",
+    "in_flight": "sent, without a receipt so far",
+    "stored": "has a receipt; no known subscription has requested it yet",
+    "never_delivered": "stored; subscriptions existed, but none received it",
+    "unacked": "delivered; at least one subscription that received it has not acknowledged all of it",
+    "acked": "acknowledged by all subscriptions that received it",
+    "refused": "refused with SEND_ERROR",
+    "duplicate": "dropped by deduplication (receipt -1:-1)",
+    "lost": "sent; its connection ended before the receipt",
+    "non_persistent": "published to a non-persistent topic, where acknowledgements are not sent to the broker",
 }
 """What became of a message, as far as the capture goes."""
 

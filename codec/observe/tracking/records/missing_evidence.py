@@ -12,11 +12,11 @@ __all__ = ["DOUBTS"]
 
 DOUBTS: Final[dict[str, str]] = {
     "gap": "packets of its connection are missing in the capture",
-    "start": "it began before the capture, or before what was kept of it",
-    "end": "it was still going on when the capture ended",
-    "cut": "packets were cut by the capture's snap length",
+    "start": "it began before the capture, or before the retained data",
+    "end": "it had not ended when the capture ended",
+    "cut": "packets were truncated by the snap length",
     "one_way": "only one direction of its connection is in the capture",
-    "weak_sync": "frames of its connection were found again by search after a hole",
-    "evicted": "older facts of it were dropped to bound the memory",
+    "weak_sync": "frames of its connection were found by search after a gap",
+    "evicted": "older data of it was evicted to limit memory",
 }
 """Word to what it says of the record."""

@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 __all__ = ["AGAIN", "KeyRecord", "SubscriptionRecord", "TopicRecord"]
 
 AGAIN: dict[str, str] = {
-    "nack": "the consumer asked for it (negative acknowledgement)",
-    "ack_timeout": "the consumer asked for it, and always at the same age: its ack time-out",
-    "rewind": "the consumer asked for all again (redelivery without ids)",
-    "takeover": "another consumer has become the active one (Failover)",
-    "left": "the consumer that held it left by closing",
+    "nack": "the consumer requested it (negative acknowledgement)",
+    "ack_timeout": "the consumer requested it, always at the same age: its acknowledgement timeout",
+    "rewind": "the consumer requested all its messages (REDELIVER without ids)",
+    "takeover": "another consumer became active (Failover)",
+    "left": "the consumer that held it closed",
     "lost": "the connection of the consumer that held it broke",
-    "unload": "the broker had closed the consumer, which came back: unload, restart, deletion",
-    "seek": "a SEEK (or a reset by the admin interface) went back before it",
-    "reopened": "the subscription was opened again by another consumer after the last one had left",
-    "aborted": "the transaction that had acknowledged it was aborted",
-    "twice": "the same consumer got it twice with nothing between that asks for it",
+    "unload": "the broker closed the consumer, which subscribed again: unload, restart, deletion",
+    "seek": "a SEEK, or a reset through the admin API, moved the cursor before it",
+    "reopened": "another consumer subscribed after the last one had left",
+    "aborted": "the transaction that acknowledged it was aborted",
+    "twice": "the same consumer received it twice without a cause on the wire",
 }
 """Why an entry was delivered again, as far as frames tell: a key of `SubscriptionRecord.again`."""
 
