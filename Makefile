@@ -12,7 +12,7 @@ demo: $(READY)
 	bash docs/demo.sh
 
 test: $(READY)
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q -n auto --maxprocesses 4 --dist loadgroup
 
 lint: $(READY)
 	$(BIN)/ruff check .
