@@ -5,6 +5,7 @@ README.md says how a test and a program talk. A program lives as long as the ses
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import importlib.util
 import json
@@ -17,6 +18,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +116,14 @@ BUILDERS: dict[str, Callable[[Path], list[str | Path]]] = {
 }
 
 
+@contextmanager
+def locked(folder: Path) -> Iterator[Path]:
+    """Hold the lock of a folder: the workers of pytest-xdist build the same programs."""
+    with (folder / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield folder
+
+
 class Program:
     """A client's program that runs. It prints a JSON line for what it wants to say, and reads one for what to do."""
 
@@ -193,7 +203,8 @@ class Programs:
         """How to call it. The test is skipped where it can't be had."""
         if name not in self._words:
             try:
-                self._words[name] = BUILDERS[name](self._cache(name))
+                with locked(self._cache(name)) as cache:
+                    self._words[name] = BUILDERS[name](cache)
             except (MissingError, subprocess.TimeoutExpired) as reason:
                 self._words[name] = str(reason)
         found = self._words[name]
