@@ -1,10 +1,10 @@
-"""stdin and stdout, and files, inside a loop that has other things to do.
+"""stdin, stdout and files in an asyncio loop.
 
 Rules of this file
-1. Nothing here blocks the loop for long: a pipe or a terminal that has nothing is waited for, and a pipe that is full.
-   A client that stands still would be given up by its broker.
-2. Bytes stay bytes, and lines are cut in blocks: a million lines are a few hundred steps.
-3. A pipe is written to through an end of our own that does not wait; the end that others share stays as it is.
+1. Nothing blocks the loop: it waits until a pipe or terminal has data, or has room. If the loop stopped, the broker
+   would close the connection of the client.
+2. Data is bytes, and lines are split in blocks: a million lines take a few hundred steps.
+3. A pipe is written through a separate non-blocking descriptor: the mode of a shared one must not change.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from pcli.codec.errors import LocalError
 __all__ = ["Output", "Source"]
 
 _BLOCK: Final = 1 << 18
-"""Bytes of one read; a pipe seldom has more than 64 KB."""
+"""Bytes of one read; a pipe rarely contains more than 64 KB."""
 
 _LONGEST: Final = 1 << 28
-"""Bytes of a line that is still read; brokers take 5 MB where nobody set more."""
+"""Maximum bytes of a line; the default maximum of a message is 5 MB."""
 
 
 class Source:
-    """Lines of a file, or of stdin (``-``); it stays open until the process ends."""
+    """The lines of a file, or of stdin (``-``). The file stays open until the process ends."""
 
     def __init__(self, path: str) -> None:
-        """LocalError: it can't be opened."""
+        """LocalError if the file cannot be opened."""
         try:
             self._file = os.dup(0) if path == "-" else os.open(path, os.O_RDONLY)
             self._regular = stat.S_ISREG(os.fstat(self._file).st_mode)
             if stat.S_ISDIR(os.fstat(self._file).st_mode):
-                raise LocalError(f"{path}: this is a directory")
+                raise LocalError(f"{path}: is a directory")
         except OSError as fault:
             from pcli.replay.lazy_file import reason_of
 
             raise LocalError(f"{'stdin' if path == '-' else path}: {reason_of(fault)}") from None
 
     async def lines(self) -> AsyncIterator[list[bytes]]:
-        """The lines that have come, without their ends; a last one without an end is one too.
+        """Yield the lines that have arrived, without line ends; the last line may have none.
 
-        LocalError: one has no end for too long.
+        LocalError if a line is longer than `_LONGEST`.
         """
         rest: list[bytes] = []
         size = 0
@@ -54,7 +54,7 @@ class Source:
             rest.append(first)
             size = len(others[-1]) if others else size + len(first)
             if size > _LONGEST:
-                raise LocalError(f"a line has more than {_LONGEST >> 20} MB: no broker takes that")
+                raise LocalError(f"a line has more than {_LONGEST >> 20} MB, more than any broker accepts")
             if others:
                 whole = [b"".join(rest), *others[:-1]]
                 rest = [others[-1]]
@@ -72,18 +72,18 @@ class Source:
 
 
 class Output:
-    """stdout, for bytes."""
+    """Standard output for bytes."""
 
     def __init__(self) -> None:
         self.written = 0
-        """Bytes of the latest `write` that are out, also when it was cancelled."""
+        """Bytes that the last `write` has written, also if it was cancelled."""
         self._file = 1
         if stat.S_ISFIFO(os.fstat(1).st_mode):
-            with suppress(OSError):  # no such place on this system: then we wait with the pipe
+            with suppress(OSError):  # not available on this system: writing then blocks
                 self._file = os.open("/proc/self/fd/1", os.O_WRONLY | os.O_NONBLOCK)
 
     async def write(self, data: bytes) -> None:
-        """Write all of it. BrokenPipeError: nobody reads any more."""
+        """Write everything. BrokenPipeError if the reader has closed the pipe."""
         view = memoryview(data)
         self.written = 0
         while self.written < len(view):
@@ -94,7 +94,7 @@ class Output:
 
 
 async def _ready(file: int, *, writing: bool) -> None:
-    """Wait until something can be read or written. What can't be waited for (a device) is taken for ready."""
+    """Wait until the file can be read or written. A device that does not support waiting counts as ready."""
     loop = asyncio.get_running_loop()
     add: Callable[..., None] = loop.add_writer if writing else loop.add_reader
     remove = loop.remove_writer if writing else loop.remove_reader

@@ -1,10 +1,10 @@
-"""What `produce` and `consume` have in common: a client in a loop, Ctrl-C, and a line that tells the rate.
+"""The client that `produce` and `consume` run: connection, Ctrl-C, and a line with the rate.
 
 Rules of this file
-1. The first Ctrl-C (or SIGTERM) asks for the end: what is on its way is finished, and said. The second one ends at
-   once.
-2. Whether a broker is there is found out before anything else: who has mistyped an address is not kept waiting.
-3. The rate goes to stderr: each second on a terminal, and once at the end everywhere.
+1. The first Ctrl-C (or SIGTERM) requests the end: pending messages are finished and counted. The second one ends the
+   process at once.
+2. The client connects before anything else, so that a wrong address is reported at once.
+3. The rate is printed on stderr: every second on a terminal, and at the end in any case.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING
 
-from pcli.cli.common.output import say
+from pcli.cli.common.output import counted, say
 from pcli.cli.common.signals import Stopped, StopRequest
 from pcli.codec.errors import LocalError
 
@@ -28,9 +28,9 @@ __all__ = ["Meter", "run_client"]
 
 
 def run_client(url: str, security: Security, main: Callable[[Client, StopRequest], Awaitable[None]]) -> None:
-    """Run a program with a client that has found its broker; KeyboardInterrupt when somebody ended it.
+    """Run a program with a connected client. KeyboardInterrupt if it was stopped by a signal.
 
-    LocalError: what was to be sent is no text; RemoteError: there is no broker.
+    LocalError if text to send is not UTF-8; RemoteError if the broker cannot be reached.
     """
     from pcli.replay.client.settings import ClientSettings
     from pcli.replay.client.shell import Client, run
@@ -52,13 +52,13 @@ def run_client(url: str, security: Security, main: Callable[[Client, StopRequest
     try:
         ended = run(inner())
     except UnicodeEncodeError as fault:
-        raise LocalError(f"{fault.object!a} is no UTF-8: names, keys and properties are text") from None
+        raise LocalError(f"{fault.object!a} is not UTF-8: names, keys and properties must be text") from None
     if ended:
         raise KeyboardInterrupt
 
 
 class Meter:
-    """Counts messages and their bytes; ``verb``: what became of them; ``printed``: they themselves go to stdout."""
+    """Counts messages and bytes. ``verb``: sent or received; ``printed``: the messages are written to stdout."""
 
     def __init__(self, verb: str, *, printed: bool) -> None:
         self._verb = verb
@@ -66,13 +66,13 @@ class Meter:
         self.count = 0
         """Messages."""
         self.bytes = 0
-        """Of their payloads; 0: they are not counted."""
+        """Bytes of the payloads; 0 if they are not counted."""
         self._began = time.monotonic()
         self._seen = 0
 
     @contextlib.contextmanager
     def shown(self) -> Iterator[None]:
-        """While this lasts, somebody who looks is told each second; at the end everybody."""
+        """Print the rate every second on a terminal during the block, and at its end in any case."""
         task = asyncio.ensure_future(self._show()) if self._watched else None
         try:
             yield
@@ -81,20 +81,19 @@ class Meter:
                 task.cancel()
                 sys.stderr.write("\r\x1b[K")
             seconds = max(time.monotonic() - self._began, 1e-6)
-            rate = f"{self.count / seconds:,.0f} a second" if self.count > 1 else "done"
-            text = f"{self.count:,} message{'' if self.count == 1 else 's'} {self._verb}{_size(self.bytes)}"
-            say(f"{text} in {seconds:.1f} s: {rate}")
+            rate = f" ({self.count / seconds:,.0f} per second)" if self.count > 1 else ""
+            say(f"{counted(self.count, 'message')} {self._verb}{_size(self.bytes)} in {seconds:.1f} s{rate}")
 
     async def _show(self) -> None:
         while True:
             await asyncio.sleep(1)
             fresh, self._seen = self.count - self._seen, self.count
-            sys.stderr.write(f"\r\x1b[K{self.count:,} {self._verb}{_size(self.bytes)}, {fresh:,} a second")
+            sys.stderr.write(f"\r\x1b[K{self.count:,} {self._verb}{_size(self.bytes)}, {fresh:,} per second")
             sys.stderr.flush()
 
 
 def _size(count: float) -> str:
-    """Bytes for people, as the end of a sentence; nothing when they were not counted."""
+    """Return ``, 5.2 MB``; empty if the bytes were not counted."""
     if not count:
         return ""
     for unit in ("B", "kB", "MB", "GB"):

@@ -1,4 +1,4 @@
-"""Ranges of slots as they are written on the command line, and keys that fall into them."""
+"""The values of --key-range: ranges of hash slots, and keys whose hashes are in them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["keys_in", "ranges_of"]
 _RANGE: Final = re.compile(r"(\d{1,5})-(\d{1,5})", re.ASCII)
 
 _MOST: Final = 64
-"""Different keys that are used at most."""
+"""Maximum number of different keys."""
 
 _SLOTS_PER_KEY: Final = 512
-"""So many slots of a range bring one more key: finding keys stays quick."""
+"""Slots per key: a small range gets few keys, which are found quickly."""
 
 
 def ranges_of(texts: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """``0-32767``: first and last slot; LocalError for what is no range of slots."""
+    """Return the first and last slots of ``0-32767``. LocalError if a text is not a range of slots."""
     from pcli.codec.wire.hashes import SLOTS
 
     ranges = []
@@ -29,17 +29,17 @@ def ranges_of(texts: Sequence[str]) -> tuple[tuple[int, int], ...]:
         match = _RANGE.fullmatch(text.strip())
         first, last = (int(match[1]), int(match[2])) if match else (1, 0)
         if not first <= last < SLOTS:
-            raise LocalError(f"--key-range {text}: write two slots from 0 to {SLOTS - 1}, as 0-32767")
+            raise LocalError(f"--key-range {text}: write two slots between 0 and {SLOTS - 1}, for example 0-32767")
         ranges.append((first, last))
     return tuple(ranges)
 
 
 def keys_in(ranges: Sequence[tuple[int, int]]) -> list[str]:
-    """Some keys whose slots are in these ranges: numbers, the first that there are. LocalError: slot 0 alone."""
+    """Return the first few numbers, as text, whose slots are in these ranges. LocalError if slot 0 is the only slot."""
     from pcli.codec.wire.hashes import sticky_hash
 
     if all(last == 0 for _, last in ranges):
-        raise LocalError("--key-range 0-0: no key falls into slot 0")
+        raise LocalError("--key-range 0-0: no key has the hash slot 0")
     slots = sum(last - first + 1 for first, last in ranges)
     wanted = max(1, min(_MOST, slots // _SLOTS_PER_KEY))
     numbers = (str(number) for number in itertools.count())

@@ -1,10 +1,10 @@
-r"""How a received message is written on stdout: kcat's format, or JSON.
+r"""Formats of received messages: kcat's format strings, and JSON.
 
 Rules of this file
 1. ``%s`` payload, ``%k`` key, ``%i`` message id, ``%p`` partition (-1: none), ``%t`` topic, ``%T`` publish time (ms),
    ``%h`` properties (``a=1,b=2``), ``%S`` and ``%K`` the bytes of payload and key, ``%%``; ``\n \t \r \0 \xNN``.
-2. A payload goes out byte by byte as it is. A key that is bytes does too.
-3. In JSON a payload that is no text stands in base64, with ``"base64": true`` beside it.
+2. Payloads, and keys that are bytes, are written unchanged.
+3. In JSON, a payload that is not UTF-8 is base64, with ``"base64": true``.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _LETTERS: Final[dict[str, Callable[[Incoming], bytes]]] = {
 
 
 def writer(text: str) -> Callable[[Incoming], bytes]:
-    """A function that writes a message in this format; LocalError names the letter that there is not."""
+    """Return a function that formats a message. LocalError if the format contains an unknown letter."""
     if text in ("%s\\n", "%s\n"):
         return lambda message: message.data + b"\n"
     parts = [_part(match) for match in _TOKEN.finditer(text)]
@@ -67,7 +67,7 @@ def _part(match: re.Match[str]) -> bytes | Callable[[Incoming], bytes]:
     if letter is not None:
         if letter not in _LETTERS:
             known = " ".join(f"%{one}" for one in _LETTERS)
-            raise LocalError(f"-f: there is no %{letter}; there are {known} and %%")
+            raise LocalError(f"--format: unknown %{letter}; use {known} or %%")
         return _LETTERS[letter]
     if number is not None:
         return bytes.fromhex(number)
@@ -75,7 +75,7 @@ def _part(match: re.Match[str]) -> bytes | Callable[[Incoming], bytes]:
 
 
 def json_writer(message: Incoming) -> bytes:
-    """A message as one line of JSON."""
+    """Return a message as one line of JSON."""
     content = message.content
     row: dict[str, Any] = {
         "topic": message.topic,

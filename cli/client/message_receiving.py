@@ -1,12 +1,14 @@
-"""How `pcli consume` runs: messages are taken in blocks, printed, and only then acknowledged.
+"""The consumer of `pcli consume`: it receives messages in blocks, prints them, and acknowledges what was printed.
 
 Rules of this file
-1. A message is acknowledged when it is printed. Who ends it with Ctrl-C loses nothing and gets nothing twice.
-2. A subscription that is there already begins where it stands; ``--from`` with an id or a time moves it there,
-   ``earliest`` and ``latest`` only say where a new one begins. A reader always begins there: without it, at the end.
-3. ``--exit-at-end``: nothing is there, and the broker knows of nothing behind it. What it knows of but does not send
-   (others have it, or it is acknowledged) is waited for a little while.
-4. A subscription that can't go on (its topic is gone, a batch came to a queue of 0) ends it with the reason.
+1. A message is acknowledged after it was printed, so Ctrl-C neither loses nor repeats a message.
+2. ``--from`` is the position of a new subscription or of a reader. An existing durable subscription is refused: its
+   cursor moves, for all its consumers, only with ``--move-cursor``. Brokers have no command that tests whether a
+   subscription exists; a reader of the same name is refused by PersistentTopic.getNonDurableSubscription if it does.
+3. ``--last N`` reads a little more than N entries from the end, and keeps the last N messages.
+4. ``--exit-at-end`` stops when no message is queued and the broker has none. For messages that the broker has but
+   does not deliver (pending at other consumers, or acknowledged), the command waits a few seconds.
+5. If the subscription fails (its topic is deleted, a batch arrives at a receiver queue of 0), the command fails too.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import bisect
 import itertools
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -30,21 +33,27 @@ if TYPE_CHECKING:
     from pcli.replay.client.shell import Client
     from pcli.replay.service import Security
 
-__all__ = ["Run"]
+__all__ = ["ConsumeRun"]
 
 _BLOCK: Final = 1000
-"""Messages that are printed at once."""
+"""Messages in one block."""
 
 _PAUSE: Final = 0.1
-"""Seconds without a message after which the end is asked for."""
+"""Seconds without a message after which the broker is queried for more messages."""
 
 _PATIENCE: Final = 3.0
-"""Seconds that what never comes is waited for."""
+"""Seconds to wait for messages that the broker has but does not deliver."""
+
+_RETRY: Final = 0.2
+"""Seconds until the non-durable subscription of the existence check is certainly removed."""
+
+_EXISTS: Final = "durable subscription with the same name"
+"""In the error of a broker (NotAllowedError) if a reader has the name of an existing durable subscription."""
 
 
 @dataclass(slots=True)
-class Run:
-    """Everything that `consume` was told."""
+class ConsumeRun:
+    """The options of `consume`."""
 
     topic: str
     url: str
@@ -53,8 +62,10 @@ class Run:
     type: str
     reader: bool
     number: int
+    last: int
     exit_at_end: bool
     start: str
+    move_cursor: bool
     key_ranges: list[str]
     format: str
     json: bool
@@ -63,39 +74,83 @@ class Run:
     receiver_queue: int
 
     def run(self) -> None:
-        """Print all that is wanted. LocalError and RemoteError for what can't be."""
+        """Print the messages. LocalError if the options are wrong, RemoteError if the broker refuses them."""
         self._check()
         from pcli.cli.client.async_streams import Output
         from pcli.cli.client.message_format import json_writer, writer
-        from pcli.cli.client.starting_position import starting_point
+        from pcli.cli.client.starting_position import starting_position
 
         write = json_writer if self.json else writer(self.format)
-        start = starting_point(self.start) if self.start else None
+        start = starting_position(self.start) if self.start else None
         settings = self._reader_settings(start) if self.reader else self._settings(start)
 
-        # A reader begins at its id by itself; everybody else is moved there, and to times.
+        # A subscription is created at the first or last message, and a reader at an id. Other positions need a seek.
         goal = start if isinstance(start, int) or (not self.reader and _is_place(start)) else None
+        if self.move_cursor:
+            goal = start
 
         async def main(client: Client, stop: StopRequest) -> None:
+            nonlocal settings
+            if self.start and not self.reader and not self.move_cursor:
+                await stop.unless(self._refuse_existing(client))
+            if self.last:
+                settings = self._reader_settings(await stop.unless(self._start_of_last(client)))
             source = await stop.unless(client.read(settings) if self.reader else client.subscribe(settings))
             if goal is not None:
                 await stop.unless(client.ask(lambda done: source.seek(goal, done)))
             meter = Meter("received", printed=True)
-            taker = _Taker(client, source, self, write, meter)
+            receiver = _Receiver(client, source, self, write, meter)
             with meter.shown():
-                await taker.run(Output(), stop)
+                await receiver.run(Output(), stop)
 
         run_client(self.url, self.security, main)
 
     def _check(self) -> None:
         if self.reader == bool(self.subscription):
-            raise LocalError("say -s NAME for a subscription, or --reader to do without one: one of them")
+            raise LocalError("use either -s NAME for a subscription or --reader")
         if self.reader and (self.no_ack or self.nack_every):
-            raise LocalError("a reader acknowledges nothing: --no-ack and --nack-every are for subscriptions")
+            raise LocalError("--no-ack and --nack-every require a subscription: a reader does not acknowledge")
         if self.no_ack and self.nack_every:
-            raise LocalError("--no-ack leaves messages alone, --nack-every refuses some: one of them")
+            raise LocalError("--no-ack and --nack-every cannot be combined")
         if self.key_ranges and not self.reader and self.type != "Key_Shared":
-            raise LocalError("--key-range is for readers and for -t Key_Shared")
+            raise LocalError("--key-range requires --reader or --subscription-type Key_Shared")
+        if self.last and (self.subscription or self.start):
+            raise LocalError("--last cannot be combined with -s or --from")
+        if self.move_cursor and (self.reader or not self.start):
+            raise LocalError("--move-cursor requires -s NAME and --from")
+
+    async def _refuse_existing(self, client: Client) -> None:
+        """LocalError if the durable subscription exists: --from would be ignored, or would move its cursor."""
+        from pcli.codec.errors import PcliError
+        from pcli.replay.client.consumer_settings import ReaderSettings
+        from pcli.replay.client.ids import LATEST
+
+        if self.topic.startswith("non-persistent://"):
+            return
+        settings = ReaderSettings(topicName=self.topic, subscriptionName=self.subscription, startMessageId=LATEST)
+        try:
+            reader = await client.read(settings)
+        except PcliError as error:
+            text = str(error).lower()
+            if _EXISTS in text and f"non-{_EXISTS}" not in text:
+                raise LocalError(
+                    f"--from {self.start}: the subscription {self.subscription} exists and has a cursor; "
+                    "use --move-cursor to move it, or no --from"
+                ) from None
+            raise
+        await client.ask(reader.close)
+        await asyncio.sleep(_RETRY)
+
+    async def _start_of_last(self, client: Client) -> Id:
+        """Return an id at or before the last N messages: N entries before the end if the last ledger has them."""
+        from pcli.replay.client.consumer_settings import ReaderSettings
+        from pcli.replay.client.ids import EARLIEST, LATEST, Id
+
+        reader = await client.read(ReaderSettings(topicName=self.topic, startMessageId=LATEST))
+        ids = await client.ask(reader.last_message_ids)
+        await client.ask(reader.close)
+        first = ids[0].entry - self.last + 1 if len(ids) == 1 else -1
+        return Id(ids[0].ledger, first) if first >= 0 else EARLIEST
 
     def _settings(self, start: Id | int | None) -> Any:
         from pcli.cli.client.key_ranges import ranges_of
@@ -128,16 +183,18 @@ class Run:
 
 
 def _is_place(start: Id | int | None) -> bool:
-    """Whether it names a message."""
+    """Whether the position is the id of a message."""
     from pcli.replay.client.ids import EARLIEST, LATEST
 
     return start is not None and not isinstance(start, int) and start not in (EARLIEST, LATEST)
 
 
-class _Taker:
-    """Takes messages from a consumer or a reader, and prints them."""
+class _Receiver:
+    """Receives messages from a consumer or a reader, and prints them."""
 
-    def __init__(self, client: Client, source: Any, run: Run, write: Callable[[Incoming], bytes], meter: Meter) -> None:
+    def __init__(
+        self, client: Client, source: Any, run: ConsumeRun, write: Callable[[Incoming], bytes], meter: Meter
+    ) -> None:
         self._client = client
         self._source = source
         self._run = run
@@ -154,7 +211,9 @@ class _Taker:
         self._there.set()
 
     async def run(self, output: Output, stop: StopRequest) -> None:
-        """Until the end, or until somebody wants it."""
+        """Run until the end, or until a stop is requested."""
+        if self._run.last:
+            await self._print(await stop.unless(self._last_messages(self._run.last)), output, stop)
         wanted = self._run.number
         while not stop.requested and not (wanted and self._meter.count >= wanted):
             self._there.clear()
@@ -167,7 +226,7 @@ class _Taker:
                 return
 
     async def _print(self, messages: list[Incoming], output: Output, stop: StopRequest) -> None:
-        """Print and acknowledge; when that is ended in the middle, those that are out as a whole."""
+        """Print and acknowledge; after an interruption, only those that were written completely."""
         pieces = [self._write(message) for message in messages]
         try:
             await stop.unless(output.write(b"".join(pieces)))
@@ -187,6 +246,20 @@ class _Taker:
                 messages.append(message)
         return messages
 
+    async def _last_messages(self, count: int) -> list[Incoming]:
+        """Read to the end of the topic; return the last messages."""
+        kept: deque[Incoming] = deque(maxlen=count)
+        while True:
+            self._there.clear()
+            messages = self._block(_BLOCK)
+            kept.extend(messages)
+            if self._fault is not None:
+                raise self._fault.to_error()
+            if messages:
+                continue
+            if not await self._client.ask(self._source.has_message_available) or not await self._comes(_PATIENCE):
+                return list(kept)
+
     def _acknowledge(self, messages: list[Incoming]) -> None:
         run, source = self._run, self._source
         if run.reader or run.no_ack:
@@ -200,7 +273,7 @@ class _Taker:
                     source.acknowledge(message.id)
 
     async def _ended(self) -> bool:
-        """Wait for messages; True: there will be none, and that is what was asked for."""
+        """Wait for messages. Return True if there are none and --exit-at-end is set."""
         if not self._run.exit_at_end:
             await self._there.wait()
             return False

@@ -1,10 +1,10 @@
-"""How `pcli produce` runs: payloads in blocks, one turn of the engine for each.
+"""The producer of `pcli produce`: it sends payloads in blocks, one turn of the client engine per block.
 
 Rules of this file
-1. Payloads come in lists: those of a pipe as many as it has, made ones by the thousand, or by 4 MB.
-2. When the producer has no room, nothing is read until it has.
-3. The first message that was not taken is said, by its number from 1, and ends the command: no more is read.
-4. After Ctrl-C nothing more is read; what was sent is waited for.
+1. A block of a pipe has the lines that the pipe contains. Generated messages have blocks of 1000, or of 4 MB.
+2. While the producer's queue is full, nothing is read.
+3. The first message that the broker refuses ends the command, with its number (from 1). No more is read.
+4. After Ctrl-C nothing more is read, and the command waits for the receipts of sent messages.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from pcli.replay.client.shell import Client
     from pcli.replay.service import Security
 
-__all__ = ["Run"]
+__all__ = ["ProduceRun"]
 
 
 @dataclass(slots=True)
-class Run:
-    """Everything that `produce` was told."""
+class ProduceRun:
+    """The options of `produce`."""
 
     topic: str
     url: str
@@ -43,6 +43,8 @@ class Run:
     number: int | None
     rate: float
     key: str
+    key_delimiter: str
+    json: bool
     key_ranges: list[str]
     properties: list[str]
     batch: str
@@ -51,11 +53,13 @@ class Run:
     producer_name: str
 
     def run(self) -> None:
-        """Send all, and say how many. LocalError and RemoteError for what can't be."""
+        """Send all messages and print their number. LocalError for wrong options, RemoteError from the broker."""
         if sum(map(bool, (self.file, self.messages, self.size))) > 1:
-            raise LocalError("messages come from --file, from -m or by --size: from one of them")
-        if self.key and self.key_ranges:
-            raise LocalError("a key is given by -k, or chosen by --key-range")
+            raise LocalError("use only one of --file, -m and --size")
+        if sum(map(bool, (self.key, self.key_ranges, self.key_delimiter, self.json))) > 1:
+            raise LocalError("use only one of -k, -K, --key-range and --json")
+        if (self.key_delimiter or self.json) and (self.messages or self.size):
+            raise LocalError("-K and --json describe lines of stdin or --file, not -m or --size")
         settings, make = self._settings(), self._maker()
         source = self._source()
 
@@ -73,10 +77,10 @@ class Run:
 
         run_client(self.url, self.security, main)
 
-    # -- what is sent ----------------------------------------------------------------------------------------------
+    # -- messages ----------------------------------------------------------------------------------------------
 
     def _source(self) -> Callable[[], AsyncIterator[list[bytes]]]:
-        """Payloads in lists, as many as are wanted. A file is opened now."""
+        """Return a function that yields blocks of payloads. A file is opened at once."""
         if self.size is not None:
             size = self.size
             return lambda: listed(numbered(size, self.number), size)
@@ -94,6 +98,14 @@ class Run:
         from pcli.replay.client.outgoing import Outgoing
 
         properties = dict(_pair(text) for text in self.properties) or None
+        if self.key_delimiter:
+            from pcli.cli.client.message_lines import keyed_line_parser
+
+            return keyed_line_parser(self.key_delimiter, properties)
+        if self.json:
+            from pcli.cli.client.message_lines import json_line_parser
+
+            return json_line_parser(properties)
         if self.key_ranges:
             keys = itertools.cycle(keys_in(ranges_of(self.key_ranges)))
             return lambda payload: Outgoing(payload, key=next(keys), properties=properties)
@@ -101,7 +113,7 @@ class Run:
             return lambda payload: Outgoing(payload, key=self.key or None, properties=properties)
         return Outgoing
 
-    # -- how it is sent --------------------------------------------------------------------------------------------
+    # -- sending --------------------------------------------------------------------------------------------
 
     def _settings(self) -> ProducerSettings:
         from pcli.replay.client.producer_settings import ProducerSettings
@@ -110,12 +122,12 @@ class Run:
         if self.sequence_id is not None:
             fields["initialSequenceId"] = self.sequence_id - 1
         if self.compression != "NONE":
-            fields["compressMinMsgBodySize"] = 0  # who asks for it wants to see it, also on small messages
+            fields["compressMinMsgBodySize"] = 0  # the option applies to small messages as well
         return ProducerSettings(**fields, **_batching(self.batch))
 
 
 class _Sender:
-    """Hands payloads to the producer, and hears what became of them."""
+    """Sends payloads with the producer, and collects the results."""
 
     def __init__(
         self,
@@ -140,16 +152,16 @@ class _Sender:
         producer.on_room = self._room.set
 
     async def send(self, payloads: list[bytes]) -> None:
-        """All of these, in one turn unless there is no room."""
-        send, make, heard = self._producer.send, self._make, self._heard
-        left = payloads
+        """Send all payloads, in one turn unless the producer's queue is full. LocalError names a malformed line."""
+        send, received = self._producer.send, self._received
+        left = [self._message(number, payload) for number, payload in enumerate(payloads, self._handed + 1)]
         end = self._handed + len(payloads)
         while left:
             self._room.clear()
             first = number = end - len(left) + 1
             with self._client.turn():
-                for number, payload in enumerate(left, first):
-                    if not send(make(payload), partial(heard, number)):
+                for number, message in enumerate(left, first):
+                    if not send(message, partial(received, number)):
                         break
                 else:
                     number += 1
@@ -159,7 +171,13 @@ class _Sender:
         self._handed = end
         await asyncio.sleep(0)
 
-    def _heard(self, number: int, result: Any) -> None:
+    def _message(self, number: int, payload: bytes) -> Outgoing:
+        try:
+            return self._make(payload)
+        except LocalError as error:
+            raise LocalError(f"line {number:,}: {error.text}") from None
+
+    def _received(self, number: int, result: Any) -> None:
         if result.__class__ is self._refusal:
             self._failures[number] = result
             self._on_failure()
@@ -167,7 +185,7 @@ class _Sender:
             self._meter.count += 1
 
     async def finish(self, stop: StopRequest) -> None:
-        """Wait for what is on its way. LocalError, RemoteError: a message was not taken."""
+        """Wait for pending messages. LocalError or RemoteError if one was refused."""
         await stop.finish(self._client.ask(self._producer.flush))
         if self._failures:
             number, refusal = min(self._failures.items())
@@ -175,11 +193,11 @@ class _Sender:
 
 
 def _batching(text: str) -> dict[str, Any]:
-    """``N,BYTES,MS``, each of which may be missing; 0 messages: no batches."""
+    """Return the settings for ``N,BYTES,MS``; each number may be missing, and 0 messages turn batching off."""
     words = text.split(",")
     names = ("batchingMaxMessages", "batchingMaxBytes", "batchingMaxPublishDelayMicros")
     if len(words) > len(names) or not all(word.strip().isascii() and (word.strip() or "0").isdigit() for word in words):
-        raise LocalError(f"--batch {text}: write N,BYTES,MS as 1000,131072,1; what is missing stays as it is")
+        raise LocalError(f"--batch {text}: write N,BYTES,MS, for example 1000,131072,1; missing numbers are defaults")
     found = {name: int(word) for name, word in zip(names, words) if word.strip()}
     if found.get("batchingMaxMessages") in (0, 1):
         return {"batchingEnabled": False}

@@ -1,4 +1,4 @@
-"""Payloads in lists, as they are handed to a producer: listed, limited, and not before their time."""
+"""Blocks of payloads for a producer: generated, limited in number, and limited in rate."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from typing import Final
 __all__ = ["first", "listed", "numbered", "paced"]
 
 _BLOCK: Final = 1000
-"""Messages that are made at once."""
+"""Messages of a block."""
 
 _BYTES: Final = 1 << 22
-"""Bytes that are made at once, or one message."""
+"""Bytes of a block, unless one message is larger."""
 
 
 def numbered(size: int, count: int | None) -> Iterator[bytes]:
-    """Their numbers, from 0, in so many digits; without a count for ever. What does not fit is cut off in front."""
+    """Yield decimal numbers from 0 with ``size`` digits, without end if ``count`` is None; high digits are cut off."""
     numbers: Iterable[int] = itertools.count() if count is None else range(count)
     return ((b"%0*d" % (size, number))[-size:] for number in numbers)
 
 
 async def listed(payloads: Iterator[bytes], size: int) -> AsyncIterator[list[bytes]]:
-    """The same in lists; ``size``: bytes of the largest."""
+    """Yield the payloads in blocks; ``size``: bytes of the largest."""
     count = max(1, min(_BLOCK, _BYTES // max(1, size)))
     while block := list(itertools.islice(payloads, count)):
         yield block
 
 
 async def first(blocks: AsyncIterator[list[bytes]], count: int | None) -> AsyncIterator[list[bytes]]:
-    """The first so many; None: all."""
+    """Yield the first ``count`` payloads; all if None."""
     async for block in blocks:
         if count is not None and len(block) >= count:
             yield block[:count]
@@ -42,7 +42,7 @@ async def first(blocks: AsyncIterator[list[bytes]], count: int | None) -> AsyncI
 
 
 async def paced(blocks: AsyncIterator[list[bytes]], rate: float) -> AsyncIterator[list[bytes]]:
-    """The same, so many a second; 0: at once."""
+    """Yield ``rate`` payloads per second; without delay if 0."""
     began, sent = time.monotonic(), 0
     async for block in blocks:
         if not rate:

@@ -1,4 +1,4 @@
-"""`pcli produce`: messages from a pipe, a file or the command line to a topic."""
+"""`pcli produce`: messages to a topic, from a pipe, a file or the command line."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from pcli.cli.common.connection_options import TlsCert, TlsKey, TlsTrust, Token, Url, security
+from pcli.cli.common.options import old_letter
 
 __all__ = ["produce"]
 
@@ -21,48 +22,58 @@ class _Compression(StrEnum):
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="orders, tenant/namespace/orders or persistent://…")],
+    topic: Annotated[
+        str, typer.Argument(metavar="TOPIC", help="orders, tenant/namespace/orders or persistent://tenant/ns/orders.")
+    ],
     url: Url = "pulsar://localhost:6650",
     file: Annotated[
-        str, typer.Option("-f", "--file", metavar="FILE", help="Each line is a message; - is stdin, as without this.")
+        str, typer.Option("--file", metavar="FILE", help="File with one message per line; - is stdin, the default.")
     ] = "",
     message: Annotated[
-        list[str] | None, typer.Option("-m", "--message", metavar="TEXT", help="A message; again for more.")
+        list[str] | None, typer.Option("-m", "--message", metavar="TEXT", help="Message. Repeatable.")
     ] = None,
     size: Annotated[
         int | None,
-        typer.Option(
-            "--size", min=1, max=1 << 30, metavar="BYTES", help="Numbered messages of this size, for ever or -n."
-        ),
+        typer.Option("--size", min=1, max=1 << 30, metavar="BYTES", help="Send numbered messages of this size."),
     ] = None,
     number: Annotated[
         int | None,
-        typer.Option("-n", "--num-produce", min=1, metavar="N", help="End after N; those of -m are repeated up to it."),
+        typer.Option("-n", "--num-produce", min=1, metavar="N", help="Send N messages; those of -m are repeated."),
     ] = None,
     rate: Annotated[
-        float,
-        typer.Option("-r", "--rate", min=0, max=1e9, metavar="N", help="Messages a second; 0: as fast as it goes."),
+        float, typer.Option("--rate", min=0, max=1e9, metavar="N", help="Messages per second; 0: no limit.")
     ] = 0,
-    key: Annotated[str, typer.Option("-k", "--key", help="Key of every message.")] = "",
+    key: Annotated[str, typer.Option("-k", "--key", metavar="KEY", help="Key of every message.")] = "",
+    key_delimiter: Annotated[
+        str,
+        typer.Option("-K", "--key-delimiter", metavar="DELIM", help="Each line is KEY, DELIM, payload; \\t is a tab."),
+    ] = "",
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="Each line is a JSON object with payload, and optionally key, properties and event_time, as consume "
+            "-T ndjson prints it.",
+        ),
+    ] = False,
     key_range: Annotated[
         list[str] | None,
-        typer.Option(
-            "--key-range", metavar="A-B", help="Take turns with keys of these slots (0-65535); again for more."
-        ),
+        typer.Option("--key-range", metavar="A-B", help="Use keys of these hash slots (0-65535) in turn. Repeatable."),
     ] = None,
     properties: Annotated[
-        list[str] | None, typer.Option("-p", "--property", metavar="KEY=VALUE", help="A property; again for more.")
+        list[str] | None,
+        typer.Option("-p", "--property", metavar="KEY=VALUE", help="Property of every message. Repeatable."),
     ] = None,
     batch: Annotated[
         str,
         typer.Option(
             "--batch",
             metavar="N,BYTES,MS",
-            help="What fills a batch: messages, bytes or ms; 0: no batches. [1000,131072,1]",
+            help="Limits of a batch: messages, bytes and milliseconds; 0: no batching. [1000,131072,1]",
         ),
     ] = "",
     compression: Annotated[
-        _Compression, typer.Option("--compression", help="How each batch, or message, is compressed.")
+        _Compression, typer.Option("--compression", help="Compression of batches and single messages.")
     ] = _Compression.NONE,
     sequence_id: Annotated[
         int | None,
@@ -71,43 +82,51 @@ def produce(
             min=0,
             max=(1 << 63) - 1,
             metavar="ID",
-            help="Of the first message. With --producer-name and deduplication, the broker drops ids that it has.",
+            help="Sequence id of the first message. With --producer-name and deduplication, the broker drops messages "
+            "whose sequence ids it has stored.",
         ),
     ] = None,
     producer_name: Annotated[
-        str, typer.Option("--producer-name", metavar="NAME", help="Without it, the broker gives one.")
+        str,
+        typer.Option("--producer-name", metavar="NAME", help="Producer name; the broker's choice by default."),
     ] = "",
     token: Token = "",
     tls_trust: TlsTrust = "",
     tls_cert: TlsCert = "",
     tls_key: TlsKey = "",
+    old_file: Annotated[str | None, old_letter("-f", "--file")] = None,
+    old_rate: Annotated[float | None, old_letter("-r", "--rate", min=0, max=1e9)] = None,
 ) -> None:
-    """Send messages to a topic, from stdin a line each, until it ends or Ctrl-C; what was sent is waited for.
+    """Send messages to a topic, by default the lines of stdin, and wait for their receipts.
 
     pcli produce orders -m hello -k key-1 -p origin=test
 
     seq 1000000 | pcli produce orders
 
-    pcli produce orders --size 100 -n 50000 -r 1000 --batch 500,,10 --compression LZ4
+    pcli produce orders --size 100 -n 50000 --rate 1000 --batch 500,,10 --compression LZ4
 
-    pcli produce jobs --file jobs.ndjson --key-range 0-32767
+    pcli produce jobs --file jobs.txt -K :
+
+    pcli consume old --reader --from earliest --exit-at-end -T ndjson | pcli produce new --json
 
     pcli produce orders -m again --producer-name p1 --sequence-id 41
 
-    A message that the broker does not take ends it: its number is said, and those behind it are not sent.
+    If the broker refuses a message, the command prints the number of that message and sends no more.
     """
-    from pcli.cli.client.message_sending import Run
+    from pcli.cli.client.message_sending import ProduceRun
 
-    Run(
+    ProduceRun(
         topic=topic,
         url=url,
         security=security(token, tls_trust, tls_cert, tls_key),
-        file=file,
+        file=old_file or file,
         messages=message or [],
         size=size,
         number=number,
-        rate=rate,
+        rate=rate if old_rate is None else old_rate,
         key=key,
+        key_delimiter=key_delimiter,
+        json=json,
         key_ranges=key_range or [],
         properties=properties or [],
         batch=batch,

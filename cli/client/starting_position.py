@@ -1,4 +1,4 @@
-"""Where reading begins, as it is written on the command line."""
+"""The values of `consume --from`: earliest, latest, a message id or a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pcli.codec.errors import LocalError
 if TYPE_CHECKING:
     from pcli.replay.client.ids import Id
 
-__all__ = ["starting_point"]
+__all__ = ["starting_position"]
 
 _AGO: Final = re.compile(r"-(\d{1,9})(s|m|h|d)", re.ASCII)
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -20,10 +20,10 @@ _ID: Final = re.compile(r"\d+:\d+(:-?\d+){0,2}", re.ASCII)
 _NUMBER: Final = re.compile(r"\d{1,15}", re.ASCII)
 
 
-def starting_point(text: str) -> Id | int:
-    """``earliest``, ``latest``, a message id, or a time: milliseconds since 1970 then.
+def starting_position(text: str) -> Id | int:
+    """Return the id of ``earliest``, ``latest`` or a message, or the milliseconds since 1970 of a time.
 
-    A time is ISO 8601 (local where it names no zone), a number of milliseconds, or ``-10m`` before now.
+    A time is ISO 8601 (local without a time zone), a number of milliseconds, or ``-10m`` for ten minutes ago.
     """
     from pcli.replay.client.ids import EARLIEST, LATEST, Id
 
@@ -39,5 +39,5 @@ def starting_point(text: str) -> Id | int:
     try:
         return int(datetime.fromisoformat(text.strip()).timestamp() * 1000)
     except (ValueError, OverflowError):
-        forms = "earliest, latest, an id as 5:0, a time as 2026-01-31T08:00:00Z or -10m"
+        forms = "earliest, latest, an id such as 5:0, or a time such as 2026-01-31T08:00:00Z or -10m"
         raise LocalError(f"--from {text}: write {forms}") from None

@@ -60,7 +60,8 @@ def test_what_was_printed_is_acknowledged(consume: Any, send: Any) -> None:
 def test_nothing_is_acknowledged(consume: Any, send: Any) -> None:
     send("kept", *"ab")
     for _ in range(2):
-        assert consume("kept", "-s", "s", "--from", "earliest", "--no-ack", "-n", 2).out == "a\nb\n"
+        begin = () if _ else ("--from", "earliest")
+        assert consume("kept", "-s", "s", *begin, "--no-ack", "-n", 2).out == "a\nb\n"
 
 
 def test_from_an_id_and_from_a_time(consume: Any, send: Any) -> None:
@@ -69,7 +70,7 @@ def test_from_an_id_and_from_a_time(consume: Any, send: Any) -> None:
     between = int(time.time() * 1000)
     time.sleep(0.01)
     send("places", *"de")
-    for words in (("-s", "s"), ("--reader",)):
+    for words in (("-s", "s", "--move-cursor"), ("--reader",)):
         assert consume("places", *words, "--from", ids[1], "--exit-at-end").out == "b\nc\nd\ne\n"
         assert consume("places", *words, "--from", between, "--exit-at-end").out == "d\ne\n"
 
@@ -77,7 +78,7 @@ def test_from_an_id_and_from_a_time(consume: Any, send: Any) -> None:
 def test_a_reader_of_all_partitions(consume: Any, send: Any, broker: MiniBroker) -> None:
     broker.create_topic("parts", partitions=3)
     send("parts", *"abcdef")
-    ran = consume("parts", "--reader", "--from", "earliest", "--exit-at-end", "-f", "%p%s ")
+    ran = consume("parts", "--reader", "--from", "earliest", "--exit-at-end", "--format", "%p%s ")
     assert sorted(ran.out.split()) == sorted(word[-1:] and word for word in ran.out.split())
     assert sorted(word[1] for word in ran.out.split()) == list("abcdef")
     assert {word[0] for word in ran.out.split()} == {"0", "1", "2"}
@@ -94,7 +95,7 @@ def test_an_empty_topic_has_its_end_too(consume: Any) -> None:
 def test_formats(consume: Any, send: Any) -> None:
     [place] = send("formats", Outgoing(b"pay\xffload", key="k1", properties={"a": "1", "b": "2"}))
     words = ("--reader", "--from", "earliest", "-n", 1)
-    ran = consume("formats", *words, "-f", r"%i|%p|%t|%k|%K|%h|%S|%s|%%|\x41\t.\n")
+    ran = consume("formats", *words, "--format", r"%i|%p|%t|%k|%K|%h|%S|%s|%%|\x41\t.\n")
     assert ran.raw == (
         f"{place}|-1|persistent://public/default/formats|k1|2|a=1,b=2|8|".encode() + b"pay\xffload|%|A\t.\n"
     )
@@ -105,7 +106,7 @@ def test_formats(consume: Any, send: Any) -> None:
 
 def test_a_format_of_any_bytes(consume: Any, send: Any) -> None:
     send("bytes", "x")
-    assert consume("bytes", "--reader", "--from", "earliest", "-n", 1, "-f", "\udcff%s").raw == b"\xffx"
+    assert consume("bytes", "--reader", "--from", "earliest", "-n", 1, "--format", "\udcff%s").raw == b"\xffx"
 
 
 # -- how it is received ------------------------------------------------------------------------------------------------
@@ -116,16 +117,27 @@ def test_keys_of_a_range(consume: Any, send: Any) -> None:
     send("keys", *(Outgoing(key.encode(), key=key) for key in keys))
     low = [key for key in keys if sticky_hash(key.encode()) < 32768]
     assert consume("keys", "--reader", "--from", "earliest", "--key-range", "0-32767", "--exit-at-end").lines == low
-    words = ("-s", "s", "-t", "Key_Shared", "--from", "earliest", "--key-range", "0-32767", "-n", len(low))
-    assert consume("keys", *words).lines == low
+    words = (
+        "-s",
+        "s",
+        "--subscription-type",
+        "Key_Shared",
+        "--from",
+        "earliest",
+        "--key-range",
+        "0-32767",
+        "-n",
+        len(low),
+    )
+    assert consume("keys", *words, "-n", len(low)).lines == low
 
 
 def test_refused_messages_stay(consume: Any, send: Any) -> None:
     send("refused", *"abcdef")
     assert consume(
-        "refused", "-s", "s", "-t", "Shared", "--from", "earliest", "-n", 6, "--nack-every", 3
+        "refused", "-s", "s", "--subscription-type", "Shared", "--from", "earliest", "-n", 6, "--nack-every", 3
     ).lines == list("abcdef")
-    assert sorted(consume("refused", "-s", "s", "-t", "Shared", "--exit-at-end").lines) == ["c", "f"]
+    assert sorted(consume("refused", "-s", "s", "--subscription-type", "Shared", "--exit-at-end").lines) == ["c", "f"]
 
 
 @pytest.mark.parametrize("size", [0, 1, 10])
@@ -163,17 +175,22 @@ def test_a_reader_of_its_output_that_goes_away(broker: MiniBroker, send: Any) ->
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        ((), "say -s NAME for a subscription, or --reader to do without one: one of them"),
-        (("-s", "s", "--reader"), "say -s NAME for a subscription, or --reader to do without one: one of them"),
-        (("--reader", "--no-ack"), "a reader acknowledges nothing: --no-ack and --nack-every are for subscriptions"),
+        ((), "use either -s NAME for a subscription or --reader"),
+        (("-s", "s", "--reader"), "use either -s NAME for a subscription or --reader"),
+        (("--reader", "--no-ack"), "--no-ack and --nack-every require a subscription: a reader does not acknowledge"),
         (
             ("-s", "s", "--no-ack", "--nack-every", 2),
-            "--no-ack leaves messages alone, --nack-every refuses some: one of",
+            "--no-ack and --nack-every cannot be combined",
         ),
-        (("-s", "\udcff"), "'\\udcff' is no UTF-8: names, keys and properties are text"),
-        (("-s", "s", "--key-range", "1-2"), "--key-range is for readers and for -t Key_Shared"),
-        (("-s", "s", "--from", "whenever"), "--from whenever: write earliest, latest, an id as 5:0, a time as"),
-        (("-s", "s", "-f", "%q"), "-f: there is no %q; there are %s %S %k %K %i %p %t %T %h and %%"),
+        (("-s", "\udcff"), "'\\udcff' is not UTF-8: names, keys and properties must be text"),
+        (("-s", "s", "--key-range", "1-2"), "--key-range requires --reader or --subscription-type Key_Shared"),
+        (
+            ("-s", "s", "--from", "whenever"),
+            "--from whenever: write earliest, latest, an id such as 5:0, or",
+        ),
+        (("-s", "s", "--format", "%q"), "--format: unknown %q; use %s %S %k %K %i %p %t %T %h or %%"),
+        (("-s", "s", "--last", 3), "--last cannot be combined with -s or --from"),
+        (("-s", "s", "--move-cursor"), "--move-cursor requires -s NAME and --from"),
     ],
 )
 def test_what_makes_no_sense(consume: Any, words: tuple[str, ...], text: str) -> None:
@@ -215,3 +232,61 @@ def test_ctrl_c_while_nobody_reads_on(broker: MiniBroker, consume: Any, send: An
     assert 0 < len(whole) < 40
     process.communicate()
     assert whole + consume("stalled", "-s", "s", "--exit-at-end").lines == lines
+
+
+# -- positions -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("position", ["earliest", "latest", "5:0", "-10m"])
+def test_from_is_refused_on_an_existing_subscription(consume: Any, send: Any, position: str) -> None:
+    send("existing", *"ab")
+    assert consume("existing", "-s", "s", "--from", "earliest", "-n", 1).out == "a\n"
+    ran = consume("existing", "-s", "s", "--from", position, "--exit-at-end")
+    assert (ran.code, ran.out) == (2, "")
+    assert f"--from {position}: the subscription s exists and has a cursor; use --move-cursor" in ran.err
+    assert consume("existing", "-s", "s", "--exit-at-end").out == "b\n"
+
+
+def test_move_cursor_moves_an_existing_subscription(consume: Any, send: Any) -> None:
+    send("moved", *"abc")
+    assert consume("moved", "-s", "s", "--from", "earliest", "--exit-at-end").out == "a\nb\nc\n"
+    again = consume("moved", "-s", "s", "--from", "earliest", "--move-cursor", "--exit-at-end")
+    assert (again.code, again.out) == (0, "a\nb\nc\n")
+    consume("moved", "-s", "s", "--from", "earliest", "--move-cursor", "-n", 1)
+    assert consume("moved", "-s", "s", "--from", "latest", "--move-cursor", "--exit-at-end").out == ""
+
+
+@pytest.mark.parametrize(("count", "out"), [(2, "d\ne\n"), (5, "a\nb\nc\nd\ne\n"), (9, "a\nb\nc\nd\ne\n")])
+def test_the_last_messages(consume: Any, send: Any, count: int, out: str) -> None:
+    send("ends", *"abcde")
+    ran = consume("ends", "--last", count, "--exit-at-end")
+    assert (ran.code, ran.out) == (0, out)
+
+
+def test_the_last_messages_of_batches_and_partitions(consume: Any, produce: Any, broker: MiniBroker) -> None:
+    assert produce("batched", "--size", 3, "-n", 50).code == 0
+    assert consume("batched", "--last", 3, "--exit-at-end").lines == ["047", "048", "049"]
+    broker.create_topic("divided", partitions=2)
+    assert produce("divided", "--size", 3, "-n", 10).code == 0
+    assert len(consume("divided", "--last", 4, "--exit-at-end").lines) == 4
+
+
+def test_the_last_messages_of_an_empty_topic(consume: Any) -> None:
+    ran = consume("nothing-yet", "--last", 3, "--exit-at-end")
+    assert (ran.code, ran.out) == (0, "")
+
+
+def test_old_letters_print_a_warning(consume: Any, send: Any) -> None:
+    send("letters", "a")
+    words = ("-s", "s", "-t", "Shared", "--from", "earliest", "-n", 1, "-f", "%s!")
+    ran = consume("letters", *words)
+    assert (ran.code, ran.out) == (0, "a!")
+    assert "pcli: -t is deprecated in this command and will be removed: use --subscription-type\n" in ran.err
+    assert "pcli: -f is deprecated in this command and will be removed: use --format\n" in ran.err
+
+
+def test_ndjson_is_the_same_as_json(consume: Any, send: Any) -> None:
+    send("rows", *"ab")
+    rows = [consume("rows", "--last", 2, "--exit-at-end", "-T", form).lines for form in ("json", "ndjson")]
+    assert rows[0] == rows[1]
+    assert [json.loads(line)["payload"] for line in rows[0]] == ["a", "b"]

@@ -15,7 +15,7 @@ def test_ranges() -> None:
 
 @pytest.mark.parametrize("text", ["", "5", "6-5", "0-65536", "a-b", "1-2-3"])
 def test_what_is_no_range(text: str) -> None:
-    with pytest.raises(LocalError, match="write two slots from 0 to 65535"):
+    with pytest.raises(LocalError, match="write two slots between 0 and 65535"):
         ranges_of([text])
 
 
@@ -27,5 +27,5 @@ def test_keys(ranges: list[tuple[int, int]], count: int) -> None:
 
 
 def test_no_key_has_slot_0() -> None:
-    with pytest.raises(LocalError, match="no key falls into slot 0"):
+    with pytest.raises(LocalError, match="no key has the hash slot 0"):
         keys_in([(0, 0)])

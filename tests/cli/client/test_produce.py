@@ -86,7 +86,7 @@ def test_messages_of_the_command_line_are_repeated(produce: Any, read: Any) -> N
 
 def test_numbered_messages_at_a_rate(produce: Any, read: Any) -> None:
     began = time.monotonic()
-    assert produce("sized", "--size", 8, "-n", 20, "-r", 100).code == 0
+    assert produce("sized", "--size", 8, "-n", 20, "--rate", 100).code == 0
     assert time.monotonic() - began > 19 / 100
     assert _payloads(read("sized")) == [f"{number:08d}" for number in range(20)]
 
@@ -199,7 +199,7 @@ def test_a_line_without_an_end(produce: Any, monkeypatch: Any) -> None:
     assert produce("long", stdin=b"\n".join(lines)).code == 0
     ran = produce("long", stdin=b"x\n" + b"".join(lines))
     assert ran.code == 2
-    assert ran.err.splitlines()[-1] == "pcli: a line has more than 1 MB: no broker takes that"
+    assert ran.err.splitlines()[-1] == "pcli: a line has more than 1 MB, more than any broker accepts"
 
 
 def test_a_topic_that_ends_while_it_is_written_to(broker: MiniBroker, produce: Any) -> None:
@@ -214,15 +214,18 @@ def test_a_topic_that_ends_while_it_is_written_to(broker: MiniBroker, produce: A
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (("-m", "x", "--size", "3"), "messages come from --file, from -m or by --size: from one of them"),
+        (("-m", "x", "--size", "3"), "use only one of --file, -m and --size"),
         (("--file", "/nowhere/at/all"), "/nowhere/at/all: no such file or directory"),
-        (("--file", os.sep), "/: this is a directory"),
+        (("--file", os.sep), "/: is a directory"),
         (("-m", "x", "-p", "novalue"), "-p novalue: write key=value"),
         (("-m", "x", "-k", "\udcff"), "message 1: its metadata can't be written: '\\udcff' is no UTF-8"),
-        (("-m", "x", "--producer-name", "\udcff"), "'\\udcff' is no UTF-8: names, keys and properties are text"),
-        (("-m", "x", "--batch", "many"), "--batch many: write N,BYTES,MS as 1000,131072,1; what is missing stays as"),
-        (("-m", "x", "--key-range", "5-4"), "--key-range 5-4: write two slots from 0 to 65535, as 0-32767"),
-        (("-m", "x", "-k", "a", "--key-range", "1-4"), "a key is given by -k, or chosen by --key-range"),
+        (("-m", "x", "--producer-name", "\udcff"), "'\\udcff' is not UTF-8: names, keys and properties must be text"),
+        (("-m", "x", "--batch", "many"), "--batch many: write N,BYTES,MS, for example 1000,131072,1"),
+        (
+            ("-m", "x", "--key-range", "5-4"),
+            "--key-range 5-4: write two slots between 0 and 65535",
+        ),
+        (("-m", "x", "-k", "a", "--key-range", "1-4"), "use only one of -k, -K, --key-range and --json"),
         (("-m", "x", "--token", "file:/nowhere"), "--token file:/nowhere: no such file or directory"),
     ],
 )
@@ -236,3 +239,56 @@ def test_a_wrong_url(pcli_here: Any) -> None:
     ran = pcli_here("produce", "t", "-u", "kafka://x", "-m", "x")
     assert ran.code == 2
     assert ran.err.startswith("pcli: 'kafka://x' is no service URL")
+
+
+# -- keys and properties per line --------------------------------------------------------------------------------
+
+
+def test_a_key_on_each_line(produce: Any, consume: Any) -> None:
+    assert produce("keyed", "-K", ":", stdin=b"k1:a:b\nk2:\nno key\n").code == 0
+    ran = consume("keyed", "--last", 3, "--exit-at-end", "--format", "%k|%s\\n")
+    assert ran.lines == ["k1|a:b", "k2|", "|no key"]
+
+
+def test_json_lines(produce: Any, consume: Any) -> None:
+    rows = [
+        {"payload": "a", "key": "k", "properties": {"p": "1"}, "event_time": 7},
+        {"payload": "/w==", "base64": True},
+        {"payload": {"x": 1}},
+    ]
+    lines = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    assert produce("rows", "--json", "-p", "all=yes", stdin=lines).code == 0
+    ran = consume("rows", "--last", 3, "--exit-at-end", "-T", "ndjson")
+    found = [json.loads(line) for line in ran.lines]
+    assert (found[0]["key"], found[0]["event_time"]) == ("k", 7)
+    assert found[0]["properties"] == {"all": "yes", "p": "1"}
+    assert [row["payload"] for row in found] == ["a", "/w==", '{"x": 1}']
+    assert produce("copies", "--json", stdin=ran.raw).code == 0
+    copies = [json.loads(line) for line in consume("copies", "--last", 3, "--exit-at-end", "-T", "ndjson").lines]
+    for name in ("payload", "key", "properties", "base64"):
+        assert [row.get(name) for row in copies] == [row.get(name) for row in found]
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (b"no json", "line 2: not a JSON object"),
+        (b"[1]", "line 2: not a JSON object"),
+        (b'{"key": 1}', "line 2: the key must be a string"),
+        (b'{"properties": {"a": 1}}', "line 2: properties must be an object of strings"),
+        (b'{"payload": "!", "base64": true}', "line 2: the payload is not base64"),
+    ],
+)
+def test_a_malformed_json_line_is_named(produce: Any, line: bytes, text: str) -> None:
+    ran = produce("wrong", "--json", stdin=b'{"payload": "a"}\n' + line + b"\n")
+    assert ran.code == 2
+    assert ran.err.splitlines()[-1] == f"pcli: {text}"
+
+
+def test_old_letters_print_a_warning(produce: Any, tmp_path: Any) -> None:
+    path = tmp_path / "lines"
+    path.write_text("a\n")
+    ran = produce("letters", "-f", path, "-r", 100)
+    assert ran.code == 0
+    assert "pcli: -f is deprecated in this command and will be removed: use --file\n" in ran.err
+    assert "pcli: -r is deprecated in this command and will be removed: use --rate\n" in ran.err
