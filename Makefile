@@ -6,13 +6,20 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/ready
 
-.PHONY: demo test lint types walls docs proto proto-check wheel-check lock bench fuzz conform replay-real clean
+.PHONY: demo test check lint types imports docs proto proto-check wheel-check lock bench fuzz conform replay-real clean
 
 demo: $(READY)
 	bash docs/demo.sh
 
+# PYTEST_OPTIONS: more options of pytest, for instance -k NAME.
+PYTEST = $(BIN)/pytest -q -n auto --maxprocesses 4 --dist loadgroup $(PYTEST_OPTIONS)
 test: $(READY)
-	$(BIN)/pytest -q -n auto --maxprocesses 4 --dist loadgroup
+	$(PYTEST)
+
+# For daily work: lint, types, import rules, and the tests of the packages that differ from BASE.
+BASE ?= HEAD
+check: lint types imports
+	tests=$$($(BIN)/python tests/changed.py $(BASE)); [ -z "$$tests" ] || $(PYTEST) $$tests
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -22,7 +29,7 @@ lint: $(READY)
 types: $(READY) build/installed
 	MYPYPATH=build/installed $(BIN)/mypy -p pcli
 
-walls: $(READY) build/installed
+imports: $(READY) build/installed
 	PYTHONPATH=build/installed $(BIN)/lint-imports
 
 # The wheel, unpacked where nothing else of ours can be imported by accident.

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,44 @@ settings.load_profile("pcli")
 
 SMALL = Path(__file__).parent / "captures"
 SHARED = Path(__file__).parent.parent.parent / "shared"
+
+
+class AllowedSkips:
+    """Fails the run if a test is skipped for a reason that the file does not list."""
+
+    def __init__(self, file: Path) -> None:
+        lines = (line.strip() for line in file.read_text().splitlines())
+        self._patterns = [line for line in lines if line and not line.startswith("#")]
+        self.refused: dict[str, str] = {}
+        """Reasons that are not listed, each with the first test that gave it."""
+
+    def _check(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        if not report.skipped or hasattr(report, "wasxfail") or not isinstance(report.longrepr, tuple):
+            return
+        reason = report.longrepr[2].removeprefix("Skipped: ").strip()
+        if not any(fnmatchcase(reason, pattern) for pattern in self._patterns):
+            self.refused.setdefault(reason, report.nodeid)
+
+    pytest_runtest_logreport = _check
+    pytest_collectreport = _check
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self.refused and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        for reason, test in self.refused.items():
+            terminalreporter.write_line(f"skip not in the list of allowed skips: {test}: {reason}", red=True)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--allowed-skips", type=Path, metavar="FILE", help="fail on skips whose reason FILE does not list")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    file = config.getoption("--allowed-skips")
+    if file is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(AllowedSkips(file))
 
 
 def _shared(folder: str) -> Path:
