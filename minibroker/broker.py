@@ -1,12 +1,11 @@
-"""The broker: bytes and times in, bytes out. No clock, no socket, no thread.
+"""The broker as a function of bytes and times, without clock, socket or thread.
 
 Rules of this file
-1. A turn is one call from outside: bytes of a connection, a frame, timers, a change by REST. Everything it causes is
-   done when the call returns: dispatchers that have something to do are asked once (schedule), lost connections let go
-   of what they held, and what is to be written waits in `drain`.
-2. Time is given and never runs backwards. Timers that were due before the bytes came run before them.
-3. An exception that is our own fault costs one connection at most and is kept in `failures`; whoever owns the broker
-   says with `on_failure` where it is reported.
+1. A turn is one call from outside: bytes of a connection, a frame, timers, a change by REST. All of its effects are
+   complete when the call returns: scheduled dispatchers run once, closing connections release their producers and
+   consumers, and `drain` returns the bytes to write.
+2. The caller passes the time, which never decreases. Timers that were due before the bytes arrived run first.
+3. An exception caused by a bug closes at most one connection and is kept in `failures`. `on_failure` reports it.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from pcli.minibroker.topics.topic_registry import TopicRegistry
 __all__ = ["VERSION", "Broker", "Timer"]
 
 VERSION: Final = "4.2.4"
-"""The Pulsar that this broker behaves like."""
+"""The version of Pulsar whose behaviour this broker reproduces."""
 
 _FEATURES: Final = (
     "supports_get_partitioned_metadata_without_auto_creation",
@@ -52,7 +51,7 @@ _WATCHING: Final = ("supports_topic_watchers", "supports_topic_watcher_reconcile
 
 
 class Broker:
-    """One broker. All of it belongs to one event loop, or to a test."""
+    """One broker. It must be used from one event loop or one test only."""
 
     def __init__(
         self,
@@ -66,24 +65,24 @@ class Broker:
     ) -> None:
         self.settings = settings
         self.instance = instance
-        """Drawn once per start: part of the names that the broker gives to producers."""
+        """Number of this broker start; part of generated producer names."""
         self.service_url = service_url
-        """What LOOKUP answers."""
+        """The URL in LOOKUP responses."""
         self.http_url = http_url
         self.now = now
-        """Milliseconds since 1970 of this turn."""
+        """Time of this turn, in milliseconds since 1970."""
         self.turn_end = now
-        """The end of the time that this turn covers; later than ``now`` while timers of a long pause run."""
+        """End of the time covered by this turn; later than ``now`` while overdue timers run."""
         self.pool = Pool() if pool is None else pool
         self.cache = EntryCache()
-        """The entries that all topics share the room for."""
+        """Cached entries of all topics."""
         self.failures: deque[BaseException] = deque(maxlen=100)
-        """Exceptions that are our own fault, the latest ones."""
+        """The latest exceptions caused by bugs."""
         self.on_failure: Callable[[BaseException, Connection | None], None] | None = None
         self.offer = _offer(settings)
         self.connections: dict[Connection, None] = {}
         self.dirty: list[Connection] = []
-        """Connections with something to be written, or to be closed."""
+        """Connections with bytes to write, or to close."""
         self._lost: list[Connection] = []
         self._paused: list[Connection] = []
         self._scheduled: dict[Runnable, None] = {}
@@ -99,16 +98,16 @@ class Broker:
         publish = settings.brokerPublisherThrottlingMaxMessageRate, settings.brokerPublisherThrottlingMaxByteRate
         limiter = RateLimiter(*publish, now)
         self.publish_throttle = PublishThrottle(self, limiter) if limiter.limits else None
-        """The limit of publishing for all topics together; None: there is none."""
+        """The publish rate limit of the whole broker, or None."""
         limiter = RateLimiter(settings.dispatchThrottlingRateInMsg, settings.dispatchThrottlingRateInByte, now)
         self.dispatch_rate = limiter if limiter.limits else None
-        """The limit of dispatching for all topics together; None: there is none."""
+        """The dispatch rate limit of the whole broker, or None."""
         self.rates = Rates(self, self.topics)
 
     # -- connections -----------------------------------------------------------------------------------------------
 
     def connect(self, peer: tuple[str, int], now: int) -> Connection:
-        """A client has come. One too many gets an ERROR and is closed with the next drain."""
+        """Accept a client. Above the limit it gets ERROR, and the connection is closed at the next drain."""
         self.begin_turn(now)
         connection = Connection(self, peer, HANDLERS, HOT_HANDLERS)
         refused = self._full(peer[0])
@@ -128,35 +127,35 @@ class Broker:
         return None
 
     def receive(self, connection: Connection, data: bytes, now: int) -> None:
-        """Bytes of a client."""
+        """Process bytes of a client."""
         self.begin_turn(now)
         connection.receive(data)
         self.finish_turn()
 
     def receive_frame(self, connection: Connection, frame: Frame, now: int) -> list[tuple[Connection, bytes]]:
-        """One frame of a client; gives all that is to be written."""
+        """Process one frame of a client. Return all bytes to write."""
         self.begin_turn(now)
         connection.receive_frame(frame)
         self.finish_turn()
         return self.drain()
 
     def disconnected(self, connection: Connection, now: int) -> None:
-        """A client has gone, or its socket was closed for us."""
+        """Release a connection whose socket was closed."""
         self.begin_turn(now)
         self._release(connection)
         self.finish_turn()
 
     def set_writable(self, connection: Connection, now: int, *, yes: bool) -> None:
-        """Whether a client reads what it gets: entries stop, or go on."""
+        """Set whether a client reads fast enough; entries are sent only then."""
         self.begin_turn(now)
         connection.congested = not yes
         self._update_writable(connection)
         self.finish_turn()
 
     def drain(self) -> list[tuple[Connection, bytes]]:
-        """What is to be written now, joined by connection; connections that are `closing` are to be closed after it.
+        """Return the bytes to write by connection. Connections that are `closing` must be closed afterwards.
 
-        A client for which this turn had too much takes more once this is written: call finish_turn afterwards.
+        A client whose output exceeded the limit can receive more once this is written: call finish_turn afterwards.
         """
         if not self.dirty:
             return []
@@ -183,22 +182,22 @@ class Broker:
                     dispatcher.add_permits(consumer, 0)
 
     def connection_closing(self, connection: Connection) -> None:
-        """A connection is closing: at the end of this turn it lets go of what it holds."""
+        """Release a closing connection at the end of this turn."""
         self._lost.append(connection)
 
     def reading_changed(self, connection: Connection) -> None:
-        """The shell is to look whether it may read from a connection."""
+        """Note that a connection's `reading` may have changed."""
         self._paused.append(connection)
 
     def take_reading_changes(self) -> list[Connection]:
-        """Connections whose `reading` may have changed since the last call."""
+        """Return the connections whose `reading` may have changed since the last call."""
         changed, self._paused = self._paused, []
         return changed
 
     # -- turns -----------------------------------------------------------------------------------------------------
 
     def begin_turn(self, now: int) -> None:
-        """It is now that late: what a turn from outside starts with."""
+        """Start a turn at the given time."""
         deadline = self._timers.deadline
         if deadline is not None and deadline <= now:
             self.advance(now)
@@ -206,7 +205,7 @@ class Broker:
             self.now = self.turn_end = now
 
     def advance(self, now: int) -> None:
-        """Run the timers that are due, each at its own time."""
+        """Run the due timers, each at its own time."""
         self.turn_end = max(now, self.now)
         while (timer := self._timers.pop_due(now)) is not None:
             due, action = timer
@@ -220,23 +219,23 @@ class Broker:
 
     @property
     def deadline(self) -> int | None:
-        """When the next timer is due; None: there is none."""
+        """The time of the next timer, or None."""
         return self._timers.deadline
 
     def call_later(self, delay_ms: int, action: Callable[[], None]) -> Timer:
-        """Do something after so many milliseconds, at least one: an endless chain must not hold up time."""
+        """Call a function after a delay of at least 1 ms, so that a chain of timers cannot stop time."""
         return self._timers.call_at(self.now + max(1, delay_ms), action)
 
     def call_at(self, due: int, action: Callable[[], None]) -> Timer:
-        """The same at a time."""
+        """Call a function at a time, at least 1 ms from now."""
         return self._timers.call_at(max(due, self.now + 1), action)
 
     def schedule(self, runnable: Runnable) -> None:
-        """Run a dispatcher once at the end of this turn."""
+        """Call `run` of an object, mainly a dispatcher, once at the end of this turn."""
         self._scheduled[runnable] = None
 
     def finish_turn(self) -> None:
-        """Finish the turn: lost connections first, then dispatchers, until nobody asks any more."""
+        """Finish the turn: release closing connections and run scheduled objects until none is left."""
         while self._scheduled or self._lost:
             while self._lost:
                 self._release(self._lost.pop(0))
@@ -255,7 +254,7 @@ class Broker:
         self.connections.pop(connection, None)
 
     def report(self, fault: BaseException, connection: Connection | None = None) -> None:
-        """An exception that is our own fault."""
+        """Record an exception caused by a bug."""
         self.failures.append(fault)
         if self.on_failure is not None:
             self.on_failure(fault, connection)
@@ -263,21 +262,21 @@ class Broker:
     # -- names and numbers -----------------------------------------------------------------------------------------
 
     def next_ledger_id(self) -> int:
-        """The id of a new ledger: they grow over all topics."""
+        """Return the id of a new ledger; ids increase over all topics."""
         return next(self._ledger_ids)
 
     def next_producer_name(self) -> str:
-        """A name for a producer that brought none: ``standalone-0-7``."""
+        """Return a generated producer name: ``standalone-0-7``."""
         return f"{self.settings.clusterName}-{self.instance}-{next(self._names)}"
 
     # -- topics ----------------------------------------------------------------------------------------------------
 
     def check_owned(self, name: TopicName) -> None:
-        """Refused (ServiceNotReady) when the bundle of a topic was never looked up."""
+        """Raise Refused (ServiceNotReady) if the bundle of a topic was never looked up."""
         self.topic_registry.check_owned(name)
 
     def get_or_create(self, name: TopicName, *, create: bool = True) -> Topic:
-        """The topic for a producer or consumer, created if it may be; Refused says why not."""
+        """Return the topic for a producer or consumer, created if this is allowed. Raises Refused."""
         return self.topic_registry.get_or_create(name, create=create)
 
     def remove_topic(self, full_name: str) -> None:
@@ -285,26 +284,32 @@ class Broker:
         self.topics.pop(full_name, None)
 
     def policies_changed(self, name: str) -> None:
-        """Policies of a namespace (``tenant/namespace``) or of a topic (its name without partition) have changed."""
+        """Apply changed policies of a namespace (``tenant/namespace``) or a topic (its name without partition)."""
         for topic in list(self.topics.values()):
             if name in (namespace_of(topic.name), str(topic.name.base)):
                 topic.policies_changed()
 
     def create_partitioned(self, name: TopicName, count: int) -> None:
-        """Make a topic of so many partitions, or give it more. Refused (NotAllowedError): too many of the namespace."""
+        """Create a partitioned topic, or add partitions.
+
+        Raises Refused (NotAllowedError) at the limit of the namespace.
+        """
         self.topic_registry.check_topic_limit(name, count - self.topic_registry.partitions(name))
         self.topic_registry.set_partitions(name, count)
 
     def unload(self, topic: Topic) -> None:
-        """Close its clients and roll its ledger; what is stored stays."""
+        """Close the clients and the ledger of a topic; stored entries remain."""
         topic.unload()
 
     def terminate(self, topic: Topic) -> tuple[int, int]:
-        """Let a topic take no more messages; ledger id and entry id of the last one."""
+        """Terminate a topic. Return ledger id and entry id of the last entry."""
         return topic.terminate()
 
     def delete_topic(self, name: TopicName, *, force: bool = False) -> None:
-        """Delete a topic, or one partition. Refused: it is not there, or (without ``force``) somebody is connected."""
+        """Delete a topic or a partition.
+
+        Raises Refused if it is missing or, without ``force``, has connected clients.
+        """
         topic = self.topic_registry.load(name)
         if topic is None:
             raise Refused(pb.TopicNotFound, f"Topic {name} not found")
@@ -312,7 +317,7 @@ class Broker:
         self.topic_registry.forget(name)
 
     def close(self) -> None:
-        """Tell all clients that it is over, as an unload of every topic does, and close their connections."""
+        """Notify all clients, as an unload of every topic does, and close their connections."""
         for topic in list(self.topics.values()):
             topic.unload()
         for connection in list(self.connections):

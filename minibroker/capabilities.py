@@ -1,4 +1,4 @@
-"""What this broker has and what it has not, as rows: for `pcli broker --dispatchers` and for docs/mini-broker.md."""
+"""Tables of supported and unsupported features, for `pcli broker --dispatchers` and docs/mini-broker.md."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 _KEPT: Final = " (kept only)"
-"""What ends the text of an endpoint whose value has no effect."""
+"""Suffix in the text of an endpoint whose value is stored without effect."""
 
 _FAMILIES: Final = {
     "/admin/v2/bookies": "bookies and their racks",
@@ -36,7 +36,7 @@ _FAMILIES: Final = {
     "/admin/v3/transactions": "transactions",
     "/ws/v2": "WebSocket clients",
 }
-"""Parts of Pulsar's REST API beyond topics, namespaces and tenants; those without an endpoint here are missing."""
+"""Parts of Pulsar's REST API other than topics, namespaces and tenants; those without an endpoint here are missing."""
 
 
 class EndpointRow(NamedTuple):
@@ -49,10 +49,10 @@ class EndpointRow(NamedTuple):
 
 
 def dispatcher_rows() -> list[dict[str, Any]]:
-    """A row for each dispatcher: class, subscriptions, topics, setting, since, until, file.
+    """Return a row for each dispatcher: class, subscriptions, topics, setting, since, until, file.
 
-    The first whose subscription type and topic fit, and whose setting is on, serves a subscription. Cells that say
-    nothing are None.
+    The first row with a matching subscription type and topic, and whose setting is on, serves a subscription. Empty
+    cells are None.
     """
     return [
         {
@@ -73,35 +73,35 @@ def _sub_type(number: int) -> pb.CommandSubscribe.SubType.ValueType:
 
 
 def refused_commands() -> list[str]:
-    """Commands that are known, and answered with an error whatever they ask."""
+    """Return the commands that always get an error."""
     return list(transactions.HANDLERS)
 
 
 def closing_commands() -> list[str]:
-    """Commands of clients that this broker takes for unknown: they cost the connection, as on 4.2.4."""
+    """Return the client commands that this broker does not know; they close the connection, as on 4.2.4."""
     return [row.name for row in COMMANDS.values() if row.client_may_send and row.number not in HANDLERS]
 
 
 def endpoint_rows() -> list[EndpointRow]:
-    """The paths that are served, in the order in which they are tried."""
+    """Return the served paths in matching order."""
     from pcli.minibroker.admin.endpoint_table import ENDPOINTS
 
     by_path: dict[str, tuple[list[str], list[str]]] = {}
     for endpoint in ENDPOINTS:
         methods, texts = by_path.setdefault(endpoint.path, ([], []))
         methods.append(endpoint.method)
-        # "policy x of a topic" says enough for "set policy x of a topic" as well.
+        # "policy x of a topic" also covers "set policy x of a topic".
         if not any(known in endpoint.text for known in texts):
             texts.append(endpoint.text)
     return [EndpointRow(methods, path, "; ".join(texts)) for path, (methods, texts) in by_path.items()]
 
 
 def stored_only_policies() -> list[str]:
-    """Last words of the paths whose values are kept and have no effect."""
+    """Return the last path elements of policies that are stored without effect."""
     return sorted({row.path.rpartition("/")[2] for row in endpoint_rows() if _KEPT in row.text and "/" in row.path})
 
 
 def missing_families() -> list[tuple[str, str]]:
-    """Parts of Pulsar's REST API that are not here: beginning of the path, and what it is about."""
+    """Return the missing parts of Pulsar's REST API: path prefix and subject."""
     paths = [row.path for row in endpoint_rows()]
     return [(start, text) for start, text in _FAMILIES.items() if not any(path.startswith(start) for path in paths)]

@@ -1,14 +1,14 @@
-"""A client's connection inside the broker (ServerCnx): frames in, frames out, and what hangs on it.
+"""A client's connection inside the broker (ServerCnx): incoming frames, outgoing frames, producers and consumers.
 
 Rules of this file
-1. Bytes come in pieces; frames are looked at only when they are whole. SEND, ACK and FLOW, nearly all of the traffic,
-   are recognised by their first bytes and read in place; all else is parsed strictly and goes through the table of
-   handlers.
-2. A frame that a peer must not go on with, a command in the wrong state, a handler that says so (RemoteError): nothing
-   is answered, the connection closes. An exception that is our own fault does the same and is reported.
-3. Whatever is sent in one turn is kept in ``out`` and joined by the broker. Who sends too much for its client to read
-   finds ``writable`` False, and does not read more entries for it.
-4. Closing takes effect at the end of the turn: a dispatcher that closes a connection is not called back from within.
+1. Bytes arrive in chunks, and only whole frames are processed. SEND, ACK and FLOW, nearly all of the traffic, are
+   recognised by their first bytes and decoded in place. All other commands are parsed strictly and passed to the table
+   of handlers.
+2. The connection closes without a response after an invalid frame, a command in the wrong state, or a RemoteError of a
+   handler. An exception caused by a bug has the same effect and is reported.
+3. Everything sent in one turn is collected in ``out`` and joined by the broker. If it exceeds the limit, ``writable``
+   is False and no more entries are read for the client.
+4. Closing takes effect at the end of the turn: a dispatcher that closes a connection is not called back meanwhile.
 """
 
 from __future__ import annotations
@@ -135,35 +135,35 @@ class Connection:
         self._handlers = handlers
         self._hot_handlers = hot_handlers
         self.peer = peer
-        """Address and port of the other side."""
+        """Address and port of the client."""
         self.connected_since = broker.now
         interval = broker.settings.keepAliveIntervalSeconds * 1000
         self.session = ServerSession(broker.offer, KeepAlive(interval, broker.now))
         self.producers: dict[int, Producer] = {}
         self.consumers: dict[int, Consumer] = {}
         self.pending_subscribes: dict[int, pb.CommandSubscribe] = {}
-        """Consumers that wait until it is known whether another one lives, by their id."""
+        """SUBSCRIBE commands that wait for a liveness check, by consumer id."""
         self.watchers: dict[int, TopicListWatcher] = {}
         self.recently_closed: dict[int, int] = {}
-        """Producer ids that the broker closed, and until when SENDs to them are dropped (ms)."""
+        """Ids of producers that the broker closed, with the time until which SENDs to them are dropped (ms)."""
         self.out: list[bytes] = []
-        """Frames to be written at the end of this turn."""
+        """Frames to write at the end of this turn."""
         self.queued = 0
-        """Bytes in ``out``."""
+        """Number of bytes in ``out``."""
         self.writable = True
-        """Whether entries may be sent: the client reads what it gets."""
+        """Whether entries may be sent: the client reads fast enough."""
         self.congested = False
-        """Whether the shell has more to write than the client reads."""
+        """Whether the server has more to write than the client reads."""
         self.input_paused = False
-        """What was asked for already has so large answers that the next frames wait until these are written."""
+        """Whether input waits until large responses are written."""
         self.closing = False
-        """Nothing is taken or sent any more; the socket closes after what was sent before."""
+        """Whether input is ignored and the socket closes after the frames queued so far."""
         self.released = False
-        """Its producers and consumers are gone too."""
+        """Whether its producers and consumers were released."""
         self.reason = ""
         """Why the broker closed it, for the log."""
         self.client_socket: Any = None
-        """The shell's own end of this connection."""
+        """The socket of this connection in the server."""
         self._limit = broker.settings.maxMessageSize + FRAME_OVERHEAD - 4
         self._high_water = broker.settings.pulsarChannelWriteBufferHighWaterMark
         self._buffer = bytearray()
@@ -176,13 +176,13 @@ class Connection:
 
     @property
     def version(self) -> int:
-        """The protocol version of both sides together."""
+        """The negotiated protocol version."""
         return self.session.version
 
-    # -- in --------------------------------------------------------------------------------------------------------
+    # -- input ---------------------------------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> None:
-        """Take the next bytes of the stream, and do what the frames in them ask for."""
+        """Process the next bytes of the stream."""
         if self.closing:
             return
         buffer = self._buffer
@@ -203,14 +203,14 @@ class Connection:
             buffer += data[position:]
 
     def run(self) -> None:
-        """Go on with the frames that waited."""
+        """Continue with the input that waited."""
         if self.input_paused and not self.closing:
             self.input_paused = False
             self.resume_reading()
             self.receive(b"")
 
     def receive_frame(self, frame: Frame) -> None:
-        """The same for one whole frame."""
+        """Process one whole frame."""
         if self.closing:
             return
         self.session.keep_alive.outstanding = False
@@ -222,7 +222,7 @@ class Connection:
             self._close_on_exception(fault)
 
     def _close_on_exception(self, fault: Exception) -> None:
-        """End the connection: by the client's fault, or by our own, which is reported."""
+        """Close after an exception: of the client, or of the broker, which is reported."""
         if isinstance(fault, RemoteError):
             self.fail(fault.text)
         else:
@@ -230,7 +230,7 @@ class Connection:
             self.fail("an error of the broker")
 
     def _handle_frames(self, data: bytes) -> int:
-        """Handle all whole frames; where the buffer begins."""
+        """Process all whole frames. Return the start of the incomplete rest."""
         position, size, limit = 0, len(data), self._limit
         producers = self.producers
         hot = self.session.connected
@@ -270,16 +270,16 @@ class Connection:
         return self._await_frame_end(data, position, size)
 
     def _pause_input(self) -> None:
-        """A few bytes may ask for very much: no more of them before the answers are on their way."""
+        """Pause input until the large responses to a few bytes are written."""
         self.input_paused = True
         self._bytes_needed = 4
         self.pause_reading()
 
     def _await_frame_end(self, data: bytes, position: int, size: int) -> int:
-        """What is missing for the next frame.
+        """Compute the number of bytes needed for the next frame.
 
-        A length that is too large ends the connection at once; one that leaves no room for the second length does
-        when the frame is whole.
+        A length above the limit closes the connection at once. A length too small for the second length field does so
+        when the frame is complete.
         """
         if size - position < 4:
             self._bytes_needed = 4
@@ -291,7 +291,7 @@ class Connection:
         return position
 
     def _handle_hot_command(self, kind: int, data: bytes, start: int, stop: int) -> bool:
-        """ACK, FLOW or PING without anything unusual in it; False: take the full way."""
+        """Process ACK, FLOW or PING in its usual form. Return False if the generic path is needed."""
         if kind == _PING:
             if data[start:stop] != _PING_COMMAND:
                 return False
@@ -304,7 +304,7 @@ class Connection:
         return True
 
     def handle_frame(self, frame: Frame) -> None:
-        """Handle one whole frame the full way. RemoteError: the connection must end."""
+        """Process one frame with the generic path. Raises RemoteError to close the connection."""
         command, body = read_command(frame.data[8 : frame.parts.command_end])
         frame.type = command.type
         if not self.session.allows(frame.type):
@@ -319,10 +319,10 @@ class Connection:
             if answer is not None:
                 self.send_command(answer)
 
-    # -- out -------------------------------------------------------------------------------------------------------
+    # -- output --------------------------------------------------------------------------------------------------------
 
     def send(self, data: bytes) -> None:
-        """A whole frame to the client, with all others of this turn."""
+        """Queue a whole frame for the client."""
         if self.closing:
             return
         out = self.out
@@ -334,25 +334,25 @@ class Connection:
             self.writable = False
 
     def send_command(self, body: Message, entry: bytes = b"") -> None:
-        """A command by its body; behind MESSAGE the entry."""
+        """Queue a command, for MESSAGE followed by the entry."""
         self.send(push_frame(body, entry))
 
     def answer_success(self, request_id: int) -> None:
-        """SUCCESS to a request."""
+        """Queue SUCCESS for a request."""
         self.send_command(pb.CommandSuccess(request_id=request_id))
 
     def answer_error(self, request_id: int, refused: Refused) -> None:
-        """ERROR to a request."""
+        """Queue ERROR for a request."""
         self.send_command(error(request_id, refused))
 
     def pong(self) -> None:
-        """Answer a PING."""
+        """Queue PONG."""
         self.send(_PONG_FRAME)
 
-    # -- the end ---------------------------------------------------------------------------------------------------
+    # -- close ---------------------------------------------------------------------------------------------------------
 
     def close(self, reason: str = "") -> None:
-        """Close after what was sent before; its producers and consumers leave at the end of this turn."""
+        """Close after the frames queued so far; producers and consumers leave at the end of this turn."""
         if self.closing:
             return
         self.closing = True
@@ -363,12 +363,12 @@ class Connection:
         self.broker.connection_closing(self)
 
     def fail(self, reason: str) -> None:
-        """The client did what ends a connection: close it, and say nothing."""
+        """Close without a response after an error of the client."""
         self.session.fail()
         self.close(reason)
 
     def release(self) -> None:
-        """The connection is gone: so is all that hung on it (ServerCnx.channelInactive)."""
+        """Release producers, consumers and watchers of a closed connection (ServerCnx.channelInactive)."""
         if self.released:
             return
         self.closing = self.released = True
@@ -388,7 +388,7 @@ class Connection:
         self.watchers.clear()
         self._finish_liveness_check(alive=False)
 
-    # -- does it live ----------------------------------------------------------------------------------------------
+    # -- liveness ------------------------------------------------------------------------------------------------------
 
     def _start_keep_alive_timer(self) -> None:
         due = self.session.keep_alive.due
@@ -396,7 +396,7 @@ class Connection:
             self._keep_alive_timer = self.broker.call_at(due, self._keep_alive)
 
     def _keep_alive(self) -> None:
-        """Keep-alive. The next interval counts from the end of a jump of time, so that the client can answer in it."""
+        """Check keep-alive. The next interval starts after a jump in time, so that the client can respond in it."""
         session = self.session
         beat = session.keep_alive.tick(
             self.broker.turn_end, connected=session.connected, pings=session.pings, reading=self.reading
@@ -409,9 +409,9 @@ class Connection:
         self._start_keep_alive_timer()
 
     def check_liveness(self, on_answer: Callable[[bool], None]) -> None:
-        """Ask whether the client lives; the answer comes at once or later, at the latest when it is taken for dead.
+        """Check whether the client is alive. The callback is called at once, or at the latest after the timeout.
 
-        With ``connectionLivenessCheckTimeoutMillis`` of 0 or less nobody is asked, and it counts as living.
+        If ``connectionLivenessCheckTimeoutMillis`` is 0 or less, the client counts as alive.
         """
         timeout = self.broker.settings.connectionLivenessCheckTimeoutMillis
         if self.closing or timeout <= 0:
@@ -423,7 +423,7 @@ class Connection:
             self._liveness_timer = self.broker.call_later(timeout, self._liveness_timeout)
 
     def _note_frame(self, data: bytes) -> None:
-        """Tell those who asked, if a whole frame has come."""
+        """Finish the liveness check if a whole frame has arrived."""
         if len(data) >= 4 and len(data) >= 4 + _length(data, 0)[0]:
             self._finish_liveness_check(alive=True)
 
@@ -438,26 +438,26 @@ class Connection:
         for on_answer in probes:
             on_answer(alive)
 
-    # -- reading ---------------------------------------------------------------------------------------------------
+    # -- flow control --------------------------------------------------------------------------------------------------
 
     @property
     def reading(self) -> bool:
-        """Whether the shell may read from the client."""
+        """Whether the server may read from the client."""
         return self._read_pauses == 0
 
     def pause_reading(self) -> None:
-        """Stop reading from the client, for one reason more (publish throttling)."""
+        """Stop reading from the client, for one more reason (publish throttling)."""
         self._read_pauses += 1
         if self._read_pauses == 1:
             self.broker.reading_changed(self)
 
     def resume_reading(self) -> None:
-        """One reason less."""
+        """Remove one reason to stop reading."""
         self._read_pauses -= 1
         if self._read_pauses == 0:
             self.broker.reading_changed(self)
 
-    # -- producers and consumers that were closed ---------------------------------------------------------------------
+    # -- closed producers and consumers --------------------------------------------------------------------------------
 
     def removed_producer(self, producer_id: int, producer: object) -> None:
         """Free the id of a producer that was closed, unless another producer has it."""
@@ -468,15 +468,13 @@ class Connection:
         """Free the id of a consumer that was closed."""
         self.consumers.pop(consumer_id, None)
 
-    # -- producers that the broker closed --------------------------------------------------------------------------
-
     def mark_producer_closed(self, producer_id: int) -> None:
-        """The broker closes this producer: SENDs on their way to it are dropped for a while, not a fault."""
+        """Note that the broker closes this producer: SENDs in flight are dropped for a while."""
         now = self.broker.now
         self.recently_closed = {one: until for one, until in self.recently_closed.items() if now < until}
         self.recently_closed[producer_id] = now + self.broker.settings.keepAliveIntervalSeconds * 1000
 
     def is_recently_closed(self, producer_id: int) -> bool:
-        """Whether the broker closed this producer lately."""
+        """Return whether the broker closed this producer recently."""
         until = self.recently_closed.get(producer_id)
         return until is not None and self.broker.now < until

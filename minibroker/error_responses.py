@@ -1,9 +1,9 @@
-"""How a refusal travels: the answer that each request gets when it is not granted.
+"""The error response to each rejected request.
 
-Rules of this file (ServerCnx, Commands; the design's 1.6)
-1. A request with an answer of its own gets the error in there, every other one ERROR with its request id.
-2. What has no request id and no answer (FLOW, REDELIVER, ACK without id) gets none.
-3. SEND is not here: its producer answers.
+Rules of this file (ServerCnx, Commands)
+1. A request with its own response type gets the error in that response, every other request gets ERROR with its id.
+2. A command without request id and response (FLOW, REDELIVER, ACK without id) gets none.
+3. SEND is not in this table: its producer sends SEND_ERROR.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from pcli.minibroker.errors import Refused
 __all__ = ["NOBODY", "error", "refusal"]
 
 NOBODY: Final = 0xFFFFFFFFFFFFFFFF
-"""The request id of a command that answers nothing: -1 as an unsigned number."""
+"""The request id of a command without request: -1 as an unsigned number."""
 
 
 def error(request_id: int, refused: Refused) -> pb.CommandError:
-    """ERROR to a request."""
+    """Return ERROR for a request."""
     return pb.CommandError(request_id=request_id, error=_code(refused), message=refused.text)
 
 
 def refusal(number: int, body: Message, refused: Refused) -> Message | None:
-    """The answer to a request of this type and body; None when there is none."""
+    """Return the error response for a request type and body, or None."""
     make = _ANSWERS.get(number)
     if make is not None:
         return make(body, refused)

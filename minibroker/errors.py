@@ -1,4 +1,4 @@
-"""What the broker refuses: an error of the protocol with its code, on its way to the answer that carries it."""
+"""The error with which the broker rejects a request."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ __all__ = ["Refused"]
 
 
 class Refused(Exception):  # noqa: N818  (it is an answer, not an error of ours)
-    """A request that is not granted. ``code``: a ServerError; ``text``: for people.
+    """A rejected request. ``code`` is a ServerError, ``text`` the message.
 
-    It never leaves the broker: a command's handler makes an answer of it, the REST side a status.
+    It is never raised to users of the broker: a connection sends it as a response, REST as a status.
     """
 
     def __init__(self, code: int, text: str) -> None:

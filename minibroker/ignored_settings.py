@@ -1,8 +1,8 @@
-"""Keys of a real broker.conf and standalone.conf (4.2.4) that this broker takes from a file and does not obey.
+"""Keys of a real broker.conf and standalone.conf (4.2.4) that are accepted in a file and ignored.
 
-They are about what it has not (a cluster, BookKeeper, ZooKeeper, TLS, authentication, proxies, a load balancer) or not
-yet (transactions, compaction, retention, quotas). Source: the runtime configuration of a real broker, and the keys of
-its conf files that are BookKeeper's or a plugin's.
+They concern features that this broker does not have (cluster, BookKeeper, ZooKeeper, TLS, authentication, proxies, load
+balancer, transactions, compaction, retention, quotas). Source: the runtime configuration of a real broker, and the keys
+of BookKeeper and plugins in its conf files.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""The pytest plugin: a broker for each test (`pulsar_broker`), or one for all of them (`pulsar_broker_session`).
+"""The pytest plugin: a broker for each test (`pulsar_broker`), or one for the whole run (`pulsar_broker_session`).
 
 Rules of this file
-1. Every pytest run of whoever has pcli installed loads this module. It imports nothing but pytest and the standard
-   library; the broker is imported when a fixture wants it.
-2. A test says with a mark what its broker is like: ``@pytest.mark.pulsar_broker(maxUnackedMessagesPerConsumer=50)``
-   takes what MiniBroker takes.
-3. ``--pulsar-broker-log`` adds to the report of a failing test what the clients and its broker said to each other
-   during the test.
+1. Every pytest run loads this module if pcli is installed. It imports only pytest and the standard library; the
+   fixtures import the broker.
+2. A mark configures the broker of a test: ``@pytest.mark.pulsar_broker(maxUnackedMessagesPerConsumer=50)`` accepts the
+   arguments of MiniBroker.
+3. ``--pulsar-broker-log`` adds the frames between the clients and the broker to the report of a failing test.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ __all__ = [
 
 _SECTION = "conversation with the Pulsar broker"
 _OWN: pytest.StashKey[MiniBroker] = pytest.StashKey()
-"""Of a test: its own broker."""
+"""Stash of a test: its own broker."""
 _SHARED: pytest.StashKey[MiniBroker] = pytest.StashKey()
-"""Of the run: the shared one."""
+"""Stash of the run: the shared broker."""
 _BEFORE: pytest.StashKey[int] = pytest.StashKey()
-"""Of a test: the number of the shared broker's last frame before it."""
+"""Stash of a test: the number of the last frame of the shared broker before it."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option of the plugin."""
+    """Add the option of the plugin."""
     group = parser.getgroup("pulsar", "Pulsar mini-broker (pcli)")
     group.addoption(
         "--pulsar-broker-log",
@@ -48,17 +47,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The mark of the plugin."""
+    """Add the mark of the plugin."""
     config.addinivalue_line("markers", "pulsar_broker(**settings): arguments for the MiniBroker of this test.")
 
 
 @pytest.fixture
 def pulsar_broker(request: pytest.FixtureRequest) -> Iterator[MiniBroker]:
-    """A broker of this test's own; ``pulsar_broker.service_url`` is where clients connect."""
+    """A broker for this test; clients connect to ``pulsar_broker.service_url``."""
     from pcli.minibroker.embedded.mini_broker import MiniBroker
 
     arguments: dict[str, Any] = {}
-    for mark in reversed(list(request.node.iter_markers("pulsar_broker"))):  # the nearest one counts most
+    for mark in reversed(list(request.node.iter_markers("pulsar_broker"))):  # the nearest mark takes precedence
         arguments |= mark.kwargs
     with MiniBroker(**arguments) as broker:
         request.node.stash[_OWN] = broker
@@ -67,7 +66,7 @@ def pulsar_broker(request: pytest.FixtureRequest) -> Iterator[MiniBroker]:
 
 @pytest.fixture(scope="session")
 def pulsar_broker_session(request: pytest.FixtureRequest) -> Iterator[MiniBroker]:
-    """One broker for the whole run: topics of other tests are there, so each test takes names of its own."""
+    """One broker for the whole run. It keeps the topics of other tests, so each test needs its own names."""
     from pcli.minibroker.embedded.mini_broker import MiniBroker
 
     with MiniBroker() as broker:
@@ -76,7 +75,7 @@ def pulsar_broker_session(request: pytest.FixtureRequest) -> Iterator[MiniBroker
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Remember where the conversation of this test with the shared broker begins."""
+    """Record the last frame number of the shared broker before this test."""
     shared = item.config.stash.get(_SHARED, None)
     if shared is not None and item.config.getoption("--pulsar-broker-log"):
         item.stash[_BEFORE] = shared.frames.count
@@ -86,7 +85,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Attach the conversation to the report of a test that has failed."""
+    """Attach the conversation to the report of a failed test."""
     report = yield
     if report.failed and item.config.getoption("--pulsar-broker-log"):
         own, shared = item.stash.get(_OWN, None), item.config.stash.get(_SHARED, None)

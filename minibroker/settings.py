@@ -1,11 +1,11 @@
-"""What the broker is set to: the obeyed keys of broker.conf under their own names.
+"""The settings of the broker, with their names in broker.conf.
 
 Rules of this file
-1. A field is a key that this broker obeys; its default is that of a real standalone 4.2.4 (which differs from the
-   code's where the standalone's own start changes it). A key of a real conf file that nothing here obeys is in IGNORED:
-   a file may hold it, so that a real broker's file loads; setting it by hand is an error that says so.
-2. Values are written as in a conf file: true/false, numbers, words, lists with commas. An empty value empties a list
-   and leaves anything else at its default (FieldParser.update).
+1. A field is a key that this broker implements. Its default is that of a real standalone 4.2.4, which differs from the
+   default in the code if the standalone's start changes it. IGNORED contains all other keys of a real conf file: they
+   are accepted in a file, so that a real broker's file loads; setting one explicitly is an error.
+2. Values are written as in a conf file: true/false, numbers, strings, lists with commas. An empty value clears a list
+   and leaves any other setting at its default (FieldParser.update).
 """
 # ruff: noqa: N815 -- the fields are named as in broker.conf
 
@@ -25,9 +25,9 @@ __all__ = ["IGNORED", "Row", "Settings"]
 
 @dataclass(slots=True)
 class Settings:
-    """All obeyed settings. Times end in their unit; 0 switches a limit off unless its line says otherwise."""
+    """All implemented settings. Times end in their unit; 0 disables a limit unless stated otherwise."""
 
-    # Where the broker is found.
+    # Addresses.
     clusterName: Annotated[str, "name of the only cluster"] = "standalone"
     bindAddress: Annotated[str, "address of both listening sockets"] = "127.0.0.1"
     advertisedAddress: Annotated[str, "host in the URLs that lookups answer; empty: that of the socket"] = ""
@@ -73,7 +73,7 @@ class Settings:
     brokerDeduplicationEnabled: Annotated[bool, "a sequence id that was stored is not stored again"] = False
     brokerDeduplicationProducerInactivityTimeoutMinutes: Annotated[int, "how long it is after they left"] = 360
 
-    # Subscriptions and what goes out.
+    # Subscriptions and delivery.
     subscriptionTypesEnabled: Annotated[list[str], "types allowed"] = field(
         default_factory=lambda: ["Exclusive", "Shared", "Failover", "Key_Shared"]
     )
@@ -140,7 +140,10 @@ class Settings:
 
     @classmethod
     def from_pairs(cls, pairs: Iterable[str], base: Settings | None = None) -> Settings:
-        """``base`` (the defaults when None) with ``name=value`` words applied; LocalError for what makes no sense."""
+        """Return ``base`` (or the defaults) with ``name=value`` pairs applied.
+
+        Raises LocalError for an invalid pair.
+        """
         settings = cls() if base is None else dataclasses.replace(base)
         for pair in pairs:
             name, separator, value = pair.partition("=")
@@ -154,7 +157,7 @@ class Settings:
 
     @classmethod
     def from_file(cls, text: str) -> Settings:
-        """The settings of a conf file; keys that Pulsar knows and this broker does not obey are passed over."""
+        """Return the settings in a conf file; keys in IGNORED are skipped."""
         settings = cls()
         for line in text.splitlines():
             words = line.strip()
@@ -168,7 +171,7 @@ class Settings:
         return settings
 
     def put(self, name: str, value: str) -> None:
-        """Set one by its text; LocalError for an unknown name or a value that is none."""
+        """Set a value by its text. Raises LocalError for an unknown name or an invalid value."""
         if name not in _KINDS:
             raise LocalError(f"setting {name!r} is not known{near(name, _KINDS)}")
         kind = _KINDS[name]
@@ -176,7 +179,7 @@ class Settings:
             setattr(self, name, _READ[kind](name, value))
 
     def text(self, name: str) -> str:
-        """The value as a conf file has it."""
+        """Return a value as written in a conf file."""
         value = getattr(self, name)
         if isinstance(value, bool):
             return str(value).lower()
@@ -184,7 +187,7 @@ class Settings:
 
     @staticmethod
     def describe() -> Iterator[Row]:
-        """What is obeyed, for the docs."""
+        """Return all implemented settings, for the docs."""
         defaults = Settings()
         for name, hint in get_type_hints(Settings, include_extras=True).items():
             kind, text = get_args(hint)
@@ -193,13 +196,13 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One obeyed setting, for people."""
+    """One implemented setting, for documentation."""
 
     name: str
     kind: str
     """bool, int, str or list."""
     default: str
-    """As a conf file has it."""
+    """As written in a conf file."""
     text: str
 
 

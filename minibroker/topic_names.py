@@ -1,6 +1,6 @@
-"""Names as the broker takes them: topics, namespaces, and which topics are the system's own.
+"""Validation of topic and namespace names, and the names of system topics.
 
-Sources: TopicName, NamespaceName, SystemTopicNames; seen on 4.2.4.
+Sources: TopicName, NamespaceName, SystemTopicNames; verified on 4.2.4.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pcli.minibroker.errors import Refused
 __all__ = ["check_namespace", "is_system", "namespace_of", "topic_name"]
 
 _DOMAINS: Final = ("persistent", "non-persistent")
-"""The domains of 4.2.4; those of scalable topics came later. Names with a cluster in them are refused by then."""
+"""The domains of 4.2.4, which has no scalable topics. Names that contain a cluster are refused."""
 
 _PART: Final = re.compile(r"[-=:.\w]+", re.ASCII)
 _SNAPSHOT: Final = "__transaction_buffer_snapshot"
@@ -24,7 +24,7 @@ _PENDING_ACK: Final = "__transaction_pending_ack"
 
 
 def topic_name(text: str) -> TopicName:
-    """Read the topic name of a request; Refused (InvalidTopicName) when it is none."""
+    """Parse the topic name of a request. Raises Refused (InvalidTopicName)."""
     try:
         name = TopicName.parse(text)
     except LocalError as error:
@@ -39,7 +39,7 @@ def topic_name(text: str) -> TopicName:
 
 
 def check_namespace(text: str) -> str:
-    """The namespace of a request, ``tenant/namespace``; RemoteError when it is none: that costs the connection."""
+    """Return the namespace of a request, ``tenant/namespace``. Raises RemoteError, which closes the connection."""
     parts = text.split("/")
     if len(parts) != 2 or not all(_PART.fullmatch(part) for part in parts):
         raise RemoteError(f"{text!r} is no namespace")
@@ -47,12 +47,12 @@ def check_namespace(text: str) -> str:
 
 
 def namespace_of(name: TopicName) -> str:
-    """``tenant/namespace`` of a topic."""
+    """Return ``tenant/namespace`` of a topic."""
     return f"{name.tenant}/{name.namespace}"
 
 
 def is_system(name: TopicName) -> bool:
-    """Whether the topic is the broker's own: hidden from lists, exempt from limits."""
+    """Return whether a topic is a system topic: hidden from lists and exempt from limits."""
     local = name.base.local
     return (
         local == "__change_events"

@@ -1,3 +1,3 @@
-"""MiniBroker, the broker in a thread of its own for tests and tools, and the values that it returns."""
+"""MiniBroker: the broker in a thread of its own for tests and tools, and its return values."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""What people write for sizes, hosts and ports, checked before anything starts."""
+"""Validation of sizes, hosts and ports given as arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def size_of(name: str, value: int | str) -> int:
-    """Bytes, of a number or of ``512M``; LocalError when it is no size above 0."""
+    """Return the bytes of a number or a text like ``512M``. Raises LocalError unless they are above 0."""
     match = re.fullmatch(r"(\d{1,15})\s*([KMG]?)I?B?", str(value).strip().upper(), re.ASCII)
     size = int(match[1]) * _UNITS[match[2]] if match is not None else 0
     if size <= 0:
@@ -22,14 +22,14 @@ def size_of(name: str, value: int | str) -> int:
 
 
 def port_of(name: str, value: int) -> int:
-    """A port, 0 for any; LocalError when it is none."""
+    """Return a port, 0 for any free one. Raises LocalError."""
     if not 0 <= value <= 65535:
         raise LocalError(f"{name} {value}: 0 to 65535")
     return value
 
 
 def host_of(name: str, value: str) -> str:
-    """A host for URLs; LocalError when it has a port, or blanks."""
+    """Return a host for URLs. Raises LocalError if it contains a port or spaces."""
     if re.search(r"[\s/]", value) or value.count(":") == 1:
         raise LocalError(f"{name} {value}: a host, without a port")
     return value

@@ -1,4 +1,4 @@
-"""The handles of a MiniBroker: its time, and its faults."""
+"""The attributes ``clock`` and ``faults`` of a MiniBroker."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 __all__ = ["BrokerClock", "BrokerFaults"]
 
 RunInBroker = Callable[[Callable[["InterceptingServer"], Any]], Any]
-"""Runs something in the broker's thread and gives what it gave."""
+"""Function that runs another one in the broker's thread and returns its result."""
 
 
 class BrokerClock:
-    """The broker's time."""
+    """The broker's clock."""
 
     def __init__(self, clock: Clock, run_in_broker: RunInBroker) -> None:
         self._clock = clock
@@ -33,9 +33,9 @@ class BrokerClock:
         return self._clock.time_ns() / 1e9
 
     def advance(self, seconds: float) -> None:
-        """Let that much time pass: the timers due until then run now, each at its own time. For a manual clock only.
+        """Advance a manual clock: all timers due until then run, each at its own time.
 
-        LocalError: the clock is real, or time would run backwards.
+        Raises LocalError if the clock is real, or the time negative.
         """
         clock = self._clock
         if not isinstance(clock, ManualClock):
@@ -51,10 +51,10 @@ class BrokerClock:
 
 
 class BrokerFaults:
-    """What goes wrong on purpose. Iterate for all faults there are."""
+    """The injected faults; iterate over them."""
 
     def __init__(self, first: Iterable[Fault], frames: Frames | None, run_in_broker: RunInBroker) -> None:
-        """``first``: those from the start; ``frames``: what knows the connections there are when one is added."""
+        """``first``: faults from the start on; ``frames``: source of the existing connections when a fault is added."""
         self._first = list(first)
         self._frames = frames
         self._run_in_broker = run_in_broker
@@ -69,11 +69,11 @@ class BrokerFaults:
     def add(
         self, on: str = "", do: str = "drop", *, after: int = 0, times: int | None = None, ms: int = 0, error: str = ""
     ) -> Fault:
-        """Let something go wrong with the frames that match, from now on; ``fired`` of the Fault counts.
+        """Add a fault for matching frames; ``fired`` of the returned Fault counts its uses.
 
-        ``on``: a filter, empty for every frame; ``do``: drop, delay (by ``ms``), duplicate, corrupt, error (``error``
-        names it: ``ServiceNotReady``) or close; ``after``: so many matches pass first; ``times``: None is always.
-        LocalError for what makes no sense.
+        ``on``: a filter, empty for every frame; ``do``: drop, delay (by ``ms``), duplicate, corrupt, error (named by
+        ``error``: ``ServiceNotReady``) or close; ``after``: number of matches to skip first; ``times``: maximum number
+        of uses, None for unlimited. Raises LocalError for invalid arguments.
         """
         from pcli.codec.faults import Fault
 
@@ -82,15 +82,15 @@ class BrokerFaults:
         return fault
 
     def remove(self, fault: Fault) -> None:
-        """Let it not happen any more."""
+        """Remove a fault."""
         self._run_in_broker(lambda server: self.inject(server).remove(fault))
 
     def clear(self) -> None:
-        """Let nothing happen any more."""
+        """Remove all faults."""
         self._run_in_broker(lambda server: self.inject(server).clear())
 
     def inject(self, server: InterceptingServer) -> Faults:
-        """Let faults see the connections from now on; runs in the broker's thread."""
+        """Apply faults to the connections from now on; called in the broker's thread."""
         if self._all is None:
             from pcli.codec.faults import Faults, Injector
 

@@ -1,10 +1,11 @@
-"""The conversation of a broker with its clients, kept as bytes and read as frames when somebody asks.
+"""The frames between the broker and its clients, kept as bytes and decoded on demand.
 
 Rules of this file
-1. To keep a chunk costs an append. Chunks become frames when they are asked for, once, and then stay frames.
-2. No more than so many bytes are kept: the oldest go. What they taught (whose consumer is 3?) stays known.
-3. The broker's thread appends and any thread may ask: one lock, which nobody holds who only appends.
-4. What reads frames is imported when the first frame is read: most brokers in tests are never asked.
+1. Keeping a chunk is one append. Chunks are decoded to frames once, when frames are requested.
+2. The number of kept bytes is limited; the oldest are dropped. The names learned from them (of consumer 3, for example)
+   remain known.
+3. The broker's thread appends, and any thread may read. There is one lock, which appending does not take.
+4. The decoder is imported with the first request: most brokers in tests never need it.
 """
 
 from __future__ import annotations
@@ -25,25 +26,25 @@ if TYPE_CHECKING:
 __all__ = ["Frames", "LoggedFrame"]
 
 _COST: Final = 400
-"""Bytes of memory that a chunk or a frame takes beside its own bytes, roughly."""
+"""Approximate memory of a chunk or a frame in addition to its bytes."""
 
 _Chunk = tuple[int, bool, int, Any]
-"""Connection, whether from the client, time, bytes; two addresses instead: it begins; None: it ends."""
+"""Connection, whether from the client, time, bytes; two addresses mark the start of a connection, None its end."""
 
 
 class LoggedFrame:
-    """One frame that crossed a socket."""
+    """One frame that was sent or received."""
 
     __slots__ = ("_first_ns", "facts")
 
     def __init__(self, facts: Facts, first_ns: int) -> None:
         self.facts = facts
-        """All that pcli.codec.observe knows of it."""
+        """The decoded frame of pcli.codec.observe."""
         self._first_ns = first_ns
 
     @property
     def number(self) -> int:
-        """Frames are counted from 1 over all connections."""
+        """The number of the frame, from 1 across all connections."""
         return self.facts.frame.number
 
     @property
@@ -58,7 +59,7 @@ class LoggedFrame:
 
     @property
     def connection(self) -> int:
-        """Number of its connection: they are counted from 0 in the order of their coming."""
+        """The number of the connection, from 0 in the order of connecting."""
         return self.facts.frame.stream.number
 
     @property
@@ -69,24 +70,24 @@ class LoggedFrame:
 
     @property
     def time(self) -> float:
-        """When it crossed the socket, in seconds since 1970 by the broker's clock."""
+        """The time of transfer, in seconds since 1970 by the broker's clock."""
         return self.facts.frame.time_ns / 1e9
 
     @property
     def command(self) -> Any:
-        """The command's own message, a ``CommandFlow`` for a FLOW; the BaseCommand where the type is unknown."""
+        """The command's own message, a ``CommandFlow`` for a FLOW; the BaseCommand if the type is unknown."""
         body = self.facts.frame.body
         return self.facts.frame.command if body is None else body
 
     @property
     def messages(self) -> list[Message]:
-        """The messages in a SEND or MESSAGE, opened; empty for all others, and for a chunk that is not the last."""
+        """The decoded messages in a SEND or MESSAGE; empty for other commands, and for a chunk that is not the last."""
         opened = self.facts.opened
         return [] if opened is None else opened.messages
 
     @property
     def text(self) -> str:
-        """One line for people, as `pcli dissect` has it."""
+        """One line of text, as in `pcli dissect`."""
         from pcli.codec.observe.output.frame_summary import describe
 
         frame = self.facts.frame
@@ -100,15 +101,15 @@ class LoggedFrame:
 
 
 class Frames:
-    """The log. It is a tap; iterate over it, or call it with a filter."""
+    """The log of all frames. It is a tap; iterate over it, or call it with a filter."""
 
     def __init__(self, limit: int, max_frame_size: int) -> None:
-        """``limit``: bytes that are kept."""
+        """``limit``: maximum number of kept bytes."""
         self._limit = limit
         self._added = 0
-        """Bytes that chunks brought; only the broker's thread counts here."""
+        """Bytes of all added chunks; written by the broker's thread only."""
         self._removed = 0
-        """Bytes that went, less what frames need more than their chunks; counted under the lock."""
+        """Bytes removed, minus the additional bytes of frames; written under the lock."""
         self._first_ns = 0
         self._max_frame_size = max_frame_size
         self._reader: LiveFrames | None = None
@@ -117,7 +118,10 @@ class Frames:
         self._lock = threading.RLock()
 
     def __call__(self, filter: str = "") -> list[LoggedFrame]:  # noqa: A002  (what it is called everywhere)
-        """The frames that match a filter (``pulsar.type == 'ACK'``), all without one. LocalError: a wrong filter."""
+        """Return the frames that match a filter (``pulsar.type == 'ACK'``), or all.
+
+        Raises LocalError for an invalid filter.
+        """
         from pcli.codec.observe.filters.filter import compile_filter
 
         match = compile_filter(filter).match if filter else None
@@ -136,38 +140,38 @@ class Frames:
 
     @property
     def count(self) -> int:
-        """How many frames there were so far, with those that are not kept any more: the number of the last one."""
+        """Number of frames so far, including dropped ones: the number of the last frame."""
         with self._lock:
             self._read_all()
             return self._live().count
 
     @property
     def text(self) -> str:
-        """All of them, a line each."""
+        """All frames, one line each."""
         return "".join(f"{frame.text}\n" for frame in self())
 
     def clear(self) -> None:
-        """Forget the frames so far; numbers go on, and names stay known."""
+        """Remove all frames so far; numbering and learned names continue."""
         with self._lock:
             self._read_all()
             self._removed += sum(len(facts.frame.data) + _COST for facts in self._read)
             self._read.clear()
 
     def fork(self) -> LiveFrames:
-        """What is known of all connections now, for one that goes on by itself."""
+        """Return a copy of the decoder's state of all connections."""
         with self._lock:
             self._read_all()
             return self._live().fork()
 
-    # -- as a tap --------------------------------------------------------------------------------------------------
+    # -- tap -----------------------------------------------------------------------------------------------------------
 
     def opened(self, number: int, client: Address, server: Address, time_ns: int) -> None:
-        """A client has come."""
+        """Record a new connection."""
         self._first_ns = self._first_ns or time_ns
         self._chunks.append((number, True, time_ns, (client, server)))
 
     def passed(self, number: int, data: bytes, time_ns: int, *, from_client: bool) -> None:
-        """Bytes crossed the socket."""
+        """Record transferred bytes."""
         self._chunks.append((number, from_client, time_ns, data))
         self._added += len(data) + _COST
         if self._added - self._removed > self._limit:
@@ -175,10 +179,10 @@ class Frames:
                 self._make_room()
 
     def closed(self, number: int, time_ns: int, *, from_client: bool, reset: bool, reason: str) -> None:
-        """The connection has ended."""
+        """Record the end of a connection."""
         self._chunks.append((number, from_client, time_ns, None))
 
-    # -- chunks to frames ------------------------------------------------------------------------------------------
+    # -- decoding ------------------------------------------------------------------------------------------------------
 
     def _live(self) -> LiveFrames:
         if self._reader is None:
@@ -193,7 +197,7 @@ class Frames:
             self._read_one()
 
     def _read_one(self, types: frozenset[int] | None = None) -> None:
-        """Read the frames that the oldest chunk completes, or only those of some types."""
+        """Decode the frames that the oldest chunk completes, or only those of some types."""
         number, from_client, time_ns, data = self._chunks.popleft()
         if data is None:
             self._live().close(number)
@@ -205,7 +209,7 @@ class Frames:
             self._read += found
 
     def _make_room(self) -> None:
-        """Forget the oldest tenth; of what nobody has read, only what teaches names is looked at."""
+        """Drop the oldest tenth; chunks not decoded yet are decoded only for commands that define names."""
         from pcli.codec.observe.live_frames import SELDOM
 
         goal = self._limit - self._limit // 10

@@ -1,12 +1,12 @@
-"""A broker for a test: `with MiniBroker() as broker`, in a thread and a loop of its own.
+"""MiniBroker: a broker for tests in its own thread and event loop, used as `with MiniBroker() as broker`.
 
 Rules of this file
-1. Whatever is asked of it runs in the broker's thread, between two turns; the caller waits for the result. So any
-   thread may ask, and sees the broker in no half state.
-2. What it gives are plain values (snapshots.py) and frames (conversation.py). Both can still be asked for when the
-   broker has stopped.
-3. Errors are LocalError: a wrong setting, a port that is taken, nobody of that name. `wait_until` alone has another,
-   TimeoutError, and says what it saw.
+1. Every call runs in the broker's thread between two turns, and the caller waits for the result. Calls from any thread
+   see a consistent state.
+2. Results are plain values (snapshots.py) and frames (conversation_log.py). Both remain available after the broker has
+   stopped.
+3. Errors are LocalError: an invalid setting, a port in use, an unknown name. Only `wait_until` raises TimeoutError,
+   with the state that it found.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _T = TypeVar("_T")
 
 
 class MiniBroker:
-    """A broker that runs while its ``with`` block does; `start` and `stop` do the same without a block."""
+    """A broker that runs during its ``with`` block, or from `start` to `stop`."""
 
     def __init__(
         self,
@@ -67,17 +67,17 @@ class MiniBroker:
         max_log: int | str = _LOG,
         **settings: object,
     ) -> None:
-        """Nothing runs yet. LocalError for a setting that is unknown, or a value that is none.
+        """Configure a broker without starting it. Raises LocalError for an unknown setting or an invalid value.
 
-        - ``port``, ``http_port``: 0 is any that is free; ``bind``: the address of both; ``advertised_address``: the
-          host in the URLs that clients are given
-        - ``set`` and further keywords: settings by their names in broker.conf; ``conf``: those to begin with
-        - ``topics``: to be created at the start; ``jobs:4`` has four partitions
+        - ``port``, ``http_port``: 0 is any free port; ``bind``: the address of both; ``advertised_address``: the host
+          in the URLs that clients receive
+        - ``set`` and other keywords: settings by their names in broker.conf; ``conf``: the settings to start from
+        - ``topics``: created at the start; ``jobs:4`` has four partitions
         - ``capture``: path of a pcapng file for every byte of every connection
         - ``clock``: ``manual`` stands still until ``broker.clock.advance(seconds)``
-        - ``max_backlog``: bytes of stored entries, or ``2G``; what does not fit is refused
-        - ``faults``, ``taps``: from the first connection on
-        - ``max_log``: bytes of conversation kept for `frames`; 0: none, and faults only if given here
+        - ``max_backlog``: limit of the stored entries in bytes, or ``2G``; entries above it are refused
+        - ``faults``, ``taps``: active from the first connection on
+        - ``max_log``: bytes of conversation kept for `frames`; with 0 there is none, and faults can only be given here
         """
         chosen = {**(set or {}), **settings}
         self._settings = Settings.from_pairs([f"{name}={_text(value)}" for name, value in chosen.items()], conf)
@@ -102,9 +102,9 @@ class MiniBroker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop_requested: asyncio.Event | None = None
         self.clock = BrokerClock(self._time, self._run_in_broker)
-        """The broker's time."""
+        """The broker's clock."""
         self.faults = BrokerFaults(faults, self._frames, self._run_in_broker)
-        """What goes wrong on purpose."""
+        """The injected faults."""
 
     def __repr__(self) -> str:
         server, thread = self._server, self._thread
@@ -113,10 +113,13 @@ class MiniBroker:
             f"<MiniBroker {server.service_url}{'' if alive else ' stopped'}>" if server else "<MiniBroker not started>"
         )
 
-    # -- life ------------------------------------------------------------------------------------------------------
+    # -- start and stop ------------------------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Run; it accepts connections when this returns. LocalError: a port is taken, the capture can't be written."""
+        """Start.
+
+        The broker accepts connections on return. Raises LocalError if a port is in use or the capture unwritable.
+        """
         if self._server is not None:
             raise LocalError("a MiniBroker starts once; restart() is for a broker that went away")
         ready: Future[None] = Future()
@@ -130,7 +133,7 @@ class MiniBroker:
         return self
 
     def stop(self) -> None:
-        """Tell the clients, close everything. Takes less than a second; a second call does nothing."""
+        """Notify the clients and stop. Takes less than a second; a second call has no effect."""
         self._refuse_in_predicate("stop")
         thread, loop = self._thread, self._loop
         if thread is not None and loop is not None and thread.is_alive():
@@ -197,7 +200,7 @@ class MiniBroker:
         await self._stop_requested.wait()
         await server.stop()
 
-    # -- what there is ---------------------------------------------------------------------------------------------
+    # -- state ---------------------------------------------------------------------------------------------------------
 
     @property
     def service_url(self) -> str:
@@ -211,23 +214,23 @@ class MiniBroker:
 
     @property
     def frames(self) -> Frames:
-        """The conversation with all clients: iterate, or ``broker.frames("pulsar.type == 'ACK'")``."""
+        """The frames of all clients: iterate, or call ``broker.frames("pulsar.type == 'ACK'")``."""
         if self._frames is None:
             raise LocalError("there is no log: max_log is 0")
         return self._frames
 
     @property
     def failures(self) -> list[BaseException]:
-        """Exceptions that are the broker's own fault; empty, or a bug of pcli."""
+        """Exceptions caused by bugs of pcli; normally empty."""
         return list(self._running().failures)
 
     @property
     def topics(self) -> list[str]:
-        """Full names of the topics that exist; of partitioned ones the partitions."""
+        """Full names of the existing topics; of partitioned topics, the partitions."""
         return self._query(lambda server: operations.topic_names(server.broker))
 
     def topic(self, name: str) -> TopicState:
-        """A snapshot of a topic, or of a partitioned one. LocalError: there is none of that name."""
+        """Return a snapshot of a topic or a partitioned topic. Raises LocalError if it does not exist."""
         wanted = TopicName.parse(name)
         return self._query(
             lambda server: operations.state(server.broker, wanted, lambda read: self._query(lambda _: read()))
@@ -235,20 +238,21 @@ class MiniBroker:
 
     @property
     def capture_failure(self) -> OSError | None:
-        """Why the capture ended early; None: it did not."""
+        """The error that ended the capture early, or None."""
         return None if self._recording is None else self._recording.failure
 
     @property
     def connections(self) -> list[str]:
-        """``address:port`` of the clients that are connected."""
+        """``address:port`` of the connected clients."""
         return self._query(lambda server: [operations.client(one) for one in server.broker.connections])
 
     # -- waiting ---------------------------------------------------------------------------------------------------
 
     def wait_until(self, predicate: Callable[[MiniBroker], _T], timeout: float = 5) -> _T:
-        """Wait until ``predicate(broker)`` is true, and give what it gave; it is asked after each turn of the broker.
+        """Wait until ``predicate(broker)`` is true, and return its value. It is called after each turn of the broker.
 
-        A topic or subscription that is not there yet is not true yet. TimeoutError says what there was instead.
+        While a topic or subscription does not exist, the predicate counts as false. Raises TimeoutError with the found
+        state.
         """
         waiter = self._waiter(predicate)
         try:
@@ -261,7 +265,7 @@ class MiniBroker:
             self._remove_waiter(waiter)
 
     async def await_until(self, predicate: Callable[[MiniBroker], _T], timeout: float = 5) -> _T:
-        """The same for a coroutine: the caller's loop goes on meanwhile."""
+        """Wait in a coroutine; the caller's event loop is not blocked."""
         waiter = self._waiter(predicate)
         try:
             async with asyncio.timeout(timeout):
@@ -292,10 +296,10 @@ class MiniBroker:
         last = [frame.text for frame in self._frames()[-5:]] if self._frames is not None else []
         return waiter.timed_out(timeout, [*seen, *(["the last frames:", *last] if last else [])])
 
-    # -- what may be done to it ------------------------------------------------------------------------------------
+    # -- actions -------------------------------------------------------------------------------------------------------
 
     def create_topic(self, name: str, partitions: int = 0) -> None:
-        """Create a topic, with partitions or (0) without; it may be there already. LocalError: it can't be."""
+        """Create a topic, with partitions if not 0, unless it exists. Raises LocalError if that is impossible."""
         wanted = TopicName.parse(name)
         self._run_in_broker(lambda server: operations.create_topic(server, wanted, partitions))
 
@@ -307,10 +311,11 @@ class MiniBroker:
     def disconnect(
         self, *, client: str | int | None = None, producer: str | None = None, consumer: str | None = None
     ) -> int:
-        """Cut the connection of a client (``address:port``, or its number), or close a producer or consumer by name.
+        """Close the connection of a client (``address:port`` or number), or close a producer or consumer by name.
 
-        Without arguments all connections are cut. How many that were; LocalError when a name was given and nobody
-        has it. Who is closed is told (CLOSE_PRODUCER, CLOSE_CONSUMER) and comes back on the same connection.
+        Without arguments, all connections are closed. Returns the number closed; raises LocalError if a name is
+        unknown. Closed producers and consumers are notified (CLOSE_PRODUCER, CLOSE_CONSUMER) and reconnect on the same
+        connection.
         """
         wanted = [(kind, value) for kind, value in (("client", client), ("producer", producer), ("consumer", consumer))]
         given = [(kind, value) for kind, value in wanted if value is not None]
@@ -320,7 +325,7 @@ class MiniBroker:
         return self._run_in_broker(lambda server: operations.disconnect(server, kind, value))
 
     def restart(self) -> None:
-        """Go down and come back on the same ports: connections are cut, ledgers rolled, stored data is kept."""
+        """Restart on the same ports: connections are closed, ledgers rolled, stored entries remain."""
         self._refuse_in_predicate("restart")
         self._run_in_broker(lambda _: None)
         assert self._loop is not None
@@ -334,19 +339,19 @@ class MiniBroker:
         return self._server
 
     def _refuse_in_predicate(self, action: str) -> None:
-        """Refuse what would wait for the broker's own thread within it."""
+        """Raise RuntimeError for a call that would wait for the broker's thread in that thread."""
         if threading.current_thread() is self._thread:
             raise RuntimeError(f"a predicate can't {action}: it is asked in the broker's thread, again and again")
 
     def _run_in_broker(self, action: Callable[[InterceptingServer], _T]) -> _T:
-        """Run something in the broker's thread that changes it."""
+        """Run a function that changes the broker in its thread."""
         self._running()
         if self._thread is None or not self._thread.is_alive():
             raise LocalError("the broker has stopped")
         return self._query(action)
 
     def _query(self, question: Callable[[InterceptingServer], _T]) -> _T:
-        """Run something in the broker's thread; when that has ended, nobody else is there."""
+        """Run a function in the broker's thread, or directly after that thread has ended."""
         server, thread, loop = self._running(), self._thread, self._loop
         assert thread is not None
         assert loop is not None
@@ -362,20 +367,20 @@ class MiniBroker:
 
         try:
             loop.call_soon_threadsafe(run)
-        except RuntimeError:  # it has just closed
+        except RuntimeError:  # the loop has just closed
             thread.join()
             return question(server)
         return answer.result()
 
 
 def _close(file: BinaryIO) -> None:
-    """Close a capture; what could not be written before can't be now, and was told."""
+    """Close a capture; an earlier write error was reported before."""
     with suppress(OSError):
         file.close()
 
 
 def _text(value: object) -> str:
-    """A value as a conf file has it."""
+    """Return a value as written in a conf file."""
     if isinstance(value, bool):
         return str(value).lower()
     return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

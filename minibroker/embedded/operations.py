@@ -1,4 +1,4 @@
-"""What a test may ask of a broker and do to it, as functions that run in the broker's thread."""
+"""The operations of MiniBroker as functions that run in the broker's thread."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _Reader = Callable[[Callable[[], list[StoredMessage]]], list[StoredMessage]]
 
 
 def partitioned_name(text: str) -> tuple[TopicName, int]:
-    """``orders`` or ``jobs:4`` as the topic's name and its partitions, 0 for none. LocalError: it is neither."""
+    """Parse ``orders`` or ``jobs:4``. Return the topic name and the partitions, 0 for none. Raises LocalError."""
     name, colon, count = text.rpartition(":")
     if not colon or not name or "/" in count:
         return TopicName.parse(text), 0
@@ -47,26 +47,26 @@ def partitioned_name(text: str) -> tuple[TopicName, int]:
 
 
 def client(connection: Connection) -> str:
-    """``address:port`` of a client."""
+    """Return ``address:port`` of a client."""
     address, port = connection.peer
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def topic_names(broker: Broker) -> list[str]:
-    """Full names of the topics that exist, those of the system left out."""
+    """Return the full names of the existing topics, without system topics."""
     names = {*broker.stored, *broker.topics}
     return sorted(name for name in names if not is_system(TopicName.parse(name)))
 
 
 def state(broker: Broker, name: TopicName, ask: _Reader) -> TopicState:
-    """The state of a topic or a partitioned one; LocalError: there is none of that name."""
+    """Return the state of a topic or a partitioned topic. Raises LocalError if it does not exist."""
     count = broker.topic_registry.partitions(name)
     if count:
         partitions = [state(broker, name.with_partition(index), ask) for index in range(count)]
         return partitioned_state(str(name), partitions)
     topic = broker.topic_registry.load(name)
     if topic is None:
-        if name.partition >= 0 and broker.topic_registry.partitions(name.base):  # a non-persistent one that nobody uses
+        if name.partition >= 0 and broker.topic_registry.partitions(name.base):  # a non-persistent one without clients
             return TopicState(str(name), read=list)
         known = {TopicName.parse(one).local: one for one in topic_names(broker)}
         raise LocalError(f"there is no topic {name}{near(name.local, known)}")
@@ -74,7 +74,7 @@ def state(broker: Broker, name: TopicName, ask: _Reader) -> TopicState:
 
 
 def create_topic(server: InterceptingServer, name: TopicName, partitions: int) -> None:
-    """Create a topic unless it is there; LocalError: it is there as something else, or not allowed."""
+    """Create a topic unless it exists. Raises LocalError if it exists as another kind, or is not allowed."""
     broker = server.broker
     broker.begin_turn(server.now())
     registry = broker.topic_registry
@@ -95,7 +95,7 @@ def create_topic(server: InterceptingServer, name: TopicName, partitions: int) -
 
 
 def unload(server: InterceptingServer, name: TopicName) -> None:
-    """Close the clients of a topic, of all its partitions, and roll its ledger."""
+    """Close the clients of a topic or of all its partitions, and roll the ledgers."""
     broker = server.broker
     count = broker.topic_registry.partitions(name)
     names = [name.with_partition(index) for index in range(count)] if count else [name]
@@ -109,7 +109,10 @@ def unload(server: InterceptingServer, name: TopicName) -> None:
 
 
 def disconnect(server: InterceptingServer, kind: str, wanted: str | int) -> int:
-    """Cut or close whoever is called so; empty: all. How many that were; LocalError: nobody."""
+    """Close connections, producers or consumers by name, or all if it is empty.
+
+    Return their number. Raises LocalError.
+    """
     server.broker.begin_turn(server.now())
     gone = (
         _cut(server.broker, wanted) if kind == "client" else _close(list(server.broker.topics.values()), kind, wanted)
@@ -149,7 +152,7 @@ def _end_turn(server: InterceptingServer) -> None:
 
 
 def describe(broker: Broker) -> list[str]:
-    """What there is, in lines for people."""
+    """Return a readable description of the clients and topics."""
     topics = [broker.topics[name] for name in topic_names(broker) if name in broker.topics]
     lines = [f"{len(broker.connections)} clients are connected, {len(topics)} topics are loaded"]
     for topic in topics:
@@ -160,7 +163,7 @@ def describe(broker: Broker) -> list[str]:
 
 
 def live_frames(server: InterceptingServer, frames: Frames | None) -> LiveFrames:
-    """What is known of the connections up to now, for faults."""
+    """Return the decoder state of the existing connections, for faults."""
     if frames is not None:
         return frames.fork()
     from pcli.codec.observe.live_frames import LiveFrames

@@ -1,12 +1,12 @@
-"""What a test sees of topics: plain values, as they were when they were asked for.
+"""Snapshots of topics: plain values as of the time of the call.
 
 Rules of this file
-1. A snapshot never changes, and holds nothing of the broker but what it needs to read the stored messages, which are
-   read when they are asked for: a snapshot costs the same for ten messages and for a million.
-2. Messages are those of the application: batches split, compressed ones unpacked, chunks joined. What is encrypted
-   stays so. Markers are nobody's messages.
-3. Message ids are texts as everywhere in pcli: ledger:entry, then :partition and :batch where there are any.
-4. The snapshot of a partitioned topic holds those of its partitions, and the sums.
+1. A snapshot never changes. It refers to the broker only to read the stored messages on demand, so it costs the same
+   for ten messages and for a million.
+2. Messages are those of the application: batches are split, payloads uncompressed, chunks joined. Encrypted payloads
+   stay encrypted. Markers are not messages.
+3. Message ids are texts as everywhere in pcli: ledger:entry, then :partition and :batch if present.
+4. The snapshot of a partitioned topic contains those of its partitions, and the sums.
 """
 
 from __future__ import annotations
@@ -47,24 +47,24 @@ class StoredMessage:
     id: str
     """``ledger:entry[:partition][:batch]``"""
     payload: bytes
-    """The bytes of the application; of an encrypted message the ciphertext."""
+    """The payload; for an encrypted message the ciphertext."""
     key: str | None
-    """None: it has none. Keys that are bytes stand in base64, as on the wire."""
+    """None without a key. Binary keys are base64, as on the wire."""
     properties: dict[str, str]
     sequence_id: int
     producer_name: str
     publish_time: int
-    """Milliseconds since 1970, as the producer has it."""
+    """Milliseconds since 1970, set by the producer."""
     event_time: int
-    """The same of the application; 0: not given."""
+    """Milliseconds since 1970, set by the application; 0 if absent."""
     deliver_at: int
-    """When a delayed message is due; 0: at once."""
+    """Delivery time of a delayed message; 0 for immediate delivery."""
     ordering_key: bytes | None
     encrypted: bool
     offset: int
     """Number of its entry in the topic, from 0."""
     batch_index: int
-    """Its place in the batch, from 0; -1: it came alone."""
+    """Index in the batch, from 0; -1 without a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +85,16 @@ class ConsumerState:
     client: str
     """``address:port``"""
     permits: int
-    """What is left of its FLOWs; a batch may bring it below 0."""
+    """Remaining permits; a batch can make them negative."""
     unacked: int
-    """Messages that it has and did not acknowledge; always 0 on Exclusive and Failover, as with Pulsar."""
+    """Messages delivered and not acknowledged; always 0 on Exclusive and Failover, as in Pulsar."""
     blocked: bool
-    """Whether it holds too much to be given more."""
+    """Whether it has too many unacknowledged messages to receive more."""
     active: bool
-    """Whether it gets messages at all: of Exclusive and Failover one does."""
+    """Whether it receives messages: on Exclusive and Failover only one consumer does."""
     messages_out: int
     acked: int
-    """Acknowledgements that it sent, as Pulsar counts them (messageAckCounter)."""
+    """Number of acknowledgements, as Pulsar counts them (messageAckCounter)."""
 
 
 class SubscriptionState:
@@ -105,14 +105,14 @@ class SubscriptionState:
     def __init__(self, subscription: Subscription) -> None:
         self.name = subscription.name
         self.type = pb.CommandSubscribe.SubType.Name(_sub_type(subscription.kind)) if subscription.kind >= 0 else ""
-        """Exclusive, Shared, Failover or Key_Shared; empty: it never had a consumer."""
+        """Exclusive, Shared, Failover or Key_Shared; empty if it never had a consumer."""
         self.durable = subscription.durable
         self.backlog = subscription.backlog
-        """Entries that are not acknowledged (msgBacklog): a batch is one."""
+        """Number of unacknowledged entries (msgBacklog); a batch is one."""
         self.consumers = tuple(_consumer(one, subscription) for one in subscription.consumers)
         cursor, ledger = subscription.cursor, subscription.topic.ledger
         self.mark_delete = ""
-        """Id of the entry up to which all is acknowledged; empty on a non-persistent topic."""
+        """Id of the entry up to which all entries are acknowledged; empty on a non-persistent topic."""
         self._first = -1
         self._acked: list[tuple[int, int]] = []
         self._sets: dict[int, int] = {}
@@ -124,7 +124,7 @@ class SubscriptionState:
 
     @property
     def unacked(self) -> int:
-        """Messages that its consumers have and did not acknowledge."""
+        """Messages that its consumers have not acknowledged."""
         return sum(consumer.unacked for consumer in self.consumers)
 
     @property
@@ -133,7 +133,10 @@ class SubscriptionState:
         return sum(consumer.permits for consumer in self.consumers)
 
     def acked(self, message: StoredMessage) -> bool:
-        """Whether a message of this topic is acknowledged; of a partitioned topic ask that of the partition."""
+        """Return whether a message of this topic is acknowledged.
+
+        For a partitioned topic use the snapshot of the partition.
+        """
         if message.offset <= self._first:
             return True
         bits = self._sets.get(message.offset)
@@ -151,7 +154,7 @@ class SubscriptionState:
 
 
 class TopicState:
-    """One topic, or a partitioned one with all its partitions."""
+    """One topic, or a partitioned topic with all its partitions."""
 
     __slots__ = ("_messages", "_read", "name", "partitions", "producers", "subscriptions", "terminated")
 
@@ -168,17 +171,17 @@ class TopicState:
         self.name = name
         """The full name."""
         self.partitions = tuple(partitions)
-        """Those of a partitioned topic; empty: it is none."""
+        """The partitions of a partitioned topic; otherwise empty."""
         self.producers = tuple(producers)
         self.subscriptions = subscriptions or {}
-        """By name. Of a partitioned topic it is empty: look at its partitions."""
+        """By name; empty for a partitioned topic, whose partitions have them."""
         self.terminated = terminated
         self._read = read
         self._messages: list[StoredMessage] | None = None
 
     @property
     def messages(self) -> list[StoredMessage]:
-        """What was stored when the snapshot was made and is stored still, in order; partition by partition."""
+        """The messages stored at the time of the snapshot and still stored, in order, partition by partition."""
         if self._messages is None:
             self._messages = self._read()
         return self._messages
@@ -190,7 +193,7 @@ class TopicState:
 
     @property
     def backlog(self) -> int:
-        """Entries that are not acknowledged, over all subscriptions and partitions."""
+        """Number of unacknowledged entries over all subscriptions and partitions."""
         own = sum(one.backlog for one in self.subscriptions.values())
         return own + sum(partition.backlog for partition in self.partitions)
 
@@ -202,7 +205,7 @@ class TopicState:
 
 
 def topic_state(topic: Topic, ask: Callable[[Callable[[], list[StoredMessage]]], list[StoredMessage]]) -> TopicState:
-    """The state of a topic; ``ask`` runs what reads messages where that may be done."""
+    """Return the state of a topic; ``ask`` runs the function that reads messages in the right thread."""
     end = topic.ledger.next if topic.ledger is not None else 0
     return TopicState(
         topic.full_name,
@@ -214,7 +217,7 @@ def topic_state(topic: Topic, ask: Callable[[Callable[[], list[StoredMessage]]],
 
 
 def partitioned_state(name: str, partitions: list[TopicState]) -> TopicState:
-    """The state of a partitioned topic."""
+    """Return the state of a partitioned topic."""
     return TopicState(
         name,
         read=lambda: [message for partition in partitions for message in partition.messages],

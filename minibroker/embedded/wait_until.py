@@ -1,4 +1,4 @@
-"""Waiting for something that the broker will have done."""
+"""The waiter behind MiniBroker.wait_until."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 
 
 class Waiter(Generic[_T]):
-    """Asks a predicate again and again, in the broker's thread, until the answer is true."""
+    """A predicate that is called in the broker's thread until it is true."""
 
     def __init__(self, predicate: Callable[[], _T]) -> None:
         self.result: Future[_T] = Future()
@@ -24,10 +24,10 @@ class Waiter(Generic[_T]):
         self._missing: Exception | None = None
 
     def check(self) -> None:
-        """Ask once more."""
+        """Call the predicate."""
         if self.result.done():
             return
-        with suppress(InvalidStateError):  # nobody waits any more
+        with suppress(InvalidStateError):  # the caller has stopped waiting
             try:
                 value = self._predicate()
             except (LookupError, LocalError) as missing:
@@ -40,7 +40,7 @@ class Waiter(Generic[_T]):
                     self.result.set_result(value)
 
     def timed_out(self, timeout: float, seen: list[str]) -> TimeoutError:
-        """The error for who waited in vain; ``seen``: what there is instead, line by line."""
+        """Return the TimeoutError; ``seen`` is the found state, line by line."""
         if self._missing is not None:
             last = f"the predicate failed with {type(self._missing).__name__}: {self._missing}"
         else:

@@ -1,4 +1,4 @@
-"""The time of a broker in a test: the wall's, or one that stands still until it is told to go on."""
+"""Clocks of an embedded broker: the system clock, and a manual clock that tests advance."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ __all__ = ["Clock", "ManualClock"]
 
 
 class Clock:
-    """Nanoseconds since 1970, that never jump: the wall's time at the start, the monotonic clock from there."""
+    """Nanoseconds since 1970 without jumps: the system time at the start plus the monotonic clock."""
 
     def __init__(self) -> None:
         self._start = time.time_ns() - time.monotonic_ns()
 
     def time_ns(self) -> int:
-        """Now, in nanoseconds."""
+        """Return the time in nanoseconds."""
         return self._start + time.monotonic_ns()
 
     def now(self) -> int:
-        """Now, in milliseconds."""
+        """Return the time in milliseconds."""
         return self.time_ns() // 1_000_000
 
 
 class ManualClock(Clock):
-    """Stands at the time of its making, to the millisecond, until `advance`."""
+    """A clock that stands still at the time of its creation, to the millisecond, until `advance` is called."""
 
     def __init__(self) -> None:
         self._time_ns = time.time_ns() // 1_000_000 * 1_000_000
 
     def time_ns(self) -> int:
-        """Now, in nanoseconds."""
+        """Return the time in nanoseconds."""
         return self._time_ns
 
     def advance(self, seconds: float) -> None:
-        """Go on by so much."""
+        """Advance the clock."""
         self._time_ns += round(seconds * 1_000_000_000)

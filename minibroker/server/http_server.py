@@ -1,7 +1,7 @@
-"""The HTTP side on sockets: the admin application behind uvicorn's own protocol class, in the broker's loop.
+"""The HTTP server: the admin application with uvicorn's protocol class, in the broker's event loop.
 
-No uvicorn server runs: its protocol is all that is needed, and it is made for one connection like any other. Frames
-that a request causes go out before its answer.
+No uvicorn server runs: only its protocol is used, one per connection. Frames that a request causes are written before
+its response.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class HttpServer:
         self._config.load()
 
     def protocol(self) -> asyncio.Protocol:
-        """The protocol for one connection."""
+        """Return the protocol for a new connection."""
         return H11Protocol(self._config, self._state, {})
 
     async def _call(self, scope: Any, receive: Any, send: Any) -> None:
-        """One request, as a turn of the broker."""
+        """Serve one request as a turn of the broker."""
 
         async def send_after_frames(message: Any) -> None:
             self._broker.finish_turn()
@@ -61,7 +61,7 @@ class HttpServer:
         await self._application(scope, receive, send_after_frames)
 
     async def close(self, seconds: float) -> None:
-        """Close all connections, after the answers under way."""
+        """Close all connections after the current responses."""
         for protocol in list(self._state.connections):
             protocol.shutdown()
         tasks = list(self._state.tasks)

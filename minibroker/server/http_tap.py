@@ -1,4 +1,4 @@
-"""HTTP connections that are listened to: for captures, which have every connection."""
+"""HTTP connections that are reported to taps, so that captures contain them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["TappedHttp"]
 
 
 class TappedHttp(asyncio.Protocol):
-    """Stands between a socket and the protocol that serves it, and tells what passes."""
+    """A wrapper of a connection's protocol that reports all bytes to the taps."""
 
     def __init__(self, inner: Any, number: int, clock: Clock, taps: Iterable[Tap]) -> None:
         self._inner = inner
@@ -25,31 +25,31 @@ class TappedHttp(asyncio.Protocol):
         self._taps = list(taps)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client has come."""
+        """Report a new connection."""
         for tap in self._taps:
             tap.opened(self._number, *socket_addresses(transport), self._clock.time_ns())
         self._transport = _TappedTransport(transport, self)
         self._inner.connection_made(self._transport)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of the client."""
+        """Report and forward bytes from the client."""
         self.report(data, from_client=True)
         self._inner.data_received(data)
 
     def eof_received(self) -> bool | None:
-        """It will say no more."""
+        """Forward the end of the input."""
         return self._inner.eof_received()  # type: ignore[no-any-return]
 
     def pause_writing(self) -> None:
-        """It does not read as fast as it gets."""
+        """Forward that the client reads too slowly."""
         self._inner.pause_writing()
 
     def resume_writing(self) -> None:
-        """It has read most of it."""
+        """Forward that the client has caught up."""
         self._inner.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is closed."""
+        """Report the end of the connection."""
         reset = isinstance(exc, ConnectionResetError)
         for tap in self._taps:
             now = self._clock.time_ns()
@@ -57,28 +57,28 @@ class TappedHttp(asyncio.Protocol):
         self._inner.connection_lost(exc)
 
     def report(self, data: bytes, *, from_client: bool) -> None:
-        """Bytes passed."""
+        """Report bytes to the taps."""
         for tap in self._taps:
             tap.passed(self._number, data, self._clock.time_ns(), from_client=from_client)
 
 
 class _TappedTransport:
-    """A transport that tells what is written to it; all else is the real one's."""
+    """A transport that reports the bytes written to it."""
 
     def __init__(self, transport: Any, watched: TappedHttp) -> None:
         self._transport = transport
         self._watched = watched
         self.closed = False
-        """Whether our side has closed it."""
+        """Whether the server has closed the connection."""
 
     def write(self, data: bytes) -> None:
-        """Bytes to the client."""
+        """Report and write bytes to the client."""
         if not self._transport.is_closing():
             self._watched.report(data, from_client=False)
         self._transport.write(data)
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection."""
         self.closed = True
         self._transport.close()
 

@@ -1,10 +1,10 @@
-"""A server whose connections are listened to, and bent by faults.
+"""A server whose connections are reported to taps and modified by faults.
 
 Rules of this file
-1. The plain server of `shell` knows nothing of this. Here every link tells the taps what crosses its socket, and gives
-   the bytes to the faults' injector once there is one.
-2. What is delayed waits as a timer of the core, so that a manual clock brings it as well.
-3. Whoever waits for something is asked after each turn.
+1. The plain server in `tcp_server` does not depend on this module. Here each client socket reports its bytes to the
+   taps and passes them to the injector of the faults, once there is one.
+2. Delayed bytes wait for a timer of the broker, so a manual clock releases them too.
+3. Waiters are called after each turn.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MS = 1_000_000
 
 
 class InterceptingServer(Server):
-    """A server for tests and for onlookers."""
+    """A server with taps, faults and waiters."""
 
     def __init__(
         self,
@@ -44,9 +44,9 @@ class InterceptingServer(Server):
         http_taps: Iterable[Tap] = (),
         intercept: bool,
     ) -> None:
-        """``intercept``: whether taps and faults see the connections; without it they are as plain as the server's.
+        """``intercept``: whether taps and faults see the connections; otherwise plain client sockets are used.
 
-        ``taps`` hear the binary protocol, ``http_taps`` HTTP; numbers of connections are of both together.
+        ``taps`` receive the binary protocol, ``http_taps`` HTTP. Connections of both are numbered together.
         """
         super().__init__(settings, pool=pool, clock=clock.now)
         self.clock = clock
@@ -55,21 +55,21 @@ class InterceptingServer(Server):
         self.injector: Injector | None = None
         """None until there is a fault."""
         self.waiters: dict[Callable[[], None], None] = {}
-        """Called after each turn."""
+        """Functions called after each turn."""
         self.intercept = intercept
-        """Whether its links tell anybody anything."""
+        """Whether its client sockets use taps and faults."""
         self._numbers = itertools.count()
         self._running_waiters = False
 
     def new_client_socket(self) -> ClientSocket:
-        """A link that is listened to, if anybody listens."""
+        """Return an intercepted client socket, if intercepting is on."""
         return _InterceptedSocket(self, next(self._numbers)) if self.intercept else ClientSocket(self)
 
     def flush(self) -> None:
-        """Write what is to be written; then ask those who wait."""
+        """Write all output, then call the waiters."""
         super().flush()
         if self.waiters and not self._running_waiters:
-            self._running_waiters = True  # who is asked may do something that ends in a turn
+            self._running_waiters = True  # a waiter can end a turn, which calls flush again
             for waiter in list(self.waiters):
                 waiter()
             self._running_waiters = False
@@ -86,7 +86,7 @@ class InterceptingServer(Server):
         try:
             return await super()._listen(factory, port)
         except OSError as fault:
-            # A loop wraps the system's words in words of its own; errors of name look-ups have negative numbers.
+            # The loop wraps the system's message in its own text; errors of name resolution have negative numbers.
             reason = (
                 os.strerror(fault.errno)
                 if fault.errno is not None and fault.errno > 0
@@ -95,13 +95,13 @@ class InterceptingServer(Server):
             raise LocalError(f"port {port} of {self.settings.bindAddress}: {reason.lower()}") from None
 
     async def start(self) -> None:
-        """Listen; the ports are kept from now on. LocalError when one is taken."""
+        """Listen, and keep the ports for restarts. Raises LocalError if a port is in use."""
         await super().start()
         ports = [listener.sockets[0].getsockname()[1] for listener in self._listeners]
         self.settings.brokerServicePort, self.settings.webServicePort = ports
 
     async def restart(self) -> None:
-        """As a broker that goes down and comes back: connections are cut, ledgers rolled, what is stored stays."""
+        """Simulate a broker restart: connections are closed, ledgers rolled, stored entries remain."""
         await self._close_listeners()
         broker = self.broker
         broker.begin_turn(self.now())
@@ -127,20 +127,20 @@ class InterceptingServer(Server):
 
 
 class _InterceptedSocket(ClientSocket):
-    """The socket of one client, with listeners."""
+    """The socket of one client, with taps and faults."""
 
     def __init__(self, server: InterceptingServer, number: int) -> None:
         super().__init__(server)
         self._watched = server
         self.number = number
         self._ended = False
-        """Whether we have closed it."""
+        """Whether the server has closed it."""
         self._cut = False
         self._delayed: dict[bool, deque[Step]] = {True: deque(), False: deque()}
-        """What waits for its time, to the broker (True) and to the client; nothing overtakes it."""
+        """Delayed steps, to the broker (True) and to the client (False), in order."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client has come."""
+        """Handle a new connection."""
         addresses = socket_addresses(transport)
         now = self._watched.clock.time_ns()
         for tap in self._watched.taps:
@@ -150,7 +150,7 @@ class _InterceptedSocket(ClientSocket):
         super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of the client."""
+        """Process bytes from the client."""
         server, now = self._watched, self._watched.clock.time_ns()
         for tap in server.taps:
             tap.passed(self.number, data, now, from_client=True)
@@ -162,7 +162,7 @@ class _InterceptedSocket(ClientSocket):
         server.flush()
 
     def write(self, data: bytes) -> None:
-        """Bytes to the client."""
+        """Write bytes to the client."""
         injector = self._watched.injector
         if injector is None:
             self._report_and_write(data)
@@ -171,7 +171,7 @@ class _InterceptedSocket(ClientSocket):
             self._do(step)
 
     def close(self) -> None:
-        """Close it, after what faults have made delayed."""
+        """Close after the delayed steps."""
         server = self._watched
         due = 0 if server.injector is None else server.injector.last_due(self.number, from_client=False)
         if due > server.clock.time_ns():
@@ -180,12 +180,12 @@ class _InterceptedSocket(ClientSocket):
             self._end()
 
     def abort(self) -> None:
-        """Close it now."""
+        """Close now."""
         self._ended = True
         super().abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is closed, by whomever."""
+        """Handle the end of the connection."""
         server = self._watched
         reset = self._cut or isinstance(exc, ConnectionResetError)
         reason = self.connection.reason
@@ -209,7 +209,7 @@ class _InterceptedSocket(ClientSocket):
     # -- faults ----------------------------------------------------------------------------------------------------
 
     def _do(self, step: Step) -> None:
-        """Do a step now, or when it is due."""
+        """Execute a step now, or when it is due."""
         delayed = self._delayed[step.to_broker]
         if delayed or step.due_ns > self._watched.clock.time_ns():
             delayed.append(step)
@@ -220,7 +220,7 @@ class _InterceptedSocket(ClientSocket):
             self._do_delayed(step)
 
     def _do_delayed(self, step: Step) -> None:
-        """The same within a turn of the core, which writes what comes of it at its end."""
+        """Execute a step within a turn of the broker."""
         if step.cut:
             self._cut = True
             self.connection.close("cut by a fault")

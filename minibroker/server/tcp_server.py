@@ -1,13 +1,13 @@
-"""The broker on sockets: the only place with a clock, a loop and ports.
+"""The broker on sockets, with clock, event loop and ports.
 
 Rules of this file
-1. The core is asked in turns: bytes in, `Broker.receive`, then everything that became to be written in one write per
-   connection. What a write makes possible (a client that had too much in one turn takes more) is done in the same turn.
-2. One timer of the loop stands for all timers of the core.
-3. A client that does not read: entries stop at the high-water mark of its socket, and its requests are not read any
-   more when even their answers pile up (`_FULL`). So what a connection costs is bounded.
-4. The web stack is imported when the first HTTP connection comes, not before.
-5. No exception is lost: those of the core and those of the loop are logged and kept in `failures`.
+1. The broker works in turns: bytes go to `Broker.receive`, then all output is written, one write per connection. If a
+   write allows more output (to a client whose output exceeded the limit), that is written in the same turn.
+2. One timer of the loop serves all timers of the broker.
+3. If a client does not read, entries stop at the high-water mark of its socket. If its responses accumulate too
+   (`_FULL`), its requests are no longer read. This limits the memory of a connection.
+4. The HTTP packages are imported with the first HTTP connection.
+5. No exception is lost: those of the broker and the loop are logged and kept in `failures`.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ __all__ = ["Server", "new_event_loop", "socket_addresses", "wall_clock"]
 _log = logging.getLogger("pcli.minibroker")
 
 _FULL: Final = 8 << 20
-"""Bytes waiting for one client at which its requests are not read any more."""
+"""Number of bytes waiting for one client at which its requests are no longer read."""
 
 _LINGER: Final = 0.5
-"""Seconds that a closed connection has to take what was still to be written."""
+"""Seconds for which a closed connection can still write its output."""
 
 _BACKLOG: Final = 1024
-"""Connections that may wait to be accepted (Netty's SO_BACKLOG)."""
+"""Maximum number of connections waiting to be accepted (Netty's SO_BACKLOG)."""
 
 _ANY: Final = ("0.0.0.0", "::", "")  # noqa: S104  (compared with, not bound to)
 
 
 def wall_clock() -> Callable[[], int]:
-    """A clock in milliseconds since 1970 that starts at the wall's time and never jumps."""
+    """Return a clock in milliseconds since 1970 that starts at the system time and never jumps."""
     start = time.time() * 1000 - time.monotonic() * 1000
     monotonic = time.monotonic
     return lambda: int(start + monotonic() * 1000)
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """A loop for a broker: uvloop's where it is installed, else asyncio's."""
+    """Return an event loop of uvloop if it is installed, else of asyncio."""
     try:
         import uvloop
     except ImportError:
@@ -60,13 +60,13 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 def socket_addresses(transport: asyncio.BaseTransport) -> tuple[Address, Address]:
-    """Address and port of the client and of ourselves; a client that has gone already has none: 0.0.0.0 and 0."""
+    """Return address and port of client and server; 0.0.0.0 and 0 if the client has already disconnected."""
     client, server = (transport.get_extra_info(name) or (_ANY[0], 0) for name in ("peername", "sockname"))
     return (client[0], client[1]), (server[0], server[1])
 
 
 class Server:
-    """A broker that listens. All of it belongs to the loop that calls `start`."""
+    """A listening broker. It must be used from the loop that calls `start`."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Server:
         self.broker = Broker(self.settings, instance=instance, pool=pool, now=self.now())
         self.broker.on_failure = self._on_failure
         self.failures: list[BaseException] = []
-        """Exceptions that are our own fault."""
+        """Exceptions caused by bugs."""
         self.client_sockets: set[ClientSocket] = set()
         self._listeners: list[asyncio.Server] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -102,10 +102,10 @@ class Server:
         """``http://host:port``."""
         return self.broker.http_url
 
-    # -- life ------------------------------------------------------------------------------------------------------
+    # -- start and stop ------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Listen. OSError when an address is taken."""
+        """Listen. Raises OSError if an address is in use."""
         loop = self._loop = asyncio.get_running_loop()
         if loop.get_exception_handler() is None:
             loop.set_exception_handler(self._on_loop_failure)
@@ -123,7 +123,7 @@ class Server:
         self._arm()
 
     def new_client_socket(self) -> ClientSocket:
-        """The socket of a client that comes; another kind of server may have another kind."""
+        """Return the protocol of a new client; subclasses can override it."""
         return ClientSocket(self)
 
     async def _listen(self, factory: Callable[[], asyncio.BaseProtocol], port: int) -> int:
@@ -134,7 +134,7 @@ class Server:
         return int(listener.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
-        """Tell the clients, close their connections, and the ports. Takes less than a second, whatever they do."""
+        """Notify the clients, and close all connections and ports. Takes less than a second."""
         await self._close_listeners()
         self.broker.begin_turn(self.now())
         self.broker.close()
@@ -164,9 +164,9 @@ class Server:
     # -- turns -----------------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Write what the core has to say, until it has said everything; close what is to be closed."""
+        """Write all output of the broker, and close connections that are closing."""
         if self._flushing:
-            # A write may call back (resume_writing): what came of it waits for the writes before it.
+            # A write can call resume_writing; the resulting output waits for the earlier writes.
             return
         self._flushing = True
         try:
@@ -188,13 +188,13 @@ class Server:
             connection.client_socket.set_reading()
 
     def run_due(self) -> None:
-        """Run the timers that are due by the clock."""
+        """Run the due timers."""
         self._timer = None
         self.broker.advance(self.now())
         self.flush()
 
     def _arm(self) -> None:
-        """Set the loop's timer to the first of the core's; one that is early is left, it looks again."""
+        """Set the loop's timer to the broker's first timer; an earlier one is kept and set again when it fires."""
         deadline = self.broker.deadline
         if deadline is None or self._loop is None:
             return
@@ -206,7 +206,7 @@ class Server:
         self._timer = self._loop.call_later(max(0, deadline - self.now()) / 1000, self.run_due)
 
     def forget(self, client_socket: ClientSocket) -> None:
-        """A socket is closed."""
+        """Remove a closed socket."""
         self.client_sockets.discard(client_socket)
         if self._emptied is not None and not self.client_sockets:
             self._emptied.set()
@@ -244,10 +244,10 @@ class ClientSocket(asyncio.Protocol):
         self._server = server
         self._transport: Any = None
         self._input_held = False
-        """Its requests are not read, because their answers are not."""
+        """Whether its requests are not read, because it does not read its responses."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client has come."""
+        """Handle a new connection."""
         server, settings = self._server, self._server.settings
         self._transport = transport
         self._transport.set_write_buffer_limits(
@@ -259,7 +259,7 @@ class ClientSocket(asyncio.Protocol):
         server.flush()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of the client."""
+        """Process bytes from the client."""
         server, connection = self._server, self.connection
         server.broker.receive(connection, data, server.now())
         server.flush()
@@ -269,7 +269,7 @@ class ClientSocket(asyncio.Protocol):
             server.flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is closed, by whomever."""
+        """Handle the end of the connection."""
         self._transport = None
         server = self._server
         server.broker.disconnected(self.connection, server.now())
@@ -277,26 +277,26 @@ class ClientSocket(asyncio.Protocol):
         server.forget(self)
 
     def pause_writing(self) -> None:
-        """The client does not read as fast as it gets."""
+        """Note that the client reads too slowly."""
         self._server.broker.set_writable(self.connection, self._server.now(), yes=False)
 
     def resume_writing(self) -> None:
-        """It has read most of it."""
+        """Note that the client has caught up."""
         if self._input_held:
             self._input_held = False
             self.connection.resume_reading()
         self._server.broker.set_writable(self.connection, self._server.now(), yes=True)
         self._server.flush()
 
-    # -- what the server does with it ------------------------------------------------------------------------------
+    # -- called by the server ------------------------------------------------------------------------------------------
 
     def write(self, data: bytes) -> None:
-        """Bytes to the client."""
+        """Write bytes to the client."""
         if data and self._transport is not None:
             self._transport.write(data)
 
     def close(self) -> None:
-        """Close it after what was written; a client that does not read is not waited for long."""
+        """Close after the pending output; a client that does not read gets little time."""
         transport = self._transport
         if transport is not None:
             transport.close()
@@ -304,12 +304,12 @@ class ClientSocket(asyncio.Protocol):
                 asyncio.get_running_loop().call_later(_LINGER, transport.abort)
 
     def abort(self) -> None:
-        """Close it now."""
+        """Close now."""
         if self._transport is not None:
             self._transport.abort()
 
     def set_reading(self) -> None:
-        """Read from it or not, as the core has it."""
+        """Pause or resume reading, as the connection requires."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return

@@ -1,7 +1,7 @@
-"""A topic's ledgers and cursors, as ``internalStats`` shows them (PersistentTopicInternalStats, CursorStats of 4.2.4).
+"""Ledgers and cursors of a topic, as in ``internalStats`` (PersistentTopicInternalStats, CursorStats of 4.2.4).
 
-Positions are ``ledger:entry``; a run of acknowledged entries is written ``(before:last]`` as on the real broker. There
-are no cursor ledgers and no compacted ledger here: their ids are -1.
+Positions are ``ledger:entry``; a range of acknowledged entries is ``(before:last]`` as on the real broker. There are no
+cursor ledgers and no compacted ledger, so their ids are -1.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _NO_LEDGER: Final[Json] = {"ledgerId": -1, "entries": -1, "size": -1, "offloaded
 
 
 def position(ledger: ManagedLedger, offset: int) -> str:
-    """A place as text."""
+    """Return a position as text."""
     ledger_id, entry_id = ledger.position(offset)
     return f"{ledger_id}:{entry_id}"
 
 
 def internal_stats(topic: Topic) -> Json:
-    """One topic."""
+    """Return the internal stats of one topic."""
     ledger = topic.ledger
     if ledger is None:
         return _without_ledger(topic)
@@ -49,7 +49,7 @@ def internal_stats(topic: Topic) -> Json:
         "ledgers": [
             {
                 "ledgerId": one.id,
-                # The open ledger's figures are not known to the real broker's list either.
+                # The real broker does not list the size of the open ledger either.
                 "entries": one.entries if one.closed_ms is not None else 0,
                 "size": one.size if one.closed_ms is not None else 0,
                 "offloaded": False,
@@ -69,7 +69,7 @@ def internal_stats(topic: Topic) -> Json:
 
 
 def _waits(subscription: Subscription) -> bool:
-    """Whether its dispatcher would read if there were something."""
+    """Return whether its dispatcher waits for new entries."""
     cursor = subscription.cursor
     return cursor is not None and not cursor.has_more and any(one.available for one in subscription.consumers)
 
@@ -99,7 +99,7 @@ def _cursor(ledger: ManagedLedger, subscription: Subscription, cursor: ManagedCu
 
 
 def _without_ledger(topic: Topic) -> Json:
-    """A non-persistent topic: nothing is stored."""
+    """Return the internal stats of a non-persistent topic, which stores nothing."""
     nothing = {
         "waitingReadOp": False,
         "pendingReadOps": 0,

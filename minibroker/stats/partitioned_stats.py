@@ -1,7 +1,7 @@
-"""Statistics of partitioned topics: those of the partitions, added up (PartitionedTopicStats of 4.2.4).
+"""Statistics of partitioned topics: the sums over the partitions (PartitionedTopicStats of 4.2.4).
 
-What cannot be added is left at zero; of the topic's own times the latest counts. Publishers and consumers are added
-by their place in the list, without their names.
+Values that cannot be summed are zero; of the topic's times the latest is used. Publishers and consumers are summed by
+position in the list, without their names.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pcli.minibroker.timestamps import instant_text
 __all__ = ["partitioned_stats"]
 
 _LATEST: Final = frozenset(("topicCreationTimeStamp", "lastPublishTimeStamp", "lastExpireTimestamp"))
-"""Of these times the latest counts."""
+"""Times of which the latest is used."""
 
 _SAME: Final = frozenset(("backlogQuotaLimitSize", "backlogQuotaLimitTime"))
 _ZERO: Final = frozenset(("oldestBacklogMessageAgeSeconds", "avgMessagesPerEntry", "producerId", "averageMsgSize"))
@@ -36,14 +36,14 @@ _ONE_BY_ONE: Final = frozenset(
         "activeConsumerName",
     )
 )
-"""What only a single topic or client has."""
+"""Values that only a single topic or client has."""
 
 _NEVER: Final = frozenset(("lastAckedTime", "lastConsumedTime"))
-"""Times that are not added: 1970. (Those that end in ``Timestamp`` are 0.)"""
+"""Times that are not summed: 1970. (Those that end in ``Timestamp`` are 0.)"""
 
 
 def partitioned_stats(partitions: dict[str, Json], count: int, *, each: bool) -> Json:
-    """The statistics of a partitioned topic from those of its partitions, and with ``each`` these too."""
+    """Return the statistics of a partitioned topic; with ``each``, those of its partitions too."""
     return {
         **_merge(list(partitions.values())),
         "metadata": {"partitions": count, "deleted": False},

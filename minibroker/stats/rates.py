@@ -1,8 +1,8 @@
-"""Messages and bytes a second of producers, consumers and drops, measured over ``statsUpdateFrequencyInSecs``.
+"""Message and byte rates of producers, consumers and drops, measured every ``statsUpdateFrequencyInSecs``.
 
-As on the real broker a rate is what was counted between the last two measurements, divided by the time between them (or
-since the client came); whoever came after the last one has rates of 0 until the next. Subscriptions of non-persistent
-topics are measured too: what they drop is no consumer's.
+As on the real broker, a rate is the count between the last two measurements divided by the time between them, or since
+the client connected. A client that connected after the last measurement has a rate of 0. Subscriptions of
+non-persistent topics are measured too, because dropped messages belong to no consumer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["NO_RATE", "Rates"]
 
 
 NO_RATE: Final = Rate()
-"""Of whoever came after the last measurement."""
+"""The rate of a client that connected after the last measurement."""
 
 _Counters = tuple[int, ...]
 """In the order of Rate."""
@@ -47,7 +47,7 @@ class Rates:
         broker.call_later(self._period, self._tick)
 
     def of(self, client: object) -> Rate:
-        """The rates of a producer, a consumer, or a subscription of a non-persistent topic."""
+        """Return the rates of a producer, a consumer, or a subscription of a non-persistent topic."""
         return self._rates.get(client, NO_RATE)
 
     def _tick(self) -> None:
@@ -55,7 +55,7 @@ class Rates:
         self._broker.call_later(self._period, self._tick)
 
     def measure(self) -> None:
-        """Count, divide by the time since the last measurement, and remember. Clients that left are forgotten."""
+        """Compute all rates since the last measurement; clients that have left are removed."""
         now = self._broker.now
         before, self._counters = self._counters, {}
         rates: dict[object, Rate] = {}
@@ -68,7 +68,7 @@ class Rates:
 
 
 def _counted(topic: Topic) -> Iterator[tuple[_Client, int, _Counters]]:
-    """Who is measured, since when it is there (ms), and what it has counted."""
+    """Return the measured clients, with the time of connection (ms) and their counters."""
     for producer in topic.producers.values():
         yield producer, producer.connected_since, (producer.messages_in, producer.bytes_in, 0, 0, 0, 0, 0)
     for subscription in topic.subscriptions.values():

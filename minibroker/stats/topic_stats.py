@@ -1,9 +1,9 @@
-"""Statistics of topics under Pulsar's names (TopicStats, PublisherStats, SubscriptionStats, ConsumerStats of 4.2.4).
+"""Topic stats with Pulsar's names (TopicStats, PublisherStats, SubscriptionStats, ConsumerStats of 4.2.4).
 
 Rules of this file
-1. All names of a real answer are there; those of things that this broker has not (offloading, transactions, entry
-   filters, replication, compaction) have the value that they have there when the thing is not used.
-2. Counters are since the topic was loaded, rates as `Rates` measures them. Backlogs count entries.
+1. All fields of a real response are present. Those of missing features (offloading, transactions, entry filters,
+   replication, compaction) have the values that a real broker reports while the feature is not used.
+2. Counters start when the topic is loaded; `Rates` measures rates. Backlogs count entries.
 """
 
 from __future__ import annotations
@@ -90,17 +90,16 @@ _NON_PERSISTENT: Final[Json] = {
     "oldestBacklogMessageAgeSeconds": 0,
     "topicCreationTimeStamp": 0,
 }
-"""What is otherwise where nothing is stored."""
+"""Values that differ on non-persistent topics."""
 
 _DROPS: Final[Json] = {"msgDropRate": 0.0}
-"""Of a producer on such a topic: no limit of SENDs under way makes this broker drop any."""
+"""Field of a producer on a non-persistent topic; this broker never drops SENDs because of a limit."""
 
 
 def shown_subscriptions(topic: Topic) -> dict[str, Subscription]:
-    """The subscriptions of a topic by name, as REST knows them.
+    """Return the subscriptions of a topic that REST shows, by name.
 
-    A reader that waits to come back after a seek is
-    not among them (seen on 4.2.4).
+    A reader that is to reconnect after a seek is not shown (seen on 4.2.4).
     """
     return {
         name: one for name, one in topic.subscriptions.items() if one.durable or one.consumers or one.cursor is None
@@ -108,7 +107,7 @@ def shown_subscriptions(topic: Topic) -> dict[str, Subscription]:
 
 
 def topic_stats(topic: Topic, *, earliest: bool = False) -> Json:
-    """One topic. ``earliest``: also since when its subscriptions have something to read."""
+    """Return the stats of one topic; with ``earliest``, the publish time of the first unacknowledged message too."""
     ledger = topic.ledger
     subscriptions = {name: _subscription(one, earliest=earliest) for name, one in shown_subscriptions(topic).items()}
     publishers = [_publisher(producer) for producer in topic.producers.values()]
@@ -181,7 +180,7 @@ def _rates_in(publishers: list[Json]) -> Json:
 
 
 def _average(rates: Json) -> float:
-    """Bytes of a message."""
+    """Return the average message size in bytes."""
     return float(rates["msgThroughputIn"] / rates["msgRateIn"]) if rates["msgRateIn"] else 0.0
 
 
@@ -296,7 +295,7 @@ def _consumer(consumer: Consumer, slots: _Slots) -> Json:
 
 
 class _Slots:
-    """What of Key_Shared is each consumer's: its ranges, and what drains to it. Looked up once for a subscription."""
+    """The Key_Shared data of each consumer: its ranges and draining slots. Computed once per subscription."""
 
     __slots__ = ("_draining", "_ranges")
 
@@ -309,14 +308,14 @@ class _Slots:
             self._draining = dispatcher.draining
 
     def draining(self, consumer: Consumer) -> list[Json]:
-        """The slots that drain to a consumer."""
+        """Return the draining slots of a consumer."""
         return [
             {"hash": slot, "unackMsgs": held, "blockedAttempts": blocked}
             for slot, held, blocked in (() if self._draining is None else self._draining.of(consumer))
         ]
 
     def shown(self, consumer: Consumer, draining: list[Json]) -> Json:
-        """The names under which they are shown; none on other kinds of subscriptions."""
+        """Return the fields with ranges and draining slots; none for other subscription types."""
         if self._ranges is None:
             return {}
         ranges = self._ranges.get(consumer, [])
@@ -344,7 +343,7 @@ def _blocked(subscription: Subscription) -> bool:
 
 
 def _earliest(subscription: Subscription) -> int:
-    """When the first entry that is not acknowledged was published."""
+    """Return the publish time of the first unacknowledged entry."""
     cursor, ledger = subscription.cursor, subscription.topic.ledger
     entry = None if cursor is None or ledger is None else ledger.entry(cursor.next_unacked(cursor.mark_delete + 1))
     if entry is None:
@@ -363,7 +362,7 @@ def _size_left(subscription: Subscription) -> int:
 
 
 def backlog_size(ledger: ManagedLedger, mark_delete: int) -> int:
-    """Bytes behind an offset; within its ledger all entries count as equally large (estimateBacklogFromPosition)."""
+    """Return the bytes after an offset, with the average entry size within its ledger (estimateBacklogFromPosition)."""
     size = 0
     for one in ledger.ledgers:
         consumed = min(max(mark_delete + 1 - one.base, 0), one.entries)
