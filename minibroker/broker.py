@@ -321,7 +321,7 @@ class Broker:
         for topic in list(self.topics.values()):
             topic.unload()
         for connection in list(self.connections):
-            connection.close("the broker stops")
+            connection.close("the broker is stopping")
         self.finish_turn()
 
 

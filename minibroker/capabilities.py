@@ -19,7 +19,7 @@ __all__ = [
     "stored_only_policies",
 ]
 
-_KEPT: Final = " (kept only)"
+_KEPT: Final = " (stored only)"
 """Suffix in the text of an endpoint whose value is stored without effect."""
 
 _FAMILIES: Final = {

@@ -227,7 +227,7 @@ class Connection:
             self.fail(fault.text)
         else:
             self.broker.report(fault, self)
-            self.fail("an error of the broker")
+            self.fail("an internal error of the broker")
 
     def _handle_frames(self, data: bytes) -> int:
         """Process all whole frames. Return the start of the incomplete rest."""
@@ -311,7 +311,7 @@ class Connection:
             raise RemoteError(f"{name_of(frame.type)} in state {self.session.state.value}")
         handler = self._handlers.get(frame.type)
         if handler is None:
-            raise RemoteError(f"{name_of(frame.type)} is no command for this broker")
+            raise RemoteError(f"{name_of(frame.type)} is not supported by this broker")
         try:
             handler(self, body, frame)
         except Refused as refused:
@@ -402,7 +402,7 @@ class Connection:
             self.broker.turn_end, connected=session.connected, pings=session.pings, reading=self.reading
         )
         if beat is Beat.CLOSE:
-            self.close("nothing was heard of it")
+            self.close("the client sent nothing within the keep-alive interval")
             return
         if beat is Beat.PING:
             self.send(_PING_FRAME)
@@ -428,7 +428,7 @@ class Connection:
             self._finish_liveness_check(alive=True)
 
     def _liveness_timeout(self) -> None:
-        self.close("no answer to a PING when its name or subscription was asked for")
+        self.close("no response to the PING of a liveness check")
         self.release()
 
     def _finish_liveness_check(self, *, alive: bool) -> None:

@@ -42,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--pulsar-broker-log",
         action="store_true",
-        help="Show the conversation with the broker, frame by frame, in the report of a test that fails.",
+        help="Show the conversation with the broker, frame by frame, in the report of a failing test.",
     )
 
 
@@ -98,4 +98,4 @@ def pytest_runtest_makereport(
 
 def _attach(report: pytest.TestReport, broker: MiniBroker, before: int) -> None:
     lines = "".join(f"{frame.text}\n" for frame in broker.frames if frame.number > before)
-    report.sections.append((_SECTION, lines or "nobody said anything\n"))
+    report.sections.append((_SECTION, lines or "no frames\n"))

@@ -28,115 +28,135 @@ class Settings:
     """All implemented settings. Times end in their unit; 0 disables a limit unless stated otherwise."""
 
     # Addresses.
-    clusterName: Annotated[str, "name of the only cluster"] = "standalone"
+    clusterName: Annotated[str, "name of the cluster"] = "standalone"
     bindAddress: Annotated[str, "address of both listening sockets"] = "127.0.0.1"
-    advertisedAddress: Annotated[str, "host in the URLs that lookups answer; empty: that of the socket"] = ""
+    advertisedAddress: Annotated[str, "host in the URLs of lookup responses; empty: the bind address"] = ""
     brokerServicePort: Annotated[int, "port of the binary protocol; 0: any"] = 6650
     webServicePort: Annotated[int, "port of REST and metrics; 0: any"] = 8080
 
     # Connections.
-    maxMessageSize: Annotated[int, "bytes of a message; a frame may have 10240 more"] = 5242880
-    keepAliveIntervalSeconds: Annotated[int, "how often a silent peer gets a PING"] = 30
-    connectionLivenessCheckTimeoutMillis: Annotated[int, "how long a holder of a name has to show that it lives"] = 5000
-    brokerMaxConnections: Annotated[int, "connections in all"] = 0
-    brokerMaxConnectionsPerIp: Annotated[int, "connections of one address"] = 0
-    pulsarChannelWriteBufferHighWaterMark: Annotated[int, "bytes waiting to be written that make a peer slow"] = 65536
-    pulsarChannelWriteBufferLowWaterMark: Annotated[int, "bytes waiting at which it is fast again"] = 32768
+    maxMessageSize: Annotated[int, "maximum bytes of a message; a frame may have 10240 more"] = 5242880
+    keepAliveIntervalSeconds: Annotated[int, "interval after which a silent client gets a PING"] = 30
+    connectionLivenessCheckTimeoutMillis: Annotated[int, "time for a client to respond to a liveness check"] = 5000
+    brokerMaxConnections: Annotated[int, "maximum number of connections"] = 0
+    brokerMaxConnectionsPerIp: Annotated[int, "maximum number of connections from one address"] = 0
+    pulsarChannelWriteBufferHighWaterMark: Annotated[
+        int, "bytes waiting to be written at which a connection is not writable"
+    ] = 65536
+    pulsarChannelWriteBufferLowWaterMark: Annotated[int, "bytes waiting at which it is writable again"] = 32768
 
     # Topics: creation and limits.
-    allowAutoTopicCreation: Annotated[bool, "producers and consumers bring topics to life"] = True
+    allowAutoTopicCreation: Annotated[bool, "producers and consumers may create topics"] = True
     allowAutoTopicCreationType: Annotated[str, "partitioned or non-partitioned"] = "non-partitioned"
-    defaultNumPartitions: Annotated[int, "partitions of such a topic"] = 1
-    allowAutoSubscriptionCreation: Annotated[bool, "consumers bring durable subscriptions to life"] = True
-    maxTenants: Annotated[int, "tenants in all"] = 0
-    maxNamespacesPerTenant: Annotated[int, "namespaces of a tenant"] = 0
-    maxTopicsPerNamespace: Annotated[int, "topics of a namespace, partitions counted"] = 0
-    maxNumPartitionsPerPartitionedTopic: Annotated[int, "partitions of a topic"] = 0
-    maxProducersPerTopic: Annotated[int, "producers of a topic"] = 0
-    maxSameAddressProducersPerTopic: Annotated[int, "producers of a topic from one address"] = 0
-    maxConsumersPerTopic: Annotated[int, "consumers of a topic"] = 0
-    maxSameAddressConsumersPerTopic: Annotated[int, "consumers of a topic from one address"] = 0
-    maxConsumersPerSubscription: Annotated[int, "consumers of a subscription"] = 0
-    maxSubscriptionsPerTopic: Annotated[int, "subscriptions of a topic"] = 0
-    maxConsumerMetadataSize: Annotated[int, "characters of a consumer's metadata, names and values together"] = 1024
+    defaultNumPartitions: Annotated[int, "partitions of an automatically created topic"] = 1
+    allowAutoSubscriptionCreation: Annotated[bool, "consumers may create durable subscriptions"] = True
+    maxTenants: Annotated[int, "maximum number of tenants"] = 0
+    maxNamespacesPerTenant: Annotated[int, "maximum namespaces per tenant"] = 0
+    maxTopicsPerNamespace: Annotated[int, "maximum topics per namespace, including partitions"] = 0
+    maxNumPartitionsPerPartitionedTopic: Annotated[int, "maximum partitions of a topic"] = 0
+    maxProducersPerTopic: Annotated[int, "maximum producers per topic"] = 0
+    maxSameAddressProducersPerTopic: Annotated[int, "maximum producers per topic from one address"] = 0
+    maxConsumersPerTopic: Annotated[int, "maximum consumers per topic"] = 0
+    maxSameAddressConsumersPerTopic: Annotated[int, "maximum consumers per topic from one address"] = 0
+    maxConsumersPerSubscription: Annotated[int, "maximum consumers per subscription"] = 0
+    maxSubscriptionsPerTopic: Annotated[int, "maximum durable subscriptions per topic"] = 0
+    maxConsumerMetadataSize: Annotated[
+        int, "maximum characters of a consumer's metadata, names and values together"
+    ] = 1024
     defaultNumberOfNamespaceBundles: Annotated[int, "bundles of a new namespace"] = 4
-    forceDeleteTenantAllowed: Annotated[bool, "REST may delete tenants with all that is in them"] = False
-    forceDeleteNamespaceAllowed: Annotated[bool, "REST may delete namespaces with all that is in them"] = False
-    topicLevelPoliciesEnabled: Annotated[bool, "REST may set policies of single topics"] = True
+    forceDeleteTenantAllowed: Annotated[bool, "REST may delete tenants with their namespaces"] = False
+    forceDeleteNamespaceAllowed: Annotated[bool, "REST may delete namespaces with their topics"] = False
+    topicLevelPoliciesEnabled: Annotated[bool, "REST may set policies of topics"] = True
 
     # Producers.
-    encryptionRequireOnProducer: Annotated[bool, "only encrypted messages are taken"] = False
-    brokerPublisherThrottlingMaxMessageRate: Annotated[int, "messages a second into the broker"] = 0
-    brokerPublisherThrottlingMaxByteRate: Annotated[int, "bytes a second into the broker"] = 0
-    maxPublishRatePerTopicInMessages: Annotated[int, "messages a second into a topic"] = 0
-    maxPublishRatePerTopicInBytes: Annotated[int, "bytes a second into a topic"] = 0
-    brokerDeduplicationEnabled: Annotated[bool, "a sequence id that was stored is not stored again"] = False
-    brokerDeduplicationProducerInactivityTimeoutMinutes: Annotated[int, "how long it is after they left"] = 360
+    encryptionRequireOnProducer: Annotated[bool, "only encrypted messages are accepted"] = False
+    brokerPublisherThrottlingMaxMessageRate: Annotated[int, "publish rate of the broker, messages per second"] = 0
+    brokerPublisherThrottlingMaxByteRate: Annotated[int, "publish rate of the broker, bytes per second"] = 0
+    maxPublishRatePerTopicInMessages: Annotated[int, "publish rate of a topic, messages per second"] = 0
+    maxPublishRatePerTopicInBytes: Annotated[int, "publish rate of a topic, bytes per second"] = 0
+    brokerDeduplicationEnabled: Annotated[bool, "messages with a stored sequence id are dropped"] = False
+    brokerDeduplicationProducerInactivityTimeoutMinutes: Annotated[
+        int, "time after which an inactive producer's sequence id is removed"
+    ] = 360
 
     # Subscriptions and delivery.
-    subscriptionTypesEnabled: Annotated[list[str], "types allowed"] = field(
+    subscriptionTypesEnabled: Annotated[list[str], "allowed subscription types"] = field(
         default_factory=lambda: ["Exclusive", "Shared", "Failover", "Key_Shared"]
     )
     subscriptionKeySharedEnable: Annotated[bool, "Key_Shared is allowed"] = True
-    subscriptionRedeliveryTrackerEnabled: Annotated[bool, "messages carry how often they were redelivered"] = True
-    replicatorPrefix: Annotated[str, "what names of subscriptions may not begin with"] = "pulsar.repl"
-    subscribeThrottlingRatePerConsumer: Annotated[int, "SUBSCRIBEs of a consumer in a period"] = 0
-    subscribeRatePeriodPerConsumerInSecond: Annotated[int, "that period"] = 30
+    subscriptionRedeliveryTrackerEnabled: Annotated[bool, "messages contain their redelivery count"] = True
+    replicatorPrefix: Annotated[str, "reserved prefix of subscription and producer names"] = "pulsar.repl"
+    subscribeThrottlingRatePerConsumer: Annotated[int, "SUBSCRIBE commands per consumer and period"] = 0
+    subscribeRatePeriodPerConsumerInSecond: Annotated[int, "period of the subscribe rate"] = 30
     acknowledgmentAtBatchIndexLevelEnabled: Annotated[bool, "single messages of a batch can be acknowledged"] = True
-    maxUnackedMessagesPerConsumer: Annotated[int, "messages a consumer of Shared or Key_Shared may hold"] = 50000
-    maxUnackedMessagesPerSubscription: Annotated[int, "messages all of its consumers may hold"] = 200000
-    activeConsumerFailoverDelayTimeMillis: Annotated[int, "how long a Failover consumer waits after an election"] = 1000
-    activeConsumerFailoverConsistentHashing: Annotated[bool, "elect by a ring of names, on partitions too"] = False
-    subscriptionKeySharedUseConsistentHashing: Annotated[bool, "deal by a ring, not by halved ranges"] = True
-    subscriptionKeySharedConsistentHashingReplicaPoints: Annotated[int, "points of a consumer on that ring"] = 100
+    maxUnackedMessagesPerConsumer: Annotated[int, "unacknowledged messages per Shared or Key_Shared consumer"] = 50000
+    maxUnackedMessagesPerSubscription: Annotated[int, "unacknowledged messages per subscription"] = 200000
+    activeConsumerFailoverDelayTimeMillis: Annotated[
+        int, "delay before a newly elected Failover consumer is served"
+    ] = 1000
+    activeConsumerFailoverConsistentHashing: Annotated[bool, "elect by a hash ring of names on partitions too"] = False
+    subscriptionKeySharedUseConsistentHashing: Annotated[bool, "assign hashes by a ring, not by halved ranges"] = True
+    subscriptionKeySharedConsistentHashingReplicaPoints: Annotated[int, "points per consumer on that ring"] = 100
     subscriptionKeySharedUseClassicPersistentImplementation: Annotated[bool, "Key_Shared as before 4.0"] = False
     subscriptionSharedUseClassicPersistentImplementation: Annotated[bool, "Shared as before 4.0"] = False
     streamingDispatch: Annotated[bool, "the streaming dispatchers of 2.8 to 3.0"] = False
-    keySharedLookAheadMsgInReplayThresholdPerConsumer: Annotated[int, "entries put aside, per consumer"] = 2000
-    keySharedLookAheadMsgInReplayThresholdPerSubscription: Annotated[int, "entries put aside in all"] = 20000
-    keySharedUnblockingIntervalMs: Annotated[int, "how soon Key_Shared looks again after a hash was drained"] = 10
+    keySharedLookAheadMsgInReplayThresholdPerConsumer: Annotated[int, "waiting entries per consumer"] = 2000
+    keySharedLookAheadMsgInReplayThresholdPerSubscription: Annotated[int, "waiting entries per subscription"] = 20000
+    keySharedUnblockingIntervalMs: Annotated[int, "delay before Key_Shared delivers again after a hash was drained"] = (
+        10
+    )
 
     # Reading.
-    dispatcherMaxReadBatchSize: Annotated[int, "entries of one read"] = 100
-    dispatcherMaxReadSizeBytes: Annotated[int, "bytes of one read"] = 5242880
-    dispatcherMaxRoundRobinBatchSize: Annotated[int, "messages a Shared consumer gets before the next one's turn"] = 20
-    preciseDispatcherFlowControl: Annotated[bool, "read by permits and the usual size of batches"] = False
-    dispatchThrottlingRateInMsg: Annotated[int, "messages a second out of the broker"] = 0
-    dispatchThrottlingRateInByte: Annotated[int, "bytes a second out of the broker"] = 0
-    dispatchThrottlingRatePerTopicInMsg: Annotated[int, "messages a second out of a topic"] = 0
-    dispatchThrottlingRatePerTopicInByte: Annotated[int, "bytes a second out of a topic"] = 0
-    dispatchThrottlingRatePerSubscriptionInMsg: Annotated[int, "messages a second out of a subscription"] = 0
-    dispatchThrottlingRatePerSubscriptionInByte: Annotated[int, "bytes a second out of a subscription"] = 0
-    dispatchThrottlingOnBatchMessageEnabled: Annotated[bool, "rates count entries, not messages"] = False
+    dispatcherMaxReadBatchSize: Annotated[int, "maximum entries of one read"] = 100
+    dispatcherMaxReadSizeBytes: Annotated[int, "maximum bytes of one read"] = 5242880
+    dispatcherMaxRoundRobinBatchSize: Annotated[int, "messages for one Shared consumer before the next one"] = 20
+    preciseDispatcherFlowControl: Annotated[bool, "limit reads by permits and average batch size"] = False
+    dispatchThrottlingRateInMsg: Annotated[int, "dispatch rate of the broker, messages per second"] = 0
+    dispatchThrottlingRateInByte: Annotated[int, "dispatch rate of the broker, bytes per second"] = 0
+    dispatchThrottlingRatePerTopicInMsg: Annotated[int, "dispatch rate of a topic, messages per second"] = 0
+    dispatchThrottlingRatePerTopicInByte: Annotated[int, "dispatch rate of a topic, bytes per second"] = 0
+    dispatchThrottlingRatePerSubscriptionInMsg: Annotated[
+        int, "dispatch rate of a subscription, messages per second"
+    ] = 0
+    dispatchThrottlingRatePerSubscriptionInByte: Annotated[int, "dispatch rate of a subscription, bytes per second"] = 0
+    dispatchThrottlingOnBatchMessageEnabled: Annotated[bool, "dispatch rates count entries, not messages"] = False
 
     # Delayed delivery.
-    delayedDeliveryEnabled: Annotated[bool, "Shared and Key_Shared keep messages until they are due"] = True
-    delayedDeliveryTickTimeMillis: Annotated[int, "how exact that is"] = 1000
-    isDelayedDeliveryDeliverAtTimeStrict: Annotated[bool, "never early"] = False
-    delayedDeliveryMaxDelayInMillis: Annotated[int, "longest delay a SEND may ask for"] = 0
-    delayedDeliveryFixedDelayDetectionLookahead: Annotated[int, "delayed messages that pause reading"] = 50000
+    delayedDeliveryEnabled: Annotated[bool, "Shared and Key_Shared delay messages until they are due"] = True
+    delayedDeliveryTickTimeMillis: Annotated[int, "precision of the delivery time"] = 1000
+    isDelayedDeliveryDeliverAtTimeStrict: Annotated[bool, "messages are never delivered early"] = False
+    delayedDeliveryMaxDelayInMillis: Annotated[int, "maximum delay of a message"] = 0
+    delayedDeliveryFixedDelayDetectionLookahead: Annotated[int, "number of delayed messages that pauses reading"] = (
+        50000
+    )
 
     # Ledgers and entries.
-    managedLedgerMaxEntriesPerLedger: Annotated[int, "entries that fill a ledger"] = 50000
-    managedLedgerMaxSizePerLedgerMbytes: Annotated[int, "size that fills a ledger"] = 2048
-    managedLedgerMinLedgerRolloverTimeMinutes: Annotated[int, "how long a full ledger is kept open at least"] = 10
-    managedLedgerMaxLedgerRolloverTimeMinutes: Annotated[int, "how long any ledger is kept open at most"] = 240
-    brokerEntryMetadataInterceptors: Annotated[list[str], "classes that stamp entries"] = field(default_factory=list)
-    exposingBrokerEntryMetadataToClientEnabled: Annotated[bool, "clients that can read it get that block"] = False
+    managedLedgerMaxEntriesPerLedger: Annotated[int, "maximum entries of a ledger"] = 50000
+    managedLedgerMaxSizePerLedgerMbytes: Annotated[int, "maximum size of a ledger"] = 2048
+    managedLedgerMinLedgerRolloverTimeMinutes: Annotated[int, "minimum time that a full ledger stays open"] = 10
+    managedLedgerMaxLedgerRolloverTimeMinutes: Annotated[int, "maximum time that a ledger stays open"] = 240
+    brokerEntryMetadataInterceptors: Annotated[list[str], "interceptor classes that add broker entry metadata"] = field(
+        default_factory=list
+    )
+    exposingBrokerEntryMetadataToClientEnabled: Annotated[
+        bool, "clients that support it receive broker entry metadata"
+    ] = False
 
     # Schemas.
-    schemaCompatibilityStrategy: Annotated[str, "what a new schema must be to those before it"] = "FULL"
-    systemTopicSchemaCompatibilityStrategy: Annotated[str, "the same for the broker's own topics"] = "ALWAYS_COMPATIBLE"
-    isSchemaValidationEnforced: Annotated[bool, "no producer without schema where there is one"] = False
-    isAllowAutoUpdateSchemaEnabled: Annotated[bool, "producers may bring new schemas"] = True
+    schemaCompatibilityStrategy: Annotated[str, "required compatibility of new schemas"] = "FULL"
+    systemTopicSchemaCompatibilityStrategy: Annotated[str, "required compatibility on system topics"] = (
+        "ALWAYS_COMPATIBLE"
+    )
+    isSchemaValidationEnforced: Annotated[bool, "a topic with a schema accepts only producers with a schema"] = False
+    isAllowAutoUpdateSchemaEnabled: Annotated[bool, "producers may add new schemas"] = True
 
     # Lists of topics, statistics.
     enableBrokerSideSubscriptionPatternEvaluation: Annotated[
-        bool, "the broker filters lists by the client's pattern"
+        bool, "the broker filters topic lists by the client's pattern"
     ] = True
     enableBrokerTopicListWatcher: Annotated[bool, "clients may watch lists of topics"] = True
-    subscriptionPatternMaxLength: Annotated[int, "characters of a pattern that the broker looks at"] = 50
-    statsUpdateFrequencyInSecs: Annotated[int, "over how long rates are measured"] = 60
+    subscriptionPatternMaxLength: Annotated[int, "maximum characters of a pattern that the broker evaluates"] = 50
+    statsUpdateFrequencyInSecs: Annotated[int, "interval of rate measurement"] = 60
 
     @classmethod
     def from_pairs(cls, pairs: Iterable[str], base: Settings | None = None) -> Settings:
@@ -149,9 +169,9 @@ class Settings:
             name, separator, value = pair.partition("=")
             name = name.strip()
             if not separator:
-                raise LocalError(f"setting {pair!r}: write name=value")
+                raise LocalError(f"setting {pair!r}: must have the form name=value")
             if name in IGNORED:
-                raise LocalError(f"setting {name}: known to Pulsar, but the mini-broker does not obey it")
+                raise LocalError(f"setting {name}: known to Pulsar, but not supported by the mini-broker")
             settings.put(name, value.strip())
         return settings
 
@@ -165,7 +185,7 @@ class Settings:
             if not words or words[0] in "#!":
                 continue
             if not separator:
-                raise LocalError(f"line {words!r}: write name=value")
+                raise LocalError(f"line {words!r}: must have the form name=value")
             if name.strip() not in IGNORED:
                 settings.put(name.strip(), value.strip())
         return settings
@@ -173,7 +193,7 @@ class Settings:
     def put(self, name: str, value: str) -> None:
         """Set a value by its text. Raises LocalError for an unknown name or an invalid value."""
         if name not in _KINDS:
-            raise LocalError(f"setting {name!r} is not known{near(name, _KINDS)}")
+            raise LocalError(f"unknown setting {name!r}{near(name, _KINDS)}")
         kind = _KINDS[name]
         if value or kind == list[str]:
             setattr(self, name, _READ[kind](name, value))
@@ -208,7 +228,7 @@ class Row:
 
 def _bool(name: str, value: str) -> bool:
     if value.lower() not in ("true", "false"):
-        raise LocalError(f"setting {name}={value}: true or false")
+        raise LocalError(f"setting {name}={value}: must be true or false")
     return value.lower() == "true"
 
 
@@ -216,7 +236,7 @@ def _number(name: str, value: str) -> int:
     try:
         return int(value)
     except ValueError:
-        raise LocalError(f"setting {name}={value}: a whole number") from None
+        raise LocalError(f"setting {name}={value}: must be an integer") from None
 
 
 _KINDS: Final[dict[str, Any]] = get_type_hints(Settings)

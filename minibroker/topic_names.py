@@ -42,7 +42,7 @@ def check_namespace(text: str) -> str:
     """Return the namespace of a request, ``tenant/namespace``. Raises RemoteError, which closes the connection."""
     parts = text.split("/")
     if len(parts) != 2 or not all(_PART.fullmatch(part) for part in parts):
-        raise RemoteError(f"{text!r} is no namespace")
+        raise RemoteError(f"{text!r} is not a valid namespace")
     return text
 
 

@@ -1,7 +1,7 @@
-"""REST over HTTP: an ASGI application for clients, tests and dashboards.
+"""The REST API: an ASGI application for clients, tests and dashboards.
 
-The library that serves it is imported when `application` is called, not before. `ENDPOINTS` (in `table`) is all there
-is, one row an endpoint; docs/mini-broker.md's list is made from it.
+The HTTP packages are imported when `application` is called. `ENDPOINTS` in `endpoint_table` lists all endpoints;
+docs/mini-broker.md contains a table generated from it.
 """
 
 from __future__ import annotations

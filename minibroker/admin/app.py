@@ -1,9 +1,9 @@
-"""The ASGI application: requests to endpoints, and their values to answers.
+"""The ASGI application: from requests to endpoints, and from their values to responses.
 
 Rules of this file
-1. A request is one turn of the broker. The core is told the time before, and settles after.
-2. Errors are ``{"reason": …}``. What the table has not is a 404 that says so.
-3. A path is matched as it was sent, still percent-encoded: a topic's name may hold an encoded slash.
+1. A request is one turn of the broker: `begin_turn` with the time before it, `finish_turn` after it.
+2. Errors are ``{"reason": …}``. A path that is not in the table gets a 404 with an explanation.
+3. Paths are matched percent-encoded, as they were sent: the name of a topic can contain an encoded slash.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["application"]
 
 _MOST: Final = 16 * 1024 * 1024
-"""Bytes of a body."""
+"""Maximum size of a body in bytes."""
 
 _STATUS: Final = {
     pb.TopicNotFound: 404,
@@ -40,13 +40,13 @@ _STATUS: Final = {
     pb.TopicTerminatedError: 409,
     pb.ServiceNotReady: 503,
 }
-"""Of what the core refuses; anything else is a 500."""
+"""The status for an error of the broker; all others are 500."""
 
 _Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 def application(broker: Broker, now: Callable[[], int]) -> _Asgi:
-    """The application. ``now``: milliseconds since 1970, asked once for each request."""
+    """Return the application. ``now`` returns milliseconds since 1970; it is called once per request."""
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
     from starlette.routing import Route
@@ -62,7 +62,9 @@ def application(broker: Broker, now: Callable[[], int]) -> _Asgi:
 
     async def missing(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return _error(error.status_code, f"pcli's mini-broker does not have {request.method} {request.scope['path']}")
+        return _error(
+            error.status_code, f"pcli's mini-broker does not support {request.method} {request.scope['path']}"
+        )
 
     served = Starlette(routes=routes, exception_handlers={404: missing, 405: missing})
 
@@ -110,7 +112,7 @@ def _server(
 
 
 async def _body(request: Request) -> Any:
-    """The JSON of the body; None where there is none."""
+    """Return the JSON of the body, or None without a body."""
     read = bytearray()
     async for piece in request.stream():
         read += piece
@@ -121,7 +123,7 @@ async def _body(request: Request) -> Any:
     try:
         return json.loads(read)
     except (ValueError, RecursionError) as error:
-        raise RestError(400, f"The body is no JSON: {error}") from None
+        raise RestError(400, f"The body is invalid JSON: {error}") from None
 
 
 def _answer(value: Any) -> Response:
@@ -138,7 +140,7 @@ def _answer(value: Any) -> Response:
 
 
 def _header(text: str) -> str:
-    """UTF-8 in a header, one line."""
+    """Return a text as one line of a header in UTF-8."""
     return " ".join(text.splitlines()).encode().decode("latin-1")
 
 

@@ -1,4 +1,4 @@
-"""The broker itself: who it is, whether it is well, what it is set to; and the dynamic settings."""
+"""The broker: health, version, settings, and changes of dynamic settings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _AT_START: Final = frozenset(
         "statsUpdateFrequencyInSecs",
     )
 )
-"""Settings that are read once, when the broker starts."""
+"""Settings that are read only when the broker starts."""
 
 _NAMES: Final = tuple(row.name for row in Settings.describe() if row.name not in _AT_START)
 
@@ -91,7 +91,7 @@ def _set(call: Call) -> Reply:
 
 
 def _unset(call: Call) -> Reply:
-    """The setting has its default again."""
+    """Reset a setting to its default."""
     name = _dynamic(call, "delete")
     if call.broker.policies.dynamic.pop(name, None) is not None:
         call.broker.settings.put(name, Settings().text(name))
@@ -106,15 +106,15 @@ def _changed(call: Call) -> None:
 
 ENDPOINTS: Final = (
     Endpoint("GET", _BROKERS, _brokers, "the brokers: this one"),
-    Endpoint("GET", f"{_BROKERS}/health", _ok, "whether the broker is well"),
-    Endpoint("GET", f"{_BROKERS}/ready", _ok, "whether the broker takes connections"),
-    Endpoint("GET", f"{_BROKERS}/version", _version, "the Pulsar that it behaves like"),
+    Endpoint("GET", f"{_BROKERS}/health", _ok, "health of the broker"),
+    Endpoint("GET", f"{_BROKERS}/ready", _ok, "whether the broker accepts connections"),
+    Endpoint("GET", f"{_BROKERS}/version", _version, "the version of Pulsar that it reproduces"),
     Endpoint("GET", f"{_BROKERS}/leaderBroker", _leader, "the leader: this one"),
-    Endpoint("GET", f"{_DYNAMIC}/runtime", _runtime, "the settings as in force"),
-    Endpoint("GET", f"{_DYNAMIC}/values", _values, "the settings that were changed while it runs"),
-    Endpoint("GET", _DYNAMIC, _names, "the settings that can be changed while it runs"),
+    Endpoint("GET", f"{_DYNAMIC}/runtime", _runtime, "the effective settings"),
+    Endpoint("GET", f"{_DYNAMIC}/values", _values, "the settings changed at runtime"),
+    Endpoint("GET", _DYNAMIC, _names, "the settings that can be changed at runtime"),
     Endpoint("POST", f"{_DYNAMIC}/{{name}}/{{value}}", _set, "change a setting"),
-    Endpoint("DELETE", f"{_DYNAMIC}/{{name}}", _unset, "give a setting its default back"),
+    Endpoint("DELETE", f"{_DYNAMIC}/{{name}}", _unset, "reset a setting to its default"),
     Endpoint("GET", f"{_BROKERS}/{{cluster}}", _brokers, "the brokers of the cluster: this one"),
-    Endpoint("GET", "/status.html", _ok, "whether the broker is well"),
+    Endpoint("GET", "/status.html", _ok, "health of the broker"),
 )

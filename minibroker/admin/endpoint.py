@@ -1,10 +1,10 @@
-"""What an endpoint gets and gives.
+"""The request and response of an endpoint.
 
 Rules of this file
-1. An endpoint is a function of one `Call`; it returns a value (200, as JSON), None (204) or a `Reply`. What it refuses
-   it raises: a `RestError` with its status, or what the core raises.
-2. The parts of a path come percent-encoded, as they were sent; `topic` and `namespace` read them. A name that is none
-   is a 412, as on the real broker.
+1. An endpoint is a function of one `Call`. It returns a value (200, as JSON), None (204) or a `Reply`. It rejects a
+   request with a `RestError`, which has the status, or with an error of the broker.
+2. The parts of a path are percent-encoded, as they were sent; `topic` and `namespace` decode them. An invalid name is a
+   412, as on the real broker.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NAMED: Final = re.compile(r"[-=:.\w]+", re.ASCII)
 
 
 class RestError(Exception):
-    """A request that is not granted: a status, and why."""
+    """A rejected request: status and reason."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -43,11 +43,11 @@ class RestError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer that is not just a value."""
+    """A response with a status, headers or a media type."""
 
     status: int
     value: Any = None
-    """JSON; None: no body. Text and bytes go as they are when ``media`` is not JSON."""
+    """JSON, or None without a body. Text and bytes are sent unchanged if ``media`` is not JSON."""
     headers: Mapping[str, str] = field(default_factory=dict)
     media: str = "application/json"
 
@@ -61,37 +61,37 @@ class Call:
     """The named parts of the path, percent-encoded."""
     query: Mapping[str, str] = field(default_factory=dict)
     body: Any = None
-    """The JSON of the body; None: there was none, or null."""
+    """The JSON of the body, or None."""
     media: str = "application/json"
-    """Its content type."""
+    """The content type."""
 
     def path_text(self, name: str) -> str:
-        """A part of the path, decoded."""
+        """Return a part of the path, decoded."""
         return unquote(self.path[name])
 
     def path_number(self, name: str) -> int:
-        """A part of the path that is a whole number of 64 bits; anything else is no such path."""
+        """Return a part of the path as a 64-bit integer. Raises 404 otherwise."""
         text = self.path[name]
         if not _NUMBER.fullmatch(text) or not -_LIMIT <= int(text) < _LIMIT:
-            raise RestError(404, f"{text!r} is no number")
+            raise RestError(404, f"{text!r} is not a number")
         return int(text)
 
     def flag(self, name: str) -> bool:
-        """A switch of the query."""
+        """Return whether a query parameter is true."""
         return self.query.get(name, "").lower() == "true"
 
     # -- namespaces ------------------------------------------------------------------------------------------------
 
     @property
     def namespace_name(self) -> str:
-        """``tenant/namespace`` of the path; 412 when it is no name."""
+        """``tenant/namespace`` of the path. Raises 412 if it is invalid."""
         tenant, name = self.path_text("tenant"), self.path_text("namespace")
         if not (_NAMED.fullmatch(tenant) and _NAMED.fullmatch(name)):
             raise RestError(412, "Namespace name is not valid")
         return f"{tenant}/{name}"
 
     def namespace(self, reason: str = "Namespace does not exist") -> Namespace:
-        """The namespace of the path; 404 when there is none."""
+        """Return the namespace of the path. Raises 404 if it does not exist."""
         namespace = self.broker.policies.namespaces.get(self.namespace_name)
         if namespace is None:
             raise RestError(404, reason)
@@ -101,7 +101,7 @@ class Call:
 
     @property
     def topic_name(self) -> TopicName:
-        """The topic of the path; 412 when it is no name."""
+        """The topic name of the path. Raises 412 if it is invalid."""
         try:
             name = TopicName.decoded(self.path["domain"], self.namespace_name, self.path["topic"])
         except LocalError:
@@ -111,13 +111,13 @@ class Call:
         return name
 
     def topic(self) -> Topic:
-        """The topic of the path, loaded; 404 when there is none. Its bundle is served from now on."""
+        """Return the topic of the path, loaded. Raises 404 if it does not exist. Its bundle is served from now on."""
         name = self.topic_name
         self.namespace("Namespace not found")
         return self.load(name)
 
     def load(self, name: TopicName) -> Topic:
-        """A topic by its name; 404 when there is none."""
+        """Return a topic by name. Raises 404 if it does not exist."""
         topic = self.broker.topic_registry.load(name)
         if topic is None:
             raise RestError(404, f"Topic {name} not found")
@@ -125,7 +125,7 @@ class Call:
         return topic
 
     def topics(self) -> list[Topic]:
-        """The topic of the path, or all partitions of it that are there; 404 when there is none."""
+        """Return the topic of the path, or all of its existing partitions. Raises 404 if it does not exist."""
         name = self.topic_name
         count = self.broker.topic_registry.partitions(name)
         if not count:
@@ -134,19 +134,19 @@ class Call:
         return [part for part in parts if part is not None]
 
     def unpartitioned_topic(self, operation: str) -> Topic:
-        """The topic of the path; 405 when it is partitioned. ``operation`` is what is not allowed then."""
+        """Return the topic of the path. Raises 405 for a partitioned topic, with the name of the operation."""
         if self.broker.topic_registry.partitions(self.topic_name):
             raise RestError(405, f"{operation} on a partitioned topic is not allowed")
         return self.topic()
 
     def persistent_topic(self, operation: str) -> Topic:
-        """The same for what only a persistent topic has."""
+        """Return the topic of the path. Raises 405 for a partitioned or non-persistent topic."""
         if not self.topic_name.persistent:
             raise RestError(405, f"{operation} on a non-persistent topic is not allowed")
         return self.unpartitioned_topic(operation)
 
     def subscription(self, topic: Topic) -> Subscription:
-        """The subscription of the path; 404 when the topic has none of that name."""
+        """Return the subscription of the path. Raises 404 if it does not exist."""
         name = self.path_text("subscription")
         subscription = topic.subscriptions.get(name)
         if subscription is None:
@@ -156,11 +156,11 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One row of the table."""
+    """One endpoint."""
 
     method: str
     path: str
     """With its parts in braces; ``{domain}`` is persistent or non-persistent."""
     function: Callable[[Call], Any]
     text: str
-    """What it does."""
+    """Description of the endpoint."""

@@ -1,6 +1,6 @@
-"""All endpoints, in the order in which they are tried.
+"""All endpoints in matching order.
 
-What clients ask for often comes first. Within a module a literal word stands before a name in its place.
+Frequently used endpoints come first. Within a module, a literal path precedes one with a name in the same position.
 """
 
 from __future__ import annotations

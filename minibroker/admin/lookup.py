@@ -1,4 +1,4 @@
-"""Lookups over HTTP (TopicLookup): where a topic is served, and its bundle, which the broker serves from then on."""
+"""Lookups over HTTP (TopicLookup): the URLs of a topic, and its bundle, which the broker serves from then on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _bundle(call: Call) -> Reply:
 
 
 ENDPOINTS: Final = (
-    Endpoint("GET", f"/lookup/v2/topic{_TOPIC}", _lookup, "where a topic is served"),
+    Endpoint("GET", f"/lookup/v2/topic{_TOPIC}", _lookup, "the URLs of the broker that serves a topic"),
     Endpoint("GET", f"/lookup/v2/topic{_TOPIC}/bundle", _bundle, "the bundle of a topic"),
-    Endpoint("GET", f"/lookup/v2/destination{_TOPIC}", _lookup, "the same, as old clients ask it"),
+    Endpoint("GET", f"/lookup/v2/destination{_TOPIC}", _lookup, "the same, for old clients"),
 )

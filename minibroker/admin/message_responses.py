@@ -40,7 +40,7 @@ _PLAIN: Final = {
     "txnid_most_bits": "txnid-most-bits",
     "uncompressed_size": "uncompressed-size",
 }
-"""Fields of the metadata that are shown as they are, when they are there."""
+"""Metadata fields that are returned unchanged if present."""
 
 _TIMES: Final = {
     "publish_time": "publish-time",
@@ -56,7 +56,7 @@ _BASE64: Final = {
 
 
 def message_response(entry: Entry) -> Reply:
-    """The answer; 500 when the metadata cannot be read."""
+    """Return the response; 500 if the metadata cannot be parsed."""
     if not entry.parsed:
         entry.parse()
     metadata = entry.metadata
@@ -78,7 +78,7 @@ def message_response(entry: Entry) -> Reply:
 
 
 def _opened(metadata: pb.MessageMetadata, data: bytes) -> bytes:
-    from pcli.codec.payload.compression import decompress  # late: only this needs the codecs
+    from pcli.codec.payload.compression import decompress  # imported late: only this function needs the codecs
 
     opened = data if metadata.encryption_keys else decompress(metadata.compression, data, metadata.uncompressed_size)
     return opened if isinstance(opened, bytes) else data

@@ -1,4 +1,4 @@
-"""Ids and messages of a topic: the last one, the one at a time, one by its id or place; and the statistics."""
+"""Ids and messages of a topic: the last message, by time, id or position; and statistics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
 
 
 def _ledger(call: Call, operation: str) -> tuple[ManagedLedger, int]:
-    """The ledger of the topic, and its partition; 405 when it has none or many."""
+    """Return the ledger and partition of the topic. Raises 405 if it has none or several."""
     topic = call.persistent_topic(operation)
     assert topic.ledger is not None
     return topic.ledger, topic.partition
@@ -64,7 +64,7 @@ def _examine(call: Call) -> Reply:
     try:
         place = int(call.query.get("messagePosition", "1"))
     except ValueError:
-        raise RestError(400, "messagePosition has to be a number") from None
+        raise RestError(400, "messagePosition must be a number") from None
     place = max(1, place)
     earliest = call.query.get("initialPosition") == "earliest"
     entry = ledger.entry(ledger.first + place - 1 if earliest else ledger.next - place)
@@ -74,11 +74,11 @@ def _examine(call: Call) -> Reply:
 
 
 def _backlog_size(call: Call) -> Any:
-    """Bytes behind a message id; behind -1:-1 all there are."""
+    """Return the bytes after a message id; after -1:-1 all bytes."""
     ledger, _ = _ledger(call, "Get backlog size")
     body = call.body
     if not isinstance(body, dict) or not isinstance(body.get("ledgerId"), int):
-        raise RestError(400, "The body has to be a message id")
+        raise RestError(400, "The body must be a message id")
     if body["ledgerId"] < 0:
         return backlog_size(ledger, ledger.first - 1)
     return backlog_size(ledger, ledger.next_valid(body["ledgerId"], body.get("entryId", -1)))
@@ -127,8 +127,8 @@ ENDPOINTS: Final = (
         "ledgers and cursors of all partitions",
     ),
     Endpoint("GET", f"{_TOPIC}/lastMessageId", _last, "id of the last message"),
-    Endpoint("GET", f"{_TOPIC}/messageid/{{timestamp}}", _at_time, "id of the first message since a time"),
+    Endpoint("GET", f"{_TOPIC}/messageid/{{timestamp}}", _at_time, "id of the first message at or after a time"),
     Endpoint("GET", f"{_TOPIC}/ledger/{{ledger}}/entry/{{entry}}", _by_id, "a message by its id"),
-    Endpoint("GET", f"{_TOPIC}/examinemessage", _examine, "a message by its place from either end"),
-    Endpoint("PUT", f"{_TOPIC}/backlogSize", _backlog_size, "bytes behind a message id"),
+    Endpoint("GET", f"{_TOPIC}/examinemessage", _examine, "a message by its position from either end"),
+    Endpoint("PUT", f"{_TOPIC}/backlogSize", _backlog_size, "bytes after a message id"),
 )

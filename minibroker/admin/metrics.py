@@ -1,4 +1,4 @@
-"""Metrics in Prometheus' text form, under the names of a real broker (class NamespaceStatsAggregator)."""
+"""Metrics in the Prometheus text format, with the names of a real broker (class NamespaceStatsAggregator)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TOPIC: Final = {
     "pulsar_in_bytes_total": "bytesInCounter",
     "pulsar_in_messages_total": "msgInCounter",
 }
-"""A metric of a topic -> its name in the statistics."""
+"""Metric of a topic to its field in the topic stats."""
 
 _SUBSCRIPTION: Final = {
     "pulsar_subscription_back_log": "msgBacklog",
@@ -50,7 +50,7 @@ _SUBSCRIPTION: Final = {
     "pulsar_out_bytes_total": "bytesOutCounter",
     "pulsar_out_messages_total": "msgOutCounter",
 }
-"""The same of a subscription."""
+"""Metric of a subscription to its field in the subscription stats."""
 
 _BROKER: Final = {
     "pulsar_broker_rate_in": "pulsar_rate_in",
@@ -64,14 +64,14 @@ _BROKER: Final = {
     "pulsar_broker_subscriptions_count": "pulsar_subscriptions_count",
     "pulsar_broker_msg_backlog": "pulsar_msg_backlog",
 }
-"""Of the broker -> what of all topics is added up for it."""
+"""Metric of the broker to the topic metric that is summed."""
 
 _Labels = dict[str, str]
 _Samples = dict[str, list[tuple[_Labels, Any]]]
 
 
 def metrics(broker: Broker) -> str:
-    """All metrics of a broker."""
+    """Return all metrics of a broker."""
     samples: _Samples = {}
     cluster = {"cluster": broker.settings.clusterName}
     counts: dict[str, int] = {}

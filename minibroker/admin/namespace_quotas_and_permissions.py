@@ -1,4 +1,4 @@
-"""What a namespace keeps and gives back without effect: backlog quotas, permissions, properties, clusters."""
+"""Backlog quotas, permissions, properties and clusters of a namespace: stored and returned without effect."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _SPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}"
 
 
 def quota(body: Any) -> dict[str, Any]:
-    """A backlog quota as REST answers it; 400 when it is none."""
+    """Return a backlog quota in the format of REST. Raises 400 if it is invalid."""
     if not isinstance(body, dict):
-        raise RestError(400, "A backlog quota has to be an object")
+        raise RestError(400, "A backlog quota must be an object")
     size = body.get("limitSize", body.get("limit", -1))
     policy = body.get("policy", "producer_request_hold")
     return {"limit": size, "limitSize": size, "limitTime": body.get("limitTime", -1), "policy": policy}
@@ -39,7 +39,7 @@ def _permissions(call: Call) -> Any:
 
 def _grant(call: Call) -> None:
     if not isinstance(call.body, list):
-        raise RestError(400, "The body has to be a list of actions")
+        raise RestError(400, "The body must be a list of actions")
     call.namespace("Namespace policies does not exist").permissions[call.path_text("role")] = [
         str(one) for one in call.body
     ]
@@ -55,7 +55,7 @@ def _properties(call: Call) -> Any:
 
 def _set_properties(call: Call) -> None:
     if not isinstance(call.body, dict):
-        raise RestError(400, "Properties have to be an object")
+        raise RestError(400, "Properties must be an object")
     call.namespace().properties.update({str(key): str(value) for key, value in call.body.items()})
 
 
@@ -76,15 +76,15 @@ def _set_clusters(call: Call) -> Reply:
 
 
 ENDPOINTS: Final = (
-    Endpoint("GET", f"{_SPACE}/backlogQuotaMap", _quotas, "backlog quotas (kept only)"),
-    Endpoint("POST", f"{_SPACE}/backlogQuota", _set_quota, "set a backlog quota (kept only)"),
+    Endpoint("GET", f"{_SPACE}/backlogQuotaMap", _quotas, "backlog quotas (stored only)"),
+    Endpoint("POST", f"{_SPACE}/backlogQuota", _set_quota, "set a backlog quota (stored only)"),
     Endpoint("DELETE", f"{_SPACE}/backlogQuota", _unset_quota, "remove a backlog quota"),
-    Endpoint("GET", f"{_SPACE}/permissions", _permissions, "permissions by role (kept only)"),
-    Endpoint("POST", f"{_SPACE}/permissions/{{role}}", _grant, "set what a role may do (kept only)"),
+    Endpoint("GET", f"{_SPACE}/permissions", _permissions, "permissions by role (stored only)"),
+    Endpoint("POST", f"{_SPACE}/permissions/{{role}}", _grant, "set the permissions of a role (stored only)"),
     Endpoint("DELETE", f"{_SPACE}/permissions/{{role}}", _revoke, "remove a role's permissions"),
     Endpoint("GET", f"{_SPACE}/properties", _properties, "properties of a namespace"),
     Endpoint("PUT", f"{_SPACE}/properties", _set_properties, "add properties to a namespace"),
     Endpoint("DELETE", f"{_SPACE}/properties", _unset_properties, "remove all properties of a namespace"),
     Endpoint("GET", f"{_SPACE}/replication", _clusters, "the clusters of a namespace"),
-    Endpoint("POST", f"{_SPACE}/replication", _set_clusters, "set the clusters of a namespace (kept only)"),
+    Endpoint("POST", f"{_SPACE}/replication", _set_clusters, "set the clusters of a namespace (stored only)"),
 )

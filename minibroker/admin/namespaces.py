@@ -1,4 +1,4 @@
-"""Namespaces: create, delete, show, list their topics, unload."""
+"""Namespaces: create, delete, show, list topics, unload."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _EMPTY: Final = {
     "offload_threshold_in_seconds": -1,
     "migrated": False,
 }
-"""What the policies of any namespace have."""
+"""Fields in the policies of every namespace."""
 
 
 # -- as JSON -----------------------------------------------------------------------------------------------------------
 
 
 def _policies(call: Call) -> Any:
-    """All policies of a namespace (class Policies)."""
+    """Return all policies of a namespace (class Policies)."""
     space = call.namespace()
     roles = {role: sorted(actions) for role, actions in space.permissions.items()}
     found: dict[str, Any] = {
@@ -66,7 +66,7 @@ def _policies(call: Call) -> Any:
 
 
 def _apply_policies(call: Call, space: Namespace, body: dict[str, Any]) -> None:
-    """The policies with which a namespace is created; names that are not known are passed over, as there."""
+    """Apply the policies in the request that creates a namespace; unknown names are ignored, as on the real broker."""
     for name, value in body.items():
         policy = _BY_JSON.get(name)
         if policy is None or value is None:
@@ -130,7 +130,7 @@ def _delete(call: Call) -> None:
 
 
 def delete_namespace(broker: Broker, name: str) -> None:
-    """Delete a namespace and all topics in it, whoever is connected."""
+    """Delete a namespace with all of its topics, even if clients are connected."""
     for topic in _all_topics(broker, name):
         delete_topic(broker, TopicName.parse(topic))
     for topic in _partitioned(broker, name):
@@ -152,7 +152,7 @@ def _partitioned(broker: Broker, name: str) -> list[str]:
 def _topics(call: Call) -> Any:
     name, mode = call.namespace().name, call.query.get("mode", "PERSISTENT").upper()
     if mode not in ("PERSISTENT", "NON_PERSISTENT", "ALL"):
-        raise RestError(404, f"mode {mode!r} is none of PERSISTENT, NON_PERSISTENT, ALL")
+        raise RestError(404, f"mode {mode!r} is not one of PERSISTENT, NON_PERSISTENT, ALL")
     system, listed = call.flag("includeSystemTopic"), call.broker.topic_registry.names
     found = listed(name, system=system) if mode != "NON_PERSISTENT" else []
     return found + (listed(name, persistent=False, system=system) if mode != "PERSISTENT" else [])
@@ -184,7 +184,7 @@ def _unload_bundle(call: Call) -> None:
 
 
 def _clear(call: Call) -> None:
-    """Acknowledge everything, of all subscriptions or of one name."""
+    """Acknowledge all entries of all subscriptions, or of those with one name."""
     wanted = call.path.get("subscription")
     for topic in _loaded(call):
         for subscription in list(topic.subscriptions.values()):
@@ -202,5 +202,10 @@ ENDPOINTS: Final = (
     Endpoint("PUT", f"{_SPACE}/unload", _unload, "unload all topics of a namespace"),
     Endpoint("PUT", f"{_SPACE}/{{bundle}}/unload", _unload_bundle, "unload the topics of a bundle"),
     Endpoint("POST", f"{_SPACE}/clearBacklog", _clear, "acknowledge everything in a namespace"),
-    Endpoint("POST", f"{_SPACE}/clearBacklog/{{subscription}}", _clear, "the same for one name of subscriptions"),
+    Endpoint(
+        "POST",
+        f"{_SPACE}/clearBacklog/{{subscription}}",
+        _clear,
+        "acknowledge everything on the subscriptions with one name",
+    ),
 )

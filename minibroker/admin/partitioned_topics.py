@@ -1,4 +1,4 @@
-"""Partitioned topics: create, enlarge, delete, list, terminate. Clients ask here how many partitions a topic has."""
+"""Partitioned topics: create, add partitions, delete, list, terminate, and the number of partitions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _create(call: Call) -> None:
 
 def _count(call: Call, body: Any) -> int:
     if not isinstance(body, int) or isinstance(body, bool):
-        raise RestError(400, "The body has to be the number of partitions")
+        raise RestError(400, "The body must be the number of partitions")
     if body <= 0:
         raise RestError(406, "Number of partitions should be more than 0")
     limit = call.broker.settings.maxNumPartitionsPerPartitionedTopic
@@ -107,8 +107,8 @@ def _terminate(call: Call) -> Any:
 ENDPOINTS: Final = (
     Endpoint("GET", f"{_SPACE}/partitioned", _list, "names of the partitioned topics"),
     Endpoint("PUT", _PARTITIONS, _create, "create a partitioned topic"),
-    Endpoint("GET", _PARTITIONS, _partitions, "how many partitions a topic has"),
-    Endpoint("POST", _PARTITIONS, _enlarge, "give a topic more partitions"),
+    Endpoint("GET", _PARTITIONS, _partitions, "number of partitions of a topic"),
+    Endpoint("POST", _PARTITIONS, _enlarge, "add partitions to a topic"),
     Endpoint("DELETE", _PARTITIONS, _delete, "delete a partitioned topic"),
-    Endpoint("POST", f"{_TOPIC}/terminate/partitions", _terminate, "the same for all partitions"),
+    Endpoint("POST", f"{_TOPIC}/terminate/partitions", _terminate, "terminate all partitions"),
 )

@@ -1,4 +1,4 @@
-"""Policies of namespaces and topics: one endpoint to read, set and remove each row of the policy table."""
+"""Policies of namespaces and topics: endpoints to read, set and remove each row of the policy table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
 
 
 def _given(value: Any, policy: Policy | None = None) -> Reply:
-    """A value; without one an empty answer."""
+    """Return a value, or an empty response without one."""
     empty = 204 if policy is not None and policy.no_content else 200
     return Reply(200 if value is not None else empty, value)
 
@@ -26,7 +26,7 @@ def _given(value: Any, policy: Policy | None = None) -> Reply:
 
 
 def _of_namespace(policy: Policy) -> Iterator[Endpoint]:
-    path, what = f"{_SPACE}/{policy.name}", f"{policy.json}{'' if policy.settings else ' (kept only)'}"
+    path, what = f"{_SPACE}/{policy.name}", f"{policy.json}{'' if policy.settings else ' (stored only)'}"
 
     def read(call: Call) -> Reply:
         return _given(call.namespace().policies.get(policy.name, policy.unset))
@@ -54,7 +54,7 @@ def _body(call: Call) -> Any:
 
 
 def _topic(call: Call) -> TopicName:
-    """The topic, partitioned or not, of which a policy is meant; 405 when there are no policies of topics."""
+    """Return the topic of a topic policy. Raises 405 if topic policies are disabled."""
     if not call.broker.settings.topicLevelPoliciesEnabled:
         raise RestError(405, "Topic level policies is disabled, to enable the topic level policy and retry.")
     name = call.topic_name
@@ -66,7 +66,7 @@ def _topic(call: Call) -> TopicName:
 
 
 def _of_topic(policy: Policy) -> Iterator[Endpoint]:
-    path, what = f"{_TOPIC}/{policy.topic}", f"{policy.topic} of a topic{'' if policy.settings else ' (kept only)'}"
+    path, what = f"{_TOPIC}/{policy.topic}", f"{policy.topic} of a topic{'' if policy.settings else ' (stored only)'}"
 
     def read(call: Call) -> Reply:
         name, policies = _topic(call), call.broker.policies
@@ -113,7 +113,7 @@ def _all() -> Iterator[Endpoint]:
 
 ENDPOINTS: Final = (
     *_all(),
-    Endpoint("GET", f"{_TOPIC}/backlogQuotaMap", _quotas, "backlog quotas of a topic (kept only)"),
-    Endpoint("POST", f"{_TOPIC}/backlogQuota", _set_quota, "set a backlog quota of a topic (kept only)"),
+    Endpoint("GET", f"{_TOPIC}/backlogQuotaMap", _quotas, "backlog quotas of a topic (stored only)"),
+    Endpoint("POST", f"{_TOPIC}/backlogQuota", _set_quota, "set a backlog quota of a topic (stored only)"),
     Endpoint("DELETE", f"{_TOPIC}/backlogQuota", _unset_quota, "remove a backlog quota of a topic"),
 )

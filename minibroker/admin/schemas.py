@@ -1,4 +1,4 @@
-"""Schemas over HTTP (SchemasResourceBase): read, post, delete; compatibility and version of one that is not stored."""
+"""Schemas over HTTP (SchemasResourceBase): read, store, delete, and check the compatibility and version of a schema."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ALL: Final = "/admin/v2/schemas/{tenant}/{namespace}/{topic}"
 _ONE: Final = f"{_ALL}/schema"
 
 _INVALID: Final = "Invalid schema definition data"
-"""How the registry begins to say that a schema is none, whatever the others are."""
+"""Prefix of the registry's error for an invalid schema."""
 
 _NUMBERS: Final = {word: number for number, word in TYPE_NAMES.items()}
 
@@ -45,7 +45,7 @@ def _text(data: bytes) -> str:
 
 
 def _key_value_text(schema: pb.Schema) -> str:
-    """``i32 size, key, i32 size, value`` as REST writes it: one JSON object."""
+    """Convert ``i32 size, key, i32 size, value`` to the JSON object of REST."""
     data, position, halves = schema.schema_data, 0, []
     for name in ("key", "value"):
         size = max(int.from_bytes(data[position : position + 4], "big", signed=True), 0)
@@ -56,12 +56,12 @@ def _key_value_text(schema: pb.Schema) -> str:
 
 
 def _key_value_data(text: str) -> bytes:
-    """The way back; 422 when it is no such object."""
+    """Convert the JSON object of REST back. Raises 422 if it is invalid."""
     try:
         halves = json.loads(text)
         words = [halves[name] for name in ("key", "value")]
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise RestError(422, "A KEY_VALUE schema is an object with key and value") from None
+        raise RestError(422, "A KEY_VALUE schema must be an object with key and value") from None
     data = [(json.dumps(word, separators=(",", ":")) if word else "").encode() for word in words]
     return b"".join(len(half).to_bytes(4, "big") + half for half in data)
 
@@ -81,10 +81,10 @@ def _get_all(call: Call) -> Any:
 def _read(call: Call) -> pb.Schema:
     body = call.body
     if not isinstance(body, dict) or str(body.get("type")) not in _NUMBERS:
-        raise RestError(422, "The body has to be a schema: type, schema, properties")
+        raise RestError(422, "The body must be a schema: type, schema, properties")
     properties, text = body.get("properties") or {}, str(body.get("schema") or "")
     if not isinstance(properties, dict):
-        raise RestError(422, "The properties of a schema have to be an object")
+        raise RestError(422, "The properties of a schema must be an object")
     kind = _NUMBERS[str(body["type"])]
     return pb.Schema(
         name=call.topic_name.local,
@@ -125,7 +125,7 @@ def _compatibility(call: Call) -> Reply:
 
 
 def _version(call: Call) -> Any:
-    """The version under which a schema is stored; -1: it is not."""
+    """Return the version of a stored schema, or -1."""
     found = call.broker.schemas.find(_id(call), _read(call))
     return {"version": -1 if found is None else version_number(found)}
 
@@ -137,5 +137,5 @@ ENDPOINTS: Final = (
     Endpoint("POST", _ONE, _post, "store a schema"),
     Endpoint("DELETE", _ONE, _delete, "delete the schemas of a topic"),
     Endpoint("POST", f"{_ALL}/compatibility", _compatibility, "whether a schema could be stored"),
-    Endpoint("POST", f"{_ALL}/version", _version, "the version of a schema that is stored"),
+    Endpoint("POST", f"{_ALL}/version", _version, "the version of a stored schema"),
 )

@@ -1,6 +1,6 @@
-"""Subscriptions: create, delete, move, look into (PersistentTopics of 4.2.4).
+"""Subscriptions: create, delete, move the cursor, inspect (PersistentTopics of 4.2.4).
 
-Of a partitioned topic all partitions are meant, where that makes sense; else it is a 405.
+An operation on a partitioned topic applies to all partitions if possible; otherwise it is a 405.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ __all__ = ["ENDPOINTS"]
 _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
 _ONE: Final = f"{_TOPIC}/subscription/{{subscription}}"
 _MAX: Final = (1 << 63) - 1
-"""Ledger or entry id that means: at the end."""
+"""Ledger or entry id that means the end of the topic."""
 _MOST_LOOKED_AT: Final = 10_000
-"""``subscriptionBacklogScanMaxEntries``."""
+"""Maximum number of entries of analyzeBacklog (``subscriptionBacklogScanMaxEntries``)."""
 _LARGEST_BATCH: Final = 1 << 16
-"""Messages of a batch into which a cursor can be set; the number is what a client claims."""
+"""Maximum batch size for a cursor position within a batch; the client declares the number of messages."""
 _FEW: Final = 1000
-"""A backlog below this is not expired as long as its first message is younger than asked."""
+"""A backlog below this is not expired while its first message is newer than requested."""
 
 
 def _each(operation: Callable[[Call, Topic, Subscription], None]) -> Callable[[Call], None]:
-    """An endpoint that does something on the topic, or on each partition that has the subscription."""
+    """Return an endpoint that applies an operation to the topic, or to each partition with the subscription."""
 
     def do(call: Call) -> None:
         name = call.path_text("subscription")
@@ -86,12 +86,12 @@ def _message_id(call: Call, *, required: bool = True) -> dict[str, Any]:
         return {"ledgerId": _MAX, "entryId": _MAX}
     wanted = ("ledgerId", "entryId", "partitionIndex", "batchIndex")
     if not isinstance(body, dict) or not all(isinstance(body.get(name, 0), int) for name in wanted):
-        raise RestError(400, "The body has to be a message id")
+        raise RestError(400, "The body must be a message id")
     return body
 
 
 def _place(ledger: ManagedLedger, body: dict[str, Any]) -> tuple[int, int | None]:
-    """The offset to read next, and of a batch what is left of it; excluded counts only within a batch."""
+    """Return the offset to read next, and the remaining bits within a batch; isExcluded matters only within a batch."""
     ledger_id, entry_id = body.get("ledgerId", 0), body.get("entryId", 0)
     if ledger_id < 0:
         return ledger.first, None
@@ -122,7 +122,7 @@ def _remove(call: Call, topic: Topic, subscription: Subscription) -> None:
     topic.remove_subscription(subscription)
 
 
-# -- moving ------------------------------------------------------------------------------------------------------------
+# -- moving the cursor -------------------------------------------------------------------------------------------------
 
 
 def _reset_to_time(call: Call, topic: Topic, subscription: Subscription) -> None:
@@ -170,7 +170,7 @@ def _expire_to_id(call: Call) -> None:
     subscription = call.subscription(topic)
     body = _message_id(call)
     if topic.ledger is not None and body.get("ledgerId", 0) >= 0:
-        offset = topic.ledger.offset_of(body["ledgerId"], body.get("entryId", 0))
+        offset = topic.ledger.offset_of(body.get("ledgerId", 0), body.get("entryId", 0))
         if offset is not None:
             subscription.advance_mark_delete(offset)
 
@@ -181,7 +181,7 @@ def _expire_all(call: Call) -> None:
             _expire(call, topic, subscription)
 
 
-# -- looking -----------------------------------------------------------------------------------------------------------
+# -- inspection --------------------------------------------------------------------------------------------------------
 
 
 def _peek(call: Call) -> Any:
@@ -225,7 +225,7 @@ def _properties(call: Call) -> Any:
 
 def _set_properties(call: Call, topic: Topic, subscription: Subscription) -> None:
     if not isinstance(call.body, dict):
-        raise RestError(400, "Properties have to be an object")
+        raise RestError(400, "Properties must be an object")
     subscription.properties = {str(key): str(value) for key, value in call.body.items()}
 
 
@@ -235,13 +235,23 @@ ENDPOINTS: Final = (
     Endpoint("DELETE", _ONE, _delete, "delete a subscription"),
     Endpoint("POST", f"{_ONE}/resetcursor/{{timestamp}}", _each(_reset_to_time), "seek to a time"),
     Endpoint("POST", f"{_ONE}/resetcursor", _reset_to_id, "seek to an id"),
-    Endpoint("POST", f"{_ONE}/skip/{{count}}", _skip, "acknowledge the next so many entries"),
+    Endpoint("POST", f"{_ONE}/skip/{{count}}", _skip, "acknowledge the next entries, by count"),
     Endpoint("POST", f"{_ONE}/skip_all", _each(_skip_all), "acknowledge everything"),
-    Endpoint("POST", f"{_ONE}/expireMessages/{{seconds}}", _each(_expire), "acknowledge what is older"),
+    Endpoint(
+        "POST",
+        f"{_ONE}/expireMessages/{{seconds}}",
+        _each(_expire),
+        "acknowledge messages older than a number of seconds",
+    ),
     Endpoint("POST", f"{_ONE}/expireMessages", _expire_to_id, "acknowledge up to an id"),
-    Endpoint("POST", f"{_TOPIC}/all_subscription/expireMessages/{{seconds}}", _expire_all, "the same everywhere"),
-    Endpoint("GET", f"{_ONE}/position/{{count}}", _peek, "look at the n-th message that is not acknowledged"),
-    Endpoint("POST", f"{_ONE}/analyzeBacklog", _analyze, "count what is not acknowledged"),
+    Endpoint(
+        "POST",
+        f"{_TOPIC}/all_subscription/expireMessages/{{seconds}}",
+        _expire_all,
+        "acknowledge older messages on all subscriptions",
+    ),
+    Endpoint("GET", f"{_ONE}/position/{{count}}", _peek, "show the n-th unacknowledged message"),
+    Endpoint("POST", f"{_ONE}/analyzeBacklog", _analyze, "count the unacknowledged messages"),
     Endpoint("GET", f"{_ONE}/properties", _properties, "properties of a subscription"),
     Endpoint("PUT", f"{_ONE}/properties", _each(_set_properties), "set the properties of a subscription"),
 )

@@ -1,4 +1,4 @@
-"""Tenants and clusters. There is one cluster; others are names that are kept and given back."""
+"""Tenants and clusters. There is one cluster; the names of others are stored and returned."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _get(call: Call) -> Any:
 
 
 def _read(call: Call) -> Tenant:
-    """The body; 412 when it names no cluster, or one that is not there."""
+    """Return the tenant in the body. Raises 412 if it names no cluster or an unknown one."""
     if not isinstance(call.body, dict):
         raise RestError(412, "TenantInfo is null")
     clusters = call.body.get("allowedClusters") or []
@@ -125,7 +125,7 @@ ENDPOINTS: Final = (
     Endpoint("DELETE", _TENANT, _delete, "delete a tenant"),
     Endpoint("GET", "/admin/v2/clusters", _clusters, "names of the clusters"),
     Endpoint("GET", _CLUSTER, _cluster, "one cluster"),
-    Endpoint("PUT", _CLUSTER, _add_cluster, "remember a cluster"),
-    Endpoint("POST", _CLUSTER, _update_cluster, "change what is remembered of a cluster"),
-    Endpoint("DELETE", _CLUSTER, _delete_cluster, "forget a cluster"),
+    Endpoint("PUT", _CLUSTER, _add_cluster, "store a cluster"),
+    Endpoint("POST", _CLUSTER, _update_cluster, "change a stored cluster"),
+    Endpoint("DELETE", _CLUSTER, _delete_cluster, "remove a stored cluster"),
 )

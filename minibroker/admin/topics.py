@@ -1,9 +1,9 @@
-"""Topics: create, delete, list, unload, terminate, their properties (PersistentTopics of 4.2.4).
+"""Topics: create, delete, list, unload, terminate, and their properties (PersistentTopics of 4.2.4).
 
 Rules of this file
-1. Delete without ``force`` is a 412 while a client is connected; subscriptions without consumers do not count.
-2. What the real broker does in the background (compaction, truncation, trimming) is answered as if it had been done;
-   closed ledgers that nobody needs go as they always do.
+1. Delete without ``force`` is a 412 while a client is connected. Subscriptions without consumers do not prevent it.
+2. Operations that the real broker executes in the background (compaction, truncation, trimming) are answered as if they
+   had finished. Closed ledgers that are not needed are deleted as usual.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _create(call: Call) -> None:
 
 
 def _check_partition(name: TopicName, count: int) -> None:
-    """The name of a partition needs its partitioned topic."""
+    """Check that the name of a partition belongs to a partitioned topic."""
     start = f'Can\'t create topic {name.local} with "-partition-" followed by'
     if not count:
         text = f"numeric value if there isn't a partitioned topic {name.base.local} created."
@@ -69,7 +69,7 @@ def _delete(call: Call) -> None:
 
 
 def check_unused(call: Call, names: list[TopicName]) -> None:
-    """412 when a client is connected to one of them, but for ``force``."""
+    """Raise 412 if a client is connected to one of the topics, unless ``force`` is set."""
     found = [topic for name in names if (topic := call.broker.topic_registry.load(name)) is not None]
     consumers = sum(len(topic.consumers) for topic in found)
     producers = sum(len(topic.producers) for topic in found)
@@ -79,14 +79,14 @@ def check_unused(call: Call, names: list[TopicName]) -> None:
 
 
 def delete_topic(broker: Broker, name: TopicName) -> None:
-    """Delete a topic or a partition, whoever is connected; of a whole topic also its policies and schemas."""
+    """Delete a topic or partition even if clients are connected; for a whole topic, its policies and schemas too."""
     broker.delete_topic(name, force=True)
     if name.partition < 0:
         delete_policies_and_schemas(broker, name)
 
 
 def delete_policies_and_schemas(broker: Broker, name: TopicName) -> None:
-    """A topic is gone for good: so are its policies and schemas."""
+    """Delete the policies and schemas of a deleted topic."""
     broker.policies.forget(name)
     broker.schemas.forget(name.schema_id)
 
@@ -107,12 +107,12 @@ def _terminate(call: Call) -> Any:
 
 
 def message_id(place: tuple[int, int], partition: int) -> dict[str, int]:
-    """A message id as REST answers it."""
+    """Return a message id in the format of REST."""
     return {"ledgerId": place[0], "entryId": place[1], "partitionIndex": partition, "batchSize": 0, "batchIndex": -1}
 
 
 def _truncate(call: Call) -> None:
-    """Acknowledge everything everywhere, roll the ledger, and let the old ones go."""
+    """Acknowledge all entries of all subscriptions, roll the ledger, and trim closed ledgers."""
     for topic in call.topics():
         for subscription in list(topic.subscriptions.values()):
             subscription.skip_all()
@@ -142,14 +142,14 @@ def _list(call: Call) -> Any:
 
 
 def strings(body: Any) -> dict[str, str]:
-    """Properties out of a body; 400 when they are none."""
+    """Return the properties in a body. Raises 400 if it is not an object."""
     if not isinstance(body, dict):
-        raise RestError(400, "Properties have to be an object")
+        raise RestError(400, "Properties must be an object")
     return {str(key): str(value) for key, value in body.items()}
 
 
 def _existing(call: Call) -> str:
-    """The topic, partitioned or not, under which its properties are kept."""
+    """Return the base name of an existing topic, under which its properties are stored."""
     name = call.topic_name
     if not name.persistent:
         raise RestError(406, "Need to provide a persistent topic name")
@@ -171,13 +171,13 @@ def _remove_property(call: Call) -> None:
 
 
 ENDPOINTS: Final = (
-    Endpoint("GET", _SPACE, _list, "names of the topics of a namespace, partitions one by one"),
+    Endpoint("GET", _SPACE, _list, "names of the topics of a namespace, with all partitions"),
     Endpoint("PUT", _TOPIC, _create, "create a topic"),
     Endpoint("DELETE", _TOPIC, _delete, "delete a topic"),
     Endpoint("PUT", f"{_TOPIC}/unload", _unload, "close the clients of a topic and roll its ledger"),
-    Endpoint("POST", f"{_TOPIC}/terminate", _terminate, "let a topic take no more messages"),
-    Endpoint("DELETE", f"{_TOPIC}/truncate", _truncate, "acknowledge everything, drop closed ledgers"),
-    Endpoint("POST", f"{_TOPIC}/trim", _trim, "drop closed ledgers that nobody needs"),
+    Endpoint("POST", f"{_TOPIC}/terminate", _terminate, "terminate a topic"),
+    Endpoint("DELETE", f"{_TOPIC}/truncate", _truncate, "acknowledge everything and delete closed ledgers"),
+    Endpoint("POST", f"{_TOPIC}/trim", _trim, "delete closed ledgers that are not needed"),
     Endpoint("GET", f"{_TOPIC}/properties", _properties, "properties of a topic"),
     Endpoint("PUT", f"{_TOPIC}/properties", _add_properties, "add properties to a topic"),
     Endpoint("DELETE", f"{_TOPIC}/properties", _remove_property, "remove a property from a topic"),

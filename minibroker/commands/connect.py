@@ -26,7 +26,7 @@ def _auth_response(connection: Connection, command: pb.CommandAuthResponse, fram
     if not (
         command.HasField("response") and command.response.auth_method_name and command.response.HasField("auth_data")
     ):
-        raise RemoteError("AUTH_RESPONSE without an answer")
+        raise RemoteError("AUTH_RESPONSE without authentication data")
     connection.answer_error(NOBODY, Refused(pb.AuthenticationError, "Failed to authenticate"))
     raise RemoteError("AUTH_RESPONSE without a challenge")
 

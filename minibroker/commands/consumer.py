@@ -91,7 +91,7 @@ def stats(connection: Connection, command: pb.CommandConsumerStats, frame: Frame
     """Handle CONSUMER_STATS. An unknown consumer id closes the connection (seen on 4.2.4)."""
     consumer = connection.consumers.get(command.consumer_id)
     if consumer is None:
-        raise RemoteError(f"CONSUMER_STATS of consumer {command.consumer_id}, which is not there")
+        raise RemoteError(f"CONSUMER_STATS of the unknown consumer {command.consumer_id}")
     subscription = consumer.subscription
     host, port = connection.peer
     rates = subscription.topic.broker.rates.of(consumer)

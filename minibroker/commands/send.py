@@ -26,7 +26,7 @@ def send(connection: Connection, command: pb.CommandSend, frame: Frame) -> None:
     if producer is not None:
         producer.publish_command(command, frame.data[frame.parts.command_end :])
     elif not connection.is_recently_closed(command.producer_id):
-        raise RemoteError(f"SEND of producer {command.producer_id}, which is not there")
+        raise RemoteError(f"SEND of the unknown producer {command.producer_id}")
 
 
 HANDLERS: Final[dict[str, Handler]] = {"SEND": send}

@@ -17,19 +17,19 @@ def size_of(name: str, value: int | str) -> int:
     match = re.fullmatch(r"(\d{1,15})\s*([KMG]?)I?B?", str(value).strip().upper(), re.ASCII)
     size = int(match[1]) * _UNITS[match[2]] if match is not None else 0
     if size <= 0:
-        raise LocalError(f"{name} {value}: write a size: 512M, 2G, or bytes")
+        raise LocalError(f"{name} {value}: must be a size such as 512M, 2G, or a number of bytes")
     return size
 
 
 def port_of(name: str, value: int) -> int:
     """Return a port, 0 for any free one. Raises LocalError."""
     if not 0 <= value <= 65535:
-        raise LocalError(f"{name} {value}: 0 to 65535")
+        raise LocalError(f"{name} {value}: must be from 0 to 65535")
     return value
 
 
 def host_of(name: str, value: str) -> str:
     """Return a host for URLs. Raises LocalError if it contains a port or spaces."""
     if re.search(r"[\s/]", value) or value.count(":") == 1:
-        raise LocalError(f"{name} {value}: a host, without a port")
+        raise LocalError(f"{name} {value}: must be a host without a port")
     return value

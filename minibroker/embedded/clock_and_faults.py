@@ -39,9 +39,9 @@ class BrokerClock:
         """
         clock = self._clock
         if not isinstance(clock, ManualClock):
-            raise LocalError("the clock is real: MiniBroker(clock='manual') has one that can be advanced")
+            raise LocalError("the clock is real; only MiniBroker(clock='manual') can be advanced")
         if seconds < 0:
-            raise LocalError(f"advance({seconds}): time does not run backwards")
+            raise LocalError(f"advance({seconds}): must not be negative")
 
         def go_on(server: InterceptingServer) -> None:
             clock.advance(seconds)
@@ -95,7 +95,7 @@ class BrokerFaults:
             from pcli.codec.faults import Faults, Injector
 
             if not server.intercept:
-                raise LocalError("with max_log=0 faults are given at the start")
+                raise LocalError("with max_log=0, faults can only be given at the start")
             self._all = Faults(self._first)
             server.injector = Injector(self._all, operations.live_frames(server, self._frames))
         return self._all

@@ -87,7 +87,7 @@ class MiniBroker:
         advertised = advertised_address or self._settings.advertisedAddress
         self._settings.advertisedAddress = host_of("advertised_address", advertised)
         if clock not in ("real", "manual"):
-            raise LocalError(f"clock {clock!r}: real or manual")
+            raise LocalError(f"clock {clock!r}: must be real or manual")
         names = [topics] if isinstance(topics, str) else topics
         self._topics = [operations.partitioned_name(topic) for topic in names]
         self._capture = capture
@@ -121,7 +121,7 @@ class MiniBroker:
         The broker accepts connections on return. Raises LocalError if a port is in use or the capture unwritable.
         """
         if self._server is not None:
-            raise LocalError("a MiniBroker starts once; restart() is for a broker that went away")
+            raise LocalError("a MiniBroker can be started only once; use restart() to simulate a restart")
         ready: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, args=(ready,), name="pcli-minibroker", daemon=True)
         self._thread.start()
@@ -216,7 +216,7 @@ class MiniBroker:
     def frames(self) -> Frames:
         """The frames of all clients: iterate, or call ``broker.frames("pulsar.type == 'ACK'")``."""
         if self._frames is None:
-            raise LocalError("there is no log: max_log is 0")
+            raise LocalError("no frames are kept: max_log is 0")
         return self._frames
 
     @property
@@ -320,7 +320,7 @@ class MiniBroker:
         wanted = [(kind, value) for kind, value in (("client", client), ("producer", producer), ("consumer", consumer))]
         given = [(kind, value) for kind, value in wanted if value is not None]
         if len(given) > 1:
-            raise LocalError("disconnect: one of client, producer, consumer")
+            raise LocalError("disconnect: pass only one of client, producer, consumer")
         kind, value = given[0] if given else ("client", "")
         return self._run_in_broker(lambda server: operations.disconnect(server, kind, value))
 
@@ -335,13 +335,13 @@ class MiniBroker:
 
     def _running(self) -> InterceptingServer:
         if self._server is None:
-            raise LocalError("the broker was not started: use it in a with block, or call start()")
+            raise LocalError("the broker is not started: use it in a with block, or call start()")
         return self._server
 
     def _refuse_in_predicate(self, action: str) -> None:
         """Raise RuntimeError for a call that would wait for the broker's thread in that thread."""
         if threading.current_thread() is self._thread:
-            raise RuntimeError(f"a predicate can't {action}: it is asked in the broker's thread, again and again")
+            raise RuntimeError(f"a predicate cannot {action}: it runs in the broker's thread")
 
     def _run_in_broker(self, action: Callable[[InterceptingServer], _T]) -> _T:
         """Run a function that changes the broker in its thread."""

@@ -42,7 +42,7 @@ def partitioned_name(text: str) -> tuple[TopicName, int]:
     if not colon or not name or "/" in count:
         return TopicName.parse(text), 0
     if not (count.isascii() and count.isdigit() and int(count) > 0):
-        raise LocalError(f"topic {text}: behind the colon stands a number of partitions, 1 or more")
+        raise LocalError(f"topic {text}: the number of partitions after the colon must be 1 or more")
     return TopicName.parse(name), int(count)
 
 
@@ -81,10 +81,12 @@ def create_topic(server: InterceptingServer, name: TopicName, partitions: int) -
     try:
         registry.check_namespace(name)
         if partitions < 0:
-            raise LocalError(f"topic {name}: {partitions} partitions; 1 or more, or 0 for a topic without")
+            raise LocalError(
+                f"topic {name}: {partitions} partitions: must be 1 or more, or 0 for a non-partitioned topic"
+            )
         if partitions:
             if str(name) in broker.topics or registry.partitions(name) > partitions:
-                raise LocalError(f"topic {name} exists, and has not {partitions} partitions")
+                raise LocalError(f"topic {name} exists with another number of partitions than {partitions}")
             broker.create_partitioned(name, partitions)
         elif not registry.exists(name):
             registry.create(name)
@@ -130,7 +132,7 @@ def _cut(broker: Broker, wanted: str | int) -> int:
         if wanted == "" or wanted in (client(one), getattr(one.client_socket, "number", None))
     ]
     for connection in found:
-        connection.close("disconnected on purpose")
+        connection.close("disconnected by the test")
     return len(found)
 
 

@@ -44,5 +44,5 @@ class Waiter(Generic[_T]):
         if self._missing is not None:
             last = f"the predicate failed with {type(self._missing).__name__}: {self._missing}"
         else:
-            last = f"the predicate gave {self._last!r}"
+            last = f"the predicate returned {self._last!r}"
         return TimeoutError("\n  ".join([f"not reached in {timeout:g} s: {last}", *seen]))

@@ -75,7 +75,7 @@ def _words(*allowed: str, several: bool = False) -> Callable[[str, Any], Any]:
             raise BadValueError(f"{name} must be a {'list of words' if several else 'word'}", 400)
         for word in value if several else [value]:
             if word not in allowed:
-                raise BadValueError(f"{name}: {word!r} is none of {', '.join(allowed)}", 400)
+                raise BadValueError(f"{name}: {word!r} is not one of {', '.join(allowed)}", 400)
         return value
 
     return read
@@ -90,7 +90,7 @@ def _object(**keys: Any) -> Callable[[str, Any], dict[str, Any]]:
         for key, given in value.items():
             wanted = keys.get(key)
             if wanted is not None and given is not None and not _alike(wanted, given):
-                raise BadValueError(f"{name}.{key}: {given!r} is no {type(wanted).__name__}", 400)
+                raise BadValueError(f"{name}.{key}: {given!r} is not of type {type(wanted).__name__}", 400)
         return {key: default if value.get(key) is None else value[key] for key, default in keys.items()}
 
     return read
@@ -109,7 +109,7 @@ def _auto_topic_creation(name: str, value: Any) -> dict[str, Any]:
     read = _AUTO_TOPIC(name, value)
     for key, kind in (("topicType", str), ("defaultNumPartitions", int)):
         if read[key] is not None and type(read[key]) is not kind:
-            raise BadValueError(f"{name}.{key}: {read[key]!r} is no {kind.__name__}", 400)
+            raise BadValueError(f"{name}.{key}: {read[key]!r} is not of type {kind.__name__}", 400)
     wrong = "Invalid configuration for autoTopicCreationOverride. the detail is"
     if read["allowAutoTopicCreation"]:
         if read["topicType"] not in ("partitioned", "non-partitioned"):

@@ -67,7 +67,7 @@ class Field:
         self.default = declared.get("default")
         self.order = declared.get("order", "ascending")
         if self.order not in ("ascending", "descending", "ignore"):
-            raise AvroError(f"field {self.name}: no order")
+            raise AvroError(f"field {self.name}: the order is invalid")
         self.properties = {key: value for key, value in declared.items() if key not in _FIELD_RESERVED}
 
 
@@ -103,14 +103,14 @@ def parse(data: bytes) -> AvroSchema:
     try:
         return _Parser().parse_all(json.loads(data, parse_constant=_no_number))
     except RecursionError:
-        raise AvroError("types too deep inside each other") from None
+        raise AvroError("types are nested too deeply") from None
     except ValueError as error:
         # The text is not UTF-8, not JSON, or has an integer with more digits than Python converts.
-        raise AvroError(f"no JSON: {error}"[:200]) from None
+        raise AvroError(f"invalid JSON: {error}"[:200]) from None
 
 
 def _no_number(word: str) -> None:
-    raise AvroError(f"{word} is no JSON")
+    raise AvroError(f"{word} is not valid JSON")
 
 
 class _Parser:
@@ -145,7 +145,7 @@ class _Parser:
 
     def _parse(self, declared: Any, namespace: str, depth: int) -> AvroSchema:
         if depth > _MAX_DEPTH:
-            raise AvroError(f"more than {_MAX_DEPTH} types inside each other")
+            raise AvroError(f"types are nested more than {_MAX_DEPTH} levels deep")
         if isinstance(declared, str):
             return AvroSchema(declared)
         if isinstance(declared, list):
@@ -154,7 +154,7 @@ class _Parser:
             self._place_all(union, declared, namespace, depth)
             return union
         if not isinstance(declared, dict) or not isinstance(declared.get("type"), str):
-            raise AvroError("a type is a name, a list, or an object whose type is a text")
+            raise AvroError("a type must be a name, a list, or an object whose type is a string")
         return self._declared(declared, namespace, depth)
 
     def _declared(self, declared: dict[str, Any], namespace: str, depth: int) -> AvroSchema:
@@ -164,7 +164,7 @@ class _Parser:
         elif word in ("array", "map"):
             key = "items" if word == "array" else "values"
             if key not in declared:
-                raise AvroError(f"a type {word} without {key}")
+                raise AvroError(f"type {word} has no {key}")
             schema = AvroSchema(word)
             self._place_all(schema, [declared[key]], namespace, depth)
         elif word in _PRIMITIVES:
@@ -181,14 +181,14 @@ class _Parser:
         """Parse a record, enum or fixed type."""
         name, own = declared.get("name"), declared.get("namespace", namespace)
         if not isinstance(name, str) or not isinstance(own, str):
-            raise AvroError("a record, enum or fixed without a name")
+            raise AvroError("a record, enum or fixed type has no name")
         schema.name = _full(name, own)
         own = schema.name.rpartition(".")[0]
         for part in schema.name.split("."):
             _name(part)
         # Register the type before parsing its fields: they can refer to it.
         if schema.name in self._named or schema.name in _PRIMITIVES:
-            raise AvroError(f"{schema.name[:80]} is declared twice, or is a type of Avro's own")
+            raise AvroError(f"{schema.name[:80]} is declared twice or is a built-in type")
         self._named[schema.name] = schema
         schema.aliases = [_full(alias, own) for alias in _texts(declared.get("aliases", []))]
         _READ[schema.kind](self, schema, declared, own, depth)
@@ -197,9 +197,9 @@ class _Parser:
     def _enum(self, schema: AvroSchema, declared: dict[str, Any], _own: str, _depth: int) -> None:
         schema.symbols = [_name(symbol) for symbol in _texts(declared.get("symbols"))]
         if len(set(schema.symbols)) != len(schema.symbols):
-            raise AvroError(f"enum {schema.name}: a symbol twice")
+            raise AvroError(f"enum {schema.name}: duplicate symbol")
         if "default" in declared and declared["default"] not in schema.symbols:
-            raise AvroError(f"enum {schema.name}: its default is no symbol of it")
+            raise AvroError(f"enum {schema.name}: the default is not one of its symbols")
 
     def _fixed(self, schema: AvroSchema, declared: dict[str, Any], _own: str, _depth: int) -> None:
         size = declared.get("size")
@@ -210,10 +210,10 @@ class _Parser:
     def _record(self, schema: AvroSchema, declared: dict[str, Any], own: str, depth: int) -> None:
         fields = declared.get("fields")
         if not isinstance(fields, list) or not all(isinstance(field, dict) and "type" in field for field in fields):
-            raise AvroError(f"record {schema.name}: its fields are a list of objects with a name and a type")
+            raise AvroError(f"record {schema.name}: fields must be a list of objects with name and type")
         schema.fields = [Field(field) for field in fields]
         if len({field.name for field in schema.fields}) != len(fields):
-            raise AvroError(f"record {schema.name}: a field twice")
+            raise AvroError(f"record {schema.name}: duplicate field")
         self._place_all(schema, [field["type"] for field in fields], own, depth)
 
     def _place_all(self, schema: AvroSchema, declared: list[Any], namespace: str, depth: int) -> None:
@@ -228,9 +228,9 @@ _READ: Final = {"record": _Parser._record, "enum": _Parser._enum, "fixed": _Pars
 def _check_union(union: AvroSchema) -> None:
     names = [branch.name or branch.kind for branch in union.children]
     if "union" in names:
-        raise AvroError("a union in a union")
+        raise AvroError("a union contains a union")
     if len(set(names)) != len(names):
-        raise AvroError("a union with a branch twice")
+        raise AvroError("a union contains a type twice")
 
 
 def _full(name: str, namespace: str) -> str:
@@ -240,14 +240,14 @@ def _full(name: str, namespace: str) -> str:
 
 def _name(name: Any) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise AvroError(f"no name: {str(name)[:80]!r}")
+        raise AvroError(f"invalid name: {str(name)[:80]!r}")
     return name
 
 
 def _texts(value: Any) -> list[str]:
     if isinstance(value, list) and all(isinstance(one, str) for one in value):
         return value
-    raise AvroError("aliases and symbols are lists of texts")
+    raise AvroError("aliases and symbols must be lists of strings")
 
 
 def normal_form(schema: AvroSchema) -> str:
@@ -280,7 +280,7 @@ def can_read(reader: AvroSchema, writer: AvroSchema) -> None:
     try:
         _Resolution(reader).check(reader, writer, "", set())
     except RecursionError:
-        raise AvroError("unions too deep inside each other") from None
+        raise AvroError("unions are nested too deeply") from None
 
 
 class _Resolution:
@@ -366,7 +366,7 @@ class _Resolution:
             if field.name in written:
                 self._ask(kind, written[field.name], place)
             elif not field.has_default:
-                raise AvroError(f"{place}: not written, and has no default")
+                raise AvroError(f"{place}: missing in the writer's schema, and without a default")
 
     def _branch(self, reader: AvroSchema, writer: AvroSchema, where: str) -> None:
         """Compare a value that is not a union with a union.
@@ -381,7 +381,7 @@ class _Resolution:
             same = named
         fitting = same or [one for one in reader.children if one.kind in _PROMOTIONS.get(writer.kind, ())]
         if not fitting:
-            raise AvroError(f"{where or 'the schema'}: no branch of the union reads {writer.name or writer.kind}")
+            raise AvroError(f"{where or 'the schema'}: no branch of the union can read {writer.name or writer.kind}")
         self._ask(fitting[0], writer, where)
 
     def _is_alike(self, records: list[AvroSchema], writer: AvroSchema, where: str) -> bool:

@@ -94,21 +94,21 @@ def _parse(schema: pb.Schema, depth: int = 0) -> _Parsed:
         if kind in _AVRO:
             avro = parse(data)
             if kind == pb.Schema.Avro and avro.kind == "union":
-                raise AvroError("a union is no schema of a topic")
+                raise AvroError("a union cannot be the schema of a topic")
             return _Parsed(kind, data, avro=avro)
     except AvroError as error:
         raise _invalid(kind, str(error)) from None
     if kind == pb.Schema.AutoConsume:
-        raise _invalid(kind, "it declares nothing")
+        raise _invalid(kind, "AUTO_CONSUME is not a schema")
     if kind == pb.Schema.ProtobufNative:
         root = _root_message(data)
         if root is None:
-            raise _invalid(kind, "it describes no message")
+            raise _invalid(kind, "it does not describe a message")
         return _Parsed(kind, data, root=root)
     if kind == pb.Schema.KeyValue:
         return _Parsed(kind, data, halves=tuple(_parse(half, depth + 1) for half in _halves(schema, depth)))
     if data and kind not in _ANYTHING and not (kind == pb.Schema.String and data == b"null"):
-        raise _invalid(kind, f"it has no data, {len(data)} bytes are found")
+        raise _invalid(kind, f"no data expected, found {len(data)} bytes")
     return _Parsed(kind, data)
 
 
@@ -135,16 +135,16 @@ def _halves(schema: pb.Schema, depth: int) -> list[pb.Schema]:
     Their types are in the properties.
     """
     if depth >= _MAX_DEPTH:
-        raise _invalid(schema.type, "KeyValue too deep inside KeyValue")
+        raise _invalid(schema.type, "KeyValue schemas are nested too deeply")
     words = {pair.key: pair.value for pair in schema.properties}
     data, position, halves = schema.schema_data, 0, list[pb.Schema]()
     for name in ("key", "value"):
         if len(data) < position + 4:
-            raise _invalid(schema.type, "its bytes end early")
+            raise _invalid(schema.type, "the data is truncated")
         size = max(_i32(data, position)[0], 0)
         kind = _NUMBERS.get(words.get(f"{name}.schema.type", "BYTES"))
         if kind is None or len(data) < position + 4 + size:
-            raise _invalid(schema.type, f"its {name} is none")
+            raise _invalid(schema.type, f"the {name} schema is invalid")
         half = data[position + 4 : position + 4 + size]
         halves.append(pb.Schema(name=name, type=pb.Schema.Type.ValueType(kind), schema_data=half))
         position += 4 + size

@@ -106,7 +106,7 @@ class InterceptingServer(Server):
         broker = self.broker
         broker.begin_turn(self.now())
         for connection in list(broker.connections):
-            connection.close("the broker restarts")
+            connection.close("the broker is restarting")
         broker.finish_turn()
         self.flush()
         for topic in list(broker.topics.values()):
@@ -223,7 +223,7 @@ class _InterceptedSocket(ClientSocket):
         """Execute a step within a turn of the broker."""
         if step.cut:
             self._cut = True
-            self.connection.close("cut by a fault")
+            self.connection.close("closed by a fault")
             self.abort()
         elif step.to_broker:
             self.connection.receive(bytes(step.data))

@@ -224,7 +224,7 @@ class Server:
 
     def _on_failure(self, fault: BaseException, connection: Connection | None) -> None:
         where = "" if connection is None else f" (connection of {connection.peer[0]}:{connection.peer[1]})"
-        self._report(f"an error of the broker{where}: {type(fault).__name__}: {fault}", fault)
+        self._report(f"an internal error of the broker{where}: {type(fault).__name__}: {fault}", fault)
 
     def _on_loop_failure(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         fault = context.get("exception") or RuntimeError(context["message"])

@@ -177,7 +177,9 @@ class Pool:
             file.file.seek(file.end)
             file.file.write(ends.tobytes() + b"".join(entries))
         except OSError as error:
-            raise StorageFull(f"The backlog does not fit into memory, and the file takes no more: {error}") from error
+            raise StorageFull(
+                f"The backlog exceeds the memory limit and cannot be written to a file: {error}"
+            ) from error
         block.file, block.position, block.length, block.count = file, file.end, ends[-1], len(entries)
         file.end += block.length
         file.blocks += 1
@@ -202,7 +204,7 @@ class Pool:
             block.file.file.seek(block.position)
             data = block.file.file.read(block.length)
         except (OSError, ValueError) as error:
-            raise Refused(pb.PersistenceError, f"The backlog's file cannot be read: {error}") from error
+            raise Refused(pb.PersistenceError, f"The file of the backlog cannot be read: {error}") from error
         ends = array("I", data[: 4 * (block.count + 1)])
         self._read[block] = data, ends
         self._read_bytes += len(data)
@@ -279,7 +281,7 @@ class SpillingStorage:
         cost -= self._reserved
         more = min(tail.cost, _SLICE, pool.max_backlog - pool.kept - cost)
         if more < 0:
-            raise StorageFull(f"The backlog takes {pool.kept} bytes, {pool.max_backlog} are allowed")
+            raise StorageFull(f"The backlog of {pool.kept} bytes has reached the limit of {pool.max_backlog}")
         if tail is _NO_BLOCK or tail.cost >= _BLOCK_BYTES or len(self._entries) >= _BLOCK_ENTRIES:
             tail = self._tail = pool.begin(self, self.end)
             self._blocks.append(tail)

@@ -130,7 +130,7 @@ class Producer:
 
     def _publish(self, publication: Publication) -> None:
         if not self.ready:
-            raise RemoteError(f"SEND of producer {self.id}, which is not ready")
+            raise RemoteError(f"SEND of producer {self.id}, which is not attached")
         publish(self, publication)
 
     def count(self, publication: Publication) -> None:

@@ -73,7 +73,7 @@ class Publication:
                     raise DecodeError
                 self._metadata = pb.MessageMetadata.FromString(self.block[start:end])
             except DecodeError:
-                raise RemoteError("SEND with metadata that does not parse, where it had to be read") from None
+                raise RemoteError("SEND with metadata that does not parse") from None
         return self._metadata
 
 
@@ -111,11 +111,11 @@ def _checksum(_: Producer, publication: Publication) -> None:
     """Verify the checksum. The checksum block is optional; a truncated one makes the SEND invalid."""
     block = publication.block
     if len(block) < 2:
-        raise RemoteError("SEND with one byte behind the command")
+        raise RemoteError("SEND with one byte after the command")
     if _u16(block)[0] != CHECKSUM_MAGIC:
         return
     if len(block) < 6:
-        raise RemoteError("SEND with half a checksum")
+        raise RemoteError("SEND with a truncated checksum")
     if _u32(block, 2)[0] != _crc32c(block[6:]):
         raise Refused(pb.ChecksumError, "Checksum failed on the broker")
 

@@ -135,7 +135,7 @@ def test_events_are_who_comes_and_goes(start):
     words = [" ".join(line.split()[2:]) for line in lines]
     assert [word for word in words if "connected" in word or "closed" in word] == [
         "connected",
-        "closed by the broker: the broker stops",
+        "closed by the broker: the broker is stopping",
     ]
     assert [line.split()[4] for line in lines if "→" in line or "←" in line] == [
         "CONNECT",
@@ -179,7 +179,7 @@ def test_a_reader_that_goes_away_ends_it(start):
     ("words", "said"),
     [
         (["--set", "maxUnackedMessagePerConsumer=5"], "near: maxUnackedMessagesPerConsumer"),
-        (["--set", "maxMessageSize"], "write name=value"),
+        (["--set", "maxMessageSize"], "must have the form name=value"),
         (["--conf", "/nowhere/broker.conf"], "--conf /nowhere/broker.conf: no such file"),
         (["-Y", "pulsar.typ == 1"], "pulsar.typ"),
         (["-Y", "pulsar.type", "--log", "quiet"], "cannot be used with --log quiet"),
@@ -188,11 +188,11 @@ def test_a_reader_that_goes_away_ends_it(start):
         (["--ready-file", "/"], "--ready-file /: this is no name of a file"),
         (["--fault", "dropp on pulsar.type"], "a fault can't 'dropp'"),
         (["--fault", "drop"], "on FILTER"),
-        (["--topic", "jobs:x"], "a number of partitions, 1 or more"),
-        (["--advertised-address", "host:6650"], "a host, without a port"),
+        (["--topic", "jobs:x"], "must be 1 or more"),
+        (["--advertised-address", "host:6650"], "a host without a port"),
         (["--topic", "a/b"], "write topic or tenant/namespace/topic"),
         (["--topic", "who/knows/t"], "Namespace not found"),
-        (["--max-backlog", "much"], "--max-backlog much: write a size"),
+        (["--max-backlog", "much"], "--max-backlog much: must be a size"),
         (["--bind", "203.0.113.7"], "port 0 of 203.0.113.7"),
         (["--port", "70000"], "--port"),
     ],

@@ -17,7 +17,7 @@ TOPIC = "/admin/v2/persistent/public/default/t"
 def test_what_is_not_served_says_so(rest):
     answer = rest("GET", "/admin/v3/packages/x")
     assert answer.status == 404
-    assert answer.json == {"reason": "pcli's mini-broker does not have GET /admin/v3/packages/x"}
+    assert answer.json == {"reason": "pcli's mini-broker does not support GET /admin/v3/packages/x"}
     assert rest("POST", "/admin/v2/tenants").status == 405
 
 
@@ -45,7 +45,7 @@ def test_a_name_with_a_slash_is_none(rest):
 def test_a_body_that_is_no_json(rest, body):
     answer = rest("PUT", f"{TOPIC}/partitions", body)
     assert answer.status == 400
-    assert "no JSON" in answer.json["reason"]
+    assert "invalid JSON" in answer.json["reason"]
 
 
 def test_a_body_without_end(rest):

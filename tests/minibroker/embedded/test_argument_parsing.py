@@ -15,7 +15,7 @@ def test_sizes(text, size):
 
 @pytest.mark.parametrize("text", ["much", "", "-1", -1, 0, "0M", "1.5G", "2T"])
 def test_what_is_no_size(text):
-    with pytest.raises(LocalError, match="write a size"):
+    with pytest.raises(LocalError, match="must be a size"):
         size_of("max_backlog", text)
 
 
@@ -26,7 +26,7 @@ def test_hosts(host):
 
 @pytest.mark.parametrize("host", ["a b", "host:6650", "http://host"])
 def test_what_is_no_host(host):
-    with pytest.raises(LocalError, match="a host, without a port"):
+    with pytest.raises(LocalError, match="a host without a port"):
         host_of("advertised_address", host)
 
 

@@ -351,7 +351,7 @@ def test_failures_are_told(run, monkeypatch, caplog):
     with caplog.at_level(logging.INFO, logger="pcli.minibroker"):
         run(work())
     [record] = caplog.records
-    assert record.getMessage().startswith("an error of the broker (connection of 127.0.0.1:")
+    assert record.getMessage().startswith("an internal error of the broker (connection of 127.0.0.1:")
     assert record.getMessage().endswith("ZeroDivisionError: ours")
     assert record.exc_info is None
 
