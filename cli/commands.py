@@ -64,7 +64,7 @@ class _Edge(TyperGroup):
         except PcliError as error:
             fail(str(error))
         except OSError as error:  # for example a full disk, or a file that was removed
-            from pcli.replay.lazy_file import reason_of
+            from pcli.replay.sources.lazy_file import reason_of
 
             name = f"{error.filename}: " if error.filename else ""
             print(f"pcli: {name}{reason_of(error)}", file=sys.stderr)

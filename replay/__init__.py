@@ -1,16 +1,15 @@
-"""The client's side and everything between two live peers.
+"""The client side, and everything between two live peers.
 
-Names are imported from their modules: clients and proxies read no captures.
+Import names from their modules: clients and proxies do not load the readers of captures.
 
-- ``sources``, ``spool``, ``lazy_file``    files, folders, stdin and interfaces as inputs for codec.capture
-- ``recording``, ``scapy_live``           live traffic into files, or as an input
-- ``scapy_layer``                         a ``Pulsar`` layer for scapy's users
-- ``service``                             service URLs, tokens, TLS
-- ``runtime``                             loop and clock of what has sockets
-- ``client``                              the client
-- ``player``                              captures played again
-- ``conversation``, ``expectations``      what tests that `pcli reproduce` writes speak with a broker
-- ``proxy``                               a tap between clients and brokers
+- ``sources``       captures from files, folders, stdin and interfaces; recording of live traffic
+- ``client``        a client that sends what the Java client sends
+- ``player``        replays of captures against a live broker
+- ``proxy``         a tap between clients and brokers
+- ``conversation``, ``expectations``  the helpers of tests that `pcli reproduce` writes
+- ``scapy_layer``   a ``Pulsar`` layer for scapy
+- ``service_url``   service URLs, tokens, TLS
+- ``event_loop``    the loop and clock of everything with sockets
 """
 
 __all__: list[str] = []

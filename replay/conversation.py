@@ -32,7 +32,7 @@ from pcli.codec.session.client import ClientSession, Event
 from pcli.codec.session.states import State
 from pcli.codec.wire.commands import BY_NAME
 from pcli.replay.expectations import check_entry, entry, ids, place, plain, said, same
-from pcli.replay.service import ServiceUrl
+from pcli.replay.service_url import ServiceUrl
 
 __all__ = ["ANY", "Client", "Conversation", "entry", "ids", "place"]
 
@@ -59,8 +59,8 @@ class Conversation:
 
     def admin(self, method: str, path: str, body: object = None) -> int:
         """A call of the REST interface, behind ``/admin/v2/``; its status."""
-        from pcli.replay.player.calls import Call
-        from pcli.replay.player.shell import call_rest
+        from pcli.replay.player.asyncio_player import call_rest
+        from pcli.replay.player.script.rest_calls import Call
 
         return call_rest(self._http_url, Call(method, path, said(body)))
 

@@ -38,7 +38,7 @@ class Source:
             if stat.S_ISDIR(os.fstat(self._file).st_mode):
                 raise LocalError(f"{path}: is a directory")
         except OSError as fault:
-            from pcli.replay.lazy_file import reason_of
+            from pcli.replay.sources.lazy_file import reason_of
 
             raise LocalError(f"{'stdin' if path == '-' else path}: {reason_of(fault)}") from None
 

@@ -21,8 +21,8 @@ from pcli.cli.common.signals import Stopped, StopRequest
 from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
-    from pcli.replay.client.shell import Client
-    from pcli.replay.service import Security
+    from pcli.replay.client.asyncio_client import Client
+    from pcli.replay.service_url import Security
 
 __all__ = ["Meter", "run_client"]
 
@@ -32,9 +32,9 @@ def run_client(url: str, security: Security, main: Callable[[Client, StopRequest
 
     LocalError if text to send is not UTF-8; RemoteError if the broker cannot be reached.
     """
-    from pcli.replay.client.settings import ClientSettings
-    from pcli.replay.client.shell import Client, run
-    from pcli.replay.service import ServiceUrl
+    from pcli.replay.client.asyncio_client import Client, run
+    from pcli.replay.client.client_settings import ClientSettings
+    from pcli.replay.service_url import ServiceUrl
 
     service = ServiceUrl.parse(url)
 

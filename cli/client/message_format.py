@@ -18,7 +18,7 @@ from pcli.cli.common.output import json_text
 from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
-    from pcli.replay.client.incoming import Incoming
+    from pcli.replay.client.consumer.incoming_entry import Incoming
 
 __all__ = ["json_writer", "writer"]
 

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
-    from pcli.replay.client.outgoing import Outgoing
+    from pcli.replay.client.producer.outgoing_message import Outgoing
 
 __all__ = ["json_line_parser", "keyed_line_parser"]
 
 
 def keyed_line_parser(delimiter: str, properties: Mapping[str, str] | None) -> Callable[[bytes], Outgoing]:
     """Return a function that makes a message of ``key DELIMITER payload``. LocalError if the delimiter is empty."""
-    from pcli.replay.client.outgoing import Outgoing
+    from pcli.replay.client.producer.outgoing_message import Outgoing
 
     mark = {"\\t": "\t"}.get(delimiter, delimiter).encode(errors="surrogateescape")
     if not mark:
@@ -41,7 +41,7 @@ def keyed_line_parser(delimiter: str, properties: Mapping[str, str] | None) -> C
 
 def json_line_parser(properties: Mapping[str, str] | None) -> Callable[[bytes], Outgoing]:
     """Return a function that makes a message of a JSON object; ``properties`` are added to those of the object."""
-    from pcli.replay.client.outgoing import Outgoing
+    from pcli.replay.client.producer.outgoing_message import Outgoing
 
     def parse(line: bytes) -> Outgoing:
         row = _object(line)

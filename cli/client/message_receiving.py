@@ -27,11 +27,11 @@ from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
     from pcli.cli.client.async_streams import Output
-    from pcli.replay.client.ids import Id
-    from pcli.replay.client.incoming import Incoming
-    from pcli.replay.client.refusal import Refusal
-    from pcli.replay.client.shell import Client
-    from pcli.replay.service import Security
+    from pcli.replay.client.asyncio_client import Client
+    from pcli.replay.client.connection.errors import Refusal
+    from pcli.replay.client.consumer.incoming_entry import Incoming
+    from pcli.replay.client.message_ids import Id
+    from pcli.replay.service_url import Security
 
 __all__ = ["ConsumeRun"]
 
@@ -123,7 +123,7 @@ class ConsumeRun:
         """LocalError if the durable subscription exists: --from would be ignored, or would move its cursor."""
         from pcli.codec.errors import PcliError
         from pcli.replay.client.consumer_settings import ReaderSettings
-        from pcli.replay.client.ids import LATEST
+        from pcli.replay.client.message_ids import LATEST
 
         if self.topic.startswith("non-persistent://"):
             return
@@ -144,7 +144,7 @@ class ConsumeRun:
     async def _start_of_last(self, client: Client) -> Id:
         """Return an id at or before the last N messages: N entries before the end if the last ledger has them."""
         from pcli.replay.client.consumer_settings import ReaderSettings
-        from pcli.replay.client.ids import EARLIEST, LATEST, Id
+        from pcli.replay.client.message_ids import EARLIEST, LATEST, Id
 
         reader = await client.read(ReaderSettings(topicName=self.topic, startMessageId=LATEST))
         ids = await client.ask(reader.last_message_ids)
@@ -155,7 +155,7 @@ class ConsumeRun:
     def _settings(self, start: Id | int | None) -> Any:
         from pcli.cli.client.key_ranges import ranges_of
         from pcli.replay.client.consumer_settings import ConsumerSettings, KeySharedPolicy
-        from pcli.replay.client.ids import EARLIEST
+        from pcli.replay.client.message_ids import EARLIEST
 
         ranges = ranges_of(self.key_ranges)
         return ConsumerSettings(
@@ -171,7 +171,7 @@ class ConsumeRun:
     def _reader_settings(self, start: Id | int | None) -> Any:
         from pcli.cli.client.key_ranges import ranges_of
         from pcli.replay.client.consumer_settings import ReaderSettings
-        from pcli.replay.client.ids import EARLIEST, LATEST
+        from pcli.replay.client.message_ids import EARLIEST, LATEST
 
         return ReaderSettings(
             topicName=self.topic,
@@ -184,7 +184,7 @@ class ConsumeRun:
 
 def _is_place(start: Id | int | None) -> bool:
     """Whether the position is the id of a message."""
-    from pcli.replay.client.ids import EARLIEST, LATEST
+    from pcli.replay.client.message_ids import EARLIEST, LATEST
 
     return start is not None and not isinstance(start, int) and start not in (EARLIEST, LATEST)
 

@@ -22,10 +22,10 @@ from pcli.cli.common.signals import StopRequest
 from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
-    from pcli.replay.client.outgoing import Outgoing
+    from pcli.replay.client.asyncio_client import Client
+    from pcli.replay.client.producer.outgoing_message import Outgoing
     from pcli.replay.client.producer_settings import ProducerSettings
-    from pcli.replay.client.shell import Client
-    from pcli.replay.service import Security
+    from pcli.replay.service_url import Security
 
 __all__ = ["ProduceRun"]
 
@@ -95,7 +95,7 @@ class ProduceRun:
 
     def _maker(self) -> Callable[[bytes], Outgoing]:
         from pcli.cli.client.key_ranges import keys_in, ranges_of
-        from pcli.replay.client.outgoing import Outgoing
+        from pcli.replay.client.producer.outgoing_message import Outgoing
 
         properties = dict(_pair(text) for text in self.properties) or None
         if self.key_delimiter:
@@ -138,7 +138,7 @@ class _Sender:
         *,
         on_failure: Callable[[], None],
     ) -> None:
-        from pcli.replay.client.refusal import Refusal
+        from pcli.replay.client.connection.errors import Refusal
 
         self._client = client
         self._producer = producer

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
-    from pcli.replay.client.ids import Id
+    from pcli.replay.client.message_ids import Id
 
 __all__ = ["starting_position"]
 
@@ -25,7 +25,7 @@ def starting_position(text: str) -> Id | int:
 
     A time is ISO 8601 (local without a time zone), a number of milliseconds, or ``-10m`` for ten minutes ago.
     """
-    from pcli.replay.client.ids import EARLIEST, LATEST, Id
+    from pcli.replay.client.message_ids import EARLIEST, LATEST, Id
 
     word = text.strip().lower()
     if word in ("earliest", "latest"):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pcli.codec.observe.observer_state import Request
     from pcli.codec.observe.payload_contents import Contents
     from pcli.codec.observe.two_pass import AnswerIndex
-    from pcli.replay.sources import Input
+    from pcli.replay.sources.capture_sources import Input
 
 __all__ = ["CaptureReading", "contents_for", "opened_contents"]
 
@@ -123,9 +123,9 @@ class CaptureReading:
     def inputs(self) -> list[Input]:
         """Return the opened inputs, at their beginnings."""
         from pcli.codec.errors import LocalError
-        from pcli.replay.begun import Begun
-        from pcli.replay.sources import Input, open_inputs, open_interface
-        from pcli.replay.spool import Spool
+        from pcli.replay.sources.capture_sources import Input, open_inputs, open_interface
+        from pcli.replay.sources.capture_start import Begun
+        from pcli.replay.sources.spooled_stream import Spool
 
         if self._inputs:
             for one in self._inputs:
@@ -205,7 +205,7 @@ def opened_contents(private_keys: Sequence[str]) -> Contents:
 
     from pcli.codec.errors import LocalError
     from pcli.codec.observe.payload_contents import Contents
-    from pcli.replay.lazy_file import reason_of
+    from pcli.replay.sources.lazy_file import reason_of
 
     try:
         return Contents({name: Path(name).read_bytes() for name in private_keys})

@@ -90,7 +90,7 @@ def _all_topics(context: typer.Context) -> Iterator[str]:
     from pcli.codec.errors import PcliError
     from pcli.codec.observe import Observer, column, find_field
     from pcli.codec.observe.text_format import short_topic
-    from pcli.replay.sources import open_inputs
+    from pcli.replay.sources.capture_sources import open_inputs
 
     params = context.params
     files = [*(params.get("read") or ()), *(params.get("more") or ()), *(params.get("capture") or ())]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from pcli.replay.service import Security
+    from pcli.replay.service_url import Security
 
 __all__ = ["TlsCert", "TlsKey", "TlsTrust", "Token", "Url", "security"]
 
@@ -47,6 +47,6 @@ TlsKey = Annotated[
 
 def security(token: str, trust: str, cert: str, key: str) -> Security:
     """Return the credentials that the options name. No file is read yet."""
-    from pcli.replay.service import Security
+    from pcli.replay.service_url import Security
 
     return Security(token=token, trust=trust, cert=cert, key=key)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from pcli.replay.sources import Input
+    from pcli.replay.sources.capture_sources import Input
 
 __all__ = ["watched"]
 

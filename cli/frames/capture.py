@@ -44,7 +44,7 @@ def capture(
     import sys
 
     from pcli.cli.common.output import say
-    from pcli.replay.recording import record
+    from pcli.replay.sources.live_recording import record
 
     duration, limits = stop_after(stop or ()), ring_limits(ring or ())
     # SIGTERM, for example from `timeout 60 pcli capture`, acts like Ctrl-C, so that the capture program ends too.

@@ -26,7 +26,7 @@ def written(
     masked with ``*`` unless ``secrets`` is set. The command fails if the file cannot be written, or is an input.
     """
     from pcli.codec.observe.excerpt import Chosen
-    from pcli.replay.lazy_file import reason_of
+    from pcli.replay.sources.lazy_file import reason_of
 
     for name in reading.files:
         with suppress(OSError):

@@ -13,7 +13,7 @@ from pcli.cli.common.output import Exit, json_text, say, write_line
 from pcli.codec.errors import CaptureError, LocalError
 from pcli.codec.wire import Frame, FrameReader, pull_assignments, pull_bytes, pull_wire_json, push_wire_json
 from pcli.codec.wire.commands import COMMANDS
-from pcli.replay.lazy_file import reason_of
+from pcli.replay.sources.lazy_file import reason_of
 
 __all__ = ["encoded_frames", "print_frames", "read_frames"]
 

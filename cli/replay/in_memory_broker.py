@@ -19,8 +19,8 @@ from pcli.codec.errors import LocalError
 if TYPE_CHECKING:
     from pcli.minibroker.broker import Broker
     from pcli.minibroker.connection import Connection
-    from pcli.replay.player.calls import Call
     from pcli.replay.player.player import Action, Player
+    from pcli.replay.player.script.rest_calls import Call
 
 __all__ = ["OwnBroker"]
 
@@ -63,8 +63,8 @@ class OwnBroker:
         self._flush(player)
 
     def _do(self, player: Player, actions: list[Action]) -> None:
-        from pcli.replay.player.calls import Call
         from pcli.replay.player.player import HangUp, Open, Say
+        from pcli.replay.player.script.rest_calls import Call
 
         for action in actions:
             match action:

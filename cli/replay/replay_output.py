@@ -9,8 +9,8 @@ from pcli.cli.common.output import say, write_line
 from pcli.cli.common.text_tables import print_rows
 
 if TYPE_CHECKING:
+    from pcli.replay.player.comparison.report import Report
     from pcli.replay.player.replay import Replay
-    from pcli.replay.player.report import Report
 
 __all__ = ["print_left_out", "print_plan", "print_report", "print_two"]
 

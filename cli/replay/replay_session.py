@@ -16,11 +16,11 @@ from pcli.cli.common.output import Exit, json_text, say, write_line
 from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
-    from pcli.replay.player.ids import TopicRule
+    from pcli.replay.player.comparison.report import Report
+    from pcli.replay.player.id_translation import TopicRule
     from pcli.replay.player.replay import Replay
-    from pcli.replay.player.report import Report
-    from pcli.replay.player.script import Script
-    from pcli.replay.service import Security
+    from pcli.replay.player.script.script import Script
+    from pcli.replay.service_url import Security
 
 __all__ = ["Run", "read_script"]
 
@@ -117,7 +117,7 @@ class Run:
         return replay.report(player, own_broker=True, administered=True)
 
     def _to_clients(self, script: Script) -> Report:
-        from pcli.replay.player.shell_broker import play_broker
+        from pcli.replay.player.asyncio_recorded_broker import play_broker
 
         def ready(url: str) -> None:
             write_line(f"broker service URL  {url}")
@@ -127,10 +127,10 @@ class Run:
         return play_broker(script, port, ready=ready, note=say).report()
 
     def _other(self, replay: Replay, url: str, admin: str) -> Report:
+        from pcli.replay.event_loop import now_ms
+        from pcli.replay.player.asyncio_player import call_rest, play
         from pcli.replay.player.player import Pace
-        from pcli.replay.player.shell import call_rest, play
-        from pcli.replay.runtime import now_ms
-        from pcli.replay.service import ServiceUrl
+        from pcli.replay.service_url import ServiceUrl
 
         service = ServiceUrl.parse(url)
         token = self.security.data()
@@ -154,8 +154,8 @@ def read_script(captures: list[str], filter_: str, only: int | None, decode_as: 
     """The play of some captures. CaptureError: there is no Pulsar in them."""
     from pcli.codec.capture import ReadOptions, read_capture
     from pcli.codec.observe import compile_filter
-    from pcli.replay.player.script import build_script
-    from pcli.replay.sources import open_inputs
+    from pcli.replay.player.script.script import build_script
+    from pcli.replay.sources.capture_sources import open_inputs
 
     wanted = compile_filter(filter_).match if filter_ else None
     with ExitStack() as opened:

@@ -11,7 +11,7 @@ from pcli.cli.common.options import Captures, ConnectionFilter, DecodeAs, OnlySt
 from pcli.cli.common.output import Exit, say, write_line
 
 if TYPE_CHECKING:
-    from pcli.replay.player.script import Script
+    from pcli.replay.player.script.script import Script
 
 __all__ = ["reproduce", "reproduction"]
 
@@ -61,9 +61,9 @@ def reproduction(name: str, script: Script) -> str:
 
     from pcli.cli.replay.in_memory_broker import OwnBroker
     from pcli.minibroker.settings import Settings
-    from pcli.replay.player.noting import Noting
+    from pcli.replay.player.recording_player import Noting
     from pcli.replay.player.replay import Replay
-    from pcli.replay.player.reproducing import reproduce
+    from pcli.replay.player.reproduce.test_module_source import reproduce
 
     replay = Replay(script)
     broker = OwnBroker(replay.preparation.settings, replay.start_ms)

@@ -88,7 +88,7 @@ class Run:
 
         if not self.conf:
             return Settings.from_pairs(self.settings)
-        from pcli.replay.lazy_file import reason_of
+        from pcli.replay.sources.lazy_file import reason_of
 
         try:
             text = Path(self.conf).read_text(encoding="utf-8")
@@ -112,7 +112,7 @@ class Run:
         urls = {"service_url": broker.service_url, "http_url": broker.http_url, "pid": os.getpid()}
         if self.ready_file:
             path = Path(self.ready_file)
-            from pcli.replay.lazy_file import reason_of
+            from pcli.replay.sources.lazy_file import reason_of
 
             try:
                 # Whoever waits for the file must not see half of it.

@@ -122,8 +122,8 @@ def _run(
     from pcli.cli.servers.server_output import open_log, print_urls
     from pcli.codec.errors import LocalError
     from pcli.codec.faults import Fault
-    from pcli.replay.lazy_file import reason_of
     from pcli.replay.proxy import ByteFault, Proxy
+    from pcli.replay.sources.lazy_file import reason_of
 
     stop = stop_event()
     shown = open_log(log, filter_, stop, json=json)

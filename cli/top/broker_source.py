@@ -18,7 +18,7 @@ from pcli.cli.top.rows import Snapshot
 from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
-    from pcli.replay.service import Security
+    from pcli.replay.service_url import Security
 
 __all__ = ["MAX_TOPICS", "BrokerSource"]
 
@@ -36,7 +36,7 @@ class BrokerSource:
 
     def __init__(self, url: str, namespaces: Sequence[str], security: Security) -> None:
         """LocalError for what is no web service URL or no namespace, and for files that are no use."""
-        from pcli.replay.service import ServiceUrl
+        from pcli.replay.service_url import ServiceUrl
 
         service = ServiceUrl.parse(url)
         if not service.http:
@@ -84,7 +84,7 @@ class BrokerSource:
 
     def _get(self, path: str) -> Any:
         """The answer's JSON; None: there is no such topic."""
-        from pcli.replay.client.fetching import fetch
+        from pcli.replay.client.connection.http_fetch import fetch
 
         headers = {"Accept": "application/json"}
         if self._security.method == "token":

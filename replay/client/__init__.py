@@ -1,18 +1,11 @@
-"""The client's side of Pulsar as a pure engine, after the rules of the 4.2.4 Java client; and one thin shell.
+"""A Pulsar client as a pure engine that follows the 4.2.4 Java client, and its asyncio shell.
 
-Names are imported from their modules: who only produces loads no consumer.
+Import names from their modules: a program that only produces does not load the consumer.
 
-- the engine: engine (turns in, actions out), actions, settings, memory, refusal (why something did not come to be),
-  chance, gathering, repeating
-- connections: link (one of them), requests, pool (all of them), hosts (of the service URL), lookup, http_lookup
-- what lives on them: handler (found, kept, found again), backoff, watch (topics that come and go)
-- producer, partitioned_producer, producer_settings: registration, routing, duplicates (sequence ids), outgoing,
-  batch_container, key_based_batches, batch_timer, chunking, entries, pending, outbox
-- consumer, zero_queue_consumer, multi_topics_consumer, pattern_consumer, reader, consumer_settings: consumer_checks,
-  subscribe_command, receiver_queue, topics_queue, reception, incoming, ids, chunk_buffer, ack_grouping,
-  unacked_tracker, negative_acks, redelivery, redelivery_backoff, dead_letters, letter_topics, seeking, last_message,
-  patience
-- shell (sockets, clock, loop): connect_errors, fetching
+- engine.py: turns in, actions out (actions.py); asyncio_client.py runs it on sockets
+- connection: one connection (Java's ClientCnx), the pool, lookup, reconnects
+- producer, consumer: what lives on connections; their settings are in producer_settings.py and consumer_settings.py
+- backoff.py, periodic_tasks.py, wait_for_all.py, random_names.py, message_ids.py: shared by both
 """
 
 __all__: list[str] = []

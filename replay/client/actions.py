@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pcli.replay.client.link import Link
+    from pcli.replay.client.connection.client_connection import Link
 
 __all__ = ["Action", "Connect", "Fetch", "Shut", "Write"]
 

@@ -13,8 +13,8 @@ from typing import Literal
 
 from pcli.codec.payload.encryption import PrivateKeys
 from pcli.codec.proto import pb
-from pcli.replay.client.ids import Id
-from pcli.replay.client.redelivery_backoff import RedeliveryBackoff
+from pcli.replay.client.consumer.redelivery_backoff import RedeliveryBackoff
+from pcli.replay.client.message_ids import Id
 
 __all__ = ["ConsumerSettings", "CryptoFailureAction", "DeadLetterPolicy", "KeySharedPolicy", "ReaderSettings"]
 

@@ -16,27 +16,27 @@ from typing import TYPE_CHECKING
 
 from pcli.codec.session.timers import Timer, Timers
 from pcli.replay.client.actions import Action, Fetch, Write
-from pcli.replay.client.gathering import gather
-from pcli.replay.client.hosts import Hosts, address_of
-from pcli.replay.client.http_lookup import HttpLookup
-from pcli.replay.client.link import Link
-from pcli.replay.client.lookup import BinaryLookup, Found, Lookup
-from pcli.replay.client.memory import Memory
-from pcli.replay.client.pool import Pool
-from pcli.replay.client.refusal import Refusal
+from pcli.replay.client.connection.binary_lookup import BinaryLookup, Found, Lookup
+from pcli.replay.client.connection.client_connection import Link
+from pcli.replay.client.connection.connection_pool import Pool
+from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.connection.http_lookup import HttpLookup
+from pcli.replay.client.connection.service_hosts import Hosts, address_of
+from pcli.replay.client.producer.memory_limit import Memory
+from pcli.replay.client.wait_for_all import gather
 
 if TYPE_CHECKING:
     from pcli.codec.proto import pb
-    from pcli.replay.client.consumer import Consumer
+    from pcli.replay.client.client_settings import ClientSettings
+    from pcli.replay.client.connection.connection_handler import Handler, Kind
+    from pcli.replay.client.consumer.consumer import Consumer
+    from pcli.replay.client.consumer.multi_topics_consumer import MultiTopicsConsumer
+    from pcli.replay.client.consumer.reader import Reader
     from pcli.replay.client.consumer_settings import ConsumerSettings, ReaderSettings
-    from pcli.replay.client.handler import Handler, Kind
-    from pcli.replay.client.multi_topics_consumer import MultiTopicsConsumer
-    from pcli.replay.client.partitioned_producer import PartitionedProducer
-    from pcli.replay.client.producer import Producer
+    from pcli.replay.client.producer.partitioned_producer import PartitionedProducer
+    from pcli.replay.client.producer.producer import Producer
     from pcli.replay.client.producer_settings import ProducerSettings
-    from pcli.replay.client.reader import Reader
-    from pcli.replay.client.settings import ClientSettings
-    from pcli.replay.service import ServiceUrl
+    from pcli.replay.service_url import ServiceUrl
 
 __all__ = ["Engine"]
 
@@ -190,7 +190,7 @@ class Engine:
         self, topic: str, settings: ProducerSettings, done: Callable[[Producer | PartitionedProducer | Refusal], None]
     ) -> None:
         """A producer, of all partitions where there are some; ``done`` gets it, or a Refusal."""
-        from pcli.replay.client.partitioned_producer import open_producer
+        from pcli.replay.client.producer.partitioned_producer import open_producer
 
         open_producer(self, topic, settings, done)
 
@@ -198,13 +198,13 @@ class Engine:
         self, settings: ConsumerSettings, done: Callable[[Consumer | MultiTopicsConsumer | Refusal], None]
     ) -> None:
         """A consumer of one topic, of several, or of those that a pattern matches; or a Refusal."""
-        from pcli.replay.client.subscribing import open_consumer
+        from pcli.replay.client.consumer.consumer_factory import open_consumer
 
         open_consumer(self, settings, done)
 
     def read(self, settings: ReaderSettings, done: Callable[[Reader | Refusal], None]) -> None:
         """A reader; or a Refusal."""
-        from pcli.replay.client.reader import open_reader
+        from pcli.replay.client.consumer.reader import open_reader
 
         open_reader(self, settings, done)
 

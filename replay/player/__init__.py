@@ -1,17 +1,16 @@
-"""The player: the clients of a capture, played against a live broker, and its answers compared.
+"""The player: the clients of a capture, replayed against a live broker, and its responses compared.
 
-- script.py: a capture as a play (ends, reorder, sends); seeding.py: what was there before it
-- preparation.py: what the broker must have (interventions, swallowed, calls)
-- player.py: what to say now (ids, book, holders); shell.py: the same on sockets
-- compare.py: how answers differ; rules.py: why they may (rules_of_*, evidence, deliveries, transactions);
-  report.py: the sums
-- replay.py: all of it for one capture
-- reproducing.py: a replay as a pytest test (noting, retelling, wording, python_text)
+- script: what the clients sent, in the order in which the broker received it, and what the broker must have first
+- player.py: the next commands to send (id_translation.py, response_matching.py, entry_holders.py);
+  asyncio_player.py runs it on sockets
+- comparison: how responses differ, and the rules that allow a difference
+- recorded_broker.py: the broker of a capture, replayed to live clients
+- replay.py: all of it for one capture; reproduce: a replay as a pytest test
 """
 
+from pcli.replay.player.comparison.report import Report
 from pcli.replay.player.player import Pace, Player
 from pcli.replay.player.replay import Replay
-from pcli.replay.player.report import Report
-from pcli.replay.player.script import Script, build_script
+from pcli.replay.player.script.script import Script, build_script
 
 __all__ = ["Pace", "Player", "Replay", "Report", "Script", "build_script"]

@@ -29,11 +29,11 @@ from pcli.codec.wire.build import join_frame, push_frame
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.reader import FrameReader
-from pcli.replay.player.book import KEEP_ALIVE, Book
-from pcli.replay.player.calls import Call
-from pcli.replay.player.holders import Holders
-from pcli.replay.player.ids import Ids
-from pcli.replay.player.script import Line, Script
+from pcli.replay.player.entry_holders import Holders
+from pcli.replay.player.id_translation import Ids
+from pcli.replay.player.response_matching import KEEP_ALIVE, Book
+from pcli.replay.player.script.rest_calls import Call
+from pcli.replay.player.script.script import Line, Script
 
 __all__ = ["Action", "HangUp", "Open", "Pace", "Player", "Say"]
 

@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pcli.replay.player.calls import Call
-from pcli.replay.player.compare import compare
-from pcli.replay.player.evidence import Evidence
-from pcli.replay.player.ids import Ids, TopicRule
+from pcli.replay.player.comparison.compare_responses import compare
+from pcli.replay.player.comparison.report import Report, report_of
+from pcli.replay.player.comparison.rule_evidence import Evidence
+from pcli.replay.player.comparison.rules import explain
+from pcli.replay.player.id_translation import Ids, TopicRule
 from pcli.replay.player.player import Pace, Player
-from pcli.replay.player.preparation import Preparation, prepare
-from pcli.replay.player.report import Report, report_of
-from pcli.replay.player.rules import explain
-from pcli.replay.player.script import Script
-from pcli.replay.player.seeding import SEED_PART, seed
+from pcli.replay.player.script.broker_preparation import Preparation, prepare
+from pcli.replay.player.script.rest_calls import Call
+from pcli.replay.player.script.script import Script
+from pcli.replay.player.script.seed_messages import SEED_PART, seed
 
 __all__ = ["Replay"]
 

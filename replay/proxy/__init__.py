@@ -1,17 +1,17 @@
-"""A tap in the middle: between clients and brokers that know nothing of it.
+"""A tap between clients and brokers, invisible to both.
 
-- ``doors``        where each broker is found at the proxy
-- ``rewriting``    the frames, and the HTTP answers, that name brokers
-- ``passage``      one direction of bytes, of which only such frames are looked at
-- ``opening``      a client's first frame, which may name the broker that it wants
-- ``byte_faults``  a bad line on purpose: latency, bandwidth, slices, resets
-- ``lane``         what is on its way to one side, and waits for its time
-- ``relay``        two sockets, and what passes between them
-- ``listener``     where clients come
-- ``lookups``      the same for HTTP
-- ``api``          all of it in a thread: ``with Proxy(to=...) as proxy``
+- ``broker_addresses``   the address of each broker at the proxy
+- ``address_rewriting``  the frames, and the HTTP responses, that contain broker addresses
+- ``frame_filter``       one direction of bytes, of which only such frames are decoded
+- ``first_frame``        a client's first frame, which may name the broker
+- ``byte_faults``        latency, bandwidth limits, slices, resets
+- ``delayed_output``     bytes that wait for their time
+- ``relay``              the two sockets of one client, and the bytes between them
+- ``listener``           the listening sockets
+- ``http_lookups``       the same for HTTP
+- ``api``                all of it in a thread: ``with Proxy(to=...) as proxy``
 
-Up to ``byte_faults`` all is pure: bytes and given times.
+The modules up to ``byte_faults`` are pure: bytes and given times.
 """
 
 from pcli.replay.proxy.api import Proxy

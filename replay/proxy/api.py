@@ -19,12 +19,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
 from pcli.codec.errors import LocalError
-from pcli.replay.lazy_file import reason_of
+from pcli.replay.event_loop import new_event_loop
 from pcli.replay.proxy.byte_faults import ByteFault
+from pcli.replay.proxy.http_lookups import Lookups
 from pcli.replay.proxy.listener import Listener
-from pcli.replay.proxy.lookups import Lookups
-from pcli.replay.runtime import new_event_loop
-from pcli.replay.service import Security, ServiceUrl
+from pcli.replay.service_url import Security, ServiceUrl
+from pcli.replay.sources.lazy_file import reason_of
 
 if TYPE_CHECKING:
     import ssl

@@ -17,8 +17,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pcli.codec.errors import LocalError
+from pcli.replay.proxy.broker_addresses import Doors
 from pcli.replay.proxy.byte_faults import ByteFault, Shaper
-from pcli.replay.proxy.doors import Doors
 from pcli.replay.proxy.relay import Relay
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pcli.codec.capture.tap import Address, Tap
     from pcli.codec.faults import Injector
-    from pcli.replay.service import ServiceUrl
+    from pcli.replay.service_url import ServiceUrl
 
 __all__ = ["Listener", "reason_of"]
 

@@ -18,16 +18,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.capture.sniff import sniff
-from pcli.replay.proxy.lane import Lane
-from pcli.replay.proxy.opening import Opening
-from pcli.replay.proxy.passage import Passage
-from pcli.replay.proxy.rewriting import FROM_BROKER, rewritten_answer
-from pcli.replay.runtime import now_ns
+from pcli.replay.event_loop import now_ns
+from pcli.replay.proxy.address_rewriting import FROM_BROKER, rewritten_answer
+from pcli.replay.proxy.delayed_output import Lane
+from pcli.replay.proxy.first_frame import Opening
+from pcli.replay.proxy.frame_filter import Passage
 
 if TYPE_CHECKING:
     from pcli.codec.capture.tap import Address
     from pcli.replay.proxy.listener import Listener
-    from pcli.replay.service import ServiceUrl
+    from pcli.replay.service_url import ServiceUrl
 
 __all__ = ["Relay"]
 

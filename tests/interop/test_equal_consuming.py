@@ -15,12 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from pcli.minibroker import MiniBroker
+from pcli.replay.client.asyncio_client import Client, run
 from pcli.replay.client.consumer_settings import ConsumerSettings, DeadLetterPolicy, KeySharedPolicy, ReaderSettings
-from pcli.replay.client.ids import EARLIEST, LATEST
-from pcli.replay.client.outgoing import Outgoing
+from pcli.replay.client.message_ids import EARLIEST, LATEST
+from pcli.replay.client.producer.outgoing_message import Outgoing
 from pcli.replay.client.producer_settings import ProducerSettings
-from pcli.replay.client.shell import Client, run
-from pcli.replay.service import ServiceUrl
+from pcli.replay.service_url import ServiceUrl
 
 # -- our side ----------------------------------------------------------------------------------------------------------
 

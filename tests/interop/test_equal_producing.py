@@ -21,11 +21,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from pcli.codec.payload.compression import decompress
 from pcli.codec.proto import pb
 from pcli.minibroker import MiniBroker
-from pcli.replay.client.outgoing import Outgoing
+from pcli.replay.client.asyncio_client import Client, run
+from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.producer.outgoing_message import Outgoing
 from pcli.replay.client.producer_settings import ProducerSettings
-from pcli.replay.client.refusal import Refusal
-from pcli.replay.client.shell import Client, run
-from pcli.replay.service import ServiceUrl
+from pcli.replay.service_url import ServiceUrl
 
 REFUSALS = {
     "AlreadyClosedException": "Closed",

@@ -17,10 +17,10 @@ import pytest
 
 from pcli.codec.wire.hashes import sticky_hash
 from pcli.minibroker import MiniBroker
-from pcli.replay.client.outgoing import Outgoing
+from pcli.replay.client.asyncio_client import Client, run
+from pcli.replay.client.producer.outgoing_message import Outgoing
 from pcli.replay.client.producer_settings import ProducerSettings
-from pcli.replay.client.shell import Client, run
-from pcli.replay.service import ServiceUrl
+from pcli.replay.service_url import ServiceUrl
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from pcli.cli.client.starting_position import starting_position
 from pcli.codec.errors import LocalError
-from pcli.replay.client.ids import EARLIEST, LATEST, Id
+from pcli.replay.client.message_ids import EARLIEST, LATEST, Id
 
 
 def test_words_and_ids() -> None:

@@ -126,7 +126,7 @@ def test_ctrl_c_before_there_is_a_packet(tmp_path, monkeypatch, began):
     """While the capture program is started, or has said nothing yet: it is not started again, and there is no file."""
     from pcli.cli.common.capture_reading import CaptureReading
     from pcli.cli.frames.packet_excerpt import written
-    from pcli.replay import sources
+    from pcli.replay.sources import capture_sources
 
     class Silent(io.RawIOBase):
         def read(self, size=-1):
@@ -140,7 +140,7 @@ def test_ctrl_c_before_there_is_a_packet(tmp_path, monkeypatch, began):
         yield Silent()
 
     opened, out = [], tmp_path / "out.pcapng"
-    monkeypatch.setattr(sources, "open_interface", open_interface)
+    monkeypatch.setattr(capture_sources, "open_interface", open_interface)
     reading = CaptureReading(interface="lo", rewindable=True)
     with pytest.raises(KeyboardInterrupt):
         list(written(reading.facts(), reading, str(out), secrets=False))

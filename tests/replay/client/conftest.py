@@ -16,13 +16,13 @@ from pcli.codec.wire.reader import FrameReader
 from pcli.minibroker.broker import Broker
 from pcli.minibroker.settings import Settings
 from pcli.replay.client.actions import Connect, Fetch, Shut, Write
+from pcli.replay.client.client_settings import ClientSettings
+from pcli.replay.client.connection.client_connection import Link
 from pcli.replay.client.consumer_settings import ConsumerSettings
 from pcli.replay.client.engine import Engine
-from pcli.replay.client.link import Link
-from pcli.replay.client.outgoing import Outgoing
+from pcli.replay.client.producer.outgoing_message import Outgoing
 from pcli.replay.client.producer_settings import ProducerSettings
-from pcli.replay.client.settings import ClientSettings
-from pcli.replay.service import ServiceUrl
+from pcli.replay.service_url import ServiceUrl
 
 START = 1_700_000_000_000
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from pcli.codec.wire.topic_name import TopicName
-from pcli.replay.client.outgoing import Outgoing
+from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.producer.outgoing_message import Outgoing
 from pcli.replay.client.producer_settings import ProducerSettings
-from pcli.replay.client.refusal import Refusal
 
 WAYS = ("default", "single", "limited", "lazy")
 

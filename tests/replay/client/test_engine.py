@@ -6,8 +6,8 @@ from typing import Any
 
 from pcli.codec.proto import pb
 from pcli.replay.client.actions import Connect, Shut, Write
-from pcli.replay.client.link import Link
-from pcli.replay.client.refusal import Refusal
+from pcli.replay.client.connection.client_connection import Link
+from pcli.replay.client.connection.errors import Refusal
 
 TOPIC = "persistent://public/default/t"
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from pcli.codec.proto import pb
-from pcli.replay.client.handler import State
-from pcli.replay.client.outgoing import Outgoing
-from pcli.replay.client.producer import Producer
+from pcli.replay.client.connection.connection_handler import State
+from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.producer.producer import Producer
 from pcli.replay.client.producer_settings import ProducerSettings
-from pcli.replay.client.refusal import Refusal
 
 T = "persistent://public/default/t"
 

@@ -14,14 +14,14 @@ from pcli.codec.wire.build import join_frame
 from pcli.codec.wire.commands import COMMANDS
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.reader import FrameReader
+from pcli.replay.event_loop import now_ms
+from pcli.replay.player.asyncio_player import call_rest
+from pcli.replay.player.asyncio_player import play as shell_play
 from pcli.replay.player.player import Pace, Player
 from pcli.replay.player.replay import Replay
-from pcli.replay.player.script import Script, build_script
-from pcli.replay.player.shell import call_rest
-from pcli.replay.player.shell import play as shell_play
-from pcli.replay.runtime import now_ms
-from pcli.replay.service import Security, ServiceUrl
-from pcli.replay.sources import open_inputs
+from pcli.replay.player.script.script import Script, build_script
+from pcli.replay.service_url import Security, ServiceUrl
+from pcli.replay.sources.capture_sources import open_inputs
 
 PATIENT = Pace(latency_ms=500)
 

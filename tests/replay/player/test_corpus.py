@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pcli.minibroker.settings import Settings
-from pcli.replay.player.rules import RULES
+from pcli.replay.player.comparison.rules import RULES
 
 DOCS = Path(__file__).parents[3] / "docs" / "replay.md"
 

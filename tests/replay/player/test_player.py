@@ -6,9 +6,9 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_frame
 from pcli.codec.wire.commands import name_of
 from pcli.codec.wire.reader import FrameReader
-from pcli.replay.player.calls import Call
-from pcli.replay.player.ids import Ids
+from pcli.replay.player.id_translation import Ids
 from pcli.replay.player.player import HangUp, Open, Pace, Player, Say
+from pcli.replay.player.script.rest_calls import Call
 
 CAPTURE = "01-exclusive-unbatched.pcapng"
 

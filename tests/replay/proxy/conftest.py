@@ -16,8 +16,8 @@ from pcli.codec.wire.build import push_frame
 from pcli.codec.wire.frame import Frame
 from pcli.minibroker import MiniBroker
 from pcli.replay.proxy import Proxy
-from pcli.replay.proxy.doors import Doors
-from pcli.replay.service import ServiceUrl
+from pcli.replay.proxy.broker_addresses import Doors
+from pcli.replay.service_url import ServiceUrl
 
 OWN = "proxy:7000"
 WAIT = 10

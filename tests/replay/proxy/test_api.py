@@ -7,7 +7,7 @@ from pcli.codec.faults import Fault
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_frame
 from pcli.replay.proxy import Proxy
-from pcli.replay.service import Security
+from pcli.replay.service_url import Security
 
 CONNECT = push_frame(pb.CommandConnect(client_version="tester", protocol_version=20))
 

@@ -12,7 +12,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_frame
 from pcli.minibroker import MiniBroker
 from pcli.replay.proxy import ByteFault, listener
-from pcli.replay.service import Security
+from pcli.replay.service_url import Security
 
 CONNECT = push_frame(pb.CommandConnect(client_version="tester", protocol_version=20))
 

@@ -16,7 +16,7 @@ from pcli.codec.capture import ReadOptions, read_capture
 from pcli.codec.observe.diagnosis import Diagnosis
 from pcli.codec.observe.rules import RULES, Finding
 from pcli.codec.observe.tracking import take_in
-from pcli.replay.sources import open_inputs
+from pcli.replay.sources.capture_sources import open_inputs
 
 TABLE = Path(__file__).parent / "corpus.tsv"
 TITLES = ["capture", "rule", "cause", "severity", "culprit", "sure", "subject", "first frame"]

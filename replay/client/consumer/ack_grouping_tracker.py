@@ -1,0 +1,309 @@
+"""Acknowledgements of the application, gathered and sent together.
+
+Rules of this file (PersistentAcknowledgmentsGroupingTracker, LastCumulativeAck; 4.2.4)
+1. Acks wait for the next tick of ``acknowledgementsGroupTimeMicros``, counted from the beginning of the consumer, or
+   until ``maxAcknowledgmentGroupSize`` entries wait. At a time of 0 each goes at once, and so does one with
+   properties.
+2. A tick sends the furthest cumulative ack first, in a command of its own; then one command with all individual ones:
+   whole entries in their order, then parts of batches in theirs.
+3. An entry of a batch goes when all its messages are acknowledged. Before that its set of what is left goes as
+   ``ack_set`` (``batchIndexAckEnabled``), or nothing at all. A cumulative ack within a batch acknowledges the entry
+   before it when sets are off.
+4. A message of chunks is acknowledged with all its chunks; cumulatively by its last one alone.
+5. With receipts (``ackReceiptEnabled``, protocol version 17) a command carries a request id, and its ACK_RESPONSE
+   answers all acks in it. Without, an ack counts as done when it is taken.
+6. What waits is not lost with the connection: it goes over the next one. A message that comes again although its ack
+   waits is a duplicate (isDuplicate). Java sends from the moment there is a connection; a broker drops acks that
+   come before SUBSCRIBE is answered, so here they wait for that.
+7. Non-persistent topics know no acks (NonPersistentAcknowledgmentGroupingTracker).
+Java puts acks back whose write failed; a write here fails only with its connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.bits import words_of
+from pcli.codec.wire.hot import push_ack
+from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.message_ids import AckSet, Id
+
+if TYPE_CHECKING:
+    from pcli.codec.session.timers import Timer
+    from pcli.replay.client.connection.client_connection import Link
+    from pcli.replay.client.consumer.unacked_message_tracker import Clock
+    from pcli.replay.client.consumer_settings import ConsumerSettings
+
+__all__ = ["AckDone", "AckGrouping", "Owner"]
+
+AckDone = Callable[[Refusal | None], None]
+"""Told once what became of an ack; None: it went well."""
+
+_RECEIPTS: Final = 17
+"""The protocol version that knows ACK_RESPONSE."""
+
+_INDIVIDUAL: Final = pb.CommandAck.Individual
+_CUMULATIVE: Final = pb.CommandAck.Cumulative
+
+_NO_BATCH: Final = AckSet(0)
+"""No id has this one."""
+
+
+class Owner(Protocol):
+    """The consumer whose acks these are."""
+
+    number: int
+    persistent: bool
+
+    def settled(self, id_: Id) -> None:
+        """An entry is acknowledged."""
+
+    def settled_till(self, last: Id) -> None:
+        """This and all before it are acknowledged."""
+
+
+class AckGrouping:
+    """The acks of one consumer that wait."""
+
+    def __init__(self, clock: Clock, owner: Owner, settings: ConsumerSettings) -> None:
+        self.link: Link | None = None
+        """Where acks go; None: there is no subscription now."""
+        self.chunks: dict[Id, list[Id]] = {}
+        """The chunks of messages that have several, until they are acknowledged."""
+        self._clock = clock
+        self._owner = owner
+        self._number = owner.number
+        self._persistent = owner.persistent
+        self._time = -(-settings.acknowledgementsGroupTimeMicros // 1000)
+        self._most = settings.maxAcknowledgmentGroupSize
+        self._indexes = settings.batchIndexAckEnabled
+        self._receipts = settings.ackReceiptEnabled
+        self._start = clock.now
+        self._timer: Timer | None = None
+        self._entries: dict[tuple[int, int], Id] = {}
+        self._parts: dict[tuple[int, int], AckSet] = {}
+        self._current = _NO_BATCH
+        """The set that waits and was changed last."""
+        self._last: Id | None = None
+        self._last_bits: int | None = None
+        self._last_waits = False
+        self._dones: list[AckDone] = []
+        self._last_dones: list[AckDone] = []
+
+    # -- in --------------------------------------------------------------------------------------------------------
+
+    def add(self, id_: Id, done: AckDone | None = None) -> None:
+        """A message is acknowledged by itself."""
+        acks = id_.acks
+        if acks is self._current and done is None:
+            # The hot path: not the first, and not the last, of a batch whose set waits already.
+            acks.bits = left = acks.bits & ~(1 << id_.batch_index)
+            if left:
+                return
+        if not self._persistent:
+            _tell(done)
+        elif id_.batch_index < 0 or id_.acknowledge():
+            self._owner.settled(id_)
+            self._add_entry(id_, done)
+        elif not self._indexes:
+            _tell(done)
+        elif self._time <= 0:
+            left = (1 << id_.batch_size) - 1 if acks is None else acks.bits
+            self._at_once(id_, left & ~(1 << id_.batch_index), _INDIVIDUAL, {}, done)
+        else:
+            self._add_part(id_, acks)
+            self._wait(done, self._dones)
+            if len(self._parts) >= self._most:
+                self.flush()
+
+    def _add_part(self, id_: Id, acks: AckSet | None) -> None:
+        place = id_.ledger, id_.entry
+        kept = self._parts.get(place)
+        if kept is None:
+            kept = self._parts[place] = AckSet((1 << id_.batch_size) - 1) if acks is None or not acks.bits else acks
+        kept.bits &= ~(1 << id_.batch_index)
+        self._current = _NO_BATCH if acks is not kept else kept
+
+    def add_cumulative(self, id_: Id, done: AckDone | None = None, properties: Mapping[str, int] | None = None) -> None:
+        """A message and all before it are acknowledged; properties are kept with the subscription's cursor."""
+        if not self._persistent:
+            _tell(done)
+            return
+        bits: int | None = None
+        if id_.acknowledge(cumulative=True):
+            id_ = id_.whole
+        elif self._indexes:
+            bits = (1 << id_.batch_size) - (1 << id_.batch_index + 1)
+        else:
+            id_ = id_.previous
+        self._owner.settled_till(id_)
+        if self._time <= 0 or properties:
+            self._at_once(id_, bits, _CUMULATIVE, properties or {}, done)
+            return
+        if self._last is None or _reach(self._last) < _reach(id_):
+            self._last, self._last_bits, self._last_waits = id_, bits, True
+        self._wait(done, self._last_dones)
+
+    def _add_entry(self, id_: Id, done: AckDone | None) -> None:
+        if self._time <= 0:
+            self._at_once(id_, None, _INDIVIDUAL, {}, done)
+            return
+        place = id_.ledger, id_.entry
+        self._entries[place] = id_
+        if self._parts.pop(place, None) is not None:
+            self._current = _NO_BATCH
+        self._wait(done, self._dones)
+        if len(self._entries) >= self._most:
+            self.flush()
+
+    def _wait(self, done: AckDone | None, dones: list[AckDone]) -> None:
+        if done is not None:
+            if self._asks:
+                dones.append(done)
+            else:
+                done(None)
+        if self._timer is None:
+            ticks = (self._clock.now - self._start) // self._time + 1
+            self._timer = self._clock.call_at(self._start + ticks * self._time, self._tick)
+
+    @property
+    def _asks(self) -> bool:
+        return self._receipts and self.link is not None and self.link.version >= _RECEIPTS
+
+    # -- questions ---------------------------------------------------------------------------------------------------
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing can be a duplicate."""
+        return self._last is None and not self._entries and not self._parts
+
+    def duplicate(self, id_: Id) -> bool:
+        """Whether this message is acknowledged already, as far as it is known here."""
+        if self._last is not None and _reach(id_) <= _reach(self._last):
+            return True
+        place = id_.ledger, id_.entry
+        if place in self._entries:
+            return True
+        kept = self._parts.get(place)
+        return kept is not None and id_.batch_index >= 0 and not kept.bits >> id_.batch_index & 1
+
+    # -- out ---------------------------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Send what waits, if there is a connection."""
+        link = self.link
+        if link is None:
+            return
+        if self._last_waits:
+            assert self._last is not None
+            self._last_waits = False
+            dones, self._last_dones = self._last_dones, []
+            self._send(link, [(self._last, self._last_bits)], _CUMULATIVE, {}, dones)
+            self.chunks.pop(self._last, None)
+        acks: list[tuple[Id, int | None]] = []
+        for place in sorted(self._entries):
+            id_ = self._entries[place]
+            acks += [(one, None) for one in self.chunks.pop(id_, None) or (id_,)]
+        acks += [(Id(*place), self._parts[place].bits) for place in sorted(self._parts)]
+        self._entries.clear()
+        self._parts.clear()
+        self._current = _NO_BATCH
+        if acks:
+            dones, self._dones = self._dones, []
+            self._send(link, acks, _INDIVIDUAL, {}, dones)
+
+    def flush_and_clean(self) -> None:
+        """Send what waits, and forget how far was acknowledged: the subscription was set elsewhere."""
+        self.flush()
+        self._last = self._last_bits = None
+        self._last_waits = False
+        self._entries.clear()
+
+    def close(self) -> None:
+        """Send what waits; nothing more goes by itself."""
+        self.flush()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def refuse(self, id_: Id, error: pb.CommandAck.ValidationError.ValueType) -> None:
+        """Acknowledge at once an entry that could not be read (discardCorruptedMessage)."""
+        if self.link is not None:
+            ack = pb.CommandAck(consumer_id=self._number, ack_type=_INDIVIDUAL, validation_error=error)
+            _add_id(ack, id_, None)
+            self.link.send(ack)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.flush()
+        if self._entries or self._parts or self._last_waits:
+            self._wait(None, self._dones)
+
+    def _at_once(
+        self,
+        id_: Id,
+        bits: int | None,
+        kind: Any,
+        properties: Mapping[str, int],
+        done: AckDone | None,
+    ) -> None:
+        link = self.link
+        dones = [] if done is None else [done]
+        if link is None:
+            for one in dones:
+                one(Refusal("Disconnected", f"{id_} can't be acknowledged: there is no connection"))
+            return
+        chunks = self.chunks.pop(id_, None) if bits is None else None
+        acks: list[tuple[Id, int | None]] = [(id_, bits)]
+        if chunks and kind == _INDIVIDUAL:
+            acks = [(one, None) for one in chunks]
+        waits = self._asks
+        self._send(link, acks, kind, properties, dones)
+        if not waits:
+            for one in dones:
+                one(None)
+
+    def _send(
+        self,
+        link: Link,
+        acks: list[tuple[Id, int | None]],
+        kind: Any,
+        properties: Mapping[str, int],
+        dones: list[AckDone],
+    ) -> None:
+        if not self._asks and not properties and all(bits is None for _, bits in acks):
+            link.write(push_ack(self._number, kind, [(id_.ledger, id_.entry, -1, -1) for id_, _ in acks]))
+            return
+        ack = pb.CommandAck(consumer_id=self._number, ack_type=kind)
+        for id_, bits in acks:
+            _add_id(ack, id_, bits)
+        for key, value in properties.items():
+            ack.properties.add(key=key, value=value)
+        if not self._asks:
+            link.send(ack)
+            return
+
+        def answered(answer: Any) -> None:
+            for done in dones:
+                done(answer if isinstance(answer, Refusal) else None)
+
+        ack.request_id = link.session.next_request_id()
+        link.request(ack, answered)
+
+
+def _reach(id_: Id) -> tuple[int, int, int | float]:
+    """How far an id goes: that of an entry, to its end (LastCumulativeAck.compareTo)."""
+    return id_.ledger, id_.entry, id_.batch_index if id_.batch_index >= 0 else float("inf")
+
+
+def _add_id(ack: pb.CommandAck, id_: Id, bits: int | None) -> None:
+    data = ack.message_id.add(ledgerId=id_.ledger & (1 << 64) - 1, entryId=id_.entry & (1 << 64) - 1)
+    if bits is not None:
+        data.ack_set.extend(words_of(bits))
+
+
+def _tell(done: AckDone | None) -> None:
+    if done is not None:
+        done(None)

@@ -1,0 +1,117 @@
+"""Messages that come in chunks, until they are whole: what a consumer keeps, acknowledges and gives up of them.
+
+Rules of this file (ConsumerImpl.processMessageChunk, ChunkedMessageCtx; 4.2.4)
+1. Chunks of one message share ``uuid`` and come in their order. Chunk 0 begins anew: what was there is forgotten, and
+   if it lay elsewhere in the topic (a producer tried again) its chunks are acknowledged, for nobody will read them.
+2. A chunk that was there already is passed over; it is acknowledged when it is a copy in another place. Any other
+   chunk out of order gives its message up: it is tracked for redelivery, or acknowledged when its message is older
+   than ``expireTimeOfIncompleteChunkedMessageMillis``.
+3. At most ``maxPendingChunkedMessage`` messages are incomplete (0: any number): the oldest is given up, its chunks
+   acknowledged with ``autoAckOldestChunkedMessageOnQueueFull``, otherwise tracked for redelivery.
+4. Every ``expireTimeOfIncompleteChunkedMessageMillis``, counted from the first chunk, messages that wait longer than
+   that are given up and acknowledged, from the oldest on, as far as the next one that does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pcli.codec.proto import pb
+from pcli.replay.client.message_ids import Id
+
+if TYPE_CHECKING:
+    from pcli.codec.session.timers import Timer
+    from pcli.replay.client.consumer.unacked_message_tracker import Clock
+    from pcli.replay.client.consumer_settings import ConsumerSettings
+
+__all__ = ["ChunkBuffer"]
+
+
+class _Pending:
+    """A message of which the first chunks are here."""
+
+    __slots__ = ("ids", "parts", "since")
+
+    def __init__(self, since: int) -> None:
+        self.since = since
+        self.ids: list[Id] = []
+        self.parts: list[bytes] = []
+
+
+class ChunkBuffer:
+    """The incomplete messages of one consumer."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        settings: ConsumerSettings,
+        *,
+        acknowledge: Callable[[Id], None],
+        track: Callable[[Id], None],
+    ) -> None:
+        self._clock = clock
+        self._most = settings.maxPendingChunkedMessage
+        self._auto_ack = settings.autoAckOldestChunkedMessageOnQueueFull
+        self._expiry = settings.expireTimeOfIncompleteChunkedMessageMillis
+        self._acknowledge = acknowledge
+        self._track = track
+        self._pending: dict[str, _Pending] = {}
+        self._timer: Timer | None = None
+
+    def add(self, metadata: pb.MessageMetadata, payload: bytes, id_: Id) -> tuple[bytes, list[Id]] | None:
+        """Take a chunk, decrypted. When it is the last: the whole, still compressed, and the ids of all chunks."""
+        if self._timer is None and self._expiry > 0:
+            self._timer = self._clock.call_at(self._clock.now + self._expiry, self._expire)
+        number = metadata.chunk_id
+        if number == 0:
+            self._begin(metadata.uuid, id_)
+        one = self._pending.get(metadata.uuid)
+        if one is None or number != len(one.ids):
+            self._misfit(one, metadata, id_)
+            return None
+        one.ids.append(id_)
+        one.parts.append(payload)
+        if number < metadata.num_chunks_from_msg - 1:
+            return None
+        del self._pending[metadata.uuid]
+        return b"".join(one.parts), one.ids
+
+    def clear(self) -> None:
+        """Forget all, and what was to come."""
+        self._pending.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _begin(self, uuid: str, id_: Id) -> None:
+        before = self._pending.pop(uuid, None)
+        if before is not None and id_ not in before.ids:
+            for one in before.ids:
+                self._acknowledge(one)
+        self._pending[uuid] = _Pending(self._clock.now)
+        if 0 < self._most < len(self._pending):
+            self._give_up(next(iter(self._pending)), acknowledge=self._auto_ack)
+
+    def _misfit(self, one: _Pending | None, metadata: pb.MessageMetadata, id_: Id) -> None:
+        if one is not None and metadata.chunk_id < len(one.ids):
+            if id_ not in one.ids:
+                self._acknowledge(id_)
+            return
+        self._pending.pop(metadata.uuid, None)
+        if 0 < self._expiry < self._clock.now - metadata.publish_time:
+            self._acknowledge(id_)
+        else:
+            self._track(id_)
+
+    def _give_up(self, uuid: str, *, acknowledge: bool) -> None:
+        for id_ in self._pending.pop(uuid).ids:
+            (self._acknowledge if acknowledge else self._track)(id_)
+
+    def _expire(self) -> None:
+        now = self._clock.now
+        for uuid, one in list(self._pending.items()):
+            if now <= one.since + self._expiry:
+                break
+            self._give_up(uuid, acknowledge=True)
+        self._timer = self._clock.call_at(now + self._expiry, self._expire)

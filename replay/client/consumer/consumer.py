@@ -1,0 +1,392 @@
+"""A consumer of one topic, or of one partition.
+
+Rules of this file (ConsumerImpl, ConsumerBase; 4.2.4)
+1. Its connection is `subscription`'s matter. Before each SUBSCRIBE the queue is emptied, dead letters are forgotten,
+   and a non-durable subscription learns where it goes on (`receiver_queue.start_again`). After it the whole queue is
+   asked for; a child of a multi-topic consumer asks the first time when its parent says so.
+2. A message that is taken frees its permit and is tracked for the ack time-out, if it came over the link that is there
+   now. With a listener its permit is freed and it is tracked when the listener is called.
+3. Acks, refusals and ids belong to entries as `ids`, `ack_grouping`, `negative_acks` and `unacked_tracker` say.
+4. Cumulative acks are for subscriptions with one consumer at a time.
+5. Closing sends the acks that wait, then CLOSE_CONSUMER.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+
+from pcli.codec.errors import LocalError
+from pcli.codec.proto import pb
+from pcli.codec.session import Event
+from pcli.codec.wire.hot import push_flow
+from pcli.codec.wire.topic_name import TopicName
+from pcli.replay.client.connection.connection_handler import State
+from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.consumer.ack_grouping_tracker import AckDone, AckGrouping
+from pcli.replay.client.consumer.consumer_connection import Subscription
+from pcli.replay.client.consumer.dead_letter_policy import DeadLetters
+from pcli.replay.client.consumer.incoming_entry import Incoming
+from pcli.replay.client.consumer.last_message_id import LastMessage
+from pcli.replay.client.consumer.message_reception import Reception
+from pcli.replay.client.consumer.negative_acks_tracker import NegativeAcks
+from pcli.replay.client.consumer.receiver_queue import ReceiverQueue, start_again
+from pcli.replay.client.consumer.redelivery_requests import redeliver_all, redeliver_some
+from pcli.replay.client.consumer.seek import SeekDone, Seeking
+from pcli.replay.client.consumer.subscribe_command import subscribe_command
+from pcli.replay.client.consumer.unacked_message_tracker import UnackedTracker
+from pcli.replay.client.message_ids import Id
+from pcli.replay.client.random_names import letters
+
+if TYPE_CHECKING:
+    from pcli.codec.proto.pulsar_api_pb2 import Schema
+    from pcli.replay.client.consumer_settings import ConsumerSettings
+    from pcli.replay.client.engine import Engine
+
+__all__ = ["Consumer", "Listener", "Parent"]
+
+Listener = Callable[[Incoming], None]
+"""Gets each message as soon as it is there, in place of receive."""
+
+_INDIVIDUAL: Final = ("Shared", "Key_Shared")
+_CLOSED: Final = Refusal("Closed", "the consumer is closed")
+
+
+class Parent(Protocol):
+    """A consumer of several topics, as its children see it."""
+
+    name: str
+    """All children have its name."""
+
+    @property
+    def listens(self) -> bool:
+        """Whether a listener frees the permits."""
+
+    def arrived(self, child: Consumer) -> None:
+        """A child has messages."""
+
+
+class Consumer(Subscription):
+    """Receives the messages of one topic. ``created`` is told once that it does, or why it never will."""
+
+    takes_batches: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        engine: Engine,
+        topic: str,
+        settings: ConsumerSettings,
+        created: Callable[[Consumer | Refusal], None],
+        *,
+        parent: Parent | None = None,
+        create: bool = True,
+        written: str = "",
+        found_schema: Schema | None = None,
+    ) -> None:
+        super().__init__(engine, topic, created)
+        parsed = TopicName.parse(topic)
+        self.settings = settings
+        self.parent = parent
+        self.written = written or topic
+        """The topic's name as the application wrote it, short or long."""
+        self.create = create
+        """Whether the broker may create the topic."""
+        self.found_schema = found_schema
+        """What AUTO_CONSUME found."""
+        self.partition = parsed.partition
+        self.persistent = parsed.persistent
+        self.individual = settings.subscriptionType in _INDIVIDUAL
+        """Whether messages are acknowledged and asked for again one by one."""
+        self.name = settings.consumerName or (letters(engine.random) if parent is None else parent.name)
+        self.consumer_epoch = 0
+        start = settings.startMessageId
+        self.start_id = start.first or start if start is not None and settings.resetIncludeHead else start
+        """Behind (or at) which id a non-durable subscription begins."""
+        self.last_taken: Incoming | None = None
+        """The message that the application took last; None: none since the last seek."""
+        self.ended = False
+        """The topic is terminated, and everything was received."""
+        self.active: bool | None = None
+        """Whether this is the one that gets the messages (Failover); None: the broker has not said."""
+        self.on_message: Callable[[], None] | None = None
+        """Called when messages have come."""
+        self.on_active: Callable[[bool], None] | None = None
+        self.on_end: Callable[[], None] | None = None
+        self.queue = ReceiverQueue(settings.receiverQueueSize, self._flow, paused=settings.startPaused)
+        self.unacked = UnackedTracker(engine, settings, self._redeliver_timed_out)
+        self.acks = AckGrouping(engine, self, settings)
+        self.dead = None if settings.deadLetterPolicy is None else DeadLetters(self)
+        self.seeking = Seeking(self)
+        self._last = LastMessage(self)
+        self._reception = Reception(self)
+        self._nacks = NegativeAcks(engine, settings, self._redeliver_timed_out)
+        self._listener: Listener | None = None
+        self._tracks = settings.ackTimeoutMillis > 0
+
+    # -- the connection ----------------------------------------------------------------------------------------------
+
+    def prepare(self) -> int:
+        """Empty the queue."""
+        if self.seeking.under_way:
+            self.acks.flush_and_clean()
+        waited = len(self.queue.messages)
+        waiting = self.queue.messages[0].id if waited else None
+        self.queue.clear()
+        if not self.seeking.reconnected() and self.settings.subscriptionMode != "Durable":
+            taken = None if self.last_taken is None else self.last_taken.id
+            self.start_id = start_again(waiting, taken, self.start_id)
+        if self.dead is not None:
+            self.dead.possible.clear()
+        return waited
+
+    def command(self, version: int) -> pb.CommandSubscribe:
+        """SUBSCRIBE as this consumer stands now."""
+        return subscribe_command(self, version)
+
+    def begin(self, *, first: bool, waited: int) -> None:
+        """Ask for the whole queue; the first time a child waits for its parent."""
+        del waited
+        if not first or self.parent is None:
+            self.queue.increase(self.queue.size)
+
+    def ready(self) -> None:
+        """The broker has taken the subscription, and knows of no permits. Acks that wait may go from now on."""
+        super().ready()
+        self.acks.link = self.link
+        self.queue.subscribed()
+
+    def lost(self) -> None:
+        """Acks wait for the next link."""
+        self.acks.link = None
+
+    def received(self, event: Event) -> None:
+        """MESSAGE, ACTIVE_CONSUMER_CHANGE, REACHED_END_OF_TOPIC."""
+        if event.name == "MESSAGE":
+            if self.link is not None:
+                self._reception.take(event, self.link)
+        elif event.name == "ACTIVE_CONSUMER_CHANGE":
+            self.active = event.body.is_active
+            if self.on_active is not None:
+                self.on_active(event.body.is_active)
+        elif event.name == "REACHED_END_OF_TOPIC":
+            self.ended = True
+            if self.on_end is not None:
+                self.on_end()
+
+    def _flow(self, permits: int) -> None:
+        if self.link is not None:
+            self.link.write(push_flow(self.number, permits))
+
+    # -- receiving ---------------------------------------------------------------------------------------------------
+
+    def receive(self) -> Incoming | None:
+        """The next message; None: there is none now, and `on_message` will tell. LocalError: a listener gets them."""
+        if self._listener is not None:
+            raise LocalError("a consumer with a listener has no receive")
+        messages = self.queue.messages
+        if not messages:
+            return None
+        message = self.last_taken = messages.popleft()
+        if message.arrival.link is self.link:
+            if self.parent is None or not self.parent.listens:
+                self.queue.increase()
+            if self._tracks:
+                self.track(message.id, message.redelivery_count)
+        return message
+
+    def listen(self, listener: Listener) -> None:
+        """Let a function have each message as soon as it is there."""
+        self._listener = listener
+        self._call_listener()
+
+    def enqueue(self, messages: list[Incoming]) -> None:
+        """These came."""
+        self.queue.messages.extend(messages)
+        if self._listener is not None:
+            self._call_listener()
+        elif self.parent is not None:
+            self.parent.arrived(self)
+        elif self.on_message is not None:
+            self.on_message()
+
+    def _call_listener(self) -> None:
+        while self.queue.messages and self._listener is not None and self.lives:
+            message = self.last_taken = self.queue.messages.popleft()
+            if message.arrival.link is self.link:
+                self.queue.increase()
+            if self.individual or not -1 < message.arrival.epoch < self.consumer_epoch:
+                self.unacked.add(message.id.whole, message.redelivery_count)
+                self._listener(message)
+
+    def reject_batch(self, id_: Id) -> None:
+        """Only a consumer without a queue does."""
+        raise NotImplementedError
+
+    def track(self, id_: Id, redelivery_count: int) -> None:
+        """Ask for it again when it is not acknowledged in time; children leave that to their parent."""
+        if self.parent is not None:
+            self.unacked.remove(id_.whole)
+        elif self._listener is None:
+            self.unacked.add(id_.whole, redelivery_count)
+
+    def pause(self) -> None:
+        """Ask for no more messages."""
+        self.queue.pause()
+
+    def resume(self) -> None:
+        """Ask for messages again."""
+        self.queue.resume()
+
+    # -- acknowledging -----------------------------------------------------------------------------------------------
+
+    def acknowledge(self, id_: Id, done: AckDone | None = None) -> None:
+        """A message is done with."""
+        state = self.state
+        if state is State.READY or state is State.CONNECTING:
+            self.acks.add(id_, done)
+        elif done is not None:
+            done(_CLOSED)
+
+    def acknowledge_cumulative(
+        self,
+        id_: Id,
+        done: AckDone | None = None,
+        properties: Mapping[str, int] | None = None,
+    ) -> None:
+        """A message and all before it are done with. Properties are kept with the subscription's cursor."""
+        if self.individual:
+            _refuse(done, Refusal("InvalidConfiguration", "cumulative acks are for Exclusive and Failover"))
+        elif not self.lives:
+            _refuse(done, _CLOSED)
+        else:
+            self.acks.add_cumulative(id_, done, properties)
+
+    def negative_acknowledge(self, id_: Id, redelivery_count: int = 0) -> None:
+        """A message is to come again later. How often it came matters to a back-off alone."""
+        self._nacks.add(id_, redelivery_count)
+        self.unacked.remove(id_.whole)
+
+    def reconsume_later(
+        self,
+        message: Incoming,
+        delay_ms: int,
+        properties: Mapping[str, str] | None = None,
+        done: AckDone | None = None,
+        *,
+        origin: str = "",
+    ) -> None:
+        """Send a message to the retry letter topic, to come back after a delay, and acknowledge it."""
+        if self.dead is None or not self.settings.retryEnable:
+            _refuse(done, Refusal("NotAllowed", "putting off takes retryEnable and a dead letter policy"))
+            return
+        if not self.lives:
+            _refuse(done, _CLOSED)
+            return
+
+        def sent(answer: object) -> None:
+            if isinstance(answer, Refusal):
+                self.unacked.remove(message.id)
+                self.redeliver({message.id})
+                _refuse(done, answer)
+            else:
+                self.acknowledge(message.id, done)
+
+        self.dead.put_off(message, origin or message.topic, delay_ms, properties or {}, sent)
+
+    def settled(self, id_: Id) -> None:
+        """An entry is acknowledged."""
+        whole = id_.whole
+        self.unacked.remove(whole)
+        if self.dead is not None and self.dead.possible:
+            self.dead.possible.pop(whole, None)
+
+    def settled_till(self, last: Id) -> None:
+        """This and all before it are acknowledged."""
+        self.unacked.remove_till(last)
+
+    # -- again -------------------------------------------------------------------------------------------------------
+
+    def redeliver_unacknowledged(self) -> None:
+        """Ask for all that is not acknowledged."""
+        redeliver_all(self)
+
+    def redeliver(self, ids: set[Id]) -> None:
+        """Ask for these entries; for all where the type of subscription knows no other way."""
+        redeliver_some(self, ids)
+
+    def _redeliver_timed_out(self, ids: set[Id]) -> None:
+        """The same; a message of chunks is asked for with all of them."""
+        for id_ in list(ids):
+            chunks = self.acks.chunks.pop(id_, None)
+            if chunks is not None:
+                ids.update(chunks)
+        self.redeliver(ids)
+
+    def seek(self, target: Id | int, done: SeekDone) -> None:
+        """Go on elsewhere: at an id, or at a publish time (ms since 1970)."""
+        self.seeking.seek(target, done)
+
+    def has_message_available(self, done: Callable[[bool | Refusal], None]) -> None:
+        """Whether there is a message behind what was taken."""
+        self._last.available(done)
+
+    def last_message_ids(self, done: Callable[[list[Id] | Refusal], None]) -> None:
+        """The last id of the topic."""
+        self._last.ask(lambda last, _: done(last if isinstance(last, Refusal) else [last]))
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    def unsubscribe(self, done: SeekDone, *, force: bool = False) -> None:
+        """End the subscription. ``force``: even if others consume it."""
+        link = self.connected
+        if link is None:
+            done(_CLOSED if not self.lives else Refusal("Disconnected", "there is no connection to unsubscribe over"))
+            return
+        self.state = State.CLOSING
+
+        def answered(answer: Event | Refusal) -> None:
+            if isinstance(answer, Refusal):
+                self.state = State.READY
+                done(answer)
+            else:
+                self.end(State.CLOSED)
+                done(None)
+
+        link.request(pb.CommandUnsubscribe(consumer_id=self.number, force=force), answered)
+
+    def close(self, done: SeekDone) -> None:
+        """Leave the subscription."""
+        link = self.connected
+        if link is None:
+            self.end(State.CLOSED)
+            done(None)
+            return
+        self._stop()
+        self.state = State.CLOSING
+
+        def answered(answer: Event | Refusal) -> None:
+            self.end(State.CLOSED)
+            done(answer if isinstance(answer, Refusal) and link.gone is None else None)
+
+        link.request(pb.CommandCloseConsumer(consumer_id=self.number), answered)
+
+    def _stop(self) -> None:
+        """Nothing is done by itself any more (closeConsumerTasks)."""
+        self.unacked.close()
+        self.acks.close()
+        self._nacks.close()
+        self._reception.chunks.clear()
+        self.queue.clear()
+        if self.dead is not None:
+            self.dead.close()
+
+    def end(self, state: State) -> None:
+        """Nothing is done any more; this is the state now."""
+        self._stop()
+        self.acks.link = None
+        self.give_up(state)
+
+
+def _refuse(done: AckDone | None, refusal: Refusal) -> None:
+    if done is not None:
+        done(refusal)

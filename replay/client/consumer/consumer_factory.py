@@ -1,0 +1,85 @@
+"""The door to consumers: which kind it takes, by what is asked for and what topics there are.
+
+Rules of this file (ConsumerBuilderImpl.subscribeAsync, PulsarClientImpl.subscribeAsync; 4.2.4)
+1. Settings that make no sense are refused before anything is sent; letter topics are named where they are needed.
+2. One topic is asked for its partitions: with some it is a consumer of several topics, without a plain one. Several
+   topics, and those that match a pattern, are asked by their consumer.
+3. AUTO_CONSUME asks for the schema before, of one topic alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.topic_name import TopicName
+from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.consumer.consumer import Consumer
+from pcli.replay.client.consumer.dead_letter_topics import with_letter_topics
+from pcli.replay.client.consumer.multi_topics_consumer import Created, MultiTopicsConsumer
+from pcli.replay.client.consumer.pattern_consumer import open_pattern
+from pcli.replay.client.consumer.settings_checks import settings_fault
+from pcli.replay.client.consumer.zero_queue_consumer import ZeroQueueConsumer
+from pcli.replay.client.consumer_settings import ConsumerSettings
+from pcli.replay.client.message_ids import EARLIEST, LATEST
+
+if TYPE_CHECKING:
+    from pcli.replay.client.engine import Engine
+
+__all__ = ["open_consumer", "open_unchecked"]
+
+
+def open_consumer(engine: Engine, settings: ConsumerSettings, done: Created) -> None:
+    """A consumer of one topic, of several, or of those that a pattern matches."""
+    fault = settings_fault(settings)
+    if fault is not None:
+        done(fault)
+    elif settings.retryEnable and settings.topicNames:
+        with_letter_topics(engine, settings, lambda whole: open_unchecked(engine, whole, done))
+    else:
+        open_unchecked(engine, settings, done)
+
+
+def open_unchecked(engine: Engine, settings: ConsumerSettings, done: Created) -> None:
+    """The same for settings that are known to make sense (a reader's)."""
+    if settings.topicsPattern:
+        open_pattern(engine, settings, done)
+        return
+    topics = sorted({str(TopicName.parse(topic)) for topic in settings.topicNames})
+    if len(topics) > 1:
+        MultiTopicsConsumer(engine, settings, done).start(dict.fromkeys(topics))
+    else:
+        _open_one(engine, topics[0], settings, done)
+
+
+def _open_one(engine: Engine, topic: str, settings: ConsumerSettings, done: Created) -> None:
+    schema: pb.Schema | None = None
+
+    def has_schema(answer: pb.CommandGetSchemaResponse | Refusal) -> None:
+        nonlocal schema
+        if isinstance(answer, Refusal) and answer.error != "TopicNotFound":
+            done(answer)
+            return
+        schema = None if isinstance(answer, Refusal) else answer.schema
+        engine.partitions(topic, has_partitions)
+
+    def has_partitions(count: int | Refusal) -> None:
+        if isinstance(count, Refusal):
+            done(count)
+        elif count and settings.startMessageId not in (None, EARLIEST, LATEST):
+            done(Refusal("InvalidConfiguration", "on partitions a reader begins at the beginning or the end"))
+        elif count and not settings.receiverQueueSize:
+            done(Refusal("InvalidConfiguration", "a receiverQueueSize of 0 is for topics without partitions"))
+        elif count:
+            several = MultiTopicsConsumer(engine, settings, done)
+            several.found_schema = schema
+            several.start({topic: count})
+        else:
+            kind = Consumer if settings.receiverQueueSize else ZeroQueueConsumer
+            written = settings.topicNames[0]
+            kind(engine, topic, settings, done, written=written, found_schema=schema).start()
+
+    if settings.schema is not None and settings.schema.type == pb.Schema.AutoConsume:
+        engine.schema(topic, b"", has_schema)
+    else:
+        engine.partitions(topic, has_partitions)

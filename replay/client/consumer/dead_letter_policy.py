@@ -1,0 +1,204 @@
+"""Messages that came too often go to the dead letter topic; those that are put off go to the retry letter topic.
+
+Rules of this file (ConsumerImpl.processPossibleToDLQ, doReconsumeLater, RetryMessageUtil; 4.2.4)
+1. An entry that came ``maxRedeliverCount`` times is kept in mind; when it is asked for again, or comes once more, its
+   messages are sent to the dead letter topic instead, and then it is acknowledged. What could not be sent is asked for
+   again after all.
+2. What is kept in mind is forgotten with each new connection, and when it is acknowledged.
+3. A letter says the schema of the consumer, so that it is registered, bytes as well (AUTO_PRODUCE_BYTES). It has
+   payload, key, ordering key, event time and properties of the message, and where these lack them: REAL_TOPIC,
+   ORIGIN_MESSAGE_ID (twice: once under the misspelt name that old clients read) and REAL_SUBSCRIPTION.
+4. A retry letter counts in RECONSUMETIMES how often it was put off, and says in DELAY_TIME for how long; put off more
+   than ``maxRedeliverCount`` times, it is a dead letter.
+5. The producers are made when they are needed first: no batches, chunks allowed. A producer that could not be made is
+   tried again after a back-off that grows with its failures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from pcli.codec.proto import pb
+from pcli.replay.client.backoff import Backoff
+from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.message_ids import Id
+from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.producer_settings import ProducerSettings
+from pcli.replay.client.random_names import letters
+
+if TYPE_CHECKING:
+    from pcli.replay.client.consumer.consumer import Consumer
+    from pcli.replay.client.consumer.incoming_entry import Incoming
+
+__all__ = ["DLQ", "RETRY", "DeadLetters"]
+
+DLQ: Final = "-DLQ"
+RETRY: Final = "-RETRY"
+"""What letter topics end with that are not named: ``<topic>-<subscription>-DLQ``."""
+
+_BYTES: Final = pb.Schema(name="Bytes", schema_data=b"", type=pb.Schema.Type.Value("None"))
+
+_RECONSUMETIMES: Final = "RECONSUMETIMES"
+_LONGEST_WAIT: Final = 60_000
+
+
+class DeadLetters:
+    """The letters of one consumer that has a dead letter policy."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        policy = consumer.settings.deadLetterPolicy
+        assert policy is not None
+        subscription = consumer.settings.subscriptionName
+        self.most = policy.maxRedeliverCount
+        self.possible: dict[Id, list[Incoming]] = {}
+        """What is dead when it is asked for once more."""
+        self._consumer = consumer
+        dead_topic = policy.deadLetterTopic or f"{consumer.written}-{subscription}{DLQ}"
+        retry_topic = policy.retryLetterTopic or f"{consumer.written}-{subscription}{RETRY}"
+        schema = consumer.settings.schema
+        self._schema = schema or _BYTES
+        plain = ProducerSettings(batchingEnabled=False, chunkingEnabled=True, schema=schema)
+        self._retry = _Letterbox(consumer, retry_topic, lambda: plain)
+
+        def named() -> ProducerSettings:
+            """Each try has a name of its own."""
+            name = f"{consumer.topic}-{subscription}-{consumer.name}-{letters(consumer.engine.random)}{DLQ}"
+            return ProducerSettings(
+                producerName=name,
+                initialSubscriptionName=policy.initialSubscriptionName,
+                batchingEnabled=False,
+                chunkingEnabled=True,
+                schema=schema,
+            )
+
+        self._dead = _Letterbox(consumer, dead_topic, named)
+
+    def send(self, id_: Id, done: Callable[[bool], None]) -> None:
+        """Send the messages of an entry that is dead, then acknowledge it. False: it is not, or could not be sent."""
+        messages = self.possible.get(id_.whole)
+        if messages is None:
+            done(messages is not None)
+            return
+        told: list[bool] = []
+
+        def tell(*, sent: bool) -> None:
+            if not told:
+                told.append(sent)
+                done(sent)
+
+        def sent_one(answer: object) -> None:
+            if isinstance(answer, Refusal):
+                tell(sent=False)
+            else:
+                self.possible.pop(id_, None)
+                self._consumer.acknowledge(id_, lambda refusal: tell(sent=refusal is None))
+
+        for message in messages:
+            self._dead.post(_letter(message, self._properties(message, message.topic), self._schema), sent_one)
+
+    def put_off(
+        self,
+        message: Incoming,
+        origin: str,
+        delay_ms: int,
+        properties: Mapping[str, str],
+        done: Callable[[object], None],
+    ) -> None:
+        """Send a message to the retry letter topic, or to the dead ones; ``origin``: the topic that it names."""
+        named = self._properties(message, origin) | dict(properties)
+        try:
+            times = int(named.get(_RECONSUMETIMES, "0")) + 1
+        except ValueError:
+            done(Refusal("InvalidMessage", f"RECONSUMETIMES is {named[_RECONSUMETIMES]!r}"))
+            return
+        named |= {_RECONSUMETIMES: str(times), "DELAY_TIME": str(max(delay_ms, 0))}
+        if times > self.most:
+            self._dead.post(_letter(message, named, self._schema), done)
+        else:
+            deliver_at = self._consumer.engine.now + delay_ms if delay_ms > 0 else None
+            self._retry.post(_letter(message, named, self._schema, deliver_at), done)
+
+    def close(self) -> None:
+        """Forget all, and let the producers go."""
+        self.possible.clear()
+        self._dead.close()
+        self._retry.close()
+
+    def _properties(self, message: Incoming, origin: str) -> dict[str, str]:
+        id_ = message.id
+        text = f"{id_.ledger}:{id_.entry}:{id_.partition}" + (f":{id_.batch_index}" if id_.batch_index >= 0 else "")
+        added = {
+            "REAL_TOPIC": origin,
+            "ORIGIN_MESSAGE_IDY_TIME": text,
+            "ORIGIN_MESSAGE_ID": text,
+            "REAL_SUBSCRIPTION": self._consumer.settings.subscriptionName,
+        }
+        return dict(sorted((added | dict(message.content.properties)).items()))
+
+
+class _Letterbox:
+    """A producer that is made when the first letter comes."""
+
+    def __init__(self, consumer: Consumer, topic: str, settings: Callable[[], ProducerSettings]) -> None:
+        self._engine = consumer.engine
+        self._topic = topic
+        self._settings = settings
+        self._producer: Any = None
+        self._waiting: list[tuple[Outgoing, Callable[[object], None]]] = []
+        self._backoff = Backoff(100, _LONGEST_WAIT, self._engine.settings.operationTimeoutMs * 2, self._engine.random)
+        self._failed = False
+        self._closed = False
+
+    def post(self, letter: Outgoing, done: Callable[[object], None]) -> None:
+        """Send a letter; ``done`` gets its id or a Refusal."""
+        if self._producer is not None:
+            if not self._producer.send(letter, done):
+                done(Refusal("ProducerQueueIsFull", f"no letter can be sent to {self._topic} now"))
+            return
+        self._waiting.append((letter, done))
+        if len(self._waiting) > 1:
+            return
+        if self._failed:
+            engine = self._engine
+            engine.call_at(engine.now + self._backoff.next(engine.now), self._open)
+        else:
+            self._open()
+
+    def _open(self) -> None:
+        self._engine.produce(self._topic, self._settings(), self._opened)
+
+    def _opened(self, producer: Any) -> None:
+        waiting, self._waiting = self._waiting, []
+        self._failed = isinstance(producer, Refusal)
+        if self._failed:
+            for _, done in waiting:
+                done(producer)
+            return
+        self._backoff.reset()
+        self._producer = producer
+        for letter, done in waiting:
+            self.post(letter, done)
+        if self._closed:
+            producer.close(lambda *_: None)
+
+    def close(self) -> None:
+        self._closed = True
+        if self._producer is not None:
+            self._producer.close(lambda *_: None)
+
+
+def _letter(
+    message: Incoming, properties: Mapping[str, str], schema: pb.Schema | None, deliver_at: int | None = None
+) -> Outgoing:
+    content = message.content
+    return Outgoing(
+        message.data,
+        key=content.key,
+        key_is_bytes=content.key_is_bytes,
+        ordering_key=content.ordering_key,
+        properties=properties,
+        event_time=content.event_time,
+        schema=schema,
+        deliver_at=deliver_at,
+    )

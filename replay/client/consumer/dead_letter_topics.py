@@ -1,0 +1,47 @@
+"""The topics of dead and retry letters where ``retryEnable`` is set (ConsumerBuilderImpl.subscribeAsync; 4.2.4).
+
+The retry letter topic is consumed beside the others. Letter topics that are not named get the name of the first topic
+and the subscription; where a topic of the name that old clients gave exists (the subscription alone), it is that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pcli.codec.wire.topic_name import TopicName
+from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.consumer.dead_letter_policy import DLQ, RETRY
+from pcli.replay.client.consumer_settings import ConsumerSettings, DeadLetterPolicy
+from pcli.replay.client.wait_for_all import gather
+
+if TYPE_CHECKING:
+    from pcli.replay.client.engine import Engine
+
+__all__ = ["with_letter_topics"]
+
+
+def with_letter_topics(engine: Engine, settings: ConsumerSettings, done: Callable[[ConsumerSettings], None]) -> None:
+    """The settings with both topics named, and the retry letters among the topics."""
+    policy = settings.deadLetterPolicy or DeadLetterPolicy()
+    first = TopicName.parse(settings.topicNames[0])
+    suffixes = {"retryLetterTopic": RETRY, "deadLetterTopic": DLQ}
+    names = {kind: getattr(policy, kind) for kind in suffixes}
+
+    def look(kind: str, told: Callable[[Refusal | None], None]) -> None:
+        local = f"{settings.subscriptionName}{suffixes[kind]}"
+        old = str(dataclasses.replace(first, local=local))
+
+        def answered(answer: int | Refusal) -> None:
+            names[kind] = f"{first}-{local}" if isinstance(answer, Refusal) else old
+            told(None)
+
+        engine.partitions(old, answered, create=False)
+
+    def looked(_: Refusal | None) -> None:
+        whole = dataclasses.replace(policy, **names)
+        topics = tuple(dict.fromkeys((*settings.topicNames, whole.retryLetterTopic)))
+        done(dataclasses.replace(settings, deadLetterPolicy=whole, topicNames=topics))
+
+    gather([kind for kind, name in names.items() if not name], look, looked)

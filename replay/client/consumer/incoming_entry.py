@@ -1,0 +1,190 @@
+"""Messages on their way to the application: an entry as it came, cut into what it holds.
+
+Rules of this file (ConsumerImpl.receiveIndividualMessagesFromBatch, newSingleMessage; 4.2.4)
+1. What the messages of an entry have in common stands once, in its `Arrival`; a message is an index and three offsets.
+   Its payload, its id and its metadata are made when somebody asks: a million messages cost what is looked at.
+2. A batch is cut at once, by hand: of each SingleMessageMetadata only ``payload_size`` and ``compacted_out`` are read,
+   whose place every known encoder makes sure (fields in the order of their numbers). Anything unusual is parsed.
+3. A batch that does not cut ends there; the messages before are good (ValidationError BatchDeSerializeError).
+"""
+
+from __future__ import annotations
+
+from struct import Struct, error
+from typing import TYPE_CHECKING, Final
+
+from google.protobuf.message import DecodeError
+
+from pcli.codec.payload.entry import Message
+from pcli.codec.payload.texts import as_text
+from pcli.codec.proto import pb
+from pcli.replay.client.message_ids import AckSet, Id
+
+if TYPE_CHECKING:
+    from pcli.replay.client.connection.client_connection import Link
+
+__all__ = ["Arrival", "Incoming", "Piece", "cut"]
+
+Piece = tuple[int, int, int]
+"""A message of a batch: where its metadata begins, where its payload begins (-1: compacted out) and ends."""
+
+_u32: Final = Struct(">I").unpack_from
+
+# Tags of SingleMessageMetadata.
+_PROPERTIES: Final = 0x0A
+_KEY: Final = 0x12
+_SIZE: Final = 0x18
+_COMPACTED: Final = 0x20
+
+
+class Arrival:
+    """One entry as it came over one link."""
+
+    __slots__ = (
+        "acks", "count", "data", "encrypted", "epoch", "first", "id", "link", "metadata", "redelivery_count",
+    )  # fmt: skip
+
+    def __init__(self, id_: Id, metadata: pb.MessageMetadata, data: bytes, link: Link | None) -> None:
+        self.id = id_
+        """Of the whole entry."""
+        self.metadata = metadata
+        self.data = data
+        """Decrypted, joined, decompressed; a batch with its inner metadata."""
+        self.link = link
+        """Over which it came: its permits count there alone."""
+        self.count = 0
+        """Messages of the batch; 0: it is none."""
+        self.acks: AckSet | None = None
+        self.redelivery_count = 0
+        self.epoch = -1
+        """``consumer_epoch``; -1: the broker says none."""
+        self.encrypted = False
+        """It could not be opened, and ``data`` is the ciphertext (cryptoFailureAction CONSUME)."""
+
+
+class Incoming:
+    """A message that was received."""
+
+    __slots__ = ("_end", "_id", "_start", "_stop", "arrival", "index")
+
+    def __init__(self, arrival: Arrival, index: int, start: int, stop: int, end: int) -> None:
+        self.arrival = arrival
+        self.index = index
+        """Place in the batch; -1: it is in none."""
+        self._start = start
+        self._stop = stop
+        self._end = end
+        self._id: Id | None = None
+
+    @classmethod
+    def single(cls, arrival: Arrival) -> Incoming:
+        """The only message of an entry."""
+        return cls(arrival, -1, 0, 0, len(arrival.data))
+
+    @property
+    def id(self) -> Id:
+        """What it is acknowledged by."""
+        one = self._id
+        if one is None:
+            arrival = self.arrival
+            one = arrival.id
+            if self.index >= 0:
+                one = Id(one.ledger, one.entry, one.partition, self.index, arrival.count, arrival.acks, one.topic)
+            self._id = one
+        return one
+
+    @property
+    def data(self) -> bytes:
+        """The payload."""
+        return self.arrival.data[self._stop : self._end]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the payload."""
+        return self._end - self._stop
+
+    @property
+    def content(self) -> Message:
+        """Key, properties, event time, sequence id and the rest: what codec.payload knows of a message.
+
+        Of a message in a batch whose metadata is no protobuf: nothing but the payload.
+        """
+        arrival = self.arrival
+        if self.index < 0:
+            return Message(arrival.metadata, arrival.data)
+        single = _single(arrival.data[self._start : self._stop])
+        return Message(arrival.metadata, arrival.data, self.index, (single, self._stop, self._end))
+
+    @property
+    def topic(self) -> str:
+        """Full name, with the partition."""
+        return self.arrival.id.topic
+
+    @property
+    def redelivery_count(self) -> int:
+        """How often it came before."""
+        return self.arrival.redelivery_count
+
+    @property
+    def publish_time(self) -> int:
+        """Milliseconds since 1970, by the producer's clock."""
+        return self.arrival.metadata.publish_time
+
+    @property
+    def producer_name(self) -> str:
+        """Who sent it."""
+        return as_text(self.arrival.metadata.producer_name)
+
+    @property
+    def schema_version(self) -> bytes:
+        """Empty: it has none."""
+        return self.arrival.metadata.schema_version
+
+
+def _single(head: bytes) -> pb.SingleMessageMetadata:
+    try:
+        return pb.SingleMessageMetadata.FromString(head)
+    except DecodeError:
+        return pb.SingleMessageMetadata()
+
+
+def cut(data: bytes, count: int) -> tuple[list[Piece], bool]:
+    """The messages of a batch that are whole; True when that are all that were announced."""
+    pieces: list[Piece] = []
+    position, end = 0, len(data)
+    try:
+        for _ in range(count):
+            start = position + 4
+            stop = at = start + _u32(data, position)[0]
+            if stop > end:
+                return pieces, False
+            if data[start] == _SIZE and data[start + 1] < 128 and start + 2 < stop and data[start + 2] > _COMPACTED:
+                position = stop + data[start + 1]
+            else:
+                size = _size(data[start:stop])
+                at, position = (-1, stop + ~size) if size < 0 else (stop, stop + size)
+            if position > end:
+                return pieces, False
+            pieces.append((start, at, position))
+    except (error, IndexError, ValueError, DecodeError):
+        return pieces, False
+    return pieces, True
+
+
+def _size(head: bytes) -> int:
+    """``payload_size`` of a SingleMessageMetadata; its complement when it is compacted out. ValueError: it has none."""
+    position, end = 0, len(head)
+    while position < end and head[position] in (_PROPERTIES, _KEY) and head[position + 1] < 128:
+        position += 2 + head[position + 1]
+    if position < end and head[position] == _SIZE:
+        value = shift = 0
+        while (byte := head[position := position + 1]) > 127:
+            value |= (byte & 127) << shift
+            shift += 7
+        value |= byte << shift
+        if value < 1 << 31 and (position + 1 == end or head[position + 1] > _COMPACTED):
+            return value
+    single = pb.SingleMessageMetadata.FromString(head)
+    if single.payload_size < 0 or not single.HasField("payload_size"):
+        raise ValueError("a message without the size of its payload")
+    return ~single.payload_size if single.compacted_out else single.payload_size

@@ -1,0 +1,232 @@
+"""What becomes of a MESSAGE before the application sees it.
+
+Rules of this file (ConsumerImpl.messageReceived and what it calls; 4.2.4)
+1. In this order: checksum and metadata, duplicates of acks that wait, decryption, decompression, chunks, the start id,
+   the batch, dead letters, the consumer epoch.
+2. What can't be read is acknowledged at once with its ``validation_error``, and one permit is given back; all of a
+   batch when it could not be decrypted. By PIP-491 (``wholeEntryPermits``) it is always what the entry cost the
+   broker: the bits of its ack set, else its messages, where these can be known.
+3. A key that is missing or wrong: by ``cryptoFailureAction`` the entry is left to the ack time-out without a permit,
+   or acknowledged, or delivered as one closed message.
+4. Skipped messages give their permits back: duplicates, compacted ones, those before the start in its batch, dead
+   ones, all chunks but the last. Those that the ack set leaves out cost the broker nothing. An entry before the start
+   that is no batch gives none back (so it is in 4.2.4).
+5. Messages of an older consumer epoch are dropped where the subscription has one consumer at a time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pcli.codec.payload.compression import MAX_UNCOMPRESSED, compression_kind, decompress
+from pcli.codec.proto import pb
+from pcli.codec.wire.bits import set_of
+from pcli.codec.wire.message_id import MessageId
+from pcli.codec.wire.problems import Problem
+from pcli.replay.client.consumer.chunked_message_buffer import ChunkBuffer
+from pcli.replay.client.consumer.incoming_entry import Arrival, Incoming, Piece, cut
+from pcli.replay.client.message_ids import AckSet, Id
+
+if TYPE_CHECKING:
+    from pcli.codec.session import Event
+    from pcli.codec.wire.frame import Frame
+    from pcli.replay.client.connection.client_connection import Link
+    from pcli.replay.client.consumer.consumer import Consumer
+
+__all__ = ["Reception"]
+
+_GROWTH = 64
+"""A payload may open to this many times its size: chunked messages have no limit of their own."""
+
+
+class Reception:
+    """The way of one consumer's messages into its queue."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self.chunks = ChunkBuffer(
+            consumer.engine,
+            consumer.settings,
+            acknowledge=lambda id_: consumer.acks.add(id_),
+            track=lambda id_: consumer.track(id_, 0),
+        )
+        self._consumer = consumer
+
+    def take(self, event: Event, link: Link) -> None:
+        """A MESSAGE that came over a link."""
+        consumer, body, frame = self._consumer, event.body, event.frame
+        place = MessageId.of(body.message_id)
+        id_ = Id(place.ledger, place.entry, consumer.partition, topic=consumer.topic)
+        metadata = _metadata(frame)
+        if metadata is None:
+            self._refuse(id_, pb.CommandAck.ChecksumMismatch, set_of(body.ack_set).bit_count())
+            return
+        batch = metadata.HasField("num_messages_in_batch")
+        if not batch and not consumer.acks.idle and consumer.acks.duplicate(id_):
+            consumer.queue.increase()
+            return
+        payload = frame.payload
+        arrival = Arrival(id_, metadata, b"" if payload is None else payload, link)
+        arrival.redelivery_count = body.redelivery_count
+        if body.HasField("consumer_epoch"):
+            arrival.epoch = body.consumer_epoch
+        if metadata.encryption_keys and not self._decrypt(arrival, body):
+            return
+        chunked = metadata.num_chunks_from_msg > 1
+        if not arrival.encrypted and not chunked and not self._decompress(arrival, body):
+            return
+        if batch and not arrival.encrypted:
+            self._take_batch(arrival, body)
+        else:
+            self._take_single(arrival, body, chunked=chunked)
+
+    # -- one message -------------------------------------------------------------------------------------------------
+
+    def _take_single(self, arrival: Arrival, body: pb.CommandMessage, *, chunked: bool) -> None:
+        consumer = self._consumer
+        if chunked and not arrival.encrypted and not self._join(arrival, body):
+            return
+        start = consumer.start_id
+        exclusive = start is not None and consumer.persistent and not consumer.settings.resetIncludeHead
+        if exclusive and start is not None and _same_entry(arrival.id, start):
+            return
+        message = Incoming.single(arrival)
+        dead = consumer.dead
+        if dead is not None and arrival.redelivery_count >= dead.most:
+            dead.possible[arrival.id] = [message]
+            if arrival.redelivery_count > dead.most:
+                consumer.redeliver({arrival.id})
+                consumer.queue.increase()
+                return
+        self._enqueue(arrival, [message])
+
+    def _join(self, arrival: Arrival, body: pb.CommandMessage) -> bool:
+        """Whether a chunk completes its message."""
+        metadata, consumer = arrival.metadata, self._consumer
+        if metadata.chunk_id != metadata.num_chunks_from_msg - 1:
+            consumer.queue.increase()
+        whole = self.chunks.add(metadata, arrival.data, arrival.id)
+        if whole is None:
+            return False
+        arrival.data, ids = whole
+        last = arrival.id
+        if not self._decompress(arrival, body, bounded=False):
+            return False
+        arrival.id = Id(last.ledger, last.entry, last.partition, topic=last.topic, first=ids[0])
+        consumer.acks.chunks[arrival.id] = ids
+        return True
+
+    # -- a batch -----------------------------------------------------------------------------------------------------
+
+    def _take_batch(self, arrival: Arrival, body: pb.CommandMessage) -> None:
+        consumer = self._consumer
+        if not consumer.takes_batches:
+            consumer.reject_batch(arrival.id)
+            return
+        pieces, good = cut(arrival.data, arrival.metadata.num_messages_in_batch)
+        messages, skipped = self._messages(arrival, body, pieces)
+        dead, times = consumer.dead, arrival.redelivery_count
+        if dead is not None and times >= dead.most:
+            dead.possible[arrival.id] = list(messages)
+            if times > dead.most:
+                skipped += len(messages)
+                messages.clear()
+        if messages and not consumer.acks.idle:
+            fresh = [message for message in messages if not consumer.acks.duplicate(message.id)]
+            skipped += len(messages) - len(fresh)
+            messages = fresh
+        self._enqueue(arrival, messages)
+        if not good:
+            left = _cost(arrival.metadata, body) - skipped - len(messages)
+            self._refuse(arrival.id, pb.CommandAck.BatchDeSerializeError, left)
+        if dead is not None and times > dead.most:
+            consumer.redeliver({arrival.id})
+        if skipped:
+            consumer.queue.increase(skipped)
+
+    def _messages(self, arrival: Arrival, body: pb.CommandMessage, pieces: list[Piece]) -> tuple[list[Incoming], int]:
+        """What is to be delivered of a batch, and how many were skipped that the broker has counted."""
+        arrival.count = len(pieces)
+        everything = (1 << len(pieces)) - 1
+        wanted = set_of(body.ack_set) & everything if body.ack_set else everything
+        arrival.acks = AckSet(wanted)
+        first = self._first_index(arrival.id)
+        if wanted == everything and not first and all(stop >= 0 for _, stop, _ in pieces):
+            return [Incoming(arrival, index, *piece) for index, piece in enumerate(pieces)], 0
+        messages = []
+        for index, piece in enumerate(pieces):
+            if wanted >> index & 1 and index >= first and piece[1] >= 0:
+                messages.append(Incoming(arrival, index, *piece))
+        return messages, wanted.bit_count() - len(messages)
+
+    def _first_index(self, id_: Id) -> int:
+        """The first index that is not before the start."""
+        start = self._consumer.start_id
+        if start is None or not self._consumer.persistent or not _same_entry(id_, start):
+            return 0
+        return start.batch_index if self._consumer.settings.resetIncludeHead else start.batch_index + 1
+
+    def _enqueue(self, arrival: Arrival, messages: list[Incoming]) -> None:
+        consumer = self._consumer
+        if not consumer.individual and -1 < arrival.epoch < consumer.consumer_epoch:
+            for _ in messages:
+                consumer.queue.increase()
+        elif messages:
+            consumer.enqueue(messages)
+
+    # -- opening -----------------------------------------------------------------------------------------------------
+
+    def _decrypt(self, arrival: Arrival, body: pb.CommandMessage) -> bool:
+        """Whether the entry goes on, open or (CONSUME) closed."""
+        consumer = self._consumer
+        keys, action = consumer.settings.cryptoKeys, consumer.settings.cryptoFailureAction
+        opened = None if keys is None else keys.open(arrival.metadata, arrival.data)
+        if isinstance(opened, bytes):
+            arrival.data = opened
+        elif action == "CONSUME":
+            arrival.encrypted = True
+        elif action == "DISCARD":
+            consumer.acks.refuse(arrival.id, pb.CommandAck.DecryptionError)
+            consumer.queue.increase(max(arrival.metadata.num_messages_in_batch, 1))
+        else:
+            consumer.unacked.add(arrival.id, body.redelivery_count)
+        return isinstance(opened, bytes) or arrival.encrypted
+
+    def _decompress(self, arrival: Arrival, body: pb.CommandMessage, *, bounded: bool = True) -> bool:
+        metadata, data = arrival.metadata, arrival.data
+        link = arrival.link
+        if bounded and link is not None and len(data) > link.max_message_size:
+            self._refuse(arrival.id, pb.CommandAck.UncompressedSizeCorruption, _cost(metadata, body))
+            return False
+        kind = compression_kind(metadata)
+        if kind == pb.NONE:
+            return True
+        limit = max(MAX_UNCOMPRESSED, _GROWTH * len(data))
+        opened = decompress(kind, data, metadata.uncompressed_size, limit)
+        if isinstance(opened, Problem):
+            self._refuse(arrival.id, pb.CommandAck.DecompressionError, _cost(metadata, body))
+            return False
+        arrival.data = opened
+        return True
+
+    def _refuse(self, id_: Id, error: Any, cost: int) -> None:
+        """Acknowledge what can't be read. ``cost``: the permits that it took, as far as they are known."""
+        consumer = self._consumer
+        consumer.acks.refuse(id_, error)
+        consumer.queue.increase(max(cost, 1) if consumer.settings.wholeEntryPermits else 1)
+
+
+def _cost(metadata: pb.MessageMetadata, body: pb.CommandMessage) -> int:
+    """The permits that an entry takes: the bits of its ack set, else its messages."""
+    return set_of(body.ack_set).bit_count() if body.ack_set else metadata.num_messages_in_batch
+
+
+def _metadata(frame: Frame) -> pb.MessageMetadata | None:
+    """None: it does not parse, or the checksum is wrong; a broker knows of no other error for both."""
+    metadata = frame.metadata
+    if metadata is None or frame.parts.problems or not metadata.IsInitialized() or frame.checksum == "bad":
+        return None
+    return metadata
+
+
+def _same_entry(id_: Id, start: Id) -> bool:
+    return id_.ledger == start.ledger and id_.entry == start.entry

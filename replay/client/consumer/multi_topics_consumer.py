@@ -1,0 +1,379 @@
+"""A consumer of several topics, or of all partitions of one.
+
+Rules of this file (MultiTopicsConsumerImpl; 4.2.4)
+1. Each of several topics is asked for its partitions.
+2. Each topic or partition has a child. No child asks for messages before all are subscribed; if one fails, all are
+   closed. The partitions of a topic share ``maxTotalReceiverQueueSizeAcrossPartitions``.
+3. The ack time-out is counted here, per message, and what is due is asked for by the children of their topics.
+   Exclusive and Failover ask for everything.
+4. An id says its topic; without one (and not the beginning or the end) it can't be acknowledged, refused or sought.
+5. After a seek each child is given permits for its whole queue once more.
+6. Every ``autoUpdatePartitionsIntervalSeconds`` partitioned topics are asked for new partitions, which get a child
+   with a queue of full size. Fewer are no news.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from pcli.codec.errors import LocalError
+from pcli.codec.proto import pb
+from pcli.codec.wire.topic_name import TopicName
+from pcli.replay.client.connection.connection_handler import State
+from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.consumer.ack_grouping_tracker import AckDone
+from pcli.replay.client.consumer.consumer import Consumer, Listener
+from pcli.replay.client.consumer.incoming_entry import Incoming
+from pcli.replay.client.consumer.multi_topics_queue import TopicsQueue
+from pcli.replay.client.consumer.seek import SeekDone
+from pcli.replay.client.consumer.unacked_message_tracker import UnackedTracker
+from pcli.replay.client.consumer_settings import ConsumerSettings
+from pcli.replay.client.message_ids import EARLIEST, LATEST, Id
+from pcli.replay.client.random_names import letters
+from pcli.replay.client.wait_for_all import collect, gather
+
+if TYPE_CHECKING:
+    from pcli.codec.session.timers import Timer
+    from pcli.replay.client.engine import Engine
+
+__all__ = ["Created", "MultiTopicsConsumer"]
+
+Created = Callable[["Consumer | MultiTopicsConsumer | Refusal"], None]
+
+
+class MultiTopicsConsumer:
+    """Receives the messages of several topics. ``created`` is told once that it does, or why it never will."""
+
+    def __init__(self, engine: Engine, settings: ConsumerSettings, created: Created, *, create: bool = True) -> None:
+        self.engine = engine
+        self.settings = settings
+        self.name = settings.consumerName or letters(engine.random)
+        self.state = State.CONNECTING
+        self.consumers: dict[str, Consumer] = {}
+        """By full topic name, with the partition."""
+        self.partitions: dict[str, int] = {}
+        """Partitioned topics, and how many partitions of them are consumed."""
+        self.create = create
+        self.queue = TopicsQueue(settings.receiverQueueSize)
+        self.unacked = UnackedTracker(engine, settings, self._redeliver)
+        self.on_message: Callable[[], None] | None = None
+        """Called when messages have come."""
+        self.on_fault: Callable[[Refusal], None] | None = None
+        """Called when one of the topics is gone."""
+        self.found_schema: pb.Schema | None = None
+        self._created: Created | None = created
+        self._listener: Listener | None = None
+        self._paused = settings.startPaused
+        self._update: Timer | None = None
+
+    # -- subscribing -------------------------------------------------------------------------------------------------
+
+    def start(self, topics: Mapping[str, int | None]) -> None:
+        """Subscribe to these topics, by their numbers of partitions; None: they are still to be asked for."""
+        self._plan_update()
+        for topic in topics:
+            self.partitions[topic] = 0
+        gather(topics, lambda topic, done: self._begin(topic, topics[topic], done), self._started)
+
+    def _begin(self, topic: str, count: int | None, done: SeekDone) -> None:
+        def found(number: int | Refusal) -> None:
+            if isinstance(number, Refusal):
+                done(number)
+            else:
+                self._subscribe(topic, number, done)
+
+        if count is None:
+            self.engine.partitions(topic, found)
+        else:
+            found(count)
+
+    def _subscribe(self, topic: str, count: int, done: SeekDone) -> None:
+        self.partitions[topic] = count
+        size = self.settings.receiverQueueSize
+        if count:
+            size = min(size, max(1, self.settings.maxTotalReceiverQueueSizeAcrossPartitions // count))
+        gather(_names(topic, 0, count), lambda name, told: self._add_child(name, size, told), done)
+
+    def _add_child(self, topic: str, queue_size: int, done: SeekDone) -> None:
+        settings = dataclasses.replace(self.settings, receiverQueueSize=queue_size, startPaused=self._paused)
+
+        def created(result: Consumer | Refusal) -> None:
+            if isinstance(result, Refusal):
+                self.consumers.pop(topic, None)
+                done(result)
+            else:
+                done(None)
+
+        child = Consumer(
+            self.engine, topic, settings, created, parent=self, create=self.create, found_schema=self.found_schema
+        )
+        child.on_fault = self._topic_gone
+        self.consumers[topic] = child
+        child.start()
+
+    def _topic_gone(self, refusal: Refusal) -> None:
+        if self.on_fault is not None:
+            self.on_fault(refusal)
+
+    def _started(self, refusal: Refusal | None) -> None:
+        if refusal is not None:
+            failed = refusal
+            self.close(lambda _: self._tell(failed))
+            return
+        if self.state is State.CONNECTING:
+            self.state = State.READY
+            self._tell(self)
+            self._ask_all(self.consumers.values())
+
+    def _ask_all(self, children: Any) -> None:
+        """Let children ask for their whole queues."""
+        self.queue.size = max(self.queue.size, len(self.consumers))
+        for child in list(children):
+            child.queue.increase(child.queue.size)
+
+    # -- what topics become ------------------------------------------------------------------------------------------
+
+    def _plan_update(self) -> None:
+        if self.settings.autoUpdatePartitions:
+            wait = self.settings.autoUpdatePartitionsIntervalSeconds * 1000
+            self._update = self.engine.call_at(self.engine.now + wait, self._ask_partitions)
+
+    def _ask_partitions(self) -> None:
+        for topic, count in self.partitions.items():
+            if count:
+                self.engine.partitions(topic, lambda found, topic=topic: self._extended(topic, found), create=False)  # type: ignore[misc]
+        self._plan_update()
+
+    def _extended(self, topic: str, found: int | Refusal) -> None:
+        before = self.partitions.get(topic, 0)
+        if isinstance(found, Refusal) or found <= before or self.state is not State.READY:
+            return
+        self.partitions[topic] = found
+        names = _names(topic, before, found)
+        size = self.settings.receiverQueueSize
+
+        def added(_: Refusal | None) -> None:
+            self._ask_all(self.consumers[name] for name in names if name in self.consumers)
+
+        gather(names, lambda name, told: self._add_child(name, size, told), added)
+
+    def add_topics(self, topics: list[str], done: SeekDone) -> None:
+        """Consume these as well."""
+
+        def add(topic: str, told: SeekDone) -> None:
+            def begun(refusal: Refusal | None) -> None:
+                names = _names(topic, 0, self.partitions.get(topic, 0))
+                self._ask_all(self.consumers[name] for name in names if name in self.consumers)
+                told(refusal)
+
+            self._begin(topic, None, begun)
+
+        gather([topic for topic in topics if topic not in self.partitions], add, done)
+
+    def remove_topics(self, topics: list[str], done: SeekDone) -> None:
+        """Consume these no more."""
+
+        def remove(topic: str, told: SeekDone) -> None:
+            names = _names(topic, 0, self.partitions.pop(topic, 0))
+            gather([name for name in names if name in self.consumers], self._remove_child, told)
+
+        gather(topics, remove, done)
+
+    def _remove_child(self, name: str, done: SeekDone) -> None:
+        child = self.consumers.pop(name)
+        self.queue.forget(child)
+        self.unacked.remove_topic(name)
+        child.close(done)
+
+    # -- receiving ---------------------------------------------------------------------------------------------------
+
+    @property
+    def listens(self) -> bool:
+        """Whether a listener frees the permits."""
+        return self._listener is not None
+
+    def arrived(self, child: Consumer) -> None:
+        """A child has messages."""
+        self.queue.fill(child)
+        if self._listener is not None:
+            self._call_listener()
+        elif self.queue.messages and self.on_message is not None:
+            self.on_message()
+
+    def receive(self) -> Incoming | None:
+        """The next message; None: there is none now, and `on_message` will tell. LocalError: a listener gets them."""
+        if self._listener is not None:
+            raise LocalError("a consumer with a listener has no receive")
+        if not self.queue.messages:
+            return None
+        message = self.queue.messages.popleft()
+        if self.unacked.enabled:
+            self.unacked.add(message.id, message.redelivery_count)
+        self.queue.go_on()
+        return message
+
+    def listen(self, listener: Listener) -> None:
+        """Let a function have each message as soon as it is there."""
+        self._listener = listener
+        self._call_listener()
+
+    def _call_listener(self) -> None:
+        while self.queue.messages and self._listener is not None:
+            message = self.queue.messages.popleft()
+            child = self.consumers.get(message.topic)
+            if child is not None and message.arrival.link is child.link:
+                child.queue.increase()
+            self.unacked.add(message.id, message.redelivery_count)
+            self._listener(message)
+            self.queue.go_on()
+
+    def pause(self) -> None:
+        """Ask for no more messages."""
+        self._paused = True
+        for child in self.consumers.values():
+            child.pause()
+
+    def resume(self) -> None:
+        """Ask for messages again."""
+        self._paused = False
+        for child in self.consumers.values():
+            child.resume()
+
+    # -- acknowledging -----------------------------------------------------------------------------------------------
+
+    def _child(self, id_: Id) -> Consumer | Refusal:
+        if self.state is not State.READY:
+            return Refusal("Closed", "the consumer is closed")
+        child = self.consumers.get(id_.topic)
+        return Refusal("NotAllowed", f"{id_} is of no topic that is consumed here") if child is None else child
+
+    def acknowledge(self, id_: Id, done: AckDone | None = None) -> None:
+        """A message is done with."""
+        child = self._child(id_)
+        if isinstance(child, Consumer):
+            child.acknowledge(id_, done)
+            self.unacked.remove(id_)
+        elif done is not None:
+            done(child)
+
+    def acknowledge_cumulative(
+        self,
+        id_: Id,
+        done: AckDone | None = None,
+        properties: Mapping[str, int] | None = None,
+    ) -> None:
+        """A message and all before it in its topic are done with."""
+        child = self._child(id_)
+        if isinstance(child, Consumer):
+            child.acknowledge_cumulative(id_, done, properties)
+            self.unacked.remove_till(id_)
+        elif done is not None:
+            done(child)
+
+    def negative_acknowledge(self, id_: Id, redelivery_count: int = 0) -> None:
+        """A message is to come again later."""
+        child = self._child(id_)
+        if isinstance(child, Consumer):
+            child.negative_acknowledge(id_, redelivery_count)
+            self.unacked.remove(id_)
+
+    def reconsume_later(
+        self, message: Incoming, delay_ms: int, properties: Mapping[str, str] | None = None, done: AckDone | None = None
+    ) -> None:
+        """Send a message to the retry letter topic, to come back after a delay, and acknowledge it."""
+        child = self._child(message.id)
+        if isinstance(child, Consumer):
+            origin = str(TopicName.parse(message.topic).base)
+            child.reconsume_later(message, delay_ms, properties, done, origin=origin)
+            self.unacked.remove(message.id)
+        elif done is not None:
+            done(child)
+
+    def redeliver_unacknowledged(self) -> None:
+        """Ask for all that is not acknowledged."""
+        for child in self.consumers.values():
+            child.redeliver_unacknowledged()
+        self.queue.messages.clear()
+        self.unacked.clear()
+        self.queue.go_on()
+
+    def _redeliver(self, ids: set[Id]) -> None:
+        if self.settings.subscriptionType not in ("Shared", "Key_Shared"):
+            self.redeliver_unacknowledged()
+            return
+        while self.queue.messages and self.queue.messages[0].id in ids:
+            self.queue.messages.popleft()
+        for topic, child in list(self.consumers.items()):
+            child.redeliver({id_ for id_ in ids if id_.topic == topic})
+        self.queue.go_on()
+
+    # -- the rest ----------------------------------------------------------------------------------------------------
+
+    def seek(self, target: Id | int, done: SeekDone) -> None:
+        """Go on elsewhere: at a publish time, the beginning or the end in all topics; at another id in its own."""
+        if isinstance(target, int) or target in (EARLIEST, LATEST):
+            children = list(self.consumers.values())
+        else:
+            child = self._child(target)
+            if isinstance(child, Refusal):
+                done(child)
+                return
+            children = [child]
+        self.queue.held = True
+        self.unacked.clear()
+        self.queue.messages.clear()
+
+        def sought(refusal: Refusal | None) -> None:
+            self.queue.held = False
+            self._ask_all(self.consumers.values())
+            for child in self.consumers.values():
+                self.arrived(child)
+            done(refusal)
+
+        gather(children, lambda child, told: child.seek(target, told), sought)
+
+    def has_message_available(self, done: Callable[[bool | Refusal], None]) -> None:
+        """Whether any topic has a message behind what was taken."""
+        if self.queue.messages:
+            done(bool(self.queue.messages))
+        else:
+            collect(self.consumers.values(), Consumer.has_message_available, any, done)
+
+    def last_message_ids(self, done: Callable[[list[Id] | Refusal], None]) -> None:
+        """The last id of each topic."""
+        collect(self.consumers.values(), Consumer.last_message_ids, lambda found: [*chain(*found)], done)
+
+    def unsubscribe(self, done: SeekDone, *, force: bool = False) -> None:
+        """End the subscription in all topics. ``force``: even if others consume it."""
+
+        def ended(refusal: Refusal | None) -> None:
+            if refusal is None:
+                self._stop()
+            done(refusal)
+
+        gather(self.consumers.values(), lambda child, told: child.unsubscribe(told, force=force), ended)
+
+    def close(self, done: SeekDone) -> None:
+        """Leave the subscription in all topics."""
+        self._stop()
+        gather(self.consumers.values(), lambda child, told: child.close(told), done)
+
+    def _stop(self) -> None:
+        self.state = State.CLOSED
+        self.unacked.close()
+        if self._update is not None:
+            self._update.cancel()
+
+    def _tell(self, result: MultiTopicsConsumer | Refusal) -> None:
+        created, self._created = self._created, None
+        if created is not None:
+            created(result)
+
+
+def _names(topic: str, first: int, count: int) -> list[str]:
+    """The full names of the partitions from ``first`` on; of a topic without any its own."""
+    name = TopicName.parse(topic)
+    return [str(name.with_partition(index)) for index in range(first, count)] if count else [topic]

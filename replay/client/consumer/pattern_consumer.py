@@ -1,0 +1,182 @@
+"""A consumer of all topics of a namespace that match a pattern, as they come and go.
+
+Rules of this file (PatternMultiTopicsConsumerImpl, PulsarClientImpl.patternTopicSubscribeAsync; 4.2.4)
+1. The broker is asked for the topics that match; one that does not filter has its list filtered here, by the name
+   without its domain. Topics are consumed as far as they exist: none is created.
+2. For persistent topics a watcher is registered once the first topics are consumed; what it tells is consumed, or no
+   more.
+3. Whether there is a watcher or not, every ``patternAutoDiscoveryPeriod`` (at least a second) it is asked what
+   changed: by the watcher, where the broker can reconcile, else by the list of topics. The hash of what is consumed
+   saves the list.
+4. Partitions are not asked for by themselves: the topics that match are names of partitions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+import google_crc32c
+
+from pcli.codec.errors import LocalError
+from pcli.codec.proto import pb
+from pcli.codec.wire.topic_name import TopicName
+from pcli.replay.client.connection.connection_handler import State
+from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.connection.topic_list_watcher import TopicListWatcher
+from pcli.replay.client.consumer.multi_topics_consumer import Created, MultiTopicsConsumer
+from pcli.replay.client.consumer.seek import SeekDone
+from pcli.replay.client.consumer_settings import ConsumerSettings
+
+if TYPE_CHECKING:
+    from pcli.codec.session.timers import Timer
+    from pcli.replay.client.engine import Engine
+
+__all__ = ["PatternConsumer", "open_pattern"]
+
+_MODES: Final = {
+    "PersistentOnly": pb.CommandGetTopicsOfNamespace.PERSISTENT,
+    "NonPersistentOnly": pb.CommandGetTopicsOfNamespace.NON_PERSISTENT,
+    "AllTopics": pb.CommandGetTopicsOfNamespace.ALL,
+}
+
+
+class PatternConsumer(MultiTopicsConsumer):
+    """Receives the messages of what matches. ``created`` is told once that it does, or why it never will."""
+
+    def __init__(self, engine: Engine, settings: ConsumerSettings, pattern: TopicName, created: Created) -> None:
+        super().__init__(engine, dataclasses.replace(settings, autoUpdatePartitions=False), created, create=False)
+        self.pattern = str(pattern)
+        self.namespace = f"{pattern.tenant}/{pattern.namespace}"
+        self._matches = re.compile(self.pattern.partition("://")[2]).fullmatch
+        self._mode = _MODES[settings.regexSubscriptionMode]
+        self._watcher: TopicListWatcher | None = None
+        self._timer: Timer | None = None
+
+    @property
+    def known_hash(self) -> str:
+        """Of the topics that are consumed (TopicList.calculateHash)."""
+        text = ",".join(sorted(self.consumers))
+        return int(google_crc32c.value(text.encode())).to_bytes(4, "little").hex()
+
+    def begin(self) -> None:
+        """Ask which topics there are, and consume them."""
+
+        def found(answer: pb.CommandGetTopicsOfNamespaceResponse | Refusal) -> None:
+            if isinstance(answer, Refusal):
+                self._tell(answer)
+            else:
+                self.start(dict.fromkeys(_bases(self._filtered(answer))))
+
+        self.engine.topics_of(self.namespace, self._mode, self.pattern, "", found)
+
+    def _started(self, refusal: Refusal | None) -> None:
+        super()._started(refusal)
+        if refusal is not None:
+            return
+        if self._mode == _MODES["PersistentOnly"]:
+            self._watcher = TopicListWatcher(
+                self.engine,
+                self.namespace,
+                self.pattern,
+                known_hash=lambda: self.known_hash,
+                on_list=self._listed,
+                on_update=lambda update: self._change(update.new_topics, update.deleted_topics, _nothing),
+                done=lambda _: self._plan(),
+            )
+            self._watcher.start()
+        else:
+            self._plan()
+
+    # -- looking again -------------------------------------------------------------------------------------------------
+
+    def _plan(self) -> None:
+        if self.state is State.READY:
+            wait = max(1, self.settings.patternAutoDiscoveryPeriod) * 1000
+            self._timer = self.engine.call_at(self.engine.now + wait, self._look)
+
+    def _look(self) -> None:
+        if self._watcher is not None and self._watcher.can_reconcile:
+            self._watcher.reconcile(self._reconciled)
+        else:
+            self._ask()
+
+    def _reconciled(self, answer: pb.CommandWatchTopicListSuccess | Refusal) -> None:
+        if isinstance(answer, Refusal):
+            self._ask()
+        else:
+            self._listed(answer)
+            self._plan()
+
+    def _ask(self) -> None:
+        def found(answer: pb.CommandGetTopicsOfNamespaceResponse | Refusal) -> None:
+            if not isinstance(answer, Refusal) and answer.changed:
+                self._replace(self._filtered(answer))
+            self._plan()
+
+        self.engine.topics_of(self.namespace, self._mode, self.pattern, self.known_hash, found)
+
+    def _listed(self, answer: pb.CommandWatchTopicListSuccess) -> None:
+        if answer.topics_hash != self.known_hash:
+            self._replace(answer.topic)
+
+    def _filtered(self, answer: pb.CommandGetTopicsOfNamespaceResponse) -> list[str]:
+        if answer.filtered:
+            return list(answer.topics)
+        return [name for name in answer.topics if self._matches(str(TopicName.parse(name).base).partition("://")[2])]
+
+    # -- what comes and goes -------------------------------------------------------------------------------------------
+
+    def _replace(self, topics: Iterable[str]) -> None:
+        now = set(topics)
+        self._change(sorted(now - set(self.consumers)), sorted(set(self.consumers) - now), _nothing)
+
+    def _change(self, new: Iterable[str], gone: Iterable[str], done: SeekDone) -> None:
+        """Consume these, and those no more. A partition that comes or goes is one child of its topic."""
+        if self.state is not State.READY:
+            return
+        for name in gone:
+            if name in self.consumers:
+                self._remove_child(name, _nothing)
+            base = str(TopicName.parse(name).base)
+            if not any(str(TopicName.parse(one).base) == base for one in self.consumers):
+                self.partitions.pop(base, None)
+        fresh = []
+        for base in _bases(new):
+            count = self.partitions.get(base)
+            if count is None:
+                fresh.append(base)
+            elif count:
+                self.engine.partitions(base, lambda found, base=base: self._extended(base, found))  # type: ignore[misc]
+        self.add_topics(fresh, done)
+
+    def _stop(self) -> None:
+        super()._stop()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._watcher is not None:
+            self._watcher.close(_nothing)
+
+
+def _bases(topics: Iterable[str]) -> list[str]:
+    """The topics to which these names of topics and partitions belong."""
+    return sorted({str(TopicName.parse(topic).base) for topic in topics})
+
+
+def _nothing(_: Refusal | None) -> None:
+    """Nobody waits for it."""
+
+
+def open_pattern(engine: Engine, settings: ConsumerSettings, done: Created) -> None:
+    """A consumer of what matches ``topicsPattern``."""
+    try:
+        pattern = TopicName.parse(settings.topicsPattern)
+        consumer = PatternConsumer(engine, settings, pattern, done)
+    except LocalError as fault:
+        done(Refusal("InvalidConfiguration", fault.text))
+    except re.error as fault:
+        done(Refusal("InvalidConfiguration", f"{settings.topicsPattern!r} is no regular expression: {fault}"))
+    else:
+        consumer.begin()

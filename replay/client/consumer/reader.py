@@ -1,0 +1,118 @@
+"""A reader: a consumer whose subscription is its own and ends with it.
+
+Rules of this file (ReaderImpl, ReaderBuilderImpl, MultiTopicsReaderImpl, PulsarClientImpl.createReaderAsync; 4.2.4)
+1. It is Exclusive and NonDurable, its subscription named by chance: ``reader-`` and ten hexadecimal digits. Key ranges
+   travel as Key_Shared's STICKY policy all the same.
+2. It begins behind an id (``EARLIEST``, ``LATEST``), or some time before now; never both.
+3. Each message that is read is acknowledged cumulatively.
+4. On a partitioned topic it reads all partitions, and can begin only at the beginning or the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pcli.codec.errors import LocalError
+from pcli.codec.wire.topic_name import TopicName
+from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.consumer.consumer import Consumer
+from pcli.replay.client.consumer.consumer_factory import open_unchecked
+from pcli.replay.client.consumer.incoming_entry import Incoming
+from pcli.replay.client.consumer.multi_topics_consumer import MultiTopicsConsumer
+from pcli.replay.client.consumer.seek import SeekDone
+from pcli.replay.client.consumer.settings_checks import ranges_fault
+from pcli.replay.client.consumer_settings import ConsumerSettings, KeySharedPolicy, ReaderSettings
+from pcli.replay.client.message_ids import EARLIEST, Id
+from pcli.replay.client.random_names import hexadecimal
+
+if TYPE_CHECKING:
+    from pcli.replay.client.engine import Engine
+
+__all__ = ["Reader", "open_reader"]
+
+
+class Reader:
+    """Reads one topic from somewhere on."""
+
+    def __init__(self, consumer: Consumer | MultiTopicsConsumer) -> None:
+        self.consumer = consumer
+        """Its `on_message` tells that there is something to read."""
+
+    def read_next(self) -> Incoming | None:
+        """The next message; None: there is none now."""
+        message = self.consumer.receive()
+        if message is not None:
+            self.consumer.acknowledge_cumulative(message.id)
+        return message
+
+    def has_message_available(self, done: Callable[[bool | Refusal], None]) -> None:
+        """Whether there is something behind what was read."""
+        self.consumer.has_message_available(done)
+
+    def last_message_ids(self, done: Callable[[list[Id] | Refusal], None]) -> None:
+        """The last id of the topic, or of each partition."""
+        self.consumer.last_message_ids(done)
+
+    def seek(self, target: Id | int, done: SeekDone) -> None:
+        """Go on elsewhere: at an id, or at a publish time (ms since 1970)."""
+        self.consumer.seek(target, done)
+
+    def close(self, done: SeekDone) -> None:
+        """Read no more."""
+        self.consumer.close(done)
+
+
+def open_reader(engine: Engine, settings: ReaderSettings, done: Callable[[Reader | Refusal], None]) -> None:
+    """A reader of one topic."""
+    fault = _fault(settings)
+    if fault is not None:
+        done(fault)
+        return
+
+    def opened(consumer: Consumer | MultiTopicsConsumer | Refusal) -> None:
+        done(consumer if isinstance(consumer, Refusal) else Reader(consumer))
+
+    open_unchecked(engine, _consumer_settings(engine, settings), opened)
+
+
+def _fault(settings: ReaderSettings) -> Refusal | None:
+    start, rollback = settings.startMessageId, settings.startMessageFromRollbackDurationInSec
+    try:
+        TopicName.parse(settings.topicName)
+    except LocalError as fault:
+        return Refusal("InvalidTopicName", fault.text)
+    both, neither = start not in (None, EARLIEST) and rollback > 0, start is None and rollback <= 0
+    if both or neither:
+        return Refusal("InvalidConfiguration", "a reader begins at an id, or some time ago")
+    if settings.receiverQueueSize < 0:
+        return Refusal("InvalidConfiguration", "receiverQueueSize is 0 or more")
+    return ranges_fault(settings.keyHashRanges)
+
+
+def _consumer_settings(engine: Engine, settings: ReaderSettings) -> ConsumerSettings:
+    name = settings.subscriptionName
+    if not name:
+        prefix = f"{settings.subscriptionRolePrefix}-" if settings.subscriptionRolePrefix else ""
+        name = f"{prefix}reader-{hexadecimal(engine.random)}"
+    rollback = settings.startMessageFromRollbackDurationInSec
+    return ConsumerSettings(
+        topicNames=(settings.topicName,),
+        subscriptionName=name,
+        subscriptionMode="NonDurable",
+        consumerName=settings.readerName,
+        startMessageId=EARLIEST if rollback > 0 else settings.startMessageId,
+        startMessageRollbackDurationSec=rollback,
+        resetIncludeHead=settings.resetIncludeHead,
+        keySharedPolicy=KeySharedPolicy(settings.keyHashRanges) if settings.keyHashRanges else None,
+        receiverQueueSize=settings.receiverQueueSize,
+        readCompacted=settings.readCompacted,
+        schema=settings.schema,
+        maxPendingChunkedMessage=settings.maxPendingChunkedMessage,
+        autoAckOldestChunkedMessageOnQueueFull=settings.autoAckOldestChunkedMessageOnQueueFull,
+        expireTimeOfIncompleteChunkedMessageMillis=settings.expireTimeOfIncompleteChunkedMessageMillis,
+        cryptoKeys=settings.cryptoKeys,
+        cryptoFailureAction=settings.cryptoFailureAction,
+        autoUpdatePartitions=settings.autoUpdatePartitions,
+        autoUpdatePartitionsIntervalSeconds=settings.autoUpdatePartitionsIntervalSeconds,
+    )

@@ -1,0 +1,126 @@
+"""SEEK: the subscription goes on elsewhere.
+
+Rules of this file (ConsumerImpl.seekAsync, seekAsyncInternal, clearReceiverQueue; 4.2.4)
+1. One at a time. Without a connection it waits for one (`patience`).
+2. An id within a batch says with ``ack_set`` which messages are wanted; a message of chunks is sought at its first
+   one.
+3. The broker closes the consumer first and answers afterwards. When the answer is there: acks that wait are sent and
+   forgotten, the queue is emptied, nothing counts as taken. It is complete with the answer if there is a connection
+   again (always, for a child of a multi-topic consumer), otherwise with the next one.
+4. A connection that comes while a seek is under way takes its target for the start: what lies before in the same entry
+   is left out.
+5. A refused seek leaves target and start as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.bits import words_of
+from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.consumer.deferred_requests import once_connected
+from pcli.replay.client.message_ids import EARLIEST, Id
+
+if TYPE_CHECKING:
+    from pcli.replay.client.connection.client_connection import Link
+    from pcli.replay.client.consumer.consumer import Consumer
+
+__all__ = ["SeekDone", "Seeking"]
+
+SeekDone = Callable[[Refusal | None], None]
+"""None: it went well."""
+
+
+class _Status(Enum):
+    NONE = "none"
+    ASKED = "asked"
+    ANSWERED = "answered"
+
+
+class Seeking:
+    """The seeks of one consumer."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self.by_time = False
+        """The last one named a time, so the start id says nothing of where the subscription stands."""
+        self._consumer = consumer
+        self._status = _Status.NONE
+        self._target: Id | None = None
+        self._done: SeekDone = _nobody
+
+    @property
+    def under_way(self) -> bool:
+        """Whether one is not complete yet."""
+        return self._status is not _Status.NONE
+
+    def seek(self, target: Id | int, done: SeekDone) -> None:
+        """To an id, or to a publish time (ms since 1970)."""
+        if self.under_way:
+            done(Refusal("NotAllowed", "another seek is under way"))
+            return
+        self._status = _Status.ASKED
+        self._done = done
+        body = _seek_command(self._consumer.number, target)
+        once_connected(self._consumer, f"seek to {target}", lambda link: self._ask(link, body, target), self._fail)
+
+    def reconnected(self) -> bool:
+        """A new connection. True: it begins at the target of a seek."""
+        if not self.under_way:
+            return False
+        self._consumer.start_id = self._target
+        if self._status is _Status.ANSWERED:
+            self._finish(None)
+        return True
+
+    def _ask(self, link: Link, body: pb.CommandSeek, target: Id | int) -> None:
+        before = self._target, self.by_time
+        self._target = target if isinstance(target, Id) else EARLIEST
+        self.by_time = not isinstance(target, Id)
+
+        def answered(answer: Any) -> None:
+            if isinstance(answer, Refusal):
+                self._target, self.by_time = before
+                self._fail(answer)
+            else:
+                self._answered()
+
+        link.request(body, answered)
+
+    def _answered(self) -> None:
+        consumer = self._consumer
+        consumer.acks.flush_and_clean()
+        consumer.last_taken = None
+        consumer.queue.clear()
+        if consumer.link is None and consumer.parent is None:
+            self._status = _Status.ANSWERED
+        else:
+            consumer.start_id = self._target
+            self._finish(None)
+
+    def _fail(self, refusal: Refusal) -> None:
+        if self._status is _Status.ASKED:
+            self._finish(refusal)
+
+    def _finish(self, refusal: Refusal | None) -> None:
+        self._status = _Status.NONE
+        done, self._done = self._done, _nobody
+        done(refusal)
+
+
+def _seek_command(number: int, target: Id | int) -> pb.CommandSeek:
+    if isinstance(target, int):
+        return pb.CommandSeek(consumer_id=number, message_publish_time=target)
+    place = target.first or target
+    body = pb.CommandSeek(consumer_id=number)
+    body.message_id.ledgerId = place.ledger & (1 << 64) - 1
+    body.message_id.entryId = place.entry & (1 << 64) - 1
+    if target.first is None and target.is_batch:
+        body.message_id.ack_set.extend(words_of((1 << target.batch_size) - (1 << target.batch_index)))
+    return body
+
+
+def _nobody(_: Refusal | None) -> None:
+    """Nobody waits."""

@@ -1,0 +1,105 @@
+"""What a consumer's settings must not say, found before anything is sent.
+
+Sources: ConsumerBuilderImpl, PulsarClientImpl.subscribeAsync, KeySharedPolicy.validate, MultiTopicsConsumerImpl
+(4.2.4). The words are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Final, Literal, get_args, get_origin, get_type_hints
+
+from pcli.codec.errors import LocalError
+from pcli.codec.wire.hashes import SLOTS
+from pcli.codec.wire.topic_name import TopicName
+from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.consumer_settings import ConsumerSettings
+
+__all__ = ["ranges_fault", "settings_fault"]
+
+_LEAST_ACK_TIMEOUT: Final = 1000
+_LEAST_TICK: Final = 100
+
+
+def settings_fault(settings: ConsumerSettings) -> Refusal | None:
+    """The first thing that is wrong; None: nothing is."""
+    for wrong, text in _CHECKS:
+        if wrong(settings):
+            return Refusal("InvalidConfiguration", text)
+    for name, words in _WORDS.items():
+        if getattr(settings, name) not in words:
+            return Refusal("InvalidConfiguration", f"{name} is {getattr(settings, name)!r}, not {', '.join(words)}")
+    for topic in settings.topicNames:
+        try:
+            TopicName.parse(topic)
+        except LocalError as fault:
+            return Refusal("InvalidTopicName", fault.text)
+    if settings.readCompacted and not _compacted_fits(settings):
+        return Refusal("InvalidConfiguration", "readCompacted is for Exclusive and Failover on persistent topics")
+    policy = settings.keySharedPolicy
+    return None if policy is None or not policy.ranges else ranges_fault(policy.ranges)
+
+
+def ranges_fault(ranges: tuple[tuple[int, int], ...]) -> Refusal | None:
+    """What is wrong with ranges of slots: outside of 0 to 65535, the wrong way round, or overlapping."""
+    for start, end in ranges:
+        if not 0 <= start <= end < SLOTS:
+            return Refusal("InvalidConfiguration", f"the range {start}-{end} is not within 0-{SLOTS - 1}")
+    for (start, end), (next_start, next_end) in pairwise(sorted(ranges)):
+        if next_start <= end:
+            return Refusal("InvalidConfiguration", f"the ranges {start}-{end} and {next_start}-{next_end} overlap")
+    return None
+
+
+def _compacted_fits(settings: ConsumerSettings) -> bool:
+    persistent = all(TopicName.parse(topic).persistent for topic in settings.topicNames)
+    return persistent and settings.subscriptionType in ("Exclusive", "Failover")
+
+
+_WORDS: Final = {
+    name: get_args(hint) for name, hint in get_type_hints(ConsumerSettings).items() if get_origin(hint) is Literal
+}
+"""Settings that are one of a few words."""
+
+_Check = Callable[[ConsumerSettings], object]
+
+_CHECKS: Final[tuple[tuple[_Check, str], ...]] = (
+    (lambda s: not s.topicNames and not s.topicsPattern, "a topic, or a pattern of topics, must be named"),
+    (lambda s: s.topicNames and s.topicsPattern, "topicNames and topicsPattern exclude each other"),
+    (lambda s: isinstance(s.topicNames, str), "topicNames are names in a tuple, also where it is one"),
+    (lambda s: len(set(s.topicNames)) < len(s.topicNames), "a topic is named twice"),
+    (lambda s: not s.subscriptionName.strip(), "a subscription must be named"),
+    (
+        lambda s: s.keySharedPolicy is not None and s.subscriptionType != "Key_Shared",
+        "a keySharedPolicy is for Key_Shared alone",
+    ),
+    (lambda s: s.schema is not None and not s.schema.IsInitialized(), "a schema has a name, a type and data"),
+    (lambda s: s.receiverQueueSize < 0, "receiverQueueSize is 0 or more"),
+    (
+        lambda s: s.receiverQueueSize == 0 and (len(s.topicNames) != 1 or s.topicsPattern or s.retryEnable),
+        "a receiverQueueSize of 0 is for one topic that is not partitioned",
+    ),
+    (
+        lambda s: s.maxTotalReceiverQueueSizeAcrossPartitions < 0,
+        "maxTotalReceiverQueueSizeAcrossPartitions is 0 or more",
+    ),
+    (
+        lambda s: s.ackTimeoutMillis and s.ackTimeoutMillis < _LEAST_ACK_TIMEOUT,
+        "ackTimeoutMillis is 0, or 1000 or more",
+    ),
+    (lambda s: s.tickDurationMillis < _LEAST_TICK, "tickDurationMillis is 100 or more"),
+    (lambda s: s.acknowledgementsGroupTimeMicros < 0, "acknowledgementsGroupTimeMicros is 0 or more"),
+    (lambda s: s.negativeAckRedeliveryDelayMicros < 0, "negativeAckRedeliveryDelayMicros is 0 or more"),
+    (lambda s: s.negativeAckPrecisionBitCnt < 0, "negativeAckPrecisionBitCnt is 0 or more"),
+    (lambda s: s.priorityLevel < 0, "priorityLevel is 0 or more"),
+    (
+        lambda s: s.deadLetterPolicy is not None and s.deadLetterPolicy.maxRedeliverCount <= 0,
+        "maxRedeliverCount is 1 or more",
+    ),
+    (lambda s: s.patternAutoDiscoveryPeriod < 0, "patternAutoDiscoveryPeriod is 0 or more"),
+    (
+        lambda s: any(not key.strip() or not value.strip() for key, value in s.properties.items()),
+        "keys and values of properties are not blank",
+    ),
+)

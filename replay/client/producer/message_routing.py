@@ -1,0 +1,54 @@
+"""Which partition a message goes to.
+
+Rules of this file (MessageRouterBase and its two children, 4.2.4)
+1. A message with a key goes where the hash of its key says, whatever the mode. A key of bytes is hashed as its base64.
+2. RoundRobinPartition without batching takes one partition after the other, from one drawn by lot.
+3. With batching it stays with one partition for ``batchingPartitionSwitchFrequencyByPublishDelay`` publish delays:
+   which one is a question of the clock, not of what was sent.
+4. SinglePartition keeps to one, drawn by lot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pcli.codec.wire.hashes import partition_of
+from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.producer_settings import ProducerSettings
+
+__all__ = ["Router"]
+
+
+class Router:
+    """The choice of one partitioned producer. ``count``: partitions now; ``random``: a number in [0, 1)."""
+
+    __slots__ = ("_choose", "_murmur", "_next", "_start", "_switch_ms")
+
+    def __init__(self, settings: ProducerSettings, count: int, random: Callable[[], float]) -> None:
+        self._start = self._next = int(random() * count)
+        self._murmur = settings.hashingScheme == "Murmur3_32Hash"
+        micros = settings.batchingPartitionSwitchFrequencyByPublishDelay * settings.batchingMaxPublishDelayMicros
+        self._switch_ms = max(1, micros // 1000)
+        if settings.messageRoutingMode == "SinglePartition":
+            self._choose = self._single
+        elif settings.batchingEnabled:
+            self._choose = self._by_time
+        else:
+            self._choose = self._by_turns
+
+    def choose(self, message: Outgoing, count: int, now: int) -> int:
+        """The partition of a message, of ``count``; ``now``: milliseconds since 1970."""
+        if message.key is not None:
+            return partition_of(message.key, count, murmur=self._murmur)
+        return self._choose(count, now)
+
+    def _single(self, count: int, now: int) -> int:
+        return self._start
+
+    def _by_time(self, count: int, now: int) -> int:
+        return (now // self._switch_ms + self._start) % count
+
+    def _by_turns(self, count: int, now: int) -> int:
+        chosen = self._next % count
+        self._next += 1
+        return chosen

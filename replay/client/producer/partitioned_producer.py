@@ -1,0 +1,235 @@
+"""A producer of all partitions of a topic, and the door that asks how many there are.
+
+Rules of this file (PulsarClientImpl.createProducerAsync, PartitionedProducerImpl; 4.2.4)
+1. The first partition's producer is made alone: the name that the broker gives it is the name of all. Then the others,
+   all at once. If one fails, all are closed.
+2. ``lazyStartPartitionedProducers`` makes only the one that a message without a key would go to; any other with its
+   first message. Where the Java client blocks its caller until that producer is there, here the messages wait for it.
+   Exclusive producers take all partitions at once.
+3. ``maxPendingMessagesAcrossPartitions`` is divided by the number of partitions that there were at the beginning.
+4. Every ``autoUpdatePartitionsIntervalSeconds`` the broker is asked for the number of partitions, without creating
+   anything. New ones count when all of their producers are there (or at once, when they are lazy); fewer are no news.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pcli.codec.errors import LocalError
+from pcli.codec.wire.topic_name import TopicName
+from pcli.replay.client.connection.connection_handler import State
+from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.producer.batch_container import Done
+from pcli.replay.client.producer.message_routing import Router
+from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.producer.producer import Producer
+from pcli.replay.client.producer.sequence_ids import Doubt
+from pcli.replay.client.producer_settings import ProducerSettings
+from pcli.replay.client.wait_for_all import gather
+
+if TYPE_CHECKING:
+    from pcli.codec.session.timers import Timer
+    from pcli.replay.client.engine import Engine
+
+__all__ = ["PartitionedProducer", "open_producer"]
+
+Created = Callable[["Producer | PartitionedProducer | Refusal"], None]
+
+
+def open_producer(engine: Engine, topic: str, settings: ProducerSettings, done: Created) -> None:
+    """A producer of a topic; of all its partitions, where it has some."""
+    try:
+        name = TopicName.parse(topic.strip())
+    except LocalError as fault:
+        done(Refusal("InvalidTopicName", fault.text))
+        return
+
+    def found(count: int | Refusal) -> None:
+        if isinstance(count, Refusal):
+            done(count)
+        elif count:
+            PartitionedProducer(engine, name, settings, count, done).start()
+        else:
+            Producer(engine, topic.strip(), settings, done).start()
+
+    engine.partitions(str(name), found)
+
+
+class PartitionedProducer:
+    """One producer for each partition."""
+
+    def __init__(
+        self, engine: Engine, topic: TopicName, settings: ProducerSettings, count: int, created: Created
+    ) -> None:
+        self.engine = engine
+        self.topic = str(topic)
+        self.count = count
+        """Partitions, as far as they are known."""
+        self.state = State.CONNECTING
+        self.producers: dict[int, Producer] = {}
+        """By partition."""
+        self._topic = topic
+        self.on_room: Callable[[], None] | None = None
+        """As that of `Producer`, for whichever partition was full."""
+        self.on_doubt: Callable[[Doubt, int], None] | None = None
+        """As that of `Producer`."""
+        self._settings = _divided(settings, count)
+        self._created: Created | None = created
+        self._router = Router(settings, count, engine.random)
+        self._lazy = settings.lazyStartPartitionedProducers and settings.accessMode == "Shared"
+        self._name = ""
+        self._turned_away: tuple[Outgoing, int] | None = None
+        self._waiting: dict[int, list[tuple[Outgoing, Done | None]]] = {}
+        self._update: Timer | None = None
+
+    @property
+    def name(self) -> str:
+        """Of all of them; empty before the broker has said so."""
+        return self._name
+
+    def start(self) -> None:
+        """Make the producers; ``created`` hears of the end."""
+        first = self._router.choose(Outgoing(b""), self.count, self.engine.now) if self._lazy else 0
+        self._make(first, self._first_made)
+
+    def send(self, message: Outgoing, done: Done | None = None) -> bool:
+        """As `Producer.send`, to the partition that the message goes to; one that found no room keeps its partition."""
+        away, self._turned_away = self._turned_away, None
+        if away is not None and away[0] is message:
+            partition = away[1]
+        else:
+            partition = self._router.choose(message, self.count, self.engine.now)
+        producer = self.producers.get(partition)
+        if producer is not None and partition not in self._waiting:
+            if producer.send(message, done):
+                return True
+            self._turned_away = message, partition
+            return False
+        if self.state is not State.READY:
+            if done is not None:
+                done(Refusal("Closed", "the producer is closed"))
+            return True
+        self._waiting.setdefault(partition, []).append((message, done))
+        if producer is None:
+            self._make(partition, lambda made: self._lazily_made(partition, made))
+        return True
+
+    def flush(self, done: Callable[[Refusal | None], None]) -> None:
+        """Send what waits, and tell when all has its receipt, or has failed."""
+        gather(self.producers.values(), Producer.flush, done)
+
+    def trigger_flush(self) -> bool:
+        """Send the batches that wait, now; whether there was one."""
+        flushed = [producer.trigger_flush() for producer in self.producers.values()]
+        return any(flushed)
+
+    def close(self, done: Callable[[Refusal | None], None]) -> None:
+        """Close them all. The Refusal: one of them could not be closed."""
+        if self.state in (State.CLOSING, State.CLOSED):
+            done(None)
+            return
+        self.state = State.CLOSING
+        if self._update is not None:
+            self._update.cancel()
+
+        def closed(refusal: Refusal | None) -> None:
+            self.state = State.CLOSED if refusal is None else State.FAILED
+            done(refusal)
+
+        gather(self.producers.values(), Producer.close, closed)
+
+    def _room(self) -> None:
+        if self.on_room is not None:
+            self.on_room()
+
+    def _doubt(self, doubt: Doubt, sequence_id: int) -> None:
+        if self.on_doubt is not None:
+            self.on_doubt(doubt, sequence_id)
+
+    # -- making them -----------------------------------------------------------------------------------------------
+
+    def _make(self, partition: int, made: Callable[[Producer | Refusal], None]) -> None:
+        topic = str(self._topic.with_partition(partition))
+        producer = Producer(self.engine, topic, self._settings, made, name=self._name)
+        producer.on_room, producer.on_doubt = self._room, self._doubt
+        self.producers[partition] = producer
+        producer.start()
+
+    def _make_all(self, partitions: range, done: Callable[[Refusal | None], None]) -> None:
+        """Make the producers of these partitions; told once, when all have come to be or not."""
+
+        def make(partition: int, told: Callable[[Refusal | None], None]) -> None:
+            self._make(partition, lambda made: told(made if isinstance(made, Refusal) else None))
+
+        gather(partitions, make, done)
+
+    def _first_made(self, made: Producer | Refusal) -> None:
+        if isinstance(made, Refusal):
+            self._all_made(made)
+            return
+        self._name = made.name
+        if self._lazy or self.count == 1:
+            self._all_made(None)
+        else:
+            self._make_all(range(1, self.count), self._all_made)
+
+    def _all_made(self, refusal: Refusal | None) -> None:
+        created, self._created = self._created, None
+        assert created is not None
+        if refusal is not None:
+            self.close(lambda _: created(refusal))
+            return
+        self.state = State.READY
+        if self._settings.autoUpdatePartitions:
+            self._plan_update()
+        created(self)
+
+    def _lazily_made(self, partition: int, made: Producer | Refusal) -> None:
+        waiting = self._waiting.pop(partition)
+        if isinstance(made, Refusal):
+            del self.producers[partition]
+        for message, done in waiting:
+            if isinstance(made, Producer):
+                made.send(message, done)
+            elif done is not None:
+                done(made)
+
+    # -- more partitions -------------------------------------------------------------------------------------------
+
+    def _plan_update(self) -> None:
+        due = self.engine.now + self._settings.autoUpdatePartitionsIntervalSeconds * 1000
+        self._update = self.engine.call_at(due, self._ask)
+
+    def _ask(self) -> None:
+        self.engine.partitions(self.topic, self._counted, create=False)
+
+    def _counted(self, count: int | Refusal) -> None:
+        if self.state is not State.READY or self.engine.closed:
+            return
+        self._plan_update()
+        if isinstance(count, Refusal) or count <= self.count:
+            return
+        if self._lazy:
+            self.count = count
+            return
+        new = range(self.count, count)
+
+        def made(refusal: Refusal | None) -> None:
+            if refusal is None:
+                self.count = count
+                return
+            for partition in new:
+                self.producers.pop(partition).close(lambda _: None)
+
+        self._make_all(new, made)
+
+
+def _divided(settings: ProducerSettings, count: int) -> ProducerSettings:
+    """The settings of one partition's producer."""
+    most = settings.maxPendingMessagesAcrossPartitions // count
+    if not settings.maxPendingMessagesAcrossPartitions:
+        return settings
+    own = settings.maxPendingMessages
+    return dataclasses.replace(settings, maxPendingMessages=min(own, most) if own else most)

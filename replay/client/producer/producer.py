@@ -1,0 +1,395 @@
+"""A producer of one topic, or of one partition. How it registers is in `registration`.
+
+Rules of this file (ProducerImpl, 4.2.4)
+1. Messages are taken while the producer is connected or connects again; what is taken is sent in its order.
+2. What goes by itself (no batching, or a delay, or a schema that the broker has not seen) first sends the batch that
+   waits, so that order is kept.
+3. A message that was not answered within ``sendTimeoutMs``, counted from when its entry was made, fails, and with it
+   everything that waits: their order would be broken. A batch that waits for a connection counts from when it would
+   have been sent.
+4. A receipt that fits nothing closes the connection. An error that is not known here gives the registration up, and all
+   is sent again after the next one, most often over the same connection; until then receipts that come still count, and
+   one for what was sent behind the failed entry fits nothing.
+5. Closing sends nothing: what still waits in the batch, or has no receipt when CLOSE_PRODUCER is answered, fails. So it
+   does when the answer is a refusal, where the Java client leaves it untold.
+6. The data key of an encrypting producer is drawn anew every four hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from pcli.codec.errors import LocalError
+from pcli.codec.proto import pb
+from pcli.codec.session import Event
+from pcli.codec.wire.constants import DEFAULT_MAX_MESSAGE_SIZE
+from pcli.codec.wire.message_id import MessageId, signed
+from pcli.codec.wire.topic_name import TopicName
+from pcli.replay.client.connection.client_connection import Link
+from pcli.replay.client.connection.connection_handler import State
+from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.periodic_tasks import Repeating
+from pcli.replay.client.producer.batch_container import BatchContainer, Container, Done
+from pcli.replay.client.producer.batch_timer import BatchTimer
+from pcli.replay.client.producer.entry_builder import EntryWriter
+from pcli.replay.client.producer.key_based_batch_container import KeyBasedContainer
+from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.producer.pending_sends import MISMATCH, Op
+from pcli.replay.client.producer.producer_registration import Registration
+from pcli.replay.client.producer.send_queue import Outbox
+from pcli.replay.client.producer.sequence_ids import Doubt, SequenceIds
+from pcli.replay.client.producer_settings import ProducerSettings
+
+if TYPE_CHECKING:
+    from pcli.replay.client.engine import Engine
+
+__all__ = ["Producer"]
+
+_READY: Final = State.READY
+_CONNECTING: Final = State.CONNECTING
+
+_DATA_KEY_LIFE: Final = 4 * 3600 * 1000
+
+_NOWHERE: Final = MessageId(-1, -1)
+"""What the broker answers to a duplicate, too."""
+
+_ENDS: Final = {
+    State.CLOSING: Refusal("Closed", "the producer is closed"),
+    State.CLOSED: Refusal("Closed", "the producer is closed"),
+    State.TERMINATED: Refusal("TopicTerminatedError", "the topic takes nothing any more"),
+    State.PRODUCER_FENCED: Refusal("ProducerFenced", "another producer has taken its place"),
+    State.FAILED: Refusal("Disconnected", "the producer never came to be"),
+}
+"""What a message is told that comes too late."""
+
+
+class Producer(Registration):
+    """Sends messages to one topic. ``created`` is told once that it can, or why it never will."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        topic: str,
+        settings: ProducerSettings,
+        created: Callable[[Producer | Refusal], None],
+        *,
+        name: str = "",
+    ) -> None:
+        super().__init__(engine, topic, settings, created)
+        parsed = TopicName.parse(topic)
+        self.partition = parsed.partition
+        self.ids = SequenceIds(settings.initialSequenceId)
+        self._outbox = Outbox(topic, self._release)
+        self.pending = self._outbox.pending
+        self.on_room: Callable[[], None] | None = None
+        """Called when there is room again, after `send` found none."""
+        self.on_doubt: Callable[[Doubt, int], None] | None = None
+        """Told of each message that may be a duplicate, with its sequence id."""
+        self._writer = EntryWriter(self.number, settings, chunks=settings.chunkingEnabled and parsed.persistent)
+        self._writer.name = name or settings.producerName
+        self._writer.largest = DEFAULT_MAX_MESSAGE_SIZE
+        kind = KeyBasedContainer if settings.batcherBuilder == "KEY_BASED" else BatchContainer
+        limits = settings.batchingMaxMessages, settings.batchingMaxBytes
+        self._batch: Container | None = kind(*limits) if settings.batchingEnabled else None
+        self._batch_timer = BatchTimer(
+            engine, settings.publish_delay, ready=lambda: self.state is State.READY, flush=self.trigger_flush
+        )
+        self._most = settings.maxPendingMessages
+        self._short_of_room = False
+        self._version = b""
+        self._multi_schema = False
+        self._last_link: Link | None = None
+        self._tasks = Repeating(engine)
+
+    def start(self) -> None:
+        """Look for the broker; ``created`` hears of the end."""
+        if self._writer.keys is not None:
+            try:
+                self._writer.keys.renew()
+            except LocalError as fault:
+                self.end(State.FAILED, Refusal("Crypto", fault.text))
+                return
+            self._tasks.begin(_DATA_KEY_LIFE, self._renew_data_key)
+        if self.settings.sendTimeoutMs > 0:
+            self._tasks.begin(self.settings.sendTimeoutMs, self._check_timeout)
+        super().start()
+
+    @property
+    def name(self) -> str:
+        """As the broker knows it; empty before it has said so."""
+        return self._writer.name
+
+    @property
+    def waiting(self) -> int:
+        """Messages without a receipt, those in the batch included."""
+        return self.pending.messages + (0 if self._batch is None else self._batch.count)
+
+    # -- sending ---------------------------------------------------------------------------------------------------
+
+    def send(self, message: Outgoing, done: Done | None = None) -> bool:
+        """Take a message; ``done`` is told where it is stored, or why not. False: no room, and it was not taken.
+
+        Limited are messages (``maxPendingMessages``) and the bytes of all producers (``memoryLimitBytes``).
+        """
+        batch, engine = self._batch, self.engine
+        size = len(message.payload)
+        if self.state is not _READY and self.state is not _CONNECTING:
+            _tell((done,), _ENDS[self.state])
+            return True
+        if self._most and self._most <= self.waiting:
+            self._short_of_room = True
+            return False
+        if not engine.memory.reserve(size):
+            self._short_of_room = True
+            engine.memory.when_room(self._tell_room)
+            return False
+        if batch is None or message.deliver_at is not None or message.schema is not None:
+            return self._send_unusual(message, done)
+        ids = self.ids
+        sequence_id = message.sequence_id
+        if sequence_id is None:
+            sequence_id = ids.next
+            ids.next = sequence_id + 1
+        if (
+            sequence_id <= ids.pushed
+            or ids.suspected
+            or self._multi_schema
+            or batch.size + size > batch.most_bytes
+            or batch.count >= batch.most
+        ):
+            self._join_batch(batch, message, sequence_id, self._version, done)
+            return True
+        ids.pushed = sequence_id
+        if batch.add(message, sequence_id, done, engine.now, self._version):
+            self.trigger_flush()
+        elif self._batch_timer.timer is None:
+            self._batch_timer.message_waits()
+        return True
+
+    def flush(self, done: Callable[[Refusal | None], None]) -> None:
+        """Send what waits in the batch, and tell when all that was taken so far has its receipt, or has failed."""
+        self.trigger_flush()
+        if self.pending.ops:
+            self.pending.ops[-1].flushes.append(done)
+        else:
+            done(None)
+
+    def trigger_flush(self) -> bool:
+        """Send the batch that waits, now; whether there was one. Every blocking send does it (TypedMessageBuilder)."""
+        container = self._batch
+        if container is None or not container.count:
+            return False
+        self._batch_timer.sent()
+        for batch in container.take():
+            op = self._writer.batch(batch, self.engine.now)
+            if isinstance(op, Refusal):
+                self._release(batch.size)
+                _tell(batch.dones, op)
+            else:
+                self._outbox.add(op)
+        return True
+
+    def _send_unusual(self, message: Outgoing, done: Done | None) -> bool:
+        """A message that may go into no batch, or not into any batch."""
+        version = self._version_for(message)
+        ids = self.ids
+        if self._batch is not None and message.deliver_at is None and version is not None:
+            sequence_id = ids.take(message.sequence_id)
+            self._join_batch(self._batch, message, sequence_id, version, done)
+            return True
+        now, size = self.engine.now, len(message.payload)
+        sequence_id = ids.peek(message.sequence_id)
+
+        def write(version: bytes) -> list[Op] | Refusal:
+            return self._writer.message(message, sequence_id, version, done, now)
+
+        if version is None:
+            op = Op(sequence_id, -1, (done,), size, now)
+            op.schema, op.write = message.schema, write
+            ops: list[Op] | Refusal = [op]
+        else:
+            ops = write(version)
+        if isinstance(ops, Refusal):
+            self._release(size)
+            _tell((done,), ops)
+            return True
+        if 0 < self._most < self.waiting + len(ops):
+            self._release(size)
+            return self._refuse_chunks(len(ops), done)
+        ids.take(message.sequence_id)
+        ids.pushed = max(ids.pushed, sequence_id)
+        self.trigger_flush()
+        for op in ops:
+            self._outbox.add(op)
+        return True
+
+    def _refuse_chunks(self, count: int, done: Done | None) -> bool:
+        """All chunks must find room at once; what never will is refused."""
+        self._short_of_room = count <= self._most
+        if not self._short_of_room:
+            text = f"{count} chunks are more than maxPendingMessages, {self._most}"
+            _tell((done,), Refusal("InvalidMessage", text))
+        return not self._short_of_room
+
+    def _join_batch(
+        self, batch: Container, message: Outgoing, sequence_id: int, version: bytes, done: Done | None
+    ) -> None:
+        """Let a message go with those that wait, or after them (canAddToCurrentBatch)."""
+        ids = self.ids
+        alone = True
+        space = batch.size + len(message.payload) <= batch.most_bytes and batch.count < batch.most
+        if space and (not self._multi_schema or batch.has_same_schema(message, version)):
+            doubt, alone = ids.judge(sequence_id)
+            if doubt is not Doubt.NONE and self.on_doubt is not None:
+                self.on_doubt(doubt, sequence_id)
+        if alone:
+            self.trigger_flush()
+        ids.pushed = max(ids.pushed, sequence_id)
+        if batch.add(message, sequence_id, done, self.engine.now, version):
+            self.trigger_flush()
+        else:
+            self._batch_timer.message_waits()
+
+    def _version_for(self, message: Outgoing) -> bytes | None:
+        """The schema version of a message; None: its schema is to be registered."""
+        schema = message.schema
+        if schema is None or schema == self.settings.schema:
+            return self._version
+        self._multi_schema = True
+        return self._outbox.version_of(schema)
+
+    # -- what the broker says --------------------------------------------------------------------------------------
+
+    def received(self, event: Event) -> None:
+        """SEND_RECEIPT or SEND_ERROR."""
+        if event.name == "SEND_RECEIPT":
+            self._receipt(event.body)
+            return
+        body = event.body
+        error = pb.ServerError.Name(body.error)
+        if error == "ChecksumError":
+            self._outbox.checksum_error(body.sequence_id)
+        elif error == "TopicTerminatedError":
+            self.end(State.TERMINATED, Refusal(error, body.message))
+        elif error == "NotAllowedError":
+            self._outbox.refuse(body.sequence_id, Refusal(error, body.message))
+        else:
+            self.lost()
+            self.reconnect()
+            if self._last_link is not None:
+                self._last_link.attach(self)
+
+    def _receipt(self, body: pb.CommandSendReceipt) -> None:
+        op = self.pending.receipt(body.sequence_id, signed(body.highest_sequence_id))
+        if op is None:
+            return
+        if op == MISMATCH:
+            first = self.pending.ops[0].sequence_id
+            text = f"a receipt for {body.sequence_id}, expected is one for {first}"
+            assert self._last_link is not None
+            self._last_link.close(Refusal("Disconnected", text))
+            return
+        assert isinstance(op, Op)
+        self.ids.published = max(self.ids.published, op.named)
+        self._release(op.size)
+        place = MessageId.of(body.message_id) if body.HasField("message_id") else _NOWHERE
+        op.complete(MessageId(place.ledger, place.entry, self.partition))
+
+    # -- coming and going ------------------------------------------------------------------------------------------
+
+    def prepare(self, link: Link) -> None:
+        """Learn how large a message may be."""
+        self._last_link = link
+        self._writer.largest = link.max_message_size
+        if self._batch is not None:
+            self._batch.may_hold(link.max_message_size)
+
+    def begin(self, link: Link, body: pb.CommandProducerSuccess) -> None:
+        """Send all that waits, again or for the first time."""
+        self._writer.name = self.name or body.producer_name
+        self._version = body.schema_version
+        self.ids.learn(body.last_sequence_id)
+        resent = self._outbox.resume(link)
+        if self._batch is not None and not resent:
+            self._batch_timer.set(0)
+        elif self._batch is not None and self._batch.count:
+            self._batch_timer.message_waits()
+
+    def lost(self) -> None:
+        """What comes now waits for the next link."""
+        self._outbox.pause()
+
+    def close(self, done: Callable[[Refusal | None], None]) -> None:
+        """Leave the topic. The Refusal: the broker did not agree."""
+        if self.state in (State.CLOSING, State.CLOSED):
+            done(None)
+            return
+        link, ready = self.link, self.state is State.READY
+        self.state = State.CLOSING
+        self._outbox.pause()
+        self._tasks.stop()
+        if link is None or not ready:
+            self.end(State.CLOSED, _ENDS[State.CLOSED])
+            done(None)
+            return
+
+        def answered(answer: Event | Refusal) -> None:
+            self.end(State.CLOSED, _ENDS[State.CLOSED])
+            done(answer if isinstance(answer, Refusal) and link.gone is None else None)
+
+        link.request(pb.CommandCloseProducer(producer_id=self.number), answered)
+
+    def end(self, state: State, refusal: Refusal) -> None:
+        """It will send nothing any more."""
+        self._outbox.pause()
+        self._tasks.stop()
+        self.give_up(state)
+        self.fail_pending(_ENDS[state] if state is State.CLOSED else refusal)
+        self.tell(refusal)
+
+    def fail_pending(self, refusal: Refusal) -> None:
+        """Nothing of what waits will be stored."""
+        self._outbox.fail(refusal)
+        for batch in () if self._batch is None else self._batch.take():
+            self._release(batch.size)
+            _tell(batch.dones, refusal)
+
+    # -- room and time ---------------------------------------------------------------------------------------------
+
+    def _release(self, size: int) -> None:
+        self.engine.memory.release(size)
+        if self._short_of_room:
+            self._tell_room()
+
+    def _tell_room(self) -> None:
+        if self._short_of_room and (not self._most or self.waiting < self._most):
+            self._short_of_room = False
+            if self.on_room is not None:
+                self.on_room()
+
+    def _renew_data_key(self) -> int:
+        assert self._writer.keys is not None
+        self._writer.keys.renew()
+        return _DATA_KEY_LIFE
+
+    def _check_timeout(self) -> int:
+        """Fail what waits too long; gives when to look again."""
+        limit, first, batch = self.settings.sendTimeoutMs, self.pending.ops, self._batch
+        if first:
+            made = first[0].time
+        elif batch is not None and batch.count:
+            made = batch.time + self.settings.publish_delay
+        else:
+            return limit
+        left = made + limit - self.engine.now
+        if left > 0:
+            return left
+        self.fail_pending(Refusal("TimeOut", f"no receipt within {limit} ms"))
+        return limit
+
+
+def _tell(dones: Iterable[Done | None], refusal: Refusal) -> None:
+    for done in dones:
+        if done is not None:
+            done(refusal)

@@ -1,0 +1,187 @@
+"""How a producer registers with its broker, over and over, and what becomes of one that is refused.
+
+Rules of this file (Commands.newProducer, ProducerImpl.connectionOpened; 4.2.4)
+1. The first PRODUCER names the producer only if the application did; later ones name what the broker gave, still as not
+   provided by the user. ``topic_epoch`` is what the last PRODUCER_SUCCESS said, also for shared producers.
+2. A schema of plain bytes (type None) is not sent.
+3. A topic that is terminated, or another producer that fenced this one, is the end, whenever it is heard of. A topic
+   that does not exist closes the producer.
+4. Other refusals: a producer that was ready once tries for ever; a new one while a second try may help and the
+   operation time-out, counted from the first PRODUCER, has not passed.
+5. PRODUCER and GET_OR_CREATE_SCHEMA name the topic as the application wrote it, short or long; a partition is always
+   written in full. Lookups are for the full name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from pcli.codec.proto import pb
+from pcli.codec.session import Event
+from pcli.codec.wire.topic_name import TopicName
+from pcli.replay.client.connection.client_connection import Link
+from pcli.replay.client.connection.connection_handler import Handler, Kind, State
+from pcli.replay.client.connection.errors import Refusal
+
+if TYPE_CHECKING:
+    from pcli.replay.client.engine import Engine
+    from pcli.replay.client.producer_settings import ProducerSettings
+
+__all__ = ["Registration", "Verdict", "producer_command", "verdict_on"]
+
+
+class Verdict(Enum):
+    """What a refusal means for the producer."""
+
+    TERMINATED = "the topic takes nothing any more"
+    FENCED = "another producer has taken its place"
+    GONE = "there is no such topic"
+    FAILED = "it never came to be"
+    AGAIN = "try again"
+
+
+_FINAL: Final = {
+    "TopicTerminatedError": Verdict.TERMINATED,
+    "ProducerFenced": Verdict.FENCED,
+    "TopicNotFound": Verdict.GONE,
+    "NotFound": Verdict.GONE,
+}
+
+
+_STATES: Final = {
+    Verdict.TERMINATED: State.TERMINATED,
+    Verdict.FENCED: State.PRODUCER_FENCED,
+    Verdict.GONE: State.CLOSED,
+    Verdict.FAILED: State.FAILED,
+}
+
+
+def verdict_on(refusal: Refusal, *, created: bool, in_time: bool) -> Verdict:
+    """``created``: it was ready once; ``in_time``: the operation time-out has not passed."""
+    if refusal.error in _FINAL:
+        return _FINAL[refusal.error]
+    return Verdict.AGAIN if created or (refusal.retriable and in_time) else Verdict.FAILED
+
+
+def producer_command(
+    number: int, topic: str, name: str, settings: ProducerSettings, *, epoch: int, topic_epoch: int | None
+) -> pb.CommandProducer:
+    """The command. ``name``: empty while the broker has given none."""
+    body = pb.CommandProducer(
+        topic=topic,
+        producer_id=number,
+        producer_name=name or None,
+        encrypted=bool(settings.encryptionKeys),
+        metadata=[pb.KeyValue(key=key, value=value) for key, value in sorted(settings.properties.items())],
+        epoch=epoch,
+        user_provided_producer_name=bool(settings.producerName),
+        producer_access_mode=pb.ProducerAccessMode.Value(settings.accessMode),
+        topic_epoch=topic_epoch,
+        txn_enabled=False,
+        initial_subscription_name=settings.initialSubscriptionName or None,
+    )
+    schema = settings.schema
+    if schema is not None and schema.type != pb.Schema.Type.Value("None"):
+        body.schema.CopyFrom(schema)
+    return body
+
+
+class Registration(Handler):
+    """Half of a producer. ``created`` is told once that it stands, or why it never will."""
+
+    kind: ClassVar[Kind] = "producer"
+
+    def __init__(self, engine: Engine, topic: str, settings: ProducerSettings, created: Callable[[Any], None]) -> None:
+        super().__init__(engine, str(TopicName.parse(topic)), stop_ms=max(100, settings.sendTimeoutMs - 100))
+        self.settings = settings
+        self._given_topic = topic
+        self._created: Callable[[Any], None] | None = created
+        self._topic_epoch: int | None = None
+        self._lookup_deadline = engine.now + engine.settings.lookupTimeoutMs
+        self._deadline: int | None = None
+
+    # -- to be filled ----------------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """As the broker knows it; empty before it has said so."""
+        raise NotImplementedError
+
+    def prepare(self, link: Link) -> None:
+        """There is a link that it will register over."""
+        raise NotImplementedError
+
+    def begin(self, link: Link, body: pb.CommandProducerSuccess) -> None:
+        """It is registered."""
+        raise NotImplementedError
+
+    def fail_pending(self, refusal: Refusal) -> None:
+        """Nothing of what waits will be stored."""
+        raise NotImplementedError
+
+    def end(self, state: State, refusal: Refusal) -> None:
+        """It will send nothing any more; whoever waits for its creation is told."""
+        raise NotImplementedError
+
+    # -- how it goes -------------------------------------------------------------------------------------------------
+
+    def opened(self, link: Link) -> None:
+        """Ask the broker for the producer, anew over each link."""
+        self.prepare(link)
+        if self._deadline is None:
+            self._deadline = self.engine.now + self.engine.settings.operationTimeoutMs
+        body = producer_command(
+            self.number, self._given_topic, self.name, self.settings, epoch=self.epoch, topic_epoch=self._topic_epoch
+        )
+        link.request(body, lambda answer: self._answered(link, answer))
+
+    def not_opened(self, refusal: Refusal) -> bool:
+        """There is no broker for it, or not now (connectionFailed)."""
+        late = self.engine.now > self._lookup_deadline
+        if refusal.retriable and not late:
+            return False
+        if self._created is not None:
+            self.end(State.FAILED, refusal)
+            return True
+        if verdict_on(refusal, created=True, in_time=True) is Verdict.GONE:
+            self.end(State.CLOSED, refusal)
+            return True
+        return False
+
+    def tell(self, result: Registration | Refusal) -> None:
+        """Tell whoever waits for the creation, if somebody still does."""
+        created, self._created = self._created, None
+        if created is not None:
+            created(result)
+
+    def _answered(self, link: Link, answer: Event | Refusal) -> None:
+        if self.state is not State.CONNECTING:
+            # It was closed meanwhile, and only the end of the connection makes the broker drop it for sure.
+            link.close(Refusal("Disconnected", "a producer was closed before it was ready"))
+        elif self.link is not link:
+            return  # the broker has closed it meanwhile, and a new try is on its way
+        elif isinstance(answer, Refusal):
+            self._refused(link, answer)
+        else:
+            body = answer.body
+            self._topic_epoch = body.topic_epoch if body.HasField("topic_epoch") else None
+            self.ready()
+            self.begin(link, body)
+            self.tell(self)
+
+    def _refused(self, link: Link, refusal: Refusal) -> None:
+        link.detach(self)
+        self.link = None
+        if refusal.error == "TimeOut":
+            # The broker may have made it all the same, and would refuse the next one.
+            link.request(pb.CommandCloseProducer(producer_id=self.number), lambda _: None)
+        if refusal.error == "ProducerBlockedQuotaExceededException":
+            self.fail_pending(refusal)
+        in_time = self._deadline is not None and self.engine.now < self._deadline
+        verdict = verdict_on(refusal, created=self._created is None, in_time=in_time)
+        if verdict is not Verdict.AGAIN:
+            self.end(_STATES[verdict], refusal)
+        elif not self.not_opened(refusal):
+            self.reconnect()

@@ -1,0 +1,133 @@
+"""A producer's entries on their way: sent, sent again, answered; and the schemas that some of them wait for.
+
+Rules of this file (ProducerImpl.processOpSendMsg, recoverProcessOpSendMsgFrom, tryRegisterSchema; 4.2.4)
+1. An entry is sent when there is a link, and kept until it is answered. Over a new link all that are kept are sent
+   again, in their order.
+2. An entry whose schema the broker has not seen is kept, the schema is registered (GET_OR_CREATE_SCHEMA), and all
+   behind it wait. A schema that does not fit fails its entry alone; any other refusal is followed by the same request.
+3. A damaged checksum has all entries sent again, if the first one is still sound; what is not allowed fails alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from pcli.codec.proto import pb
+from pcli.codec.session import Event
+from pcli.replay.client.connection.client_connection import Link
+from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.producer.pending_sends import Op, Pending
+
+__all__ = ["Outbox"]
+
+_DAMAGED: Final = Refusal("ChecksumError", "the message was damaged before it was sent")
+
+
+class Outbox:
+    """The entries of one producer. ``freed`` is told the bytes of each that is done, before its application is."""
+
+    def __init__(self, topic: str, freed: Callable[[int], None]) -> None:
+        self.pending = Pending()
+        self._topic = topic
+        self._freed = freed
+        self._link: Link | None = None
+        self._registering = False
+        self._versions: dict[bytes, bytes] = {}
+
+    def version_of(self, schema: pb.Schema) -> bytes | None:
+        """The version that the broker gave a schema; None: it is to be registered."""
+        return self._versions.get(_key(schema))
+
+    def add(self, op: Op) -> None:
+        """Send an entry, now or when its turn comes."""
+        self.pending.add(op)
+        if self._registering or self._link is None:
+            return
+        if op.schema is None:
+            self._link.write(op.frame)
+        else:
+            self._register(self._link, op)
+
+    def resume(self, link: Link) -> bool:
+        """The producer is ready on this link: send all again. Whether there was anything."""
+        self._link = link
+        self._registering = False
+        ops = self.pending.behind(None)
+        self._write(link, ops)
+        return bool(ops)
+
+    def pause(self) -> None:
+        """The link is gone, or the producer on it."""
+        self._link = None
+
+    def refuse(self, sequence_id: int, refusal: Refusal) -> None:
+        """The first entry fails alone, if it is the one that an error names."""
+        op = self.pending.named(sequence_id)
+        if op is not None:
+            self._drop(op, refusal)
+
+    def checksum_error(self, sequence_id: int) -> None:
+        """The broker has found a wrong checksum (recoverChecksumError)."""
+        op = self.pending.named(sequence_id)
+        if op is not None and not op.sound:
+            self._drop(op, _DAMAGED)
+        elif self._link is not None:
+            self._write(self._link, self.pending.behind(None))
+
+    def fail(self, refusal: Refusal) -> None:
+        """None of them will be stored."""
+        for op in self.pending.drain():
+            self._freed(op.size)
+            op.fail(refusal)
+
+    def _drop(self, op: Op, refusal: Refusal) -> None:
+        self.pending.replace(op)
+        self._freed(op.size)
+        op.fail(refusal)
+
+    def _register(self, link: Link, op: Op) -> None:
+        self._registering = True
+        body = pb.CommandGetOrCreateSchema(topic=self._topic, schema=op.schema)
+        link.request(body, lambda answer: self._answered(link, op, answer))
+
+    def _answered(self, link: Link, op: Op, answer: Event | Refusal) -> None:
+        if self._link is not link or link.gone is not None:
+            return  # all will be sent again over the next link
+        assert op.schema is not None
+        self._registering = False
+        waiting = op in self.pending.ops
+        # Where its time was over meanwhile, all that is there now came later and is still to be sent.
+        ops = self.pending.behind(op if waiting else None)
+        if isinstance(answer, Event):
+            self._versions[_key(op.schema)] = answer.body.schema_version
+        elif answer.error == "IncompatibleSchema" and waiting:
+            self._drop(op, answer)
+            ops.remove(op)
+        self._write(link, ops)
+
+    def _write(self, link: Link, ops: Iterable[Op]) -> None:
+        """Send these entries, up to one whose schema is to be registered first."""
+        for op in ops:
+            for ready in self._written(op):
+                if ready.schema is not None:
+                    self._register(link, ready)
+                    return
+                link.write(ready.frame)
+
+    def _written(self, op: Op) -> list[Op]:
+        """What stands for an entry now: itself, or what is written of it since its schema is known."""
+        version = None if op.schema is None else self.version_of(op.schema)
+        if version is None or op.write is None:
+            return [op]
+        ops = op.write(version)
+        if isinstance(ops, Refusal):
+            self._drop(op, ops)
+            return []
+        self.pending.replace(op, ops)
+        ops[-1].flushes = op.flushes
+        return ops
+
+
+def _key(schema: pb.Schema) -> bytes:
+    return schema.SerializeToString(deterministic=True)

@@ -1,0 +1,170 @@
+"""The player on sockets: the only file of it with a loop, ports and a clock.
+
+Rules of this file
+1. One socket for each connection of the capture, to the address that was given. A broker that says in LOOKUP_RESPONSE
+   that a topic is elsewhere is answered by the difference, not by another connection: the captured client stayed.
+2. Calls of the REST interface go to the administrator's address, one after the other; without one they are not made.
+3. The end of a socket is an event like a frame. A broker that can't be reached is a RemoteError; so is one whose first
+   word is the end of the connection, or no frame: it is no broker, or a port with TLS that is spoken to in clear; and
+   one that refuses the first login, where the captured one did not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from pcli.codec.errors import LocalError, RemoteError
+from pcli.replay.client.connection.connect_errors import reason_for
+from pcli.replay.event_loop import now_ms
+from pcli.replay.player.player import Action, HangUp, Open, Player, Say
+from pcli.replay.player.script.rest_calls import Call
+from pcli.replay.service_url import Security, ServiceUrl
+
+__all__ = ["call_rest", "play"]
+
+_READ: Final = 1 << 16
+_CONNECT_S: Final = 10
+_QUIET_MS: Final = 300
+"""How long the broker must be silent at the end: what it says too much comes then."""
+
+
+def play(
+    player: Player, to: ServiceUrl, security: Security, *, admin: str = "", progress: Callable[[float], None]
+) -> None:
+    """Play to the end. RemoteError: nobody is there; LocalError: a certificate or token can't be read."""
+    if to.http:
+        raise LocalError(f"{to}: a replay speaks the binary protocol: give a pulsar:// or pulsar+ssl:// URL")
+    asyncio.run(_Stage(player, to, security, admin, progress).run())
+
+
+def call_rest(admin: str, call: Call, token: str = "") -> int:
+    """One call; its status. RemoteError: nobody is there."""
+    body = None if call.body is None else json.dumps(call.body).encode()
+    request = urllib.request.Request(  # noqa: S310  (the user's own address)
+        f"{admin.rstrip('/')}/admin/v2/{call.path}", data=body, method=call.method
+    )
+    request.add_header("Content-Type", "application/json")
+    if token:
+        request.add_header("Authorization", f"Bearer {token}")
+    try:
+        with urllib.request.urlopen(request, timeout=_CONNECT_S) as answer:  # noqa: S310
+            return int(answer.status)
+    except urllib.error.HTTPError as refused:
+        return refused.code
+    except OSError as fault:
+        raise RemoteError(f"{admin}: {getattr(fault, 'reason', fault)}") from None
+
+
+class _Stage:
+    """One replay under way."""
+
+    def __init__(
+        self, player: Player, to: ServiceUrl, security: Security, admin: str, progress: Callable[[float], None]
+    ) -> None:
+        self._player, self._to, self._security = player, to, security
+        self._admin, self._progress = admin, progress
+        self._writers: dict[int, asyncio.StreamWriter] = {}
+        self._opened: list[asyncio.StreamWriter] = []
+        self._readers: set[asyncio.Task[None]] = set()
+        self._stirred = asyncio.Event()
+
+    async def run(self) -> None:
+        """Until everything was said, and heard."""
+        player = self._player
+        try:
+            while not player.done:
+                self._stirred.clear()
+                actions = player.actions(now_ms())
+                for action in actions:
+                    await self._do(action)
+                self._check_greeting()
+                if actions:
+                    self._progress(player.progress)
+                elif player.deadline is not None:
+                    await self._wait(player.deadline - now_ms())
+            await asyncio.sleep(_QUIET_MS / 1000)
+        finally:
+            await self._close()
+
+    def _check_greeting(self) -> None:
+        """RemoteError when the first answer leaves nothing to play: rule 3."""
+        for first in self._player.book.pairs[:1]:
+            if first.frame is None:
+                other = "without TLS" if self._to.tls else "with TLS"
+                raise RemoteError(f"{self._to}: what listens there answers no CONNECT: no Pulsar, or a port {other}")
+            if first.line is not None and first.line.name == "CONNECTED" and first.frame.command.HasField("error"):
+                raise RemoteError(f"{self._to}: the login is refused: {first.frame.command.error.message}")
+
+    async def _wait(self, ms: int) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stirred.wait(), max(ms, 1) / 1000)
+
+    async def _do(self, action: Action) -> None:
+        match action:
+            case Open(part):
+                await self._open(part)
+            case Say(part, data):
+                if part in self._writers:
+                    self._writers[part].write(data)
+            case HangUp(part, reset):
+                self._hang_up(part, reset=reset)
+            case Call():
+                if self._admin:
+                    token = self._security.data().decode() if self._security.token else ""
+                    await asyncio.to_thread(call_rest, self._admin, action, token)
+
+    async def _open(self, part: int) -> None:
+        host, port = self._to.hosts[0]
+        context = self._security.context() if self._to.tls else None
+        try:
+            async with asyncio.timeout(_CONNECT_S):
+                reader, writer = await asyncio.open_connection(host, port, ssl=context)
+        except (OSError, TimeoutError) as fault:
+            reason = reason_for(fault, tls=self._to.tls) or "no answer"
+            raise RemoteError(f"{self._to}: {reason}") from None
+        self._writers[part] = writer
+        self._opened.append(writer)
+        task = asyncio.create_task(self._listen(part, reader))
+        self._readers.add(task)
+        task.add_done_callback(self._readers.discard)
+
+    async def _listen(self, part: int, reader: asyncio.StreamReader) -> None:
+        data = b""
+        while True:
+            with suppress(OSError):
+                data = await reader.read(_READ)
+            if not data:
+                break
+            for action in self._player.receive(part, data):
+                await self._do(action)
+            data = b""
+            self._stirred.set()
+        writer = self._writers.pop(part, None)
+        if writer is not None:
+            writer.close()
+            self._player.lost(part)
+            self._stirred.set()
+
+    def _hang_up(self, part: int, *, reset: bool) -> None:
+        writer = self._writers.pop(part, None)
+        if writer is not None and reset:
+            writer.transport.abort()
+        elif writer is not None:
+            writer.close()
+
+    async def _close(self) -> None:
+        for part in list(self._writers):
+            self._hang_up(part, reset=False)
+        for task in list(self._readers):
+            task.cancel()
+        await asyncio.gather(*self._readers, return_exceptions=True)
+        closing = [asyncio.create_task(writer.wait_closed()) for writer in self._opened]
+        if closing:
+            await asyncio.wait(closing, timeout=_QUIET_MS / 1000)
+        await asyncio.gather(*(task for task in closing if task.done()), return_exceptions=True)

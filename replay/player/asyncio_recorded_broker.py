@@ -1,0 +1,122 @@
+"""The recorded broker on a socket: the only file of it with a loop, a port and signals.
+
+Rules of this file
+1. It listens on the loopback address: what is played is somebody's recording.
+2. It ends when the recording is told and the clients have left, when no client has come back for three seconds (some
+   connect for every request), or at SIGINT and SIGTERM.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from pcli.codec.errors import LocalError
+from pcli.replay.player.player import HangUp, Say
+from pcli.replay.player.recorded_broker import BrokerSide
+from pcli.replay.player.script.script import Script
+
+__all__ = ["play_broker"]
+
+_HOST: Final = "127.0.0.1"
+_GRACE_S: Final = 3
+
+
+def play_broker(script: Script, port: int, *, ready: Callable[[str], None], note: Callable[[str], None]) -> BrokerSide:
+    """Play it to whoever comes, to the end. LocalError: the port is taken.
+
+    ``ready`` is told the service URL once clients can connect, ``note`` what was asked that is not recorded.
+    """
+    return asyncio.run(_Stage(script, note).run(port, ready))
+
+
+class _Stage:
+    """One play under way."""
+
+    def __init__(self, script: Script, note: Callable[[str], None]) -> None:
+        self._script, self._note = script, note
+        self._links: dict[int, _Link] = {}
+        self._count = self._noted = 0
+        self._over = asyncio.Event()
+        self.side = BrokerSide(script, "")
+
+    async def run(self, port: int, ready: Callable[[str], None]) -> BrokerSide:
+        loop = asyncio.get_running_loop()
+        try:
+            listener = await loop.create_server(lambda: _Link(self), _HOST, port)
+        except OSError as fault:
+            raise LocalError(f"--port {port}: {os.strerror(fault.errno or 0)}") from None
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._over.set)
+        url = f"pulsar://{_HOST}:{listener.sockets[0].getsockname()[1]}"
+        self.side = BrokerSide(self._script, url)
+        ready(url)
+        await self._over.wait()
+        listener.close()
+        links, self._links = self._links, {}
+        for link in links.values():
+            link.transport.abort()
+        return self.side
+
+    def joined(self, link: _Link) -> int:
+        """A client has come; its number."""
+        self._count += 1
+        self._links[self._count] = link
+        self.side.open(self._count)
+        return self._count
+
+    def received(self, number: int, data: bytes) -> None:
+        """Bytes of a client."""
+        self._do(self.side.receive(number, data))
+
+    def left(self, number: int) -> None:
+        """A connection is closed, by whomever; at the end by us, which is nothing that a client said."""
+        if self._links.pop(number, None) is None:
+            return
+        self._do(self.side.lost(number))
+        if self.side.told:
+            self._over.set()
+        elif not self._links:
+            asyncio.get_running_loop().call_later(_GRACE_S, self._look, self._count)
+
+    def _look(self, count: int) -> None:
+        """Three seconds later: nobody has come since."""
+        if count == self._count:
+            self._over.set()
+
+    def _do(self, actions: Iterable[Say | HangUp]) -> None:
+        for action in actions:
+            transport = self._links[action.part].transport
+            if isinstance(action, HangUp):
+                transport.close()
+            elif not transport.is_closing():
+                transport.write(action.data)
+        for text in self.side.notes[self._noted :]:
+            self._note(text)
+        self._noted = len(self.side.notes)
+
+
+class _Link(asyncio.Protocol):
+    """The socket of one client."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, stage: _Stage) -> None:
+        self._stage = stage
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has come."""
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self._number = self._stage.joined(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of the client."""
+        self._stage.received(self._number, data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is closed."""
+        self._stage.left(self._number)

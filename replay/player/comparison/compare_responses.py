@@ -1,0 +1,220 @@
+"""A captured answer and its live one, field by field, ids read back.
+
+Rules of this file
+1. Everything is compared that the protocol has: the command's fields, set or not set, and the entry behind it. What
+   may differ all the same is said by a rule (rules.py), not here.
+2. An id differs when the live one does not stand for the captured one (ids.py).
+3. The highest sequence id of a receipt is compared where the SEND named one; else 0 and -1 are the same nothing
+   (sends.py).
+4. Order: what a consumer of one connection got is compared in its order, for Key_Shared by key. A delivery that
+   overtook another is a difference of the field ``order``; missing ones do not make the ones behind them late. A Shared
+   subscription has no order for what is delayed or comes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pcli.codec.observe import Consumer
+from pcli.codec.proto import pb
+from pcli.codec.wire.commands import BY_NAME, name_of
+from pcli.codec.wire.constants import MINUS_ONE
+from pcli.codec.wire.frame import Frame
+from pcli.replay.player.id_translation import Ids, place_of
+from pcli.replay.player.response_matching import Book, Pair
+from pcli.replay.player.script.script import Line
+
+__all__ = ["EXTRA", "MISSING", "Difference", "Outcome", "compare"]
+
+MISSING: Final = "missing"
+EXTRA: Final = "extra"
+_TRANSACTION: Final = ("txnid_least_bits", "txnid_most_bits")
+_MESSAGE: Final = BY_NAME["MESSAGE"].number
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that was said otherwise."""
+
+    field: str
+    """Path in the command (``message_id``, ``metadata``), or what is about the whole: ``missing``, ``extra``,
+    ``type``, ``order``, ``consumer``."""
+    captured: Any
+    live: Any
+
+
+@dataclass(slots=True)
+class Outcome:
+    """A captured answer, or a live one that nothing was captured for, and how they differ."""
+
+    pair: Pair
+    differences: list[Difference]
+    rules: dict[str, str]
+    """Field to the rule that explains its difference."""
+
+    @property
+    def line(self) -> Line | None:
+        """What was captured."""
+        return self.pair.line
+
+    @property
+    def frame(self) -> Frame | None:
+        """What came."""
+        return self.pair.frame
+
+    @property
+    def part(self) -> int:
+        """The connection of the play."""
+        return self.pair.line.part if self.pair.line is not None else self.pair.part
+
+    @property
+    def name(self) -> str:
+        """The command's name, the captured one's if there is one."""
+        if self.pair.line is not None:
+            return self.pair.line.name
+        return "END" if self.pair.frame is None else name_of(self.pair.frame.type)
+
+    @property
+    def unexplained(self) -> list[Difference]:
+        """Differences for which there is no rule."""
+        return [one for one in self.differences if one.field not in self.rules]
+
+
+def compare(book: Book, ids: Ids) -> list[Outcome]:
+    """Every answer, in the order of the capture; live ones that nothing was captured for at the end."""
+    late = set(_overtaken(book.pairs))
+    found = []
+    for pair in book.pairs:
+        differences = list(_differences(pair, ids, pair.order in late))
+        if pair.line in book.nameless:
+            differences = [one for one in differences if not _is_nothing(one)]
+        found.append(Outcome(pair, differences, {}))
+    for line in book.missing():
+        pair = Pair(line, line.part, None, line.index, -1, None)
+        found.append(Outcome(pair, [Difference(MISSING, line.name, None)], {}))
+    return sorted(found, key=_place)
+
+
+def _is_nothing(difference: Difference) -> bool:
+    return difference.field == "highest_sequence_id" and {difference.captured, difference.live} == {0, MINUS_ONE}
+
+
+def _place(outcome: Outcome) -> tuple[bool, int]:
+    line = outcome.line
+    return (True, outcome.pair.order) if line is None else (False, line.index)
+
+
+def _overtaken(pairs: list[Pair]) -> Iterator[int]:
+    """The live numbers of deliveries that came behind one that the capture has later, on the same consumer."""
+    furthest: dict[tuple[int, int, bytes], int] = {}
+    for pair in pairs:
+        line = pair.line
+        if line is None or line.type != _MESSAGE or pair.frame is None:
+            continue
+        key = pair.part, pair.frame.command.message.consumer_id, _order_key(pair)
+        if line.part != pair.part or line.peer is not pair.consumer or _has_no_order(pair.consumer, pair.frame):
+            continue
+        if line.index < furthest.get(key, -1):
+            yield pair.order
+        furthest[key] = max(line.index, furthest.get(key, -1))
+
+
+def _has_no_order(consumer: Consumer | None, frame: Frame) -> bool:
+    """Whether an entry is given when its time has come, or somebody asked for it."""
+    metadata = frame.metadata
+    delayed = metadata is not None and metadata.HasField("deliver_at_time")
+    return (
+        consumer is not None and consumer.type == "Shared" and (delayed or frame.command.message.redelivery_count > 0)
+    )
+
+
+def _order_key(pair: Pair) -> bytes:
+    """What Key_Shared keeps in order; all messages are one for other subscriptions."""
+    metadata = pair.frame.metadata if pair.frame is not None else None
+    if metadata is None or pair.consumer is None or pair.consumer.type != "Key_Shared":
+        return b""
+    if metadata.HasField("ordering_key"):
+        return metadata.ordering_key
+    # Damaged metadata may hold a key that is no text.
+    return f"{metadata.partition_key or (metadata.producer_name, metadata.sequence_id)}".encode()
+
+
+def _differences(pair: Pair, ids: Ids, overtaken: bool) -> Iterator[Difference]:
+    line, live = pair.line, pair.frame
+    if line is None:
+        yield Difference(EXTRA, None, "END" if live is None else name_of(live.type))
+        return
+    if line.frame is None or live is None:
+        return
+    if line.type != live.type:
+        yield Difference("type", line.name, name_of(live.type))
+        return
+    if live.body is not None:
+        yield from _of_bodies("", line.frame.body, live.body, ids)
+    elif line.frame.data != live.data:
+        yield Difference("data", line.frame.data.hex(), live.data.hex())
+    yield from _of_entries(line.frame, live, ids)
+    if live.type == _MESSAGE and (line.part != pair.part or line.peer is not pair.consumer):
+        yield Difference("consumer", getattr(line.peer, "name", ""), getattr(pair.consumer, "name", ""))
+    if overtaken:
+        yield Difference("order", line.index, "later")
+
+
+def _of_entries(captured: Frame, live: Frame, ids: Ids) -> Iterator[Difference]:
+    if captured.metadata is None and live.metadata is None:
+        return
+    if captured.data[captured.parts.checked_start :] != ids.content(live):
+        yield Difference("entry", captured.metadata, live.metadata)
+    if captured.checksum != live.checksum:
+        yield Difference("checksum", captured.checksum, live.checksum)
+    mine, theirs = captured.broker_entry, live.broker_entry
+    if (mine is None) != (theirs is None):
+        yield Difference("broker_entry", mine, theirs)
+    elif mine is not None:
+        yield from _of_bodies("broker_entry.", mine, theirs, ids)
+
+
+def _of_bodies(above: str, captured: Any, live: Any, ids: Ids) -> Iterator[Difference]:
+    mine = {field.name: value for field, value in captured.ListFields()}
+    theirs = {field.name: value for field, value in live.ListFields()}
+    for name in sorted({**mine, **theirs}):
+        one, other = mine.get(name), theirs.get(name)
+        if isinstance(one, pb.MessageIdData) and isinstance(other, pb.MessageIdData):
+            yield from _of_ids(above + name, one, other, ids)
+        elif hasattr(one, "ListFields") and hasattr(other, "ListFields"):
+            yield from _of_bodies(f"{above}{name}.", one, other, ids)
+        elif name in _TRANSACTION:
+            if name == _TRANSACTION[0] and not _same_transaction(captured, live, ids):
+                yield Difference(above + name, one, other)
+        elif not _same(name, one, other, ids):
+            yield Difference(above + name, one, other)
+
+
+def _same_transaction(captured: Any, live: Any, ids: Ids) -> bool:
+    mine, theirs = ((one.txnid_most_bits, one.txnid_least_bits) for one in (captured, live))
+    return ids.transactions.get(mine, mine) == theirs
+
+
+def _of_ids(path: str, captured: pb.MessageIdData, live: pb.MessageIdData, ids: Ids) -> Iterator[Difference]:
+    mine, theirs = place_of(captured), place_of(live)
+    rest = [(one.partition, one.batch_index, one.batch_size, list(one.ack_set)) for one in (captured, live)]
+    if not ids.same_place(mine, theirs) or rest[0] != rest[1]:
+        yield Difference(path, captured, live)
+
+
+def _same(name: str, captured: Any, live: Any, ids: Ids) -> bool:
+    if captured is None or live is None:
+        return False
+    if name == "producer_name":
+        return bool(ids.names.get(captured, captured) == live)
+    if name == "name":  # of a schema: its topic's, without the domain
+        return bool(ids.mapped.get(f"persistent://{live}", f"persistent://{live}") == f"persistent://{captured}")
+    if name == "schema_version":
+        return bool(ids.versions.get(captured, captured) == live)
+    if isinstance(captured, (str, bytes, int, float, bool)):
+        return bool(captured == live)
+    if name in ("topics", "new_topics", "deleted_topics", "topic"):
+        return list(captured) == list(ids.captured_topics(live))
+    return list(captured) == list(live)

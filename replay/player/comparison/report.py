@@ -1,0 +1,146 @@
+"""The result of a replay: a table of sums, the first differences, and all of it as JSON.
+
+Shape of the JSON, documented in docs/replay.md: ``summary`` (by command), ``rules`` (name to count), ``differences``,
+``not_played`` (reason to count), ``not_said``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from google.protobuf.message import Message
+
+from pcli.codec.wire.frame import Frame
+from pcli.replay.player.comparison.compare_responses import EXTRA, MISSING, Difference, Outcome
+from pcli.replay.player.script.script import Line
+
+__all__ = ["Report", "report_of"]
+
+_LONG: Final = 60
+"""Characters of a value that are shown."""
+
+
+@dataclass(slots=True)
+class Report:
+    """Sums and differences of one replay against one broker."""
+
+    equal: Counter[str] = field(default_factory=Counter)
+    """Answers by command."""
+    explained: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    """Answers by command and by the rule; one that needed several counts for each."""
+    unexplained: Counter[str] = field(default_factory=Counter)
+    differences: list[dict[str, Any]] = field(default_factory=list)
+    """Every difference, explained or not."""
+    not_played: dict[str, int] = field(default_factory=dict)
+    not_said: list[str] = field(default_factory=list)
+    """Lines of the clients for which there was no live connection, or no live id."""
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing is unexplained."""
+        return not self.unexplained
+
+    @property
+    def rules(self) -> Counter[str]:
+        """How often each rule was needed."""
+        return sum(self.explained.values(), Counter[str]())
+
+    def rows(self) -> list[tuple[str, int, int, int, str]]:
+        """A row for each command: equal, explained, unexplained, the rules."""
+        names = sorted({*self.equal, *self.explained, *self.unexplained})
+        return [
+            (name, self.equal[name], self._explained(name), self.unexplained[name], self._rules(name)) for name in names
+        ]
+
+    def _explained(self, name: str) -> int:
+        return sum(1 for one in self._whole(name))
+
+    def _whole(self, name: str) -> set[int]:
+        return {one["answer"] for one in self.differences if one["command"] == name} - {
+            one["answer"] for one in self.differences if one["command"] == name and not one["rule"]
+        }
+
+    def _rules(self, name: str) -> str:
+        return ", ".join(f"{rule} {count}" for rule, count in sorted(self.explained.get(name, Counter()).items()))
+
+    def first(self, count: int) -> list[dict[str, Any]]:
+        """The first unexplained differences."""
+        return [one for one in self.differences if not one["rule"]][:count]
+
+    def json(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        words = ("command", "equal", "explained", "unexplained", "rules")
+        return {
+            "good": self.good,
+            "summary": [dict(zip(words, row, strict=True)) for row in self.rows()],
+            "rules": dict(self.rules),
+            "differences": self.differences,
+            "not_played": self.not_played,
+            "not_said": self.not_said,
+        }
+
+
+def report_of(outcomes: Iterable[Outcome], not_played: dict[str, int], not_said: Collection[Line]) -> Report:
+    """Sum outcomes up."""
+    report = Report(not_played=dict(not_played), not_said=[_place(line) for line in not_said])
+    for number, outcome in enumerate(outcomes):
+        captured = outcome.line.frame if outcome.line is not None else None
+        if not outcome.differences:
+            report.equal[outcome.name] += 1
+            continue
+        if outcome.unexplained:
+            report.unexplained[outcome.name] += 1
+        for rule in sorted(set(outcome.rules.values())):
+            report.explained[outcome.name][rule] += 1
+        for difference in outcome.differences:
+            report.differences.append(
+                {
+                    "answer": number,
+                    "command": outcome.name,
+                    "frame": _number(outcome.line),
+                    "stream": outcome.line.part if outcome.line is not None else outcome.pair.part,
+                    "field": difference.field,
+                    "captured": _shown(difference, difference.captured, captured),
+                    "live": _shown(difference, difference.live, outcome.frame),
+                    "rule": outcome.rules.get(difference.field, ""),
+                }
+            )
+    return report
+
+
+def _place(line: Line) -> str:
+    return f"{line.name}, frame {_number(line)} of stream {line.part}"
+
+
+def _number(line: Line | None) -> int:
+    """``pulsar.number``; 0: it is in no frame of the capture."""
+    return line.frame.number if line is not None and line.frame is not None else 0
+
+
+def _shown(difference: Difference, value: Any, frame: Frame | None) -> str:
+    """A value in one line; where the whole answer is meant, its name and what it says."""
+    if value is None:
+        return ""
+    if difference.field in (MISSING, EXTRA, "type") and frame is not None:
+        return _short(f"{value} {_content(frame)}".strip())
+    return _short(_one_line(value) if isinstance(value, Message) else str(value))
+
+
+def _content(frame: Frame) -> str:
+    """The ids of a MESSAGE; all fields of another command."""
+    command = frame.command
+    if command.HasField("message"):
+        place = command.message.message_id
+        return f"{place.ledgerId}:{place.entryId} to consumer {command.message.consumer_id}"
+    return "" if frame.body is None else _one_line(frame.body)
+
+
+def _one_line(message: Message) -> str:
+    return " ".join(str(message).split())
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"

@@ -1,0 +1,85 @@
+"""What the recorded broker's words become for a live client, and a live client's as they were captured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.bits import set_of
+from pcli.codec.wire.build import join_frame
+from pcli.codec.wire.commands import BY_NAME, COMMANDS
+from pcli.codec.wire.frame import Frame
+from pcli.replay.player.script.recorded_conversation import OWNERS
+
+__all__ = ["as_captured", "permits_of", "refusal", "spoken"]
+
+_OURS: Final = ("brokerServiceUrl", "assignedBrokerServiceUrl")
+_NOT_OURS: Final = ("brokerServiceUrlTls", "assignedBrokerServiceUrlTls")
+_UNKNOWN: Final = "the recording has no such request"
+
+
+def spoken(frame: Frame, ids: Mapping[str, int], url: str) -> bytes:
+    """A captured frame of the broker with live ids, by field, and our address; the same bytes if nothing changes."""
+    row = COMMANDS.get(frame.type)
+    if row is None:
+        return frame.data
+    command = pb.BaseCommand()
+    command.CopyFrom(frame.command)
+    body = getattr(command, row.field)
+    for one, _ in body.ListFields():
+        if one.name in _OURS:
+            setattr(body, one.name, url)
+        elif one.name in _NOT_OURS:
+            body.ClearField(one.name)
+        elif one.name in ids:
+            setattr(body, one.name, ids[one.name])
+    return frame.data if command == frame.command else _joined(command, frame)
+
+
+def as_captured(live: Frame, captured: Frame) -> Frame:
+    """A live frame with the request, producer, consumer and watcher ids of the captured one that it stands for."""
+    row = COMMANDS.get(live.type)
+    if row is None:
+        return live
+    command = pb.BaseCommand()
+    command.CopyFrom(live.command)
+    mine, body = captured.body, getattr(command, row.field)
+    for one, _ in body.ListFields():
+        if one.name in (*OWNERS, "request_id") and mine.HasField(one.name):
+            setattr(body, one.name, getattr(mine, one.name))
+    return live if command == live.command else Frame(_joined(command, live), live.type)
+
+
+def _joined(command: pb.BaseCommand, frame: Frame) -> bytes:
+    return join_frame(command.SerializePartialToString(), frame.data[frame.parts.command_end :])
+
+
+def refusal(name: str, body: Any) -> Any:
+    """The answer to what was not captured; None: nobody answers such a command.
+
+    The C++ client (ClientConnection::handleError) finds no lookup for an ERROR, and would wait until its time is up.
+    """
+    why: dict[str, Any] = {"error": pb.NotAllowedError, "message": _UNKNOWN}
+    if name == "SEND":
+        return pb.CommandSendError(producer_id=body.producer_id, sequence_id=body.sequence_id, **why)
+    if name not in BY_NAME or BY_NAME[name].paired_by != "request_id" or not body.HasField("request_id"):
+        return None
+    if name == "ACK":
+        return pb.CommandAckResponse(consumer_id=body.consumer_id, request_id=body.request_id)
+    if name == "LOOKUP":
+        return pb.CommandLookupTopicResponse(
+            request_id=body.request_id, response=pb.CommandLookupTopicResponse.Failed, **why
+        )
+    if name == "PARTITIONED_METADATA":
+        failed = pb.CommandPartitionedTopicMetadataResponse.Failed
+        return pb.CommandPartitionedTopicMetadataResponse(request_id=body.request_id, response=failed, **why)
+    return pb.CommandError(request_id=body.request_id, **why)
+
+
+def permits_of(frame: Frame) -> int:
+    """What a MESSAGE takes: the messages of its batch that were not acknowledged before (Consumer.sendMessages)."""
+    words = frame.command.message.ack_set
+    if words:
+        return set_of(words).bit_count()
+    return max(1, frame.metadata.num_messages_in_batch) if frame.metadata is not None else 1

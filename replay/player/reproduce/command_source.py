@@ -1,0 +1,225 @@
+"""Commands and entries of a conversation as Python source: which words a test that is written uses for them.
+
+Rules of this file
+1. Ids that the broker gives are ``m[0]``, ``m[1]`` … in the order in which they are heard; an id that it never gave is
+   written with its numbers.
+2. What is the broker's own is not compared: its version, its times and rates, texts with ids or ports in them. Its
+   address is ``broker.service_url``.
+3. Payloads are short literals. A broker does not look into them: longer ones are zeros of that size. An entry that is
+   damaged is written byte by byte.
+4. Credentials are not written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Any, Final
+
+from google.protobuf.message import Message
+
+from pcli.codec.payload.batch import split_batch
+from pcli.codec.proto import pb
+from pcli.codec.wire.frame import Frame
+from pcli.codec.wire.message_id import signed
+from pcli.codec.wire.redact import SECRET_FIELDS, hidden
+from pcli.replay.player.id_translation import Place, place_of
+from pcli.replay.player.reproduce.python_source import WIDTH, Group, Node, literal, pieces
+
+__all__ = ["Words", "message_ids"]
+
+_LONG: Final = 80
+"""Characters of a literal that stands in its line."""
+_PAYLOAD: Final = 40
+"""Bytes of a payload that is written out."""
+_OWN: Final = frozenset({
+    "CommandConnected.feature_flags",
+    "CommandConnected.server_version",
+    "CommandConsumerStatsResponse.address",
+    "CommandConsumerStatsResponse.connectedSince",
+    "BrokerEntryMetadata.broker_timestamp",
+})  # fmt: skip
+_RATE: Final = "CommandConsumerStatsResponse.msgRate"
+_TOPICS: Final = ("topic", "topics", "new_topics")
+_TEXTS: Final = ("message", "error_message")
+_PASSING: Final = re.compile(r"\d:\d|:\d{4}|\(\d+,\d+\)|@|\d{10}")
+"""What a text has that is another the next time: ids, ports, hash codes, times."""
+_ROLLBACK: Final = "CommandSubscribe.start_message_rollback_duration_sec"
+_DELIVERY: Final = "MessageMetadata.deliver_at_time"
+_NOWHERE: Final = (1 << 63) - 1
+
+
+class Words:
+    """What things are called in one test."""
+
+    def __init__(self, service_url: str, start_ms: int, heard: list[Message]) -> None:
+        """``service_url``: of the broker that was played to; ``heard``: every body that it said."""
+        self._service_url, self._start_ms = service_url, start_ms
+        self.ids: dict[Place, int] = {}
+        for body in heard:
+            for data in message_ids(body):
+                if 0 <= data.ledgerId < _NOWHERE:
+                    self.ids.setdefault(place_of(data), len(self.ids))
+        self.used: set[str] = set()
+        """Helpers that the words need: ``ANY``, ``entry``, ``place``; ``clock``, and ``start``, its first time."""
+        self.long: dict[str | bytes, str] = {}
+        """Values that are too long for a line, and their constants."""
+        self.topics: dict[str, str] = {}
+        """Topics and their constants."""
+        self.entries: dict[bytes, str] = {}
+        """Variables of entries, by metadata and payload as they stand in frames."""
+
+    # -- commands --------------------------------------------------------------------------------------------------
+
+    def fields(self, body: Message, now_ms: int = 0, *, heard: bool = False) -> list[tuple[str, Node]]:
+        """The fields of a body as keywords. ``now_ms``: when it was said."""
+        return [
+            (f"{one.name}=", self._field(body.DESCRIPTOR.name, one, value, now_ms, heard=heard))
+            for one, value in body.ListFields()
+        ]
+
+    def _field(self, owner: str, one: Any, value: Any, now_ms: int, *, heard: bool) -> Node:
+        path = f"{owner}.{one.name}"
+        if path in SECRET_FIELDS:
+            return literal(hidden(value) if isinstance(value, str) else hidden(value).encode())
+        if heard and self._is_own(path, one.name, value):
+            self.used.add("ANY")
+            return "ANY"
+        if path == _ROLLBACK and value:
+            self.used.add("clock")
+            return f"int(broker.clock.now) - {now_ms // 1000 - value}"
+        if path == _DELIVERY:
+            late = value - self._start_ms
+            self.used.add("start")
+            return f"start + {late}" if late >= 0 else f"start - {-late}"
+        if one.is_repeated:
+            items = [("", self._value(one, item, heard=heard)) for item in value]
+            return Group("[", items, "]", call=False)
+        return self._value(one, value, heard=heard)
+
+    def _is_own(self, path: str, name: str, value: Any) -> bool:
+        passing = name in _TEXTS and isinstance(value, str) and _PASSING.search(value) is not None
+        return path in _OWN or path.startswith(_RATE) or passing
+
+    def _value(self, one: Any, value: Any, *, heard: bool) -> Node:
+        if isinstance(value, pb.MessageIdData):
+            return self._id(value)
+        if isinstance(value, Message):
+            items = [(f'"{name[:-1]}": ', node) for name, node in self.fields(value, heard=heard)]
+            return Group("{", items, "}", call=False)
+        if one.enum_type is not None:
+            known = one.enum_type.values_by_number.get(value)
+            return literal(known.name) if known is not None else str(value)
+        if value == self._service_url:
+            return "broker.service_url"
+        if one.name in _TOPICS and isinstance(value, str):
+            return self._topic(value)
+        return self.text(value) if isinstance(value, (str, bytes)) else repr(value)
+
+    def _id(self, data: pb.MessageIdData) -> Node:
+        found = place_of(data)
+        if found not in self.ids:
+            self.used.add("place")
+        name = f"m[{self.ids[found]}]" if found in self.ids else f"place({found[0]}, {found[1]})"
+        rest = [one for one in self.fields(data) if one[0] not in ("ledgerId=", "entryId=")]
+        return Group(f"{name}.at(", rest, ")") if rest else name
+
+    def _topic(self, value: str) -> str:
+        """The constant of a topic, called by its local name."""
+        if value not in self.topics:
+            name = re.sub(r"\W+", "_", value.rpartition("/")[2], flags=re.ASCII).strip("_").upper()[:40]
+            name = name if name[:1].isalpha() else f"TOPIC_{name}".rstrip("_")
+            taken = {*self.topics.values(), "ANY"}
+            self.topics[value] = name if name not in taken else f"{name}_{len(taken)}"
+        return self.topics[value]
+
+    def text(self, value: str | bytes) -> str:
+        """A literal, or the constant that stands for it."""
+        if len(value) <= _LONG and len(literal(value)) <= _LONG:
+            return literal(value)
+        return self.long.setdefault(value, f"LONG_{len(self.long) + 1}")
+
+    def admin_body(self, body: object) -> Node:
+        """What a call of the REST interface carries."""
+        if not isinstance(body, dict):
+            return self.text(body) if isinstance(body, str) else repr(body)
+        found = signed(body.get("ledgerId", -1)), signed(body.get("entryId", -1))
+        if found in self.ids:
+            rest = [(f"{name}=", repr(value)) for name, value in body.items() if name not in ("ledgerId", "entryId")]
+            return Group(f"m[{self.ids[found]}].at(", rest, ")")
+        return Group("{", [(f'"{name}": ', self._plain(value)) for name, value in body.items()], "}", call=False)
+
+    def _plain(self, value: object) -> Node:
+        if isinstance(value, (list, tuple)):
+            return Group("[", [("", self._plain(one)) for one in value], "]", call=False)
+        if isinstance(value, dict):
+            items = [(f"{literal(str(name))}: ", self._plain(one)) for name, one in value.items()]
+            return Group("{", items, "}", call=False)
+        return self.text(value) if isinstance(value, (str, bytes)) else repr(value)
+
+    # -- entries ---------------------------------------------------------------------------------------------------
+
+    def entry(self, frame: Frame) -> Node:
+        """What stands behind a SEND."""
+        metadata, payload = frame.metadata, frame.payload
+        if metadata is None or payload is None or frame.checksum == "bad":
+            return self.text(frame.data[frame.parts.command_end :])
+        self.used.add("entry")
+        items: list[tuple[str, Node]] = [("", _payload(payload))]
+        if frame.checksum == "none":
+            items.append(("checksum=", "False"))
+        return Group("entry(", [*items, *self.fields(metadata)], ")")
+
+    def of_entry(self, frame: Frame) -> str:
+        """What an entry is, where it is not written out; else empty."""
+        metadata, payload = frame.metadata, frame.payload
+        if metadata is None or payload is None or not _is_long(payload):
+            return ""
+        kind = pb.CompressionType.Name(metadata.compression) if metadata.compression else ""
+        inside = [kind, "encrypted" if metadata.encryption_keys else "", _batch(metadata, payload)]
+        words = [f"{len(payload)} bytes", *filter(None, inside), f"sha256 {sha256(payload).hexdigest()[:12]}"]
+        return ", ".join(words)
+
+    def constants(self) -> Iterator[str]:
+        """The lines that define what is too long for a line."""
+        named: list[tuple[str | bytes, str]] = [*self.topics.items(), *self.long.items()]
+        for value, name in named:
+            line = f"{name} = {literal(value)}"
+            yield from [line] if len(line) <= WIDTH else [f"{name} = (", *_in_pieces(value), ")"]
+
+
+def _in_pieces(value: str | bytes) -> list[str]:
+    return [f"    {piece}" for piece in pieces(value, 100)]
+
+
+def _is_long(payload: bytes) -> bool:
+    return len(payload) > _PAYLOAD or len(literal(payload)) > _LONG
+
+
+def _payload(payload: bytes) -> str:
+    return f"bytes({len(payload)})" if _is_long(payload) else literal(payload)
+
+
+def _batch(metadata: pb.MessageMetadata, payload: bytes) -> str:
+    """How many messages a batch has, and the first of them."""
+    if not metadata.HasField("num_messages_in_batch"):
+        return ""
+    count = metadata.num_messages_in_batch
+    text = f"a batch of {count}"
+    if not metadata.compression and not metadata.encryption_keys:
+        for _, start, end in split_batch(payload, count)[0][:1]:
+            first = literal(payload[start:end])
+            text += f": {first if len(first) < 30 else first[:29] + '…'}" + (" and on" if count > 1 else "")
+    return text
+
+
+def message_ids(body: Message) -> Iterator[pb.MessageIdData]:
+    """Every message id in a body, and in the messages inside it."""
+    for one, value in body.ListFields():
+        if one.message_type is None:
+            continue
+        for item in value if one.is_repeated else (value,):
+            if isinstance(item, pb.MessageIdData):
+                yield item
+            yield from message_ids(item)

@@ -1,0 +1,108 @@
+"""What the captured broker did not take while an administrator was at work, and what is therefore not said.
+
+Rules of this file
+1. While a topic was unloaded, or the broker went down, it refused (ServiceNotReady, "fenced", no broker found) or
+   swallowed what was said to the topic. A live broker may be done sooner and would take it. So it is not said, nor is
+   its answer waited for: the captured clients say it again.
+2. A SEND without a receipt was swallowed, unless the capture delivers its entry from a place that no receipt names:
+   then only the receipt was lost.
+3. An ACK was swallowed when what it acknowledges is delivered again afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from pcli.codec.errors import LocalError
+from pcli.codec.observe import Consumer
+from pcli.codec.proto import pb
+from pcli.codec.wire.topic_name import TopicName
+from pcli.replay.player.id_translation import Place, place_of
+from pcli.replay.player.script.admin_interventions import Deed
+from pcli.replay.player.script.recorded_sends import answers_to_sends
+from pcli.replay.player.script.script import Line, Script
+
+__all__ = ["topics_of", "unsaid"]
+
+_AWAY: Final = frozenset({pb.ServiceNotReady, pb.PersistenceError, pb.MetadataError})
+
+
+def topics_of(names: str | list[str]) -> Iterator[TopicName]:
+    """The topics that a request named; what is no name is left out."""
+    for name in names if isinstance(names, list) else [names]:
+        try:
+            yield TopicName.parse(str(name))  # bytes, when it is no text
+        except LocalError:
+            continue
+
+
+def unsaid(script: Script, deeds: list[Deed]) -> set[int]:
+    """The places of lines that are not said, and of the answers to them."""
+    topics = {deed.topic for deed in deeds}
+    if not topics:
+        return set()
+    return {*_refused(script, topics), *_lost_sends(script, topics), *_lost_acks(script, deeds)}
+
+
+def _refused(script: Script, topics: set[str]) -> Iterator[int]:
+    """Requests to these topics (an empty name: to all) that were refused for the time being."""
+    answers = {line.request.number: line for line in script.lines if line.request is not None}
+    for line in script.lines:
+        answer = answers.get(line.frame.number) if line.from_client and line.frame is not None else None
+        if answer is None or answer.request is None or _error_of(answer) not in _AWAY:
+            continue
+        if "" in topics or topics & set(map(str, topics_of(answer.request.topic))):
+            yield from (line.index, answer.index)
+
+
+def _error_of(answer: Line) -> int | None:
+    """The error of an answer; None: it has none."""
+    command = answer.frame.command if answer.frame is not None else pb.BaseCommand()
+    if command.HasField("error"):
+        return command.error.error
+    if command.HasField("lookupTopicResponse") and command.lookupTopicResponse.HasField("error"):
+        return command.lookupTopicResponse.error
+    return None
+
+
+def _lost_sends(script: Script, topics: set[str]) -> Iterator[int]:
+    """SENDs that were not stored, and their refusals."""
+    answers = answers_to_sends(script.lines)
+    unclaimed = _unclaimed(script, answers)
+    for line in script.lines:
+        if line.name != "SEND" or not ("" in topics or line.topic in topics):
+            continue
+        answer = answers.get(line)
+        if answer is None and unclaimed.get(line.content):
+            unclaimed[line.content].pop()
+        elif answer is None or answer.name == "SEND_ERROR":
+            yield from (one.index for one in (line, answer) if one is not None)
+
+
+def _unclaimed(script: Script, answers: dict[Line, Line]) -> dict[bytes, set[Place]]:
+    """Places from which an entry was delivered, and that no receipt names, by the entry."""
+    found: dict[bytes, set[Place]] = {}
+    for line in script.lines:
+        if line.name == "MESSAGE" and line.frame is not None:
+            found.setdefault(line.content, set()).add(place_of(line.frame.command.message.message_id))
+    for send, answer in answers.items():
+        if answer.name == "SEND_RECEIPT" and answer.frame is not None:
+            found.get(send.content, set()).discard(place_of(answer.frame.command.send_receipt.message_id))
+    return found
+
+
+def _lost_acks(script: Script, deeds: list[Deed]) -> Iterator[int]:
+    """ACKs around an unload of which something is delivered again."""
+    for deed in deeds:
+        if deed.call.place is not None or deed.call.method == "DELETE":
+            continue
+        again: dict[tuple[str, str], set[Place]] = {}
+        for line in reversed(script.lines[deed.line.index :]):
+            if not isinstance(line.peer, Consumer) or line.frame is None or deed.topic not in ("", line.topic):
+                continue
+            places = again.setdefault((line.topic, line.peer.subscription), set())
+            if line.name == "MESSAGE":
+                places.add(place_of(line.frame.command.message.message_id))
+            elif line.name == "ACK" and places & set(map(place_of, line.frame.command.ack.message_id)):
+                yield line.index

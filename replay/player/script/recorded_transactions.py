@@ -1,0 +1,58 @@
+"""What the capture's clients did in transactions, and whether the live broker has any."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.commands import BY_NAME
+from pcli.codec.wire.frame import Frame
+from pcli.replay.player.comparison.compare_responses import Outcome
+from pcli.replay.player.id_translation import place_of
+from pcli.replay.player.script.script import Script
+
+__all__ = ["Transactions", "is_refusal"]
+
+_INSIDE: Final = frozenset(BY_NAME[name].number for name in ("SEND", "ACK"))
+_REFUSALS: Final = ("Transactions are not enabled.", "Transaction buffer disable!")
+"""What a broker without transactions says: ServerCnx.checkTransactionEnableAndSendError, TransactionBufferDisable."""
+
+
+class Transactions:
+    """The transactions of one replay."""
+
+    def __init__(self, script: Script, outcomes: Collection[Outcome]) -> None:
+        inside = [line for line in script.lines if line.frame is not None and _is_inside(line.frame)]
+        sends = [line for line in inside if line.name == "SEND"]
+        self.contents = {line.content for line in sends}
+        """Entries that were published in one."""
+        self.topics = {line.topic for line in sends}
+        """Topics on which something was."""
+        self.acked = {
+            place_of(one)
+            for line in inside
+            if line.name == "ACK" and line.frame is not None
+            for one in line.frame.command.ack.message_id
+        }
+        """Captured places of entries that were acknowledged in one."""
+        self.refused = any(one.frame is not None and is_refusal(one.frame) for one in outcomes)
+        """Whether the live broker has none."""
+
+
+def _is_inside(frame: Frame) -> bool:
+    """Whether a SEND or ACK belongs to a transaction."""
+    if frame.type not in _INSIDE:
+        return False
+    metadata = frame.metadata
+    in_metadata = metadata is not None and metadata.HasField("txnid_least_bits")
+    return in_metadata or bool(frame.body.HasField("txnid_least_bits"))
+
+
+def is_refusal(frame: Frame) -> bool:
+    """Whether a broker says that it has no transactions, in an ERROR, SEND_ERROR or ACK_RESPONSE."""
+    command = frame.command
+    return any(
+        body.error == pb.NotAllowedError and body.message in _REFUSALS
+        for body in (command.error, command.send_error, command.ackResponse)
+    )

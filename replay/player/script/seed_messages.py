@@ -1,0 +1,131 @@
+"""Messages that the capture's clients got and nobody in the play sends: they are published before it.
+
+Rules of this file
+1. They were there before, or came from a connection that is not played. What is known of them is what MESSAGE showed:
+   metadata, payload and place; they are published in the order of their places, byte by byte as they were.
+2. That is a conversation like any other, on a connection of its own, with the receipts that the captured broker must
+   have given; so the ids are learned as in the play. It is not compared.
+3. A durable subscription that got such a message is made before, at the earliest one. What a reader of compacted
+   topics got is left out: nobody published it like that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from pcli.codec.capture.frames import START, CapturedFrame, Stream
+from pcli.codec.observe import Consumer
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_entry, push_frame
+from pcli.codec.wire.frame import pull_type
+from pcli.codec.wire.message_id import MessageId
+from pcli.codec.wire.topic_name import TopicName
+from pcli.replay.player.id_translation import Place, place_of
+from pcli.replay.player.script.rest_calls import Call, Rename, topic_path
+from pcli.replay.player.script.script import Line, Part, Script
+
+__all__ = ["SEED_PART", "seed"]
+
+SEED_PART: Final = -1
+"""The number of the connection that publishes them."""
+
+_NAME: Final = "pcli-replay"
+_LATEST: Final = pb.CommandSubscribe.Latest
+
+
+def seed(script: Script, rename: Rename = str) -> list[Call]:
+    """Put what is to be published in front of the play; the subscriptions to be made before."""
+    found = _unsent(script)
+    if not found:
+        return []
+    first = script.lines[0]
+    script.parts[SEED_PART] = Part(SEED_PART, ("pcli", 0), script.parts[first.part].server)
+    stream = Stream(SEED_PART, ("pcli", 0), script.parts[first.part].server, midstream=False)
+    frames = list(_conversation(found))
+    lines = [
+        Line(0, SEED_PART, first.time_ms, asked, _framed(data, stream, first.time_ms, from_client=asked))
+        for asked, data in frames
+    ]
+    script.lines = [*lines, *script.lines]
+    for index, line in enumerate(script.lines):
+        line.index = index
+    return list(_subscriptions(script, found, rename))
+
+
+def _unsent(script: Script) -> dict[str, dict[Place, CapturedFrame]]:
+    """Deliveries of persistent topics that nobody sent, by topic and place, in their order."""
+    sent = {line.content for line in script.lines if line.name == "SEND"}
+    compacted = {
+        line.peer
+        for line in script.lines
+        if line.name == "SUBSCRIBE" and line.frame is not None and line.frame.command.subscribe.read_compacted
+    }
+    found: dict[str, dict[Place, CapturedFrame]] = {}
+    for line in script.lines:
+        peer, frame = line.peer, line.frame
+        if line.name != "MESSAGE" or frame is None or not isinstance(peer, Consumer) or peer in compacted:
+            continue
+        if peer.topic and TopicName.parse(peer.topic).persistent and line.content not in sent:
+            found.setdefault(peer.topic, {})[place_of(frame.command.message.message_id)] = frame
+    return {topic: dict(sorted(entries.items())) for topic, entries in found.items()}
+
+
+def _conversation(found: dict[str, dict[Place, CapturedFrame]]) -> Iterator[tuple[bool, bytes]]:
+    """What is said and answered: whether the client says it, and the frame."""
+    yield True, push_frame(pb.CommandConnect(client_version=_NAME, protocol_version=21))
+    yield False, push_frame(pb.CommandConnected(server_version="", protocol_version=21))
+    for number, (topic, entries) in enumerate(found.items()):
+        request = 2 * number
+        yield True, push_frame(pb.CommandLookupTopic(topic=topic, request_id=request))
+        yield False, push_frame(pb.CommandLookupTopicResponse(request_id=request))
+        yield True, push_frame(pb.CommandProducer(topic=topic, producer_id=number, request_id=request + 1))
+        yield False, push_frame(pb.CommandProducerSuccess(request_id=request + 1, producer_name=_NAME))
+        for sequence, (place, frame) in enumerate(entries.items()):
+            yield True, _send(number, sequence, frame)
+            receipt = pb.CommandSendReceipt(producer_id=number, sequence_id=sequence)
+            receipt.message_id.CopyFrom(MessageId(*place).proto())
+            yield False, push_frame(receipt)
+
+
+def _send(producer: int, sequence: int, frame: CapturedFrame) -> bytes:
+    metadata = frame.metadata or pb.MessageMetadata()
+    command = pb.CommandSend(producer_id=producer, sequence_id=sequence)
+    command.num_messages = max(1, metadata.num_messages_in_batch)
+    command.is_chunk = metadata.num_chunks_from_msg > 1
+    if not command.is_chunk:
+        command.ClearField("is_chunk")
+    return push_frame(command, push_entry(metadata, frame.payload or b""))
+
+
+def _framed(data: bytes, stream: Stream, time_ms: float, *, from_client: bool) -> CapturedFrame:
+    command_end = 8 + int.from_bytes(data[4:8], "big")
+    kind = pull_type(data, 8, command_end)
+    return CapturedFrame(data, kind, 0, 0, int(time_ms * 1_000_000), stream, from_client, 0, START)
+
+
+def _subscriptions(script: Script, found: dict[str, dict[Place, CapturedFrame]], rename: Rename) -> Iterator[Call]:
+    """Durable subscriptions that got something of it, and would not begin early enough by themselves."""
+    made: set[tuple[str, str]] = set()
+    for line in script.lines:
+        peer, frame = line.peer, line.frame
+        if line.name != "SUBSCRIBE" or frame is None or not isinstance(peer, Consumer) or peer.topic not in found:
+            continue
+        asked = frame.command.subscribe
+        key = peer.topic, peer.subscription
+        late = asked.durable and asked.initialPosition == _LATEST
+        if late and key not in made and _got(script, peer, found[peer.topic]):
+            made.add(key)
+            path = topic_path(rename(peer.topic))
+            yield Call("PUT", path)
+            yield Call("PUT", f"{path}/subscription/{peer.subscription}", {"ledgerId": -1, "entryId": -1})
+
+
+def _got(script: Script, peer: Consumer, entries: dict[Place, CapturedFrame]) -> bool:
+    return any(
+        line.name == "MESSAGE"
+        and line.peer is peer
+        and line.frame is not None
+        and place_of(line.frame.command.message.message_id) in entries
+        for line in script.lines
+    )

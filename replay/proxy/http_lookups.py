@@ -1,0 +1,220 @@
+"""The web service through the proxy, for clients whose service URL is ``http://``: only lookups are changed.
+
+Rules of this file
+1. A connection carries one request, with its body, and one answer, as ``Connection: close`` says.
+2. A lookup that is redirected is followed here, as the client would do it: its answer, too, must name the proxy.
+3. What the web service does not answer is 502 with the reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from dataclasses import dataclass
+from http.client import HTTPException, HTTPResponse
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Final, Self, cast
+from urllib.parse import urlsplit
+
+from pcli.codec.errors import LocalError
+from pcli.replay.event_loop import now_ns
+from pcli.replay.proxy.address_rewriting import rewritten_lookup
+from pcli.replay.proxy.listener import reason_of
+from pcli.replay.service_url import ServiceUrl
+
+if TYPE_CHECKING:
+    import ssl
+
+    from pcli.codec.capture.tap import Address, Tap
+    from pcli.replay.proxy.listener import Listener
+
+__all__ = ["Lookups"]
+
+_LOOKUP: Final = ("/lookup/v2/topic/", "/lookup/v2/destination/")
+_HOP: Final = frozenset(
+    ("connection", "keep-alive", "transfer-encoding", "content-length", "upgrade", "host", "accept-encoding")
+)
+"""Headers that speak of one connection (RFC 9110, 7.6.1), or are made anew; and no encoding is asked for, because
+answers are to be changed."""
+_LARGEST: Final = 64 << 20
+"""Bytes of a body."""
+_BODILESS: Final = ("204", "304")
+"""Answers without a body; their length, as that of an answer to HEAD, is not ours to tell (RFC 9110, 8.6)."""
+_REDIRECTS: Final = 20
+"""As the Java client's HttpClient."""
+_PATIENCE: Final = 30.0
+"""Seconds for a request to come."""
+_TIMEOUT: Final = 60.0
+"""Seconds for the web service's answer."""
+_Answer = tuple[str, list[tuple[str, str]], bytes]
+"""Status, headers, body."""
+
+
+class Lookups:
+    """The HTTP listener."""
+
+    def __init__(self, listener: Listener, to: ServiceUrl, http_to: ServiceUrl, tls: ssl.SSLContext | None) -> None:
+        """``to``: the broker whose binary address a lookup is most likely to name; ``http_to``: the web service."""
+        self._listener = listener
+        self._to = to
+        self._http_to = http_to
+        self._tls = tls
+        self.taps: list[Tap] = []
+        """Who hears all of it."""
+
+    def start(self, port: int) -> str:
+        """Listen; the URL for clients. LocalError when the port is taken."""
+        sock = self._listener.bound(port)
+        self._listener.serve(sock, self._serve)
+        return f"http://{self._listener.host}:{sock.getsockname()[1]}"
+
+    async def _serve(self, client: socket.socket, address: Address) -> None:
+        number = self._listener.number()
+        for tap in self.taps:
+            tap.opened(number, address, client.getsockname()[:2], now_ns())
+        reader, writer = await asyncio.open_connection(sock=client)
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                request = await _Request.read(reader)
+            self._tell(number, request.raw, from_client=True)
+            answer = await self._answer(request)
+            self._tell(number, answer, from_client=False)
+            writer.write(answer)
+            await writer.drain()
+        except (OSError, EOFError, ValueError, asyncio.LimitOverrunError, asyncio.CancelledError):
+            pass  # it went away, this is no request, or the proxy stops: there is nobody to answer
+        finally:
+            writer.close()
+            for tap in self.taps:
+                tap.closed(number, now_ns(), from_client=False, reset=False, reason="")
+
+    def _tell(self, number: int, data: bytes, *, from_client: bool) -> None:
+        for tap in self.taps:
+            tap.passed(number, data, now_ns(), from_client=from_client)
+
+    async def _answer(self, request: _Request) -> bytes:
+        """The whole answer, head and body."""
+        try:
+            async with asyncio.timeout(_TIMEOUT):
+                status, headers, body = await self._ask(request)
+        except (OSError, ValueError, HTTPException, LocalError) as fault:
+            reason = reason_of(fault) if isinstance(fault, OSError) else str(fault)
+            self._listener.note(f"no web service at {self._http_to}: {reason}")
+            status, headers, body = "502 Bad Gateway", [], f"{self._http_to}: {reason}\n".encode()
+        if request.is_lookup and status.startswith("200"):
+            body = rewritten_lookup(body, self._listener.doors, self._to)
+        own = [("Connection", "close")]
+        if request.method != "HEAD" and not status.startswith(_BODILESS):
+            own.append(("Content-Length", str(len(body))))
+        lines = [f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in [*headers, *own]), "", ""]
+        return "\r\n".join(lines).encode("latin-1") + body
+
+    async def _ask(self, request: _Request) -> _Answer:
+        """The web service's answer. OSError, ValueError, HTTPException, LocalError: there is none."""
+        url, target = self._http_to, request.target
+        for _ in range(_REDIRECTS):
+            answer = await self._exchange(url, target, request)
+            status, headers, _ = answer
+            location = next((value for name, value in headers if name.lower() == "location"), "")
+            if not request.is_lookup or not status.startswith("3") or not location:
+                return answer
+            there = urlsplit(location)
+            target = f"{there.path}?{there.query}" if there.query else there.path
+            if there.netloc:
+                url = ServiceUrl.parse(f"{there.scheme}://{there.netloc}")
+        raise HTTPException(f"more than {_REDIRECTS} redirects")
+
+    async def _exchange(self, url: ServiceUrl, target: str, request: _Request) -> _Answer:
+        """One request, one answer, one connection."""
+        host, port = url.hosts[0]
+        reader, writer = await asyncio.open_connection(host, port, ssl=(self._tls or True) if url.tls else None)
+        try:
+            writer.write(request.to(target, str(ServiceUrl(url.scheme, url.hosts[:1])).partition("://")[2]))
+            said = await _all(reader)
+        finally:
+            writer.close()
+        with HTTPResponse(cast("Any", _Said(said)), method=request.method) as answer:
+            answer.begin()
+            headers = [pair for pair in answer.getheaders() if pair[0].lower() not in _HOP]
+            return f"{answer.status} {answer.reason}", headers, answer.read()
+
+
+async def _all(reader: asyncio.StreamReader) -> bytes:
+    """All that comes until the end. ValueError when that is too much."""
+    try:
+        await reader.readexactly(_LARGEST)
+    except asyncio.IncompleteReadError as end:
+        return end.partial
+    raise ValueError("its answer is too large")
+
+
+class _Said:
+    """What was read, to an HTTPResponse, which wants no more of a socket than this."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def makefile(self, mode: str) -> BytesIO:
+        """The data as a file."""
+        return BytesIO(self._data)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A request that was read."""
+
+    raw: bytes
+    """Head and body."""
+    method: str
+    target: str
+    headers: list[tuple[str, str]]
+    """Without those of the connection."""
+    body: bytes
+
+    @classmethod
+    async def read(cls, reader: asyncio.StreamReader) -> Self:
+        """ValueError, EOFError or LimitOverrunError: there is none, or none of a known length."""
+        head = await reader.readuntil(b"\r\n\r\n")
+        first, *lines = head.decode("latin-1").split("\r\n")[:-2]
+        method, target, _ = first.split(" ")
+        headers = [(name.strip(), value.strip()) for name, _, value in (line.partition(":") for line in lines)]
+        given = {name.lower(): value for name, value in headers}
+        if given.get("transfer-encoding", "").lower() == "chunked":
+            raw, body = await _chunks(reader)
+        elif "transfer-encoding" in given or not 0 <= (size := int(given.get("content-length", 0))) <= _LARGEST:
+            raise ValueError("no known length")
+        else:
+            raw = body = await reader.readexactly(size)
+        return cls(head + raw, method, target, [pair for pair in headers if pair[0].lower() not in _HOP], body)
+
+    def to(self, target: str, host: str) -> bytes:
+        """The request for this target at that host."""
+        own = [("Host", host), ("Connection", "close")]
+        if self.body:
+            own.append(("Content-Length", str(len(self.body))))
+        lines = [f"{self.method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in [*own, *self.headers])]
+        return "\r\n".join([*lines, "", ""]).encode("latin-1") + self.body
+
+    @property
+    def is_lookup(self) -> bool:
+        """Whether its answer names a broker."""
+        return self.target.startswith(_LOOKUP)
+
+
+async def _chunks(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
+    """A body in chunks (RFC 9112, 7.1): as it came, and what it says. ValueError when it is none, or too large."""
+    raw, body = bytearray(), bytearray()
+    while True:
+        line = await reader.readuntil(b"\r\n")
+        size = int(line.partition(b";")[0], 16)
+        if not 0 <= size <= _LARGEST - len(body):
+            raise ValueError("too large")
+        if size == 0:
+            break
+        data = await reader.readexactly(size + 2)
+        body += data[:-2]
+        raw += line + data
+    while line != b"\r\n":  # trailers, and the end of them
+        raw += line
+        line = await reader.readuntil(b"\r\n")
+    return bytes(raw + line), bytes(body)

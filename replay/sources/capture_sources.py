@@ -1,0 +1,200 @@
+"""Where captures come from: files, globs, folders of rotated parts, stdin, a live interface.
+
+Rules of this file
+1. This is the only place that opens things; ``codec.capture`` is handed binary file objects.
+2. What cannot be opened is one clear CaptureError before any work begins, with the path and the way out.
+3. Several files are put in reading order by their first packet, as parts of one recording (codec.capture.rotated).
+4. Live packets come from tcpdump or dumpcap where they are installed: they lose fewer than Python can. Else scapy.
+5. A regular file is open only while it is read (lazy_file): a recording may have more parts than a process files.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Self, cast
+
+from pcli.codec.errors import CaptureError, LocalError
+from pcli.replay.sources.lazy_file import LazyFile, Turn, reason_of
+from pcli.replay.sources.scapy_capture import has_scapy, open_with_scapy
+
+__all__ = ["Input", "capture_command", "open_inputs", "open_interface", "refusal"]
+
+
+@dataclass(slots=True)
+class Input:
+    """One opened input."""
+
+    name: str
+    """The path as given; ``-`` for stdin."""
+    file: BinaryIO
+    size: int | None
+    """Bytes of the raw file; None when nobody knows (a pipe)."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()
+
+
+def open_inputs(paths: Sequence[str], *, rewindable: bool = False) -> list[Input]:
+    """Open every path; globs and folders are expanded, several files sorted into reading order.
+
+    ``-`` is stdin; with ``rewindable`` it, and any other pipe, is copied to a temporary file first. CaptureError if a
+    path is not there or not readable, LocalError if nothing matches.
+    """
+    names = [name for path in paths for name in _expand(path)]
+    if not names:
+        raise LocalError("no capture to read: give files with -r, or an interface with -i")
+    turn = Turn()
+    with ExitStack() as opened:
+        inputs = [opened.enter_context(_open(name, turn)) for name in names]
+        opened.pop_all()  # all could be opened: from here on they are the caller's
+    if rewindable:
+        inputs = [one if one.size is not None else _spooled(one) for one in inputs]
+    return inputs if len(inputs) == 1 else _in_order(inputs)
+
+
+def _expand(path: str) -> list[str]:
+    if path == "-":
+        return ["-"]
+    if Path(path).is_dir():
+        children = sorted(child for child in Path(path).iterdir() if child.is_file() and child.name[0] != ".")
+        if not children:
+            raise CaptureError(f"{path}: an empty folder")
+        # Notes and truth files lie beside captures; who names one means it, who names their folder does not.
+        found = [str(child) for child in children if _may_be_capture(child)]
+        if not found:
+            raise CaptureError(f"{path}: no capture in this folder")
+        return found
+    if not Path(path).exists() and glob.has_magic(path):
+        found = sorted(glob.glob(path))  # noqa: PTH207  (Path.glob refuses absolute patterns)
+        if not found:
+            raise CaptureError(f"{path}: no file matches")
+        return found
+    return [path]
+
+
+def _may_be_capture(path: Path) -> bool:
+    """False only when a file is something else: what can't be read, or is damaged, is told later."""
+    from pcli.codec.capture.reading import is_other_file
+
+    try:
+        with path.open("rb", buffering=0) as file:
+            return not is_other_file(cast(BinaryIO, file))
+    except OSError:
+        return True
+
+
+def _open(name: str, turn: Turn) -> Input:
+    if name == "-":
+        return Input("-", sys.stdin.buffer, None)
+    path = Path(name)
+    try:
+        # Unbuffered: a buffer would hold back what a pipe has.
+        file = path.open("rb", buffering=0)
+    except OSError as error:
+        raise CaptureError(f"{name}: {reason_of(error)}") from None
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode):
+        return Input(name, cast(BinaryIO, file), None)
+    file.close()
+    return Input(name, cast(BinaryIO, LazyFile(path, turn)), status.st_size)
+
+
+def _spooled(source: Input) -> Input:
+    import tempfile
+
+    file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  (closed with the other inputs)
+    shutil.copyfileobj(source.file, file)
+    size = file.tell()
+    file.seek(0)
+    return Input(source.name, file, size)
+
+
+def _in_order(inputs: list[Input]) -> list[Input]:
+    from pcli.codec.capture.rotated import Part, order_parts, pull_first_time
+
+    if any(source.size is None for source in inputs):
+        return inputs  # a pipe cannot be looked into and rewound
+    found = {}
+    for source in inputs:
+        part = Part(source.name, pull_first_time(source.file))
+        source.file.seek(0)
+        found[id(part)] = (part, source)
+    return [found[id(part)][1] for part in order_parts(part for part, _ in found.values())]
+
+
+@contextmanager
+def open_interface(interface: str, capture_filter: str = "") -> Iterator[BinaryIO]:
+    """A live capture as a file that grows until the block ends; CaptureError when the capture program refuses."""
+    import tempfile
+
+    command = capture_command(interface, capture_filter, "-")
+    if command is None:
+        with open_with_scapy(interface, capture_filter) as live:
+            yield live
+        return
+    with (
+        tempfile.TemporaryFile() as errors,
+        # Unbuffered: a raw file, whose read gives what is there and does not wait for more.
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, bufsize=0) as process,  # noqa: S603
+    ):
+        try:
+            yield cast(BinaryIO, process.stdout)
+        except CaptureError:
+            # An empty capture is what a program leaves that refused: its own word is the better one.
+            said = ""
+            if process.wait():
+                errors.seek(0)
+                said = refusal(errors.read())
+            if said:
+                raise CaptureError(f"{interface}: {said}") from None
+            raise
+        finally:
+            process.terminate()
+
+
+def refusal(said: bytes) -> str:
+    """Why a capture program failed: the first lines on its stderr that are no progress, up to an empty one."""
+    reason: list[str] = []
+    for line in map(str.strip, said.decode(errors="replace").splitlines()):
+        if line and not _PROGRESS.match(line):
+            reason.append(line)
+        elif reason:
+            break
+    return " ".join(reason)
+
+
+_PROGRESS = re.compile(r"Capturing on|File: |Packets|\d+ packets?\b|tcpdump: (listening|data link)|Running as user")
+
+
+def capture_command(interface: str, capture_filter: str, output: str, ring: Sequence[str] = ()) -> list[str] | None:
+    """The command line of the best capture program at hand; None where there is only scapy.
+
+    ``output`` is a path or ``-``; ``ring`` are the values of dumpcap's ``-b`` (``filesize:1000``, ``files:5``).
+    LocalError with the way out when nothing can do it.
+    """
+    dumpcap, tcpdump = shutil.which("dumpcap"), shutil.which("tcpdump")
+    if dumpcap and (ring or output != "-" or not tcpdump):
+        chosen = ["-f", capture_filter] if capture_filter else []
+        limits = [word for value in ring for word in ("-b", value)]
+        return [dumpcap, "-i", interface, *chosen, *limits, "-w", output]
+    if ring:
+        raise LocalError("a ring of files (-b) needs dumpcap: Debian has it in wireshark-common")
+    if tcpdump:
+        # -U: every packet at once; --immediate-mode is not known everywhere.
+        return [tcpdump, "-n", "-s", "0", "-U", "-i", interface, "-w", output, *capture_filter.split()]
+    if has_scapy():
+        return None
+    raise LocalError("no capture program here: install tcpdump or dumpcap, or pulsar-pcli[capture] for scapy")

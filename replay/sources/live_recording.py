@@ -1,0 +1,186 @@
+"""Recording live traffic to a file, by the fastest means at hand: dumpcap, tcpdump, else scapy.
+
+Rules of this file
+1. The capture program writes the file itself; we only read what it says about its counts. Python in the way of the
+   packets would lose some.
+2. It is asked to stop (SIGTERM), never killed, so that the file is whole; Ctrl-C and a duration do the same.
+3. Whether it went well, the program's exit code says; tcpdump's is 0 also on a full disk, so its file is counted.
+4. Drops are part of the result: a capture that does not say what it lost is none.
+"""
+
+from __future__ import annotations
+
+import re
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pcli.codec.errors import CaptureError
+from pcli.replay.sources.capture_sources import capture_command, refusal
+from pcli.replay.sources.scapy_capture import record_with_scapy
+
+__all__ = ["Recorded", "record"]
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a recording came to."""
+
+    program: str
+    """dumpcap, tcpdump or scapy."""
+    packets: int
+    dropped: int | None
+    """Packets that the kernel lost; None: the program can't tell."""
+
+
+# dumpcap: "Packets: 12" while it runs, "Packets captured: 12" and "…'lo': 12/0 (pcap:0/…" at the end;
+# tcpdump: "12 packets captured" on SIGUSR1 and at the end, "0 packets dropped by kernel".
+_COUNT = re.compile(r"Packets(?: captured)?: (\d+)|(\d+) packets? captured")
+_DROPPED = re.compile(r"': \d+/(\d+) \(|(\d+) packets? dropped by kernel")
+_LINES_KEPT: Final = 50
+"""Lines of a program's talk that may hold its reason for failing; it is in the first ones."""
+
+
+def record(
+    interface: str,
+    path: str,
+    *,
+    capture_filter: str = "",
+    ring: Sequence[str] = (),
+    duration: float = 0,
+    on_count: Callable[[int], None] = lambda _count: None,
+) -> Recorded:
+    """Record until the duration (seconds; 0: for ever) is over or Ctrl-C.
+
+    ``on_count`` is told the packets so far about once a second. CaptureError when the program refuses (no such
+    interface, no permission, a wrong filter, no space), with its own words and the counts so far; LocalError when
+    there is no program.
+    """
+    command = capture_command(interface, capture_filter, path, ring)
+    if command is None:
+        return Recorded("scapy", record_with_scapy(interface, path, capture_filter, duration, on_count), None)
+    program = Path(command[0]).name
+    said = _Said(on_count)
+    until = time.monotonic() + duration if duration else None
+    # Ctrl-C is how a recording ends; the program gets it too.
+    fine = {0}
+    with (
+        _interrupts_later() as let_go,
+        subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, bufsize=0) as process,  # noqa: S603
+    ):
+        assert process.stderr is not None
+        try:
+            let_go()
+            ended = _watch(process, program, said, until)
+        except KeyboardInterrupt:
+            ended = False
+        if not ended:
+            process.terminate()
+            fine |= {-signal.SIGTERM, -signal.SIGINT}
+        said.feed(process.stderr.read())
+    if process.returncode not in fine:
+        raise CaptureError(f"{interface}: {said.refusal or f'{program} failed'}{said.counts}")
+    if program == "tcpdump" and said.packets and Path(path).is_file():
+        _check_all_written(path, said)
+    return Recorded(program, said.packets or 0, said.dropped)
+
+
+@contextmanager
+def _interrupts_later() -> Iterator[Callable[[], None]]:
+    """Signals that end us in Python (Ctrl-C) wait until what this gives is called, or for the end of the block.
+
+    One that comes while a program is being started would leave it running, with nobody who knows it.
+    """
+    before: dict[int, Callable[[int, Any], object]] = {}
+    came: list[int] = []
+
+    def let_go() -> None:
+        while before:
+            signal.signal(*before.popitem())
+        while came:
+            signal.raise_signal(came.pop())
+
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            handler = signal.getsignal(number)
+            if callable(handler) and threading.current_thread() is threading.main_thread():
+                before[number] = handler
+                signal.signal(number, lambda number, _: came.append(number))
+        yield let_go
+    finally:
+        let_go()
+
+
+class _Said:
+    """What a capture program says on stderr, as far as it has said it."""
+
+    def __init__(self, on_count: Callable[[int], None]) -> None:
+        self.packets: int | None = None
+        self.dropped: int | None = None
+        self.spoke = False
+        """Whether it has said anything: then it is up and knows its signals."""
+        self._on_count = on_count
+        self._rest = ""
+        self._lines: list[str] = []
+
+    @property
+    def refusal(self) -> str:
+        """Why it failed, if it did."""
+        return refusal("\n".join(self._lines).encode())
+
+    @property
+    def counts(self) -> str:
+        """The counts so far, for the end of an error; empty before the first."""
+        if self.packets is None:
+            return ""
+        lost = "" if self.dropped is None else f", {self.dropped} dropped"
+        return f" ({self.packets} packets captured{lost})"
+
+    def feed(self, data: bytes | None) -> None:
+        """Take the next bytes; the programs end lines with a carriage return as well."""
+        *lines, self._rest = re.split(r"[\r\n]", self._rest + (data or b"").decode(errors="replace"))
+        self.spoke = self.spoke or bool(data)
+        if not data:
+            lines.append(self._rest)
+        for line in lines:
+            count, dropped = _COUNT.search(line), _DROPPED.search(line)
+            if count is not None:
+                self.packets = int(count.group(1) or count.group(2))
+                self._on_count(self.packets)
+            if dropped is not None:
+                self.dropped = int(dropped.group(1) or dropped.group(2))
+            if count is None and len(self._lines) < _LINES_KEPT:
+                self._lines.append(line)
+
+
+def _watch(process: subprocess.Popen[bytes], program: str, said: _Said, until: float | None) -> bool:
+    """Read what the program says until it ends by itself (True) or the time is over."""
+    assert process.stderr is not None
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stderr, selectors.EVENT_READ)
+        while until is None or time.monotonic() < until:
+            if selector.select(1.0 if until is None else min(1.0, max(0.0, until - time.monotonic()))):
+                data = process.stderr.read(65536)
+                if not data:
+                    return True
+                said.feed(data)
+            elif program == "tcpdump" and said.spoke:  # it tells its counts when it is asked
+                process.send_signal(signal.SIGUSR1)
+    return False
+
+
+def _check_all_written(path: str, said: _Said) -> None:
+    """Tcpdump does not look whether its packets reach the file; CaptureError when some did not."""
+    from pcli.codec.capture import Packet, read_packets
+
+    with Path(path).open("rb") as file:
+        written = sum(isinstance(item, Packet) for item in read_packets([(path, file)]))
+    if written < (said.packets or 0):
+        raise CaptureError(f"{path}: only {written} packets are in the file: is the disk full?{said.counts}")

@@ -1,0 +1,128 @@
+"""Live packets by scapy, where neither dumpcap nor tcpdump is installed: slow, and it can't tell what it lost.
+
+Rules of this file
+1. The interface is opened before anything else, so that a wrong one leaves no file behind.
+2. What scapy says of an interface, a filter or missing rights is a CaptureError; none of its own errors leaves.
+3. What fails while packets are kept ends the recording: scapy itself would only warn, and go on without us.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from threading import Event
+from typing import IO, Any, BinaryIO, Final, cast
+
+from pcli.codec.errors import CaptureError
+from pcli.replay.sources.lazy_file import reason_of
+
+__all__ = ["has_scapy", "open_with_scapy", "record_with_scapy"]
+
+_ETH_P_ALL: Final = 3
+"""All protocols, for a packet socket of Linux (if_ether.h)."""
+_ETHERNET: Final = 1
+"""The link type of pcap for what scapy has no number for."""
+
+
+def has_scapy() -> bool:
+    """Whether the extra is installed."""
+    return importlib.util.find_spec("scapy") is not None
+
+
+def _listening(interface: str, capture_filter: str) -> Any:
+    """Scapy's socket on the interface; CaptureError with scapy's reason."""
+    import scapy.layers.all  # noqa: F401  (without its layers scapy can only guess at the link)
+    from scapy.error import Scapy_Exception
+    from scapy.interfaces import resolve_iface
+
+    try:
+        known = resolve_iface(interface)
+        return known.l2listen()(type=_ETH_P_ALL, iface=known, filter=capture_filter or None)
+    except OSError as error:
+        raise CaptureError(f"{interface}: {reason_of(error)}") from None
+    except (Scapy_Exception, ValueError) as error:
+        raise CaptureError(f"{interface}: {error}") from None
+
+
+def record_with_scapy(
+    interface: str, path: str, capture_filter: str, duration: float, on_count: Callable[[int], None]
+) -> int:
+    """Record to a pcap file until the duration (seconds; 0: for ever) is over or Ctrl-C; the packets written."""
+    from scapy.sendrecv import sniff
+
+    packets = 0
+    failed: list[OSError] = []
+
+    def keep(packet: Any) -> None:
+        nonlocal packets
+        try:
+            writer.write(packet)
+        except OSError as error:
+            failed.append(error)
+            return
+        packets += 1
+        on_count(packets)
+
+    with closing(_listening(interface, capture_filter)) as socket:
+        try:
+            with Path(path).open("wb") as file:
+                writer = _writer(file, socket)
+                sniff(
+                    opened_socket=socket,
+                    prn=keep,
+                    store=False,
+                    timeout=duration or None,
+                    stop_filter=lambda _packet: bool(failed),
+                )
+        except OSError as error:
+            failed.append(error)
+    if failed:
+        raise CaptureError(f"{path}: {reason_of(failed[0])} ({packets} packets written)")
+    return packets
+
+
+@contextmanager
+def open_with_scapy(interface: str, capture_filter: str) -> Iterator[BinaryIO]:
+    """A live capture as a file that grows until the block ends: scapy's thread writes pcap into a pipe."""
+    from scapy.error import Scapy_Exception
+    from scapy.sendrecv import AsyncSniffer
+
+    closed, started = Event(), Event()
+
+    def keep(packet: Any) -> None:
+        try:
+            writer.write(packet)
+        except OSError:  # nobody reads any more
+            closed.set()
+
+    with closing(_listening(interface, capture_filter)) as socket:
+        reading, writing = os.pipe()
+        with os.fdopen(writing, "wb", buffering=0) as pipe:
+            with os.fdopen(reading, "rb", buffering=0) as file:
+                writer = _writer(pipe, socket)
+                sniffer = AsyncSniffer(
+                    opened_socket=socket,
+                    prn=keep,
+                    store=False,
+                    started_callback=started.set,
+                    stop_filter=lambda _packet: closed.is_set(),
+                )
+                sniffer.start()
+                started.wait()
+                yield cast(BinaryIO, file)
+            # The reader's end is closed by now: a thread that waits for room in the pipe goes on, and ends.
+            with suppress(Scapy_Exception):  # it says so when the thread has ended by itself
+                sniffer.stop()
+
+
+def _writer(file: IO[bytes], socket: Any) -> Any:
+    """Scapy's writer of pcap, its header written: a capture without packets is one all the same."""
+    from scapy.config import conf
+    from scapy.utils import PcapWriter
+
+    writer = PcapWriter(file, linktype=conf.l2types.layer2num.get(socket.LL, _ETHERNET), sync=True)
+    writer.write_header(None)
+    return writer

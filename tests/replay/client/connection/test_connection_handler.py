@@ -1,0 +1,166 @@
+"""How a handler finds its broker, keeps it, and finds it again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pcli.codec.proto import pb
+from pcli.replay.client.connection.client_connection import Link
+from pcli.replay.client.connection.connection_handler import Handler, State
+from pcli.replay.client.connection.errors import Refusal
+
+TOPIC = "persistent://public/default/t"
+
+
+class Thing(Handler):
+    """A consumer of the shortest kind: it subscribes and says what happened to it."""
+
+    kind = "consumer"
+
+    def __init__(self, engine: Any, *, hopeless: bool = False) -> None:
+        super().__init__(engine, TOPIC)
+        self.hopeless = hopeless
+        self.story: list[tuple[int, str]] = []
+        self.born = engine.now
+
+    def _tell(self, what: str) -> None:
+        self.story.append((self.engine.now - self.born, what))
+
+    def opened(self, link: Link) -> None:
+        self._tell(f"opened {self.epoch}")
+        kind = pb.CommandSubscribe.Shared
+        body = pb.CommandSubscribe(topic=TOPIC, subscription="s", consumer_id=self.number, subType=kind)
+        link.request(body, self._answered)
+
+    def _answered(self, answer: Any) -> None:
+        if isinstance(answer, Refusal):
+            self._tell(answer.error)
+        else:
+            self.ready()
+            self._tell("ready")
+
+    def not_opened(self, refusal: Refusal) -> bool:
+        self._tell(refusal.error)
+        if self.hopeless:
+            self.give_up(State.FAILED)
+        return self.hopeless
+
+    def received(self, event: Any) -> None:
+        self._tell(event.name)
+
+    def lost(self) -> None:
+        self._tell("lost")
+
+    def close(self, done: Callable[[Refusal | None], None]) -> None:
+        self.give_up(State.CLOSED)
+        done(None)
+
+
+@pytest.fixture
+def thing(world: Any) -> Thing:
+    """One that is ready."""
+    thing = Thing(world.engine())
+    thing.start()
+    world.settle()
+    assert thing.story == [(0, "opened 0"), (0, "ready")]
+    thing.story.clear()
+    return thing
+
+
+def test_a_broken_connection_is_replaced_after_the_back_off(world: Any, thing: Thing) -> None:
+    world.cut()
+    assert thing.state is State.CONNECTING
+    world.run(99)
+    assert thing.story == [(0, "lost")]
+    world.run(1)
+    assert thing.story == [(0, "lost"), (100, "opened 1"), (100, "ready")]
+    assert thing.state is State.READY
+
+
+def test_waits_grow_until_the_broker_is_back_and_begin_anew_then(world: Any, thing: Thing) -> None:
+    world.reachable = False
+    world.cut()
+    world.run(1_600)
+    world.reachable = True
+    world.run(2_000)
+    assert thing.story == [
+        (0, "lost"), (100, "Connect"), (300, "Connect"), (700, "Connect"), (1500, "Connect"),
+        (3100, "opened 1"), (3100, "ready"),
+    ]  # fmt: skip
+    world.cut()
+    world.run(100)
+    assert thing.story[-1] == (3700, "ready")
+
+
+def test_an_unload_sends_it_the_usual_way(world: Any, thing: Thing) -> None:
+    [topic] = world.broker.topics.values()
+    world.forget()
+    world.broker.unload(topic)
+    world.broker.finish_turn()
+    world.run(100)
+    assert [one.name for one in world.heard(from_client=True)] == ["LOOKUP", "SUBSCRIBE"]
+    assert len(world.connects) == 1
+
+
+def test_a_close_with_an_assigned_broker_leads_there_at_once(world: Any, thing: Thing) -> None:
+    pipe = next(iter(world.pipes.values()))
+    world.forget()
+    close = pb.CommandCloseConsumer(consumer_id=0, request_id=1, assignedBrokerServiceUrl="pulsar://127.0.0.2:6650")
+    pipe.connection.send_command(close)
+    world.run(0)
+    assert [one.name for one in world.heard(from_client=True)] == ["CONNECT", "SUBSCRIBE"]
+    # a standalone broker wants all to come through its service URL
+    assert [body.proxy_to_broker_url for body in world.said("CONNECT")] == ["127.0.0.2:6650"]
+
+
+def test_one_that_gives_up_is_left_alone(world: Any) -> None:
+    world.reachable = False
+    thing = Thing(world.engine(), hopeless=True)
+    thing.start()
+    world.run(10_000)
+    assert thing.story == [(0, "Connect")]
+    assert thing.state is State.FAILED
+
+
+def test_one_that_was_closed_while_it_looked_gets_nothing(world: Any) -> None:
+    thing = Thing(world.engine())
+    thing.start()
+    thing.give_up(State.CLOSED)
+    world.run(10_000)
+    assert thing.story == []
+    assert world.said("SUBSCRIBE") == []
+
+
+def test_looking_twice_is_looking_once(world: Any) -> None:
+    thing = Thing(world.engine())
+    thing.start()
+    thing.start()
+    world.settle()
+    thing.start()
+    world.settle()
+    assert len(world.said("SUBSCRIBE")) == 1
+
+
+def test_closing_the_engine_closes_what_lives(world: Any, thing: Thing) -> None:
+    done: list[None] = []
+    thing.engine.close(lambda: done.append(None))
+    world.settle()
+    assert done == [None]
+    assert thing.state is State.CLOSED
+    assert world.pipes == {}
+    refused: list[Any] = []
+    thing.engine.link_for(TOPIC, refused.append)
+    thing.engine.partitions(TOPIC, refused.append)
+    assert refused == [Refusal("Closed", "the client is closed")] * 2
+
+
+def test_one_that_comes_after_the_end_of_the_engine_plans_nothing(world: Any, thing: Thing) -> None:
+    thing.engine.close(lambda: None)
+    late = Thing(thing.engine)
+    late.start()
+    world.settle()
+    assert late.state is State.CLOSED
+    assert thing.engine.deadline is None

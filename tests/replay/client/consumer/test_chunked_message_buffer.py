@@ -1,0 +1,95 @@
+"""Chunks: whole messages, and what becomes of the others."""
+
+import pytest
+
+from pcli.codec.proto import pb
+from pcli.replay.client.consumer.chunked_message_buffer import ChunkBuffer
+from pcli.replay.client.consumer_settings import ConsumerSettings
+from pcli.replay.client.message_ids import Id
+
+
+class Kept:
+    def __init__(self, world, **settings):
+        self.world, self.acked, self.tracked = world, [], []
+        self.buffer = ChunkBuffer(
+            world.engine,
+            ConsumerSettings(**settings),
+            acknowledge=lambda one: self.acked.append(one.entry),
+            track=lambda one: self.tracked.append(one.entry),
+        )
+
+    def __call__(self, entry, number, count, uuid="a", age=0):
+        time = self.world.engine.now - age
+        metadata = pb.MessageMetadata(uuid=uuid, chunk_id=number, num_chunks_from_msg=count, publish_time=time)
+        whole = self.buffer.add(metadata, b"%d" % number, Id(1, entry))
+        return whole and (whole[0], [one.entry for one in whole[1]])
+
+
+@pytest.fixture
+def keep(wire):
+    return lambda **settings: Kept(wire(), **settings)
+
+
+def test_in_order(keep):
+    kept = keep()
+    assert [kept(0, 0, 3), kept(1, 1, 3), kept(2, 2, 3)] == [None, None, (b"012", [0, 1, 2])]
+
+
+def test_two_at_once(keep):
+    kept = keep()
+    kept(0, 0, 2)
+    kept(1, 0, 2, uuid="b")
+    assert kept(2, 1, 2) == (b"01", [0, 2])
+    assert kept(3, 1, 2, uuid="b") == (b"01", [1, 3])
+
+
+def test_a_redelivery_begins_anew(keep):
+    kept = keep()
+    kept(0, 0, 2)
+    kept(0, 0, 2)
+    assert kept(1, 1, 2) == (b"01", [0, 1])
+    assert kept.acked == []
+
+
+def test_a_producer_that_tried_again(keep):
+    kept = keep()
+    kept(0, 0, 3)
+    kept(1, 1, 3)
+    kept(5, 0, 3)
+    assert kept.acked == [0, 1]
+    kept(6, 1, 3)
+    kept(7, 1, 3)  # a copy of what is there, in another place
+    assert kept.acked == [0, 1, 7]
+    kept(6, 1, 3)  # the same, redelivered
+    assert kept.acked == [0, 1, 7]
+    assert kept(8, 2, 3) == (b"012", [5, 6, 8])
+
+
+def test_a_gap_gives_the_message_up(keep):
+    kept = keep()
+    kept(0, 0, 4)
+    kept(2, 2, 4)
+    kept(3, 3, 4, age=60_001)
+    assert (kept.tracked, kept.acked) == ([2], [3])
+
+
+@pytest.mark.parametrize("auto_ack", [True, False])
+def test_too_many(keep, auto_ack):
+    kept = keep(maxPendingChunkedMessage=2, autoAckOldestChunkedMessageOnQueueFull=auto_ack)
+    for entry, uuid in enumerate("abc"):
+        kept(entry, 0, 2, uuid)
+    assert (kept.acked if auto_ack else kept.tracked) == [0]
+    assert kept(3, 1, 2, "b") == (b"01", [1, 3])
+
+
+def test_they_expire(keep):
+    kept = keep(expireTimeOfIncompleteChunkedMessageMillis=1000)
+    kept(0, 0, 2)
+    kept.world.run(1500)
+    kept(1, 0, 2, uuid="b")
+    kept.world.run(500)
+    assert kept.acked == [0]
+    kept.world.run(1000)
+    assert kept.acked == [0, 1]
+    kept.buffer.clear()
+    assert kept.world.engine.deadline is None

@@ -1,0 +1,64 @@
+"""The common queue: who has to wait, and until when."""
+
+from collections import deque
+
+from pcli.replay.client.consumer.multi_topics_queue import TopicsQueue
+
+
+class Queue:
+    def __init__(self, size, messages):
+        self.size, self.messages = size, deque(messages)
+
+
+class Child:
+    """What the queue knows of a consumer."""
+
+    def __init__(self, size, count, name):
+        self.queue = Queue(size, [f"{name}{n}" for n in range(count)])
+
+    def receive(self):
+        return self.queue.messages.popleft() if self.queue.messages else None
+
+
+def test_a_child_waits_when_the_queue_is_full():
+    queue, child = TopicsQueue(4), Child(4, 9, "a")
+    queue.fill(child)
+    assert list(queue.messages) == ["a0", "a1", "a2", "a3"]
+    queue.fill(child)
+    assert len(queue.messages) == 4
+    for _ in range(2):
+        queue.messages.popleft()
+        queue.go_on()
+    assert list(queue.messages) == ["a2", "a3", "a4", "a5"]
+
+
+def test_above_the_half_a_child_waits_behind_others():
+    queue, first, second = TopicsQueue(4), Child(4, 9, "a"), Child(2, 2, "b")
+    queue.fill(first)
+    queue.messages.popleft()
+    queue.fill(second)
+    assert list(queue.messages) == ["a1", "a2", "a3", "b0"]
+    for _ in range(2):
+        queue.messages.popleft()
+        queue.go_on()
+    assert list(queue.messages) == ["a3", "b0", "a4", "a5"]
+    for _ in range(2):
+        queue.messages.popleft()
+        queue.go_on()
+    assert list(queue.messages) == ["a4", "a5", "b1"]
+
+
+def test_nothing_moves_during_a_seek():
+    queue, child = TopicsQueue(4), Child(4, 1, "a")
+    queue.held = True
+    queue.fill(child)
+    assert not queue.messages
+
+
+def test_a_child_that_goes_is_forgotten():
+    queue, child = TopicsQueue(2), Child(2, 9, "a")
+    queue.fill(child)
+    queue.forget(child)
+    queue.messages.clear()
+    queue.go_on()
+    assert not queue.messages

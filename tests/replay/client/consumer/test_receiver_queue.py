@@ -1,0 +1,61 @@
+"""Permits: when they go, and how many; and where a reader goes on."""
+
+import pytest
+
+from pcli.replay.client.consumer.receiver_queue import ReceiverQueue, start_again
+from pcli.replay.client.message_ids import Id
+
+
+@pytest.fixture
+def flows():
+    return []
+
+
+def test_the_whole_queue_then_half_of_it(flows):
+    queue = ReceiverQueue(10, flows.append)
+    queue.increase(10)
+    for _ in range(12):
+        queue.increase()
+    assert flows == [10, 5, 5]
+    assert queue.available == 2
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_small_queues_ask_for_each(flows, size):
+    queue = ReceiverQueue(size, flows.append)
+    queue.increase()
+    queue.increase()
+    assert flows == [1, 1]
+
+
+def test_an_odd_queue_has_the_smaller_half(flows):
+    queue = ReceiverQueue(3, flows.append)
+    queue.increase()
+    assert flows == [1]
+
+
+def test_a_pause_keeps_back(flows):
+    queue = ReceiverQueue(10, flows.append, paused=True)
+    queue.increase(10)
+    assert flows == []
+    queue.resume()
+    queue.pause()
+    queue.increase(4)
+    queue.resume()
+    assert flows == [10]
+    queue.increase()
+    assert flows == [10, 5]
+
+
+def test_nothing_is_no_flow(flows):
+    queue = ReceiverQueue(1, flows.append, paused=True)
+    queue.resume()
+    assert flows == []
+
+
+def test_where_a_reader_goes_on():
+    start, taken = Id(1, 0), Id(2, 7)
+    assert start_again(None, None, start) == start
+    assert start_again(None, taken, start) == taken
+    assert start_again(Id(2, 9), taken, start) == Id(2, 8)
+    assert start_again(Id(2, 9, -1, 3, 10), taken, start) == Id(2, 9, -1, 2)

@@ -1,0 +1,12 @@
+"""Waits that grow with how often a message came."""
+
+from pcli.replay.client.consumer.redelivery_backoff import RedeliveryBackoff
+
+
+def test_it_doubles_up_to_the_most():
+    backoff = RedeliveryBackoff(minDelayMs=1000, maxDelayMs=10_000)
+    assert [backoff.next(count) for count in range(6)] == [1000, 2000, 4000, 8000, 10_000, 10_000]
+
+
+def test_a_count_beyond_all_measure():
+    assert RedeliveryBackoff().next(1 << 31) == 600_000

@@ -1,0 +1,73 @@
+"""When the timer sends, to the millisecond: the rules of ProducerImpl.batchFlushTask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pcli.replay.client.producer.batch_timer import BatchTimer
+
+Run = Callable[..., list[int]]
+
+
+@pytest.fixture
+def run(world: Any) -> Run:
+    """Messages come and batches fill at these times, counted from the producer's being ready; when the timer sent."""
+
+    def play(*, delay: int, messages: list[int], full: tuple[int, ...] = (), away: tuple[int, ...] = ()) -> list[int]:
+        engine = world.engine()
+        start = engine.now
+        sent: list[int] = []
+        waits = [False]
+
+        def flush() -> bool:
+            had, waits[0] = waits[0], False
+            if had:
+                timer.sent()
+                sent.append(engine.now - start)
+            return had
+
+        timer = BatchTimer(engine, delay, ready=lambda: engine.now - start not in away, flush=flush)
+        timer.set(0)
+        for moment in sorted((*messages, *full)):
+            engine.advance(start + moment)
+            if moment in full:
+                timer.sent()
+                waits[0] = False
+            else:
+                waits[0] = True
+                timer.message_waits()
+        engine.advance(start + 1000)
+        return sent
+
+    return play
+
+
+def test_the_first_batch_waits_for_the_count_that_began_with_the_producer(run: Run) -> None:
+    assert run(delay=10, messages=[3]) == [10]
+
+
+def test_a_lonely_message_waits_a_whole_delay(run: Run) -> None:
+    assert run(delay=10, messages=[50]) == [60]
+
+
+def test_a_stream_of_messages_goes_once_a_delay(run: Run) -> None:
+    assert run(delay=10, messages=list(range(50, 80))) == [60, 70, 80]
+
+
+def test_after_a_batch_the_timer_runs_once_for_nothing(run: Run) -> None:
+    # Sent at 60, it runs at 70 for nothing. What comes at 65 goes then, what comes at 75 has to wait.
+    assert run(delay=10, messages=[50, 65]) == [60, 70]
+    assert run(delay=10, messages=[50, 75]) == [60, 85]
+
+
+def test_a_full_batch_gives_the_next_one_its_whole_delay(run: Run) -> None:
+    assert run(delay=10, messages=[50, 56], full=(55,)) == [65]
+
+
+def test_a_producer_that_is_not_ready_sends_nothing_and_sets_nothing(run: Run) -> None:
+    assert run(delay=10, messages=[50], away=(50,)) == []
+    assert run(delay=10, messages=[50], away=(60,)) == []
+    assert run(delay=10, messages=[50, 90], away=(60,)) == [100]

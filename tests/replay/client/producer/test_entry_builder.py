@@ -1,0 +1,224 @@
+"""Outside truth: the entries of the Java client's captures, taken apart and written again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+from pcli.codec.capture import CapturedFrame, read_capture
+from pcli.codec.payload.batch import split_batch
+from pcli.codec.payload.compression import decompress
+from pcli.codec.payload.encryption import PrivateKeys
+from pcli.codec.proto import pb
+from pcli.codec.wire.frame import Frame
+from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.producer.batch_container import BatchContainer
+from pcli.replay.client.producer.entry_builder import EntryWriter
+from pcli.replay.client.producer.key_based_batch_container import KeyBasedContainer
+from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.producer_settings import ProducerSettings
+
+SEND = 6
+FIELDS = ("event_time", "ordering_key")
+
+OTHERS = ("old-client", "txn-", "scalable-transaction", "cut-packets")
+"""Captures of another version, of transactions (whose ids we do not send), and without payloads."""
+
+
+def sends(path: Path) -> Iterator[Frame]:
+    with path.open("rb") as file:
+        for item in read_capture([(path.name, file)]):
+            if isinstance(item, CapturedFrame) and item.type == SEND:
+                yield item
+
+
+def outgoing(metadata: Any, payload: bytes) -> Outgoing:
+    """The message that the application gave, of a message's own metadata."""
+    given = {name: getattr(metadata, name) for name in FIELDS if metadata.HasField(name)}
+    if metadata.HasField("partition_key"):
+        given |= {"key": metadata.partition_key, "key_is_bytes": metadata.partition_key_b64_encoded}
+    if isinstance(metadata, pb.MessageMetadata) and metadata.HasField("deliver_at_time"):
+        given["deliver_at"] = metadata.deliver_at_time
+    pairs = {pair.key: pair.value for pair in metadata.properties}
+    return Outgoing(
+        payload,
+        properties=pairs or None,
+        null_value=metadata.null_value,
+        null_key=metadata.null_partition_key,
+        replicate_to=tuple(getattr(metadata, "replicate_to", ())),
+        **given,
+    )
+
+
+def container_of(frame: Frame) -> BatchContainer:
+    """The batch that this entry was, waiting to be sent."""
+    metadata, payload = frame.metadata, frame.payload
+    assert metadata is not None
+    assert payload is not None
+    payload = decompress(metadata.compression, payload, metadata.uncompressed_size)
+    assert isinstance(payload, bytes)
+    keyed = metadata.num_messages_in_batch > 1 and metadata.sequence_id == metadata.highest_sequence_id
+    container = (KeyBasedContainer if keyed else BatchContainer)(1000, 1 << 20)
+    time, version = metadata.publish_time, metadata.schema_version
+    if metadata.HasField("num_messages_in_batch"):
+        pieces, problem = split_batch(payload, metadata.num_messages_in_batch)
+        assert problem is None
+        for single, start, end in pieces:
+            container.add(outgoing(single, payload[start:end]), single.sequence_id, None, time, version)
+    else:
+        container.add(outgoing(metadata, payload), metadata.sequence_id, None, time, version)
+    return container
+
+
+def alone(frame: Frame) -> bool:
+    """Whether it has no chunk and no secret in it: those have tests of their own."""
+    metadata = frame.metadata
+    return metadata is not None and not metadata.HasField("uuid") and not metadata.encryption_keys
+
+
+def written_again(frame: Frame) -> Frame:
+    metadata = frame.metadata
+    assert metadata is not None
+    # Java compresses what is larger than compressMinMsgBodySize; where it did, the size was above it.
+    least = metadata.uncompressed_size - 1 if metadata.compression else 1 << 20
+    kind = pb.CompressionType.Name(metadata.compression)
+    settings = ProducerSettings(compressionType=kind, compressMinMsgBodySize=least)  # type: ignore[arg-type]
+    one = EntryWriter(frame.command.send.producer_id, settings, chunks=False)
+    one.name, one.largest = metadata.producer_name, 5 << 20
+    [batch] = container_of(frame).take()
+    op = one.batch(batch, 0)
+    assert not isinstance(op, Refusal)
+    return Frame(op.frame, SEND)
+
+
+def test_entries_of_the_java_client_are_written_again(captures: Path) -> None:
+    count = 0
+    for path in sorted((captures / "java").glob("*.pcap*")):
+        if path.name.startswith(OTHERS):
+            continue
+        for frame in filter(alone, sends(path)):
+            again = written_again(frame)
+            assert (again.command, again.metadata) == (frame.command, frame.metadata), path.name
+            # Compressors differ in their bytes; what they open to was equal, or the batch would not be.
+            assert frame.metadata is not None
+            assert frame.metadata.compression or again.data == frame.data, path.name
+            count += 1
+    assert count > 1300
+
+
+def test_chunks_of_the_java_client_are_written_again(captures: Path) -> None:
+    chunks: dict[str, list[Frame]] = {}
+    for frame in sends(captures / "java" / "chunks-interleaved.pcap"):
+        if frame.metadata is not None and frame.metadata.HasField("uuid"):
+            chunks.setdefault(frame.metadata.uuid, []).append(frame)
+    assert len(chunks) > 1
+    for frames in chunks.values():
+        first = frames[0].metadata
+        assert first is not None
+        payload = b"".join(frame.payload or b"" for frame in frames)
+        writer = EntryWriter(frames[0].command.send.producer_id, ProducerSettings(chunkingEnabled=True), chunks=True)
+        writer.name, writer.largest = first.producer_name, 16384
+        # publish_time is the only thing that is taken from the clock
+        ops = writer.message(outgoing(first, payload), first.sequence_id, b"", None, first.publish_time)
+        assert not isinstance(ops, Refusal)
+        assert [op.frame for op in ops] == [frame.data for frame in frames]
+        assert [op.last for op in ops] == [False] * (len(frames) - 1) + [True]
+
+
+# -- what no capture has ---------------------------------------------------------------------------------------------
+
+
+def writer(*, largest: int = 1000, chunks: bool = False, **settings: Any) -> EntryWriter:
+    made = EntryWriter(3, ProducerSettings(**settings), chunks=chunks)
+    made.name, made.largest = "p", largest
+    return made
+
+
+def batch_of(*payloads: bytes) -> Any:
+    container = BatchContainer(1000, 1 << 20)
+    for number, payload in enumerate(payloads):
+        container.add(Outgoing(payload), number, None, 5, b"")
+    [batch] = container.take()
+    return batch
+
+
+def test_a_batch_may_be_as_large_as_a_message_without_its_metadata() -> None:
+    whole = writer().batch(batch_of(b"a" * 482, b"b" * 482), 0)
+    assert not isinstance(whole, Refusal)
+    size = len(Frame(whole.frame, SEND).payload or b"")
+    assert not isinstance(writer(largest=size).batch(batch_of(b"a" * 482, b"b" * 482), 0), Refusal)
+    refused = writer(largest=size - 1).batch(batch_of(b"a" * 482, b"b" * 482), 0)
+    assert isinstance(refused, Refusal)
+    assert refused.error == "InvalidMessage"
+
+
+def test_a_single_message_is_counted_with_its_metadata() -> None:
+    op = writer().batch(batch_of(b"a" * 900), 0)
+    assert not isinstance(op, Refusal)
+    parts = Frame(op.frame, SEND).parts
+    size = parts.payload_end - parts.metadata_start
+    assert not isinstance(writer(largest=size).batch(batch_of(b"a" * 900), 0), Refusal)
+    assert isinstance(writer(largest=size - 1).batch(batch_of(b"a" * 900), 0), Refusal)
+
+
+def test_a_chunk_is_encrypted_by_itself_and_compressed_with_the_others() -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    one = writer(largest=400, chunks=True, encryptionKeys={"k": public}, compressionType="ZLIB")
+    payload = bytes(range(256)) * 400
+    ops = one.message(Outgoing(payload), 7, b"", None, 5)
+    assert not isinstance(ops, Refusal)
+    assert len(ops) > 1
+    opened = b""
+    for number, op in enumerate(ops):
+        frame = Frame(op.frame, SEND)
+        metadata = frame.metadata
+        assert metadata is not None
+        assert (metadata.chunk_id, metadata.uuid, len(metadata.encryption_keys)) == (number, "p-7", 1)
+        piece = PrivateKeys([private]).open(metadata, frame.payload or b"")
+        assert isinstance(piece, bytes)
+        opened += piece
+    assert len(opened) == metadata.total_chunk_msg_size
+    assert decompress(metadata.compression, opened, metadata.uncompressed_size) == payload
+
+
+def test_metadata_that_leave_no_room_for_a_chunk() -> None:
+    refused = writer(largest=100, chunks=True).message(Outgoing(b"", properties={"a": "b" * 200}), 0, b"", None, 0)
+    assert isinstance(refused, Refusal)
+
+
+def test_what_fits_is_no_chunk() -> None:
+    [op] = writer(largest=1000, chunks=True).message(Outgoing(b"a" * 900), 0, b"", None, 0)  # type: ignore[misc]
+    frame = Frame(op.frame, SEND)
+    assert frame.metadata is not None
+    assert not frame.command.send.HasField("is_chunk")
+    assert not frame.metadata.HasField("uuid")
+
+
+def test_small_payloads_are_not_compressed() -> None:
+    for size, kind in ((4096, pb.NONE), (4097, pb.LZ4)):
+        op = writer(largest=1 << 20, compressionType="LZ4").batch(batch_of(b"a" * size), 0)
+        assert not isinstance(op, Refusal)
+        metadata = Frame(op.frame, SEND).metadata
+        assert metadata is not None
+        assert (metadata.compression, metadata.uncompressed_size) == (kind, size)
+
+
+@pytest.mark.parametrize("wrong", [{"event_time": -1}, {"key": "\udcff"}, {"properties": {"a": "\udcff"}}])
+@pytest.mark.parametrize("count", [1, 2])
+def test_what_protobuf_can_not_hold_is_refused(wrong: dict[str, Any], count: int) -> None:
+    writer = EntryWriter(0, ProducerSettings(producerName="p"), chunks=False)
+    writer.largest = 1000
+    batches = BatchContainer(10, 0)
+    for sequence_id in range(count):
+        batches.add(Outgoing(b"x", **wrong), sequence_id, None, 5, b"")
+    [batch] = batches.take()
+    for refusal in (writer.batch(batch, 5), writer.message(Outgoing(b"x", **wrong), 0, b"", None, 5)):
+        assert isinstance(refusal, Refusal)
+        assert (refusal.error, refusal.retriable) == ("InvalidMessage", False)

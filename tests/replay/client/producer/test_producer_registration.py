@@ -1,0 +1,68 @@
+"""PRODUCER as the Java client writes it, and what refusals mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pcli.codec.capture import CapturedFrame, read_capture
+from pcli.codec.proto import pb
+from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.producer.producer_registration import Verdict, producer_command, verdict_on
+from pcli.replay.client.producer_settings import ProducerSettings
+
+PRODUCER = 5
+
+
+def test_it_is_written_as_in_captures_of_the_java_client(captures: Path) -> None:
+    count = 0
+    for name in ("access-modes", "batching", "encryption", "message-shapes", "refusals", "schemas", "unload", "dedup"):
+        path = captures / "java" / f"{name}.pcap"
+        with path.open("rb") as file:
+            bodies = [
+                item.command.producer
+                for item in read_capture([(path.name, file)])
+                if isinstance(item, CapturedFrame) and item.type == PRODUCER
+            ]
+        for body in bodies:
+            settings = ProducerSettings(
+                producerName=body.producer_name if body.user_provided_producer_name else "",
+                accessMode=pb.ProducerAccessMode.Name(body.producer_access_mode),  # type: ignore[arg-type]
+                initialSubscriptionName=body.initial_subscription_name,
+                properties={pair.key: pair.value for pair in body.metadata},
+                encryptionKeys={"k": b""} if body.encrypted else {},
+                schema=body.schema if body.HasField("schema") else None,
+            )
+            epoch = body.topic_epoch if body.HasField("topic_epoch") else None
+            name = body.producer_name
+            again = producer_command(body.producer_id, body.topic, name, settings, epoch=body.epoch, topic_epoch=epoch)
+            again.request_id = body.request_id
+            again.txn_enabled = body.txn_enabled
+            assert again == body
+            count += 1
+    assert count > 15
+
+
+def test_a_schema_of_bytes_is_none() -> None:
+    settings = ProducerSettings(schema=pb.Schema(name="", schema_data=b"", type=pb.Schema.Type.Value("None")))
+    assert not producer_command(0, "t", "", settings, epoch=0, topic_epoch=None).HasField("schema")
+
+
+@pytest.mark.parametrize(
+    ("error", "created", "in_time", "verdict"),
+    [
+        ("TopicTerminatedError", True, True, Verdict.TERMINATED),
+        ("ProducerFenced", True, True, Verdict.FENCED),
+        ("TopicNotFound", True, True, Verdict.GONE),
+        ("ServiceNotReady", False, True, Verdict.AGAIN),
+        ("ServiceNotReady", False, False, Verdict.FAILED),
+        ("ServiceNotReady", True, False, Verdict.AGAIN),
+        ("ProducerBusy", False, True, Verdict.FAILED),
+        ("ProducerBusy", True, False, Verdict.AGAIN),
+        ("IncompatibleSchema", False, True, Verdict.FAILED),
+        ("TimeOut", False, True, Verdict.AGAIN),
+    ],
+)
+def test_verdicts(error: str, created: bool, in_time: bool, verdict: Verdict) -> None:
+    assert verdict_on(Refusal(error, ""), created=created, in_time=in_time) is verdict

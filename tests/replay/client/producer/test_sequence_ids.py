@@ -1,0 +1,54 @@
+"""Sequence ids and suspicion, as a table of what comes after what."""
+
+from __future__ import annotations
+
+from pcli.replay.client.producer.sequence_ids import Doubt, SequenceIds
+
+
+def judge_all(ids: SequenceIds, *sequence_ids: int) -> list[tuple[int, Doubt, bool]]:
+    said = []
+    for sequence_id in sequence_ids:
+        said.append((sequence_id, *ids.judge(sequence_id)))
+        ids.pushed = max(ids.pushed, sequence_id)
+    return said
+
+
+def test_suspects_go_alone_and_the_first_clean_one_begins_anew() -> None:
+    ids = SequenceIds(None)
+    ids.published = 1
+    assert judge_all(ids, 0, 1, 3, 3, 2, 1, 4, 5) == [
+        (0, Doubt.NONE, False),
+        (1, Doubt.NONE, False),
+        (3, Doubt.NONE, False),
+        (3, Doubt.MAYBE, True),
+        (2, Doubt.MAYBE, True),
+        (1, Doubt.SURE, True),
+        (4, Doubt.NONE, True),
+        (5, Doubt.NONE, False),
+    ]
+
+
+def test_ids_count_from_what_the_broker_says() -> None:
+    ids = SequenceIds(None)
+    ids.learn(6)
+    assert (ids.next, ids.published, ids.pushed) == (7, 6, -1)
+    assert ids.take(None) == 7
+    ids.learn(20)  # after a reconnection
+    assert ids.take(None) == 8
+
+
+def test_what_the_application_says_goes_before_the_broker() -> None:
+    ids = SequenceIds(4)
+    ids.learn(20)
+    assert (ids.next, ids.published, ids.pushed) == (5, 4, 4)
+
+
+def test_an_id_of_the_application_leaves_the_count_alone() -> None:
+    ids = SequenceIds(None)
+    assert [ids.take(None), ids.take(100), ids.peek(None), ids.take(None)] == [0, 100, 1, 1]
+
+
+def test_a_broker_that_names_no_id_at_all() -> None:
+    ids = SequenceIds(None)
+    ids.learn(-5)
+    assert (ids.next, ids.published) == (0, -1)

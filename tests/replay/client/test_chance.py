@@ -1,9 +1,0 @@
-"""Names by chance."""
-
-from pcli.replay.client.chance import hexadecimal, letters
-
-
-def test_all_of_the_range():
-    assert letters(lambda: 0.0) == "aaaaa"
-    assert letters(lambda: 0.9999) == "99999"
-    assert hexadecimal(lambda: 0.9999) == "ffffffffff"

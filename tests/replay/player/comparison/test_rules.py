@@ -1,0 +1,244 @@
+"""Rules: each is needed by a real capture, and none excuses a fault of the broker that looks like its case."""
+
+import pytest
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import join_frame, push_frame
+from pcli.minibroker.dispatch.multiple_consumers import PersistentDispatcherMultipleConsumers
+from pcli.minibroker.topics.subscription import Subscription
+from pcli.replay.player.comparison.rules import RULES
+
+
+def set_to(name, value):
+    return lambda body: setattr(body, name, value)
+
+
+def refusal(code, text="no"):
+    return lambda body: push_frame(pb.CommandError(request_id=body.request_id, error=code, message=text))
+
+
+def a_close(body):
+    """A CLOSE_CONSUMER in place of a message."""
+    return push_frame(pb.CommandCloseConsumer(consumer_id=body.consumer_id, request_id=2**64 - 1))
+
+
+def remove_played(body):
+    del body.topics[:]
+
+
+# rule, capture, the fault as (deed, command, what deed needs, …), what stays unexplained
+FAULTS = [
+    (
+        "address",
+        "flex/01-produce-consume.pcap",
+        ("change", "LOOKUP_RESPONSE", set_to("authoritative", False)),
+        ("LOOKUP_RESPONSE", "authoritative"),
+    ),
+    (
+        "version",
+        None,
+        ("change", "CONNECTED", set_to("max_message_size", 7_000_000)),
+        ("CONNECTED", "max_message_size"),
+    ),
+    (
+        "clock",
+        "java/broker-entry-metadata.pcap",
+        ("change", "MESSAGE", set_to("redelivery_count", 1)),
+        ("MESSAGE", "redelivery_count"),
+    ),
+    (
+        "wording",
+        "java/refusals.pcap",
+        ("change", "ERROR", set_to("error", pb.UnknownError)),
+        ("ERROR", "error"),
+    ),
+    (
+        "wording",
+        "java/refusals.pcap",
+        ("change", "ERROR", set_to("message", "Subscription is gone")),
+        ("ERROR", "message"),
+    ),
+    ("choice of Shared", "python/10-shared-redelivery.pcap", ("drop", "MESSAGE", 3), ("MESSAGE", "missing")),
+    (
+        "choice of Shared",
+        "python/10-shared-redelivery.pcap",
+        ("change", "MESSAGE", set_to("redelivery_count", 5), 3),
+        ("MESSAGE", "redelivery_count"),
+    ),
+    ("left over", "java/unload.pcap", ("twice", "MESSAGE", 2), ("MESSAGE", "extra")),
+    ("left over", "java/mixed-clients.pcap", ("drop", "MESSAGE", 5), ("MESSAGE", "missing")),
+    ("overshoot", "java/permits.pcap", ("drop", "MESSAGE", 5), ("MESSAGE", "missing")),
+    (
+        "told again",
+        "python/11-failover.pcap",
+        ("drop", "ACTIVE_CONSUMER_CHANGE", 1, lambda body: body.is_active),
+        ("ACTIVE_CONSUMER_CHANGE", "missing"),
+    ),
+    ("crossed", "python/26a-broker-restart.pcap", ("instead", "MESSAGE", a_close, 5), ("CLOSE_CONSUMER", "extra")),
+    ("unanswered", "python/36b-ends-mid-record.pcap", ("twice", "SEND_RECEIPT", 3), ("SEND_RECEIPT", "extra")),
+    ("end of capture", "python/36b-ends-mid-record.pcap", ("twice", "MESSAGE", 3), ("MESSAGE", "extra")),
+    (
+        "other topics",
+        "rust/partitions.pcap",
+        ("change", "GET_TOPICS_OF_NAMESPACE_RESPONSE", remove_played),
+        ("GET_TOPICS_OF_NAMESPACE_RESPONSE", "topics"),
+    ),
+    ("no administrator", None, ("drop", "CLOSE_CONSUMER"), ("CLOSE_CONSUMER", "missing")),
+    (
+        "no authentication",
+        "python/20-token-authentication.pcap",
+        ("change", "CONNECTED", set_to("max_message_size", 5)),
+        ("CONNECTED", "max_message_size"),
+    ),
+    ("no compaction", "python/17-reader-table-view.pcap", ("drop", "MESSAGE", 2), ("MESSAGE", "missing")),
+    (
+        "no quotas",
+        "python/26b-terminate-unload-quota.pcapng",
+        ("instead", "PRODUCER_SUCCESS", refusal(pb.ProducerBusy)),
+        ("PRODUCER_SUCCESS", "type"),
+    ),
+    ("no transactions", "java/txn-commit.pcap", ("drop", "MESSAGE", 2), ("MESSAGE", "missing")),
+]
+OTHERWISE = {"version": "flex/01-produce-consume.pcap", "no administrator": "go/reader.pcapng"}
+"""Rules that no capture of the corpus needs against a mini-broker, with one on which their faults are tried."""
+
+
+EXCUSED_ONCE = [
+    ("flex/04-reconnect.pcapng", ("twice", "MESSAGE", 5), ("MESSAGE", "extra")),
+    ("flex/04-reconnect.pcapng", ("twice", "CLOSE_CONSUMER"), ("CLOSE_CONSUMER", "extra")),
+    ("go/batch-index.pcap", ("drop", "MESSAGE", 4), ("MESSAGE", "missing")),
+    ("go/key-based-batcher.pcap", ("twice", "MESSAGE", 17), ("MESSAGE", "extra")),
+    ("java/table-view.pcap", ("twice", "MESSAGE", 3), ("MESSAGE", "extra")),
+    ("java/table-view.pcap", ("drop", "MESSAGE", 11), ("MESSAGE", "missing")),
+    ("python/11-failover.pcap", ("twice", "SUCCESS", 2), ("SUCCESS", "extra")),
+    ("java/terminate.pcap", ("twice", "REACHED_END_OF_TOPIC", 2), ("REACHED_END_OF_TOPIC", "extra")),
+    ("java/size-limits.pcap", ("twice", "SEND_ERROR"), ("SEND_ERROR", "extra")),
+    (
+        "go/transaction.pcap",
+        ("change", "ACK_RESPONSE", set_to("error", pb.MetadataError), 2),
+        ("ACK_RESPONSE", "error"),
+    ),
+    ("go/transaction.pcap", ("change", "SEND_ERROR", set_to("message", "no")), ("SEND_RECEIPT", "type")),
+    (
+        "java/pattern-watcher.pcap",
+        ("change", "GET_TOPICS_OF_NAMESPACE_RESPONSE", set_to("topics_hash", "0")),
+        ("GET_TOPICS_OF_NAMESPACE_RESPONSE", "topics_hash"),
+    ),
+    (
+        "go/compressions.pcapng",
+        ("change", "PRODUCER_SUCCESS", set_to("producer_name", "other")),
+        ("PRODUCER_SUCCESS", "producer_name"),
+    ),
+    (
+        "flex/03-nack-redelivery.pcap",
+        ("change", "PRODUCER_SUCCESS", set_to("schema_version", b"1")),
+        ("PRODUCER_SUCCESS", "schema_version"),
+    ),
+    (
+        "python/35-veth.pcap",
+        ("change", "LOOKUP_RESPONSE", set_to("brokerServiceUrl", "nowhere")),
+        ("LOOKUP_RESPONSE", "brokerServiceUrl"),
+    ),
+    (
+        "java/batching.pcap",
+        ("change", "SEND_RECEIPT", set_to("highest_sequence_id", 0), 3),
+        ("SEND_RECEIPT", "highest_sequence_id"),
+    ),
+]
+"""Faults that rules, or ids that are learned, took for the live broker's own way before."""
+
+
+def unexplained(report):
+    return {(one["command"], one["field"]) for one in report.differences if not one["rule"]}
+
+
+def test_every_rule_has_a_fault_that_it_does_not_excuse():
+    assert {rule.name for rule in RULES} == {name for name, *_ in FAULTS}
+
+
+@pytest.mark.parametrize(("rule", "capture", "fault", "found"), FAULTS)
+def test_a_fault_is_not_excused(rule, capture, fault, found, captures, play, spoil):
+    deed, *words = fault
+    administered = rule != "no administrator"
+    path = captures / (capture or OTHERWISE[rule])
+    sound = play(path, administered=administered)
+    assert rule in sound.rules or capture is None
+    assert found not in unexplained(sound)
+    report = play(path, fault=getattr(spoil, deed)(*words), administered=administered)
+    assert found in unexplained(report)
+    assert not report.good
+
+
+@pytest.mark.parametrize(("capture", "fault", "found"), EXCUSED_ONCE)
+def test_a_fault_is_no_way_of_ones_own(capture, fault, found, captures, play, spoil):
+    deed, *words = fault
+    assert found in unexplained(play(captures / capture, fault=getattr(spoil, deed)(*words)))
+
+
+def test_acks_that_the_broker_forgets(captures, play, monkeypatch):
+    """What was acknowledged comes again to who subscribes again."""
+    monkeypatch.setattr(Subscription, "acknowledge_cumulative", lambda *_: None)
+    report = play(captures / "java" / "cumulative-ack.pcap")
+    assert ("MESSAGE", "extra") in unexplained(report)
+
+
+def test_a_broker_that_sends_more_again_than_was_asked(captures, play, monkeypatch):
+    redeliver = PersistentDispatcherMultipleConsumers.redeliver
+    monkeypatch.setattr(
+        PersistentDispatcherMultipleConsumers,
+        "redeliver",
+        lambda self, consumer, _offsets, epoch: redeliver(self, consumer, None, epoch),
+    )
+    report = play(captures / "java" / "dead-letter.pcap")
+    assert ("MESSAGE", "extra") in unexplained(report)
+
+
+def test_receipts_in_the_order_of_the_ledger(small_captures, play):
+    """The ids of two receipts are exchanged."""
+    held = []
+
+    def exchange(frame):
+        if not frame.command.HasField("send_receipt") or len(held) == 2:
+            return [frame.data]
+        held.append(frame.command)
+        if len(held) == 1:
+            return []
+        first, second = (one.send_receipt.message_id.entryId for one in held)
+        held[0].send_receipt.message_id.entryId, held[1].send_receipt.message_id.entryId = second, first
+        return [join_frame(one.SerializeToString()) for one in held]
+
+    report = play(small_captures / "rust" / "batching.pcapng", fault=exchange)
+    assert ("SEND_RECEIPT", "message_id") in unexplained(report)
+
+
+def test_an_unload_that_nobody_makes_is_told(small_captures, play):
+    report = play(small_captures / "flex" / "04-reconnect.pcapng", administered=False)
+    assert report.rules["no administrator"] == 2
+
+
+def test_another_version_is_told(small_captures, play, spoil):
+    fault = spoil.change("CONNECTED", set_to("server_version", "Pulsar Server3.0.0"))
+    report = play(small_captures / "flex" / "01-produce-consume.pcap", fault=fault)
+    assert report.good
+    assert report.rules["version"] == 1
+
+
+def test_an_exclusive_consumer_has_an_order(small_captures, play, spoil):
+    """Two messages exchanged: the first is held back until the second has passed."""
+    held = []
+
+    def exchange(frame):
+        if not frame.command.HasField("message") or len(held) > 1:
+            return [frame.data]
+        held.append(frame.data)
+        return [] if len(held) == 1 else held[::-1]
+
+    report = play(small_captures / "python" / "01-exclusive-unbatched.pcapng", fault=exchange)
+    assert unexplained(report) == {("MESSAGE", "order")}
+
+
+def test_every_rule_says_why():
+    for rule in RULES:
+        assert rule.kind in ("timing", "policy", "capture")
+        assert rule.text.endswith((".", ":")), rule.name
+    assert len({rule.name for rule in RULES}) == len(RULES) <= 20

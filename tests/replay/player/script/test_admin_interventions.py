@@ -1,0 +1,83 @@
+"""What was done to the captured broker, judged by the captures' truth files, which only this test reads."""
+
+import json
+
+import pytest
+
+from pcli.replay.player.script.admin_interventions import interventions
+from pcli.replay.player.script.broker_preparation import prepare
+
+DEEDS = [
+    ("flex/04-reconnect.pcapng", ["PUT unload"]),
+    ("go/seek-and-unload.pcap", ["PUT unload"]),
+    ("java/deletions.pcap", ["POST resetcursor", "DELETE "]),
+    ("java/pattern-watcher.pcap", ["DELETE "]),
+    ("java/terminate.pcap", ["POST terminate"]),
+    ("java/unload.pcap", ["PUT unload", "PUT unload"]),
+    ("python/16-seek.pcapng", ["POST resetcursor"]),
+    ("python/26a-broker-restart.pcap", ["PUT unload", "RESTART "]),
+    ("python/28-busy-system.pcapng", ["PUT unload"]),
+]
+"""A deletion of a subscription that begins at the earliest message is one reset of its cursor to there."""
+
+
+def short(call):
+    last = call.path.rpartition("/")[2]
+    return f"{call.method} {last if last in ('unload', 'terminate', 'resetcursor') else ''}"
+
+
+@pytest.mark.parametrize(("name", "deeds"), DEEDS)
+def test_deeds(name, deeds, captures, script):
+    assert [short(deed.call) for deed in interventions(script(captures / name))] == deeds
+
+
+def test_a_reset_goes_where_the_administrator_went(captures, script):
+    path = captures / "python" / "16-seek.pcapng"
+    (deed,) = interventions(script(path))
+    truth = json.loads(path.with_name("16-seek.truth.json").read_text())
+    received = [one["message_id"] for one in truth["events"] if one["type"] == "received"]
+    asked = next(one["t"] for one in truth["events"] if one["type"] == "admin")
+    after = next(one["message_id"] for one in truth["events"] if one["type"] == "received" and one["t"] > asked)
+    assert after in received
+    assert ":".join(map(str, deed.call.place)) == ":".join(after.split(":")[:2])
+
+
+@pytest.mark.parametrize("name", ["go/reader.pcapng", "java/seek.pcap", "java/access-modes.pcap", "java/limits.pcap"])
+def test_what_clients_asked_for_is_no_deed(name, captures, script):
+    assert interventions(script(captures / name)) == []
+
+
+def test_more_partitions(captures, script):
+    found = prepare(script(captures / "java" / "partition-auto-update.pcap"), {})
+    path = "persistent/public/default/partition-auto-update/partitions"
+    assert [(call.method, call.path, call.body) for call in found.calls][-1] == ("PUT", path, 2)
+    ((call,),) = found.before.values()
+    assert (call.method, call.path, call.body) == ("POST", path, 4)
+
+
+def test_settings_that_the_capture_betrays(captures, script):
+    found = prepare(script(captures / "java" / "broker-entry-metadata.pcap"), {})
+    assert found.settings["exposingBrokerEntryMetadataToClientEnabled"] == "true"
+    assert found.settings["brokerEntryMetadataInterceptors"].count("Append") == 2
+    assert prepare(script(captures / "go" / "chunks.pcap"), {}).settings == {"maxMessageSize": "16384"}
+    assert prepare(script(captures / "go" / "chunks.pcap"), {"maxMessageSize": "5"}).settings == {}
+
+
+def test_duplicates_betray_deduplication(captures, script):
+    calls = prepare(script(captures / "python" / "23-dedup.pcap"), {}).calls
+    assert ("namespaces/public/23-dedup/deduplication", True) in [(call.path, call.body) for call in calls]
+
+
+def test_calls_speak_of_renamed_topics(captures, script):
+    found = prepare(script(captures / "java" / "unload.pcap"), {}, lambda name: name.replace("/default/", "/other/"))
+    assert "namespaces/public/other" in [call.path for call in found.calls]
+    assert {call.path for calls in found.instead.values() for call in calls} == {
+        "persistent/public/other/unload/unload"
+    }
+
+
+def test_what_the_broker_swallowed_is_not_said(captures, script):
+    """Refused while it unloaded: two SUBSCRIBEs and a PRODUCER, with their refusals."""
+    found = script(captures / "go" / "seek-and-unload.pcap")
+    names = sorted(found.lines[index].name for index in prepare(found, {}).unsaid)
+    assert names == ["ERROR"] * 3 + ["PRODUCER", "SUBSCRIBE", "SUBSCRIBE"]

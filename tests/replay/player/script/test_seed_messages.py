@@ -1,0 +1,38 @@
+"""Messages that were there before the capture, or come from connections that are not played."""
+
+import pytest
+
+from pcli.cli.replay.in_memory_broker import OwnBroker
+from pcli.replay.player.player import Pace
+from pcli.replay.player.replay import Replay
+from pcli.replay.player.script.seed_messages import SEED_PART
+
+
+@pytest.fixture
+def played_alone(script):
+    """One connection of a capture, played against a mini-broker."""
+
+    def run(path, number):
+        replay = Replay(script(path, only=number))
+        broker = OwnBroker(replay.preparation.settings, replay.start_ms)
+        for call in replay.calls:
+            broker.call(call)
+        player = replay.player(replay.start_ms, Pace(speed=1), administered=True)
+        broker.play(player, lambda _: None)
+        return replay, replay.report(player, own_broker=True, administered=True)
+
+    return run
+
+
+def test_a_consumer_alone_gets_what_it_got(captures, played_alone):
+    replay, report = played_alone(captures / "python" / "33-ipv6.pcap", 3)
+    seeds = [line for line in replay.script.lines if line.part == SEED_PART]
+    assert [line.name for line in seeds].count("SEND") == 88
+    assert report.good
+    assert report.equal["MESSAGE"] == 88
+    assert report.equal["SEND_RECEIPT"] == 0
+
+
+def test_nothing_is_published_when_all_was_sent(small_captures, script):
+    replay = Replay(script(small_captures / "python" / "01-exclusive-unbatched.pcapng"))
+    assert SEED_PART not in replay.script.parts

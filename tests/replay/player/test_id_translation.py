@@ -1,0 +1,150 @@
+"""Ids as the live broker gives them, in what is said and in what is compared."""
+
+import re
+
+import pytest
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import push_entry, push_frame
+from pcli.codec.wire.frame import Frame, pull_type
+from pcli.codec.wire.message_id import MessageId
+from pcli.replay.player.id_translation import Ids
+
+
+def frame(body, entry=b""):
+    data = push_frame(body, entry)
+    return Frame(data, pull_type(data, 8, 8 + int.from_bytes(data[4:8], "big")))
+
+
+def said(ids, body, entry=b""):
+    data = ids.rewritten(frame(body, entry))
+    return Frame(data, frame(body).type).command if data else None
+
+
+@pytest.fixture
+def ids():
+    """Knows that entry 7:3 of the capture is 1:0 of the live broker."""
+    found = Ids()
+    receipt = pb.CommandSendReceipt(producer_id=1, sequence_id=0)
+    captured, live = pb.CommandSendReceipt(), pb.CommandSendReceipt()
+    captured.CopyFrom(receipt)
+    live.CopyFrom(receipt)
+    captured.message_id.CopyFrom(MessageId(7, 3).proto())
+    live.message_id.CopyFrom(MessageId(1, 0).proto())
+    found.learn(captured, live)
+    return found
+
+
+def test_an_ack_names_the_live_entry_and_keeps_partition_batch_and_bits(ids):
+    ack = pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.Individual)
+    place = MessageId(7, 3, 2, 5).proto()
+    place.ack_set.append(6)
+    ack.message_id.append(place)
+    (live,) = said(ids, ack).ack.message_id
+    assert (live.ledgerId, live.entryId, live.partition, live.batch_index, list(live.ack_set)) == (1, 0, 2, 5, [6])
+
+
+def test_ids_that_nobody_knows_are_left_out(ids):
+    ask = pb.CommandRedeliverUnacknowledgedMessages(consumer_id=1)
+    ask.message_ids.extend([MessageId(7, 4).proto(), MessageId(7, 3).proto()])
+    (live,) = said(ids, ask).redeliverUnacknowledgedMessages.message_ids
+    assert (live.ledgerId, live.entryId) == (1, 0)
+    assert ids.unknown == [(7, 4)]
+    del ask.message_ids[1]
+    assert said(ids, ask) is None
+
+
+@pytest.mark.parametrize("place", [(-1, -1), (2**63 - 1, 2**63 - 1)])
+def test_earliest_and_latest_stay(ids, place):
+    seek = pb.CommandSeek(consumer_id=1, request_id=1)
+    seek.message_id.CopyFrom(MessageId(*place).proto())
+    assert ids.rewritten(frame(seek)) == frame(seek).data
+
+
+def test_a_frame_in_which_nothing_changes_is_the_captured_one(ids):
+    """Even one that protobuf would write otherwise: its fields stand in another order."""
+    data = bytes.fromhex("0000000a 00000006 5a04 1001 0800 080b".replace(" ", ""))
+    odd = Frame(data[:4] + (len(data) - 8).to_bytes(4, "big") + data[8:], 11)
+    assert ids.rewritten(odd) == odd.data
+
+
+def test_topics_are_mapped_and_mapped_back():
+    ids = Ids(topics=[(re.compile("/old/"), "/new/")])
+    live = said(ids, pb.CommandLookupTopic(topic="persistent://a/old/t", request_id=1)).lookupTopic.topic
+    assert live == "persistent://a/new/t"
+    assert list(ids.captured_topics([live, "other"])) == ["persistent://a/old/t", "other"]
+
+
+def test_a_given_producer_name_is_said_again():
+    ids = Ids()
+    captured = pb.CommandProducerSuccess(request_id=1, producer_name="standalone-0-9")
+    ids.learn(captured, pb.CommandProducerSuccess(request_id=1, producer_name="standalone-3-0"))
+    again = pb.CommandProducer(topic="t", producer_id=1, request_id=2, producer_name="standalone-0-9")
+    assert said(ids, again).producer.producer_name == "standalone-3-0"
+
+
+def test_a_name_that_the_client_gave_is_no_name_to_learn():
+    ids = Ids()
+    ids.rewritten(frame(pb.CommandProducer(topic="t", producer_id=1, request_id=1, producer_name="mine")))
+    ids.learn(
+        pb.CommandProducerSuccess(request_id=1, producer_name="mine"),
+        pb.CommandProducerSuccess(request_id=1, producer_name="other"),
+    )
+    assert ids.names == {"mine": "mine"}
+
+
+def test_a_name_stands_for_one():
+    ids = Ids()
+    for captured in ("standalone-0-1", "standalone-0-2"):
+        ids.learn(
+            pb.CommandProducerSuccess(request_id=1, producer_name=captured),
+            pb.CommandProducerSuccess(request_id=1, producer_name="standalone-9-9"),
+        )
+    assert ids.names == {"standalone-0-1": "standalone-9-9"}
+
+
+def test_no_schema_is_no_version_to_learn():
+    ids = Ids()
+    ids.learn(
+        pb.CommandProducerSuccess(request_id=1, producer_name="p", schema_version=b""),
+        pb.CommandProducerSuccess(request_id=1, producer_name="p", schema_version=b"\0" * 8),
+    )
+    assert ids.versions == {}
+
+
+def test_entries_of_a_ledger_have_an_order():
+    ids = Ids(places={(7, 0): (1, 5), (7, 1): (1, 4)}, live_places={(1, 5): (7, 0), (1, 4): (7, 1)})
+    assert not ids.same_place((7, 1), (1, 4))
+
+
+def test_transactions():
+    ids = Ids()
+    captured = pb.CommandNewTxnResponse(request_id=1, txnid_most_bits=0, txnid_least_bits=4)
+    ids.learn(captured, pb.CommandNewTxnResponse(request_id=1, txnid_most_bits=2, txnid_least_bits=9))
+    end = said(ids, pb.CommandEndTxn(request_id=2, txnid_most_bits=0, txnid_least_bits=4)).endTxn
+    assert (end.txnid_most_bits, end.txnid_least_bits) == (2, 9)
+
+
+def test_delivery_times_are_shifted_and_known_again():
+    ids = Ids(shift_ms=60_000)
+    metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=5, deliver_at_time=1000)
+    send = frame(pb.CommandSend(producer_id=1, sequence_id=0), push_entry(metadata, b"later"))
+    data = ids.rewritten(send)
+    live = Frame(data, send.type)
+    assert live.checksum == "good"
+    assert live.metadata.deliver_at_time == 61_000
+    assert live.metadata.publish_time == 5
+    assert ids.content(live) == send.data[send.parts.checked_start :]
+
+
+def test_the_first_lesson_counts(ids):
+    assert ids.same_place((7, 3), (1, 0))
+    assert not ids.same_place((7, 3), (1, 1))
+    assert not ids.same_place((7, 9), (1, 0))
+
+
+def test_what_nobody_sent_is_learned_when_the_entry_fits(ids):
+    assert ids.same_place((9, 4), (2, 4))
+    assert not ids.same_place((9, 5), (2, 4))
+    assert not ids.same_place((9, 5), (2, 6))
+    assert ids.same_place((-1, -1), (-1, -1))

@@ -1,0 +1,172 @@
+"""Frames with the addresses of brokers, and the same with those of the proxy."""
+
+import json
+
+import pytest
+
+from pcli.codec.proto import pb
+from pcli.codec.wire.build import join_frame, push_frame
+from pcli.codec.wire.commands import BY_NAME
+from pcli.codec.wire.frame import Frame
+from pcli.replay.proxy.address_rewriting import FROM_BROKER, rewritten_answer, rewritten_connect, rewritten_lookup
+
+Lookup = pb.CommandLookupTopicResponse
+
+
+def answered(house, body):
+    """The body that the client gets."""
+    before = push_frame(body)
+    after = rewritten_answer(before, house.doors, house.asked)
+    return "untouched" if after is before else after
+
+
+def lookup(response=Lookup.Connect, plain="pulsar://b1:6650", tls="", **fields):
+    return Lookup(brokerServiceUrl=plain, brokerServiceUrlTls=tls, response=response, request_id=7, **fields)
+
+
+def test_the_commands_are_those_that_have_a_url():
+    """Of the protocol's description: every command of a broker with a field of that name."""
+    command = pb.BaseCommand.DESCRIPTOR
+    named = {
+        number
+        for number, field in command.fields_by_number.items()
+        if field.message_type is not None
+        and any("brokerserviceurl" in name.lower() for name in field.message_type.fields_by_name)
+    }
+    assert named == FROM_BROKER
+
+
+def test_a_lookup_leads_to_the_listener(house):
+    found = answered(house, lookup(authoritative=True, tls="pulsar+ssl://b1:6651"))
+    assert found == push_frame(
+        Lookup(brokerServiceUrl="pulsar://proxy:7000", response=Lookup.Connect, request_id=7, authoritative=True)
+    )
+
+
+def test_another_broker_may_be_reached_through_the_listener(house):
+    found = answered(house, lookup(plain="pulsar://b2:6650"))
+    assert found == push_frame(lookup_expected("pulsar://proxy:7001", proxy_through_service_url=True))
+
+
+def lookup_expected(url, **fields):
+    return Lookup(brokerServiceUrl=url, response=Lookup.Connect, request_id=7, **fields)
+
+
+def test_a_redirect_leads_to_a_door(house):
+    """The client asks again there, without a word of proxies."""
+    body = Frame.of(answered(house, lookup(Lookup.Redirect, "pulsar://b2:6650"))).command.lookupTopicResponse
+    assert (body.brokerServiceUrl, body.response) == ("pulsar://proxy:7001", Lookup.Redirect)
+    assert not body.proxy_through_service_url
+
+
+def test_tls_has_a_field_of_its_own(make_house):
+    body = Frame.of(answered(make_house(tls=True), lookup())).command.lookupTopicResponse
+    assert (body.brokerServiceUrl, body.brokerServiceUrlTls) == ("", "pulsar+ssl://proxy:7000")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        Lookup(response=Lookup.Failed, request_id=7, error=pb.ServiceNotReady, message="not yet"),
+        lookup(plain="pulsar://b2:6650", proxy_through_service_url=True),
+        lookup(plain="no url"),
+        pb.CommandCloseProducer(producer_id=1, request_id=2),
+        pb.CommandTopicMigrated(resource_id=1, resource_type=pb.CommandTopicMigrated.Producer),
+    ],
+    ids=["failed", "behind a Pulsar proxy", "nonsense", "close", "migrated"],
+)
+def test_what_names_nobody_is_untouched(house, body):
+    assert answered(house, body) == "untouched"
+    assert house.opened == []
+
+
+@pytest.mark.parametrize("kind", [pb.CommandCloseProducer, pb.CommandCloseConsumer])
+def test_a_close_that_assigns_a_broker(house, kind):
+    of = "producer_id" if kind is pb.CommandCloseProducer else "consumer_id"
+    ids = {of: 3, "request_id": 4}
+    found = answered(
+        house,
+        kind(assignedBrokerServiceUrl="pulsar://b2:6650", assignedBrokerServiceUrlTls="pulsar+ssl://b2:6651", **ids),
+    )
+    assert found == push_frame(kind(assignedBrokerServiceUrl="pulsar://proxy:7001", **ids))
+
+
+def test_a_topic_that_migrated(house):
+    fields = {"resource_id": 3, "resource_type": pb.CommandTopicMigrated.Consumer}
+    found = answered(house, pb.CommandTopicMigrated(brokerServiceUrl="pulsar://c2:6650,c3:6650", **fields))
+    assert found == push_frame(pb.CommandTopicMigrated(brokerServiceUrl="pulsar://proxy:7001", **fields))
+    assert house.opened == ["pulsar://c2:6650,c3:6650"]
+
+
+def test_fields_of_the_future_survive(house):
+    command = pb.BaseCommand(type=BY_NAME["LOOKUP_RESPONSE"].number, lookupTopicResponse=lookup())
+    future = b"\xf2\x3f\x03new"
+    frame = join_frame(command.SerializeToString() + future)
+    assert future in rewritten_answer(frame, house.doors, house.asked)
+
+
+def test_a_damaged_frame_is_untouched(house):
+    frame = bytearray(push_frame(lookup()))
+    frame[12] = 0xFF
+    assert rewritten_answer(bytes(frame), house.doors, house.asked) == frame
+
+
+# -- CONNECT -----------------------------------------------------------------------------------------------------------
+
+
+def connect(**fields):
+    return push_frame(pb.CommandConnect(client_version="c", auth_data=b"secret", original_principal="me", **fields))
+
+
+def test_a_door_that_is_named_is_never_seen_by_its_broker(house):
+    broker = house.doors.find("pulsar://b2:6650", "", house.asked)
+    house.doors.url(broker)
+    found = rewritten_connect(connect(proxy_to_broker_url="proxy:7001"), house.doors, house.asked)
+    assert found == (connect(), broker)
+
+
+def test_a_standalone_hears_the_name_that_it_gave_itself(make_house):
+    house = make_house(to="127.0.0.1:6650")
+    answered(house, lookup(plain="pulsar://localhost:6650", proxy_through_service_url=True))
+    found = rewritten_connect(connect(proxy_to_broker_url="proxy:7000"), house.doors, house.asked)
+    assert found == (connect(proxy_to_broker_url="localhost:6650"), house.asked)
+
+
+@pytest.mark.parametrize(
+    "frame", [connect(), connect(proxy_to_broker_url="b9:6650"), push_frame(pb.CommandPing())],
+    ids=["no name", "a name of others", "no CONNECT"],
+)  # fmt: skip
+def test_any_other_beginning_is_untouched(house, frame):
+    assert rewritten_connect(frame, house.doors, house.asked) == (frame, house.asked)
+
+
+# -- HTTP --------------------------------------------------------------------------------------------------------------
+
+ANSWER = {
+    "brokerUrl": "pulsar://b2:6650",
+    "brokerUrlTls": "pulsar+ssl://b2:6651",
+    "httpUrl": "http://b2:8080",
+    "nativeUrl": "pulsar://b2:6650",
+}
+
+
+def test_the_answer_of_the_web_service(house):
+    found = json.loads(rewritten_lookup(json.dumps(ANSWER).encode(), house.doors, house.asked))
+    assert found == {
+        "brokerUrl": "pulsar://proxy:7001",
+        "brokerUrlTls": "",
+        "brokerUrlSsl": "",
+        "httpUrl": "http://b2:8080",
+        "nativeUrl": "pulsar://proxy:7001",
+    }
+
+
+def test_the_same_for_clients_with_tls(make_house):
+    house = make_house(tls=True)
+    found = json.loads(rewritten_lookup(json.dumps(ANSWER).encode(), house.doors, house.asked))
+    assert (found["brokerUrl"], found["brokerUrlTls"]) == ("", "pulsar+ssl://proxy:7001")
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"brokerUrl": "no url"}', b'{"reason": "no"}'])
+def test_what_is_no_lookup_is_untouched(house, body):
+    assert rewritten_lookup(body, house.doors, house.asked) == body

@@ -1,0 +1,130 @@
+"""What is on its way to one side, under a clock that the test moves."""
+
+from random import Random
+
+import pytest
+
+from pcli.codec.faults import Step
+from pcli.replay.proxy import ByteFault, delayed_output
+from pcli.replay.proxy.byte_faults import Shaper
+
+MS = 1_000_000
+
+
+class Clock:
+    """The time, and a loop's timers."""
+
+    def __init__(self):
+        self.now = 0
+        self.timers = []
+
+    def call_later(self, seconds, action):
+        self.timers.append(Timer(self.now + round(seconds * 1e9), action))
+        return self.timers[-1]
+
+    def move(self, ms):
+        self.now += ms * MS
+        for timer in [one for one in self.timers if one.due <= self.now]:
+            self.timers.remove(timer)
+            timer.action()
+
+
+class Timer:
+    def __init__(self, due, action):
+        self.due, self.action = due, action
+
+    def cancel(self):
+        self.action = lambda: None
+
+
+class Way(delayed_output.Lane):
+    """A lane, and what came out of it."""
+
+    def __init__(self):
+        self.out, self.held = [], 0
+        super().__init__(self.out.append, lambda: self.out.append("end"), self.cut, self.count)
+
+    def cut(self):
+        self.out.append("cut")
+        self.clear()
+
+    def count(self, change):
+        self.held += change
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    one = Clock()
+    monkeypatch.setattr(delayed_output, "now_ns", lambda: one.now)
+    monkeypatch.setattr(delayed_output.asyncio, "get_running_loop", lambda: one)
+    return one
+
+
+@pytest.fixture
+def way(clock):
+    return Way()
+
+
+def late(ms, data=b"", *, cut=False):
+    return Step(ms * MS, to_broker=False, data=bytearray(data), cut=cut)
+
+
+def test_what_is_not_late_goes_at_once(way, clock):
+    way.send(b"one")
+    way.do(late(0, b"two"))
+    way.end()
+    assert way.out == [b"one", b"two", "end"]
+    assert clock.timers == []
+
+
+def test_what_is_late_holds_up_all_behind_it_and_the_end(way, clock):
+    way.do(late(80, b"late"))
+    way.send(b"soon")
+    way.end()
+    clock.move(79)
+    assert way.out == []
+    clock.move(1)
+    assert way.out == [b"late", b"soon", "end"]
+
+
+def test_a_cut_keeps_its_place_and_nothing_comes_behind_it(way, clock):
+    way.do(late(10, b"before"))
+    way.do(late(20, cut=True))
+    way.do(late(30, b"behind"))
+    clock.move(100)
+    assert way.out == [b"before", "cut"]
+
+
+def test_what_is_forgotten_never_comes(way, clock):
+    way.do(late(10, b"late"))
+    way.clear()
+    clock.move(100)
+    assert way.out == []
+
+
+def test_above_the_limit_the_sender_is_held_until_half_has_gone(way, clock):
+    for number in range(10):
+        way.do(late(number + 1, bytes(1 << 20)))
+    assert way.held == 1
+    clock.move(5)
+    assert (way.held, len(way.out)) == (1, 5)
+    clock.move(2)
+    assert (way.held, len(way.out)) == (0, 7)
+
+
+def test_small_slices_weigh_more_than_their_bytes(way, clock):
+    """Eight megabytes of slices of a byte each would be a gigabyte of objects."""
+    way.shaper = Shaper([ByteFault("slice=1 gap=1s")], Random(1))
+    way.send(bytes(50_000))
+    assert way.held == 1
+
+
+def test_a_line_shapes_what_passes(way, clock):
+    way.shaper = Shaper([ByteFault("latency=50ms")], Random(1))
+    way.send(b"one")
+    clock.move(10)
+    way.send(b"two")
+    clock.move(40)
+    assert way.out == [b"one"]
+    clock.move(10)
+    assert way.out == [b"one", b"two"]

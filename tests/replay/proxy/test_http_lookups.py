@@ -1,0 +1,166 @@
+"""The web service through the proxy."""
+
+import contextlib
+import json
+import socket
+import threading
+import urllib.error
+import urllib.request
+
+import pytest
+
+from pcli.replay.proxy.http_lookups import Lookups
+
+WAIT = 10
+LOOKUP = "/lookup/v2/topic/persistent/public/default/orders"
+
+
+def get(url):
+    with urllib.request.urlopen(url, timeout=WAIT) as answer:
+        return answer.read()
+
+
+def test_a_lookup_over_http_names_the_proxy(start, broker, tmp_path):
+    path = tmp_path / "talk.pcapng"
+    proxy = start(http_listen=0, http_to=broker.http_url, capture=path)
+    assert json.loads(get(proxy.http_url + LOOKUP))["brokerUrl"] == proxy.service_url
+    assert get(proxy.http_url + "/admin/v2/clusters") == get(broker.http_url + "/admin/v2/clusters")
+    proxy.stop()
+    assert b"GET " + LOOKUP.encode() in path.read_bytes()
+
+
+def test_requests_pass_with_what_they_carry(start, broker):
+    proxy = start(http_listen=0, http_to=broker.http_url)
+    request = urllib.request.Request(
+        f"{proxy.http_url}/admin/v2/persistent/public/default/jobs/partitions",
+        method="PUT",
+        data=b"3",
+        headers={"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=WAIT) as answer:
+        assert answer.status == 204
+    assert len(broker.topics) == 3
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        get(proxy.http_url + "/admin/v2/nothing")
+
+
+def test_no_web_service_is_an_answer_and_a_note(start):
+    gone = socket.create_server(("127.0.0.1", 0))
+    port = gone.getsockname()[1]
+    gone.close()
+    proxy = start(http_listen=0, http_to=f"http://127.0.0.1:{port}")
+    with pytest.raises(urllib.error.HTTPError, match="502"):
+        get(proxy.http_url + LOOKUP)
+    assert proxy.notes == [f"no web service at http://127.0.0.1:{port}: connection refused"]
+
+
+@pytest.mark.parametrize("request_", [b"\r\n\r\n", b"GET /\r\n\r\n", b"POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n"])
+def test_what_is_no_request_is_closed(start, broker, peers, request_):
+    client = peers(start(http_listen=0, http_to=broker.http_url).http_url)
+    client.say(request_)
+    assert client.end() == b""
+
+
+class Web:
+    """A web service that gives one answer after the other, each to a connection of its own."""
+
+    def __init__(self, *answers):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+        self.heard = []
+        self.thread = threading.Thread(target=self.serve, args=(answers,))
+        self.thread.start()
+
+    def serve(self, answers):
+        for answer in answers:
+            line, _ = self.listener.accept()
+            with line:
+                self.heard.append(line.recv(1 << 16))
+                if answer:
+                    line.sendall(answer)
+                else:
+                    line.recv(1)
+
+    def stop(self):
+        self.thread.join(WAIT)
+        self.listener.close()
+
+
+def test_a_redirected_lookup_is_followed(start):
+    """By the proxy: the client would go around it."""
+    body = b'{"brokerUrl": "pulsar://b2:6650"}'
+    second = Web(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+    there = f"{second.url}{LOOKUP}?authoritative=true".encode()
+    first = Web(b"HTTP/1.1 307 Temporary Redirect\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n" % there)
+    proxy = start(http_listen=0, http_to=first.url)
+    assert json.loads(get(proxy.http_url + LOOKUP))["brokerUrl"].startswith("pulsar://127.0.0.1:")
+    assert second.heard[0].startswith(f"GET {LOOKUP}?authoritative=true HTTP/1.1\r\n".encode())
+    first.stop()
+    second.stop()
+
+
+def test_nobody_waits_for_a_web_service_that_says_nothing(start, peers):
+    silent = Web(b"")
+    proxy = start(http_listen=0, http_to=silent.url)
+    client = peers(proxy.http_url)
+    client.say(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+    while not silent.heard:
+        silent.thread.join(0.01)
+    proxy.stop()
+    silent.stop()
+
+
+def test_nor_for_one_that_does_not_let_us_in(start, peers, monkeypatch):
+    """Its queue of those that come is full: a connection takes for ever."""
+    asked, ask = threading.Event(), Lookups._ask
+
+    async def seen(*words):
+        asked.set()
+        return await ask(*words)
+
+    monkeypatch.setattr(Lookups, "_ask", seen)
+    with contextlib.ExitStack() as stack:
+        full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(3):
+            line = stack.enter_context(socket.socket())
+            line.setblocking(False)
+            line.connect_ex(full.getsockname())
+        proxy = start(http_listen=0, http_to=f"http://127.0.0.1:{full.getsockname()[1]}")
+        client = peers(proxy.http_url)
+        client.say(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+        assert asked.wait(WAIT)
+        stopping = threading.Thread(target=proxy.stop)
+        stopping.start()
+        stopping.join(WAIT)
+        assert not stopping.is_alive()
+
+
+CHUNKED = b"PUT /admin/v2/persistent/public/default/jobs/partitions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def test_a_body_in_chunks_passes(start, broker, peers, tmp_path):
+    path = tmp_path / "talk.pcapng"
+    proxy = start(http_listen=0, http_to=broker.http_url, capture=path)
+    client = peers(proxy.http_url)
+    body = b"1;name=value\r\n1\r\n1\r\n2\r\n0\r\nTrailer: value\r\n\r\n"
+    client.say(CHUNKED + body)
+    assert client.end().startswith(b"HTTP/1.1 204 ")
+    assert len(broker.topics) == 12
+    proxy.stop()
+    assert CHUNKED + body in path.read_bytes()
+
+
+@pytest.mark.parametrize("body", [b"x\r\n", b"-1\r\n", b"FFFFFFFF\r\n"])
+def test_chunks_that_are_none_are_closed(start, broker, peers, body):
+    client = peers(start(http_listen=0, http_to=broker.http_url).http_url)
+    client.say(CHUNKED + body)
+    assert client.end() == b""
+    assert list(broker.topics) == []
+
+
+def test_an_answer_without_a_body_tells_no_length(start, peers):
+    web = Web(b"HTTP/1.1 304 Not Modified\r\nETag: x\r\n\r\n")
+    client = peers(start(http_listen=0, http_to=web.url).http_url)
+    client.say(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+    assert client.end() == b"HTTP/1.1 304 Not Modified\r\nETag: x\r\nConnection: close\r\n\r\n"
+    web.stop()
