@@ -26,14 +26,14 @@ def a_batch():
 def test_a_block():
     assert [line for _, line in life_lines(a_batch())] == [
         "orders  7:1  10 messages  1.2 kB  key k",
-        "  unacked: delivered, and at least one subscription that got it has not acknowledged all of it",
+        "  unacked: delivered; at least one subscription that received it has not acknowledged all of it",
         "  3 of 10 left: last held by bill/ann until frame 30",
         "     0.00 ms              frame 10      sent        till → broker  sequence 4 to 13",
         "      3.0 ms     +3.0 ms  frame 11      receipt     broker → till  7:1",
         "      8.0 ms     +5.0 ms  frame 12      delivered   broker → bill/ann",
         "     50.0 ms    +42.0 ms  frame 14      acked       bill/ann → broker  part of the batch, 3 left",
         "                          frame 30      taken back  broker → bill/ann",
-        "                                        the consumer that held it left by closing",
+        "                                        the consumer that held it closed",
     ]
 
 
@@ -54,7 +54,7 @@ def test_what_was_not_seen_is_said():
     one.doubts |= {"gap", "end"}
     doubts = [line for kind, line in life_lines(one) if kind == "doubt"]
     assert doubts == [
-        "  evidence incomplete: it was still going on when the capture ended",
+        "  evidence incomplete: it had not ended when the capture ended",
         "  evidence incomplete: packets of its connection are missing in the capture",
     ]
 
