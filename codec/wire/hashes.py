@@ -6,6 +6,8 @@ Pulsar's Murmur3_32Hash uses it; StickyKeyConsumerSelectorUtils for the slots of
 
 from __future__ import annotations
 
+import binascii
+from contextlib import suppress
 from typing import Final
 
 from pcli.codec.errors import LocalError
@@ -17,6 +19,7 @@ __all__ = [
     "java_string_hash",
     "murmur3_31",
     "murmur3_32",
+    "partition_key_bytes",
     "partition_of",
     "slot_of",
     "sticky_hash",
@@ -65,6 +68,17 @@ def _scramble(block: int) -> int:
 def murmur3_31(data: bytes) -> int:
     """Murmur3 as Pulsar uses it: seed 0, the sign bit cut off."""
     return murmur3_32(data) & 0x7FFFFFFF
+
+
+def partition_key_bytes(key: bytes, *, base64_encoded: bool) -> bytes:
+    """Return the bytes of a partition key that are hashed for Key_Shared (Commands.resolveStickyKey).
+
+    ``base64_encoded``: the field partition_key_b64_encoded. A key that is not valid base64 is hashed as it is.
+    """
+    if base64_encoded:
+        with suppress(binascii.Error):
+            return binascii.a2b_base64(key)
+    return key
 
 
 def slot_of(key_hash: int, slots: int = SLOTS) -> int:

@@ -9,7 +9,6 @@ Rules of this file
 
 from __future__ import annotations
 
-import binascii
 from struct import Struct
 from typing import Final
 
@@ -17,7 +16,7 @@ from google.protobuf.message import DecodeError
 
 from pcli.codec.proto import pb
 from pcli.codec.wire.constants import BROKER_ENTRY_MAGIC, CHECKSUM_MAGIC
-from pcli.codec.wire.hashes import murmur3_31
+from pcli.codec.wire.hashes import murmur3_31, partition_key_bytes
 
 __all__ = ["Entry", "block_start", "metadata_bounds", "sticky_key"]
 
@@ -111,13 +110,9 @@ def sticky_key(metadata: pb.MessageMetadata) -> bytes:
     if metadata.HasField("ordering_key"):
         return metadata.ordering_key
     if metadata.HasField("partition_key"):
-        key = _text(metadata.partition_key).encode()
-        if not metadata.partition_key_b64_encoded:
-            return key
-        try:
-            return binascii.a2b_base64(key)
-        except binascii.Error:
-            return key
+        key = metadata.partition_key
+        text = key if isinstance(key, str) else _text(key)
+        return partition_key_bytes(text.encode(), base64_encoded=metadata.partition_key_b64_encoded)
     if metadata.HasField("producer_name") and metadata.HasField("sequence_id"):
         return f"{_text(metadata.producer_name)}-{metadata.sequence_id}".encode()
     return _NO_KEY

@@ -8,6 +8,7 @@ from pcli.codec.wire.hashes import (
     java_string_hash,
     murmur3_31,
     murmur3_32,
+    partition_key_bytes,
     partition_of,
     sticky_hash,
 )
@@ -77,3 +78,9 @@ def test_partition_of_a_key():
     assert partition_of("hello", 4) == 99162322 % 4
     assert partition_of("polygenelubricants", 7) == 0  # the sign bit is cut off, which leaves 0
     assert partition_of("hello", 4, murmur=True) == 613153351 % 4
+
+
+def test_a_partition_key_is_decoded_from_base64_if_it_is_marked_and_valid():
+    assert partition_key_bytes(b"AAE=", base64_encoded=True) == b"\0\1"
+    assert partition_key_bytes(b"AAE=", base64_encoded=False) == b"AAE="
+    assert partition_key_bytes(b"A", base64_encoded=True) == b"A"

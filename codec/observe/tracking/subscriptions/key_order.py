@@ -12,8 +12,6 @@ Rules of this file
 
 from __future__ import annotations
 
-import binascii
-from contextlib import suppress
 from typing import Any, Final
 
 from pcli.codec.observe.observer_state import ObservedFrame
@@ -22,7 +20,7 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 from pcli.codec.observe.tracking.records.lifecycle import Delivery, Life
 from pcli.codec.observe.tracking.records.topic_records import KeyRecord, SubscriptionRecord
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
-from pcli.codec.wire.hashes import sticky_hash
+from pcli.codec.wire.hashes import partition_key_bytes, sticky_hash
 
 __all__ = ["MAX_KEYS", "Keys", "slot_of_key"]
 
@@ -165,7 +163,5 @@ def _slot_in(frame: ObservedFrame, key: str) -> int:
     ordering = fields.get(FIELD["ordering_key"], b"")
     if isinstance(ordering, bytes) and ordering:
         return sticky_hash(ordering)
-    if fields.get(FIELD["partition_key_b64_encoded"]):
-        with suppress(binascii.Error):
-            return sticky_hash(binascii.a2b_base64(key))
-    return slot_of_key(key)
+    encoded = bool(fields.get(FIELD["partition_key_b64_encoded"]))
+    return sticky_hash(partition_key_bytes(key.encode(errors="surrogateescape"), base64_encoded=encoded))
