@@ -107,8 +107,8 @@ def colored(file: IO[str] | None = None) -> bool:
 
 
 def text_width() -> int | None:
-    """Columns of the terminal, at least 80; None if stdout is not a terminal and COLUMNS is not set."""
-    if not sys.stdout.isatty() and not os.environ.get("COLUMNS", "").isdigit():
+    """Return the columns of the terminal, at least 80; None if stdout is not a terminal."""
+    if not sys.stdout.isatty():
         return None
     return max(_LEAST_WIDTH, shutil.get_terminal_size().columns)
 

@@ -1,4 +1,4 @@
-"""`pcli bundle`: a redacted capture with its findings, to attach to an issue."""
+"""`pcli bundle`: a redacted capture with its findings, for an issue report."""
 
 from __future__ import annotations
 
@@ -17,11 +17,18 @@ def bundle(
     more: MoreFiles = None,
     filter_: ConnectionFilter = "",
     around: Annotated[
-        int, typer.Option("--around", metavar="N", min=0, help="Only what is around frame number N (pulsar.number).")
+        int,
+        typer.Option(
+            "--around", metavar="N", min=0, help="Include only the surroundings of frame number N (pulsar.number)."
+        ),
     ] = 0,
     window: Annotated[
         str,
-        typer.Option("--window", metavar="FRAMES|TIME", help="How far around: frames, or 2s, 300ms; 500 by default."),
+        typer.Option(
+            "--window",
+            metavar="FRAMES|TIME",
+            help="Size of the surroundings: a number of frames, or a time (2s, 300ms). [500]",
+        ),
     ] = "",
     keep_names: Annotated[
         bool,
@@ -29,7 +36,7 @@ def bundle(
     ] = False,
     decode_as: DecodeAs = None,
 ) -> None:
-    """Make a zip for an issue: the capture without payloads, keys, names and secrets, and what pcli finds in it.
+    """Make a zip file for an issue: the capture without payloads, keys, names and secrets, and its findings.
 
     pcli bundle -r capture.pcap -o issue.zip
 
@@ -42,7 +49,7 @@ def bundle(
     from pcli.codec.errors import LocalError
 
     if window and not around:
-        raise LocalError("--window goes with --around")
+        raise LocalError("--window requires --around")
     reading = CaptureReading(
         files=named_files(read, more),
         filter=filter_,

@@ -1,9 +1,9 @@
-"""How `pcli bundle` runs: choose, rewrite, diagnose what was written, pack.
+"""The zip file of `pcli bundle`: frames are selected and redacted, then the new capture is diagnosed and packed.
 
 Rules of this file
-1. The findings and the trace are those of the new capture: they name what is in it and nothing else, and show that it
-   is still good for a diagnosis.
-2. The zip appears under its name when it is whole.
+1. Findings and traces are those of the redacted capture: they contain only names that are in it, and show that it can
+   still be diagnosed.
+2. The zip file appears when it is complete.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ CAPTURE: Final = "capture.pcapng"
 """The capture's name in the zip."""
 
 MOST_TRACED: Final = 20
-"""Lives of messages in trace.txt."""
+"""Maximum number of lifecycles in trace.txt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be made."""
+    """The options of a bundle."""
 
     output: str
     around: int = 0
@@ -46,14 +46,14 @@ class Order:
 
 
 def make(reading: CaptureReading, order: Order) -> Exit:
-    """Write the bundle; the exit code. The command ends when nothing matches, or the file is one of the inputs."""
+    """Write the bundle; the exit code. The command fails if nothing matches, or if the file is an input."""
     for name in reading.files:
         with suppress(OSError):
             if Path(name).samefile(order.output):
-                fail(f"-o {order.output}: that is the capture which is being read")
+                fail(f"-o {order.output}: this file is an input of the command")
     part = Path(f"{order.output}.part")
     if not part.parent.is_dir():
-        fail(f"-o {order.output}: there is no folder {part.parent}")
+        fail(f"-o {order.output}: the folder {part.parent} does not exist")
     try:
         with part.open("wb") as file, tempfile.TemporaryFile() as capture:
             rewriting = _rewrite(reading, order, capture)
@@ -64,7 +64,7 @@ def make(reading: CaptureReading, order: Order) -> Exit:
         part.replace(order.output)
     finally:
         part.unlink(missing_ok=True)
-    say(f"{order.output}: {rewriting.frames} frames in {rewriting.written} packets, redacted; look at README.txt in it")
+    say(f"{order.output}: {rewriting.frames} frames in {rewriting.written} packets, redacted; see README.txt in it")
     return reading.finish()
 
 
@@ -86,9 +86,10 @@ def _rewrite(reading: CaptureReading, order: Order, capture: BinaryIO) -> Rewrit
     rewriting.learn(_packets(reading))
     rewriting.write(_packets(reading), PcapngWriter(capture))
     if not rewriting.written:
-        fail("there is no Pulsar connection in it: nothing to bundle", Exit.NO)
+        reading.finish()
+        fail("no Pulsar connection: nothing to bundle", Exit.NO)
     if not rewriting.frames:
-        say("there is no Pulsar frame in it, only what stood there instead")
+        say("the bundle has no Pulsar frame, only redacted bytes of Pulsar connections")
     return rewriting
 
 
@@ -100,7 +101,7 @@ def _packets(reading: CaptureReading) -> Iterator[Packet | Secrets | Note]:
 
 
 def _selection(reading: CaptureReading, order: Order) -> Selection:
-    """What is chosen. Reads the capture once in any case: so the notes about it are told."""
+    """Return the selection. The capture is read once in any case, for the notes about it."""
     from pcli.codec.capture import ReadOptions, read_capture
     from pcli.codec.observe.bit_set import Bits
     from pcli.codec.observe.redaction import DEFAULT_WINDOW, Selection, select_around
@@ -112,7 +113,7 @@ def _selection(reading: CaptureReading, order: Order) -> Selection:
         streams.add(facts.frame.stream.number)
     if reading.filter and not matches:
         reading.finish()
-        fail("no frame matches", Exit.NO)
+        raise SystemExit(int(Exit.NO))
     chosen = streams if reading.filter else None
     if not order.around:
         return Selection(chosen)
@@ -122,7 +123,7 @@ def _selection(reading: CaptureReading, order: Order) -> Selection:
 
 
 class _Contents:
-    """What goes into the zip beside the capture, read out of it."""
+    """The files of the zip besides the capture, derived from the capture."""
 
     def __init__(self, reading: CaptureReading, order: Order, rewriting: Rewriting, capture: BinaryIO) -> None:
         self._reading = reading
@@ -133,14 +134,14 @@ class _Contents:
         self._first_ns = 0
 
     def texts(self) -> Iterator[tuple[str, str]]:
-        """Names and texts of the files."""
+        """Yield names and texts of the files."""
         yield from self._findings()
         yield "trace.txt", self._trace()
         yield "versions.txt", self._versions_text()
         yield "README.txt", self._readme()
 
     def _facts(self, on_note: Callable[[Note], None], on_end: Callable[[StreamEnd], None]) -> Iterator[Facts]:
-        """The frames of the new capture, from the beginning."""
+        """Yield the frames of the redacted capture, from the beginning."""
         from pcli.codec.capture import CapturedFrame, Note, ReadOptions, read_capture
         from pcli.codec.observe import Observer
 
@@ -157,11 +158,11 @@ class _Contents:
                 on_end(event)
 
     def _findings(self) -> Iterator[tuple[str, str]]:
-        from pcli.cli.diagnosis.capture_diagnosis import Lines
+        from pcli.cli.diagnosis.capture_diagnosis import FrameLines
         from pcli.cli.diagnosis.finding_output import FindingText, shown_json, shown_text, summary
         from pcli.codec.observe.diagnosis import Diagnosis
 
-        diagnosis, lines = Diagnosis(), Lines()
+        diagnosis, lines = Diagnosis(), FrameLines()
         for facts in self._facts(diagnosis.note, diagnosis.ended):
             diagnosis.see(facts)
         diagnosis.finish()
@@ -187,7 +188,7 @@ class _Contents:
 
         lives = lives_of(self._facts, versions)
         worst = nlargest(MOST_TRACED, (life for life in lives if not is_system(life)), key=badness)
-        head = "The messages that ended worst, came most often, or took longest."
+        head = "The messages with the worst outcome, the most deliveries, or the longest time."
         blocks = ("\n".join(line for _, line in life_lines(life)) for life in worst)
         return "\n\n".join([head, *blocks, ""])
 
@@ -206,28 +207,28 @@ class _Contents:
 
 
 _NO_NAMES: Final = (
-    "tenants, namespaces, topics, subscriptions, producers and consumers have pseudonyms; what is partition, dead\n"
-    "  letter or the broker's own is still to be seen"
+    "tenants, namespaces, topics, subscriptions, producers and consumers have pseudonyms, which still show\n"
+    "  partitions, dead letter topics and system topics"
 )
 _KEPT_NAMES: Final = "tenants, namespaces, topics, subscriptions, producers and consumers have their real names"
 
 _README: Final = """\
-A capture of Apache Pulsar's binary protocol without what is its owner's, made by pcli bundle.
+A redacted capture of Apache Pulsar's binary protocol, made by pcli bundle.
 
-capture.pcapng   {frames} frames{chosen}; Wireshark opens it, and pcli dissect, diagnose and trace read it
-findings.txt     what pcli diagnose finds in it; findings.json is the same for programs
-trace.txt        the lives of the messages that fared worst
-versions.txt     of pcli, and of the clients and brokers
+capture.pcapng   {frames} frames{chosen}, for Wireshark and for pcli dissect, diagnose and trace
+findings.txt     the findings of pcli diagnose; findings.json is the same as JSON
+trace.txt        the lifecycles of the messages with the worst outcome
+versions.txt     versions of pcli, the clients and the brokers
 
-What is as it was: times, ports, beginnings and ends of connections, missing and repeated packets, commands, ids,
-sequence numbers, permits, batches and the number of their messages, sizes of plain payloads, versions, whether a
-checksum is right.
+Unchanged: times, ports, starts and ends of connections, lost and retransmitted packets, commands, ids, sequence
+numbers, permits, batches and the number of their messages, sizes of uncompressed payloads, versions, validity of
+checksums.
 
-What was taken out:
-- payloads are filler, compressed ones about as large as they were
+Removed or replaced:
+- payloads are filler; compressed payloads have about the same size
 - {names}
-- properties, roles, hosts and addresses have pseudonyms, texts of errors only words that brokers always use
-- keys have pseudonyms with the same hash, so they fall into the same slots: who guesses a key can test the guess
-- credentials, encryption keys and schemas are filler, and TLS keys are not written
-- whatever is not TCP, link layers, tunnels, and fields that pcli does not know are gone
+- properties, roles, hosts and addresses have pseudonyms; error texts keep only the standard words of brokers
+- keys have pseudonyms with the same hash slot, so a guess of a key can be tested
+- credentials, encryption keys and schemas are filler; TLS keys are removed
+- packets other than TCP, link layers, tunnels and unknown fields are removed
 """

@@ -1,10 +1,10 @@
-"""How `pcli diagnose` runs: one pass for the findings, another one for the frames that they name.
+"""The diagnosis of captures: one pass for the findings, another one for the frames that they name.
 
 Rules of this file
-1. The second pass ends with the last frame that a finding names. A live capture has none: there the lines of the last
-   frames are kept as they go by.
-2. -Y chooses findings, not frames: without all frames there would be false ones.
-3. A capture that is damaged says so by its exit code, unless --fail-on has its own.
+1. The second pass ends with the last frame that a finding names. A live capture has no second pass: the lines of its
+   last frames are kept.
+2. -Y selects findings, not frames: the rules need all frames.
+3. A damaged capture has its own exit code, unless --fail-on sets the exit code.
 """
 
 from __future__ import annotations
@@ -16,28 +16,37 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pcli.cli.common.capture_reading import CaptureReading
-from pcli.cli.common.output import Exit, write_bytes, write_line
-from pcli.cli.diagnosis.finding_output import FindingText, shown_html, shown_json, shown_text, summary
+from pcli.cli.common.output import Exit, colored, ignoring_closed_stdout, text_width, write_bytes, write_line
+from pcli.cli.common.packet_numbers import PacketIndex
+from pcli.cli.diagnosis.finding_output import (
+    FindingText,
+    shown_html,
+    shown_json,
+    shown_ndjson,
+    shown_text,
+    summary,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from pcli.codec.observe import Facts
     from pcli.codec.observe.diagnosis import Diagnosis
     from pcli.codec.observe.rules import Finding
 
-__all__ = ["FAIL_WORDS", "Lines", "checked_rules", "explain", "fails", "run"]
+__all__ = ["FAIL_WORDS", "FrameLines", "checked_rules", "explain", "fails", "run"]
 
 FAIL_WORDS: Final = {"error": ("error",), "warning": ("error", "warning"), "any": ("error", "warning", "note")}
-"""What --fail-on takes beside rules: the severities that each stands for."""
+"""Values of --fail-on besides rules, and the severities that they mean."""
 
 _POLL_S: Final = 1.0
-"""Seconds between two looks at what is open, live."""
+"""Seconds between two checks of open requests and consumers in a live capture."""
 
 _KEPT_LINES: Final = 20_000
-"""Frames of a live capture of which the lines are kept, some 4 MB: findings are told within seconds."""
+"""Frames of a live capture whose lines are kept, about 4 MB: findings follow their frames within seconds."""
 
 
 def checked_rules(names: Sequence[str], option: str, words: Collection[str] = ()) -> list[str]:
-    """The same names; LocalError when one is neither a rule nor one of the words."""
+    """Return the names. LocalError if one is neither a rule nor one of the words."""
     from pcli.codec.errors import LocalError
     from pcli.codec.observe.fields.field_table import nearest
     from pcli.codec.observe.rules import RULES
@@ -45,13 +54,13 @@ def checked_rules(names: Sequence[str], option: str, words: Collection[str] = ()
     known = [*words, *RULES]
     for name in names:
         if name not in known:
-            near = nearest(name, known) or "; --explain all lists them"
-            raise LocalError(f"{option} {name}: no rule of that name{near}")
+            near = nearest(name, known) or "; --explain all lists all rules"
+            raise LocalError(f"{option} {name}: unknown rule{near}")
     return list(names)
 
 
 def explain(name: str) -> None:
-    """Print the page of a rule, or the list of ``all``."""
+    """Print the page of a rule, or the list of all rules for ``all``."""
     from pcli.codec.observe.rules import RULES
     from pcli.codec.observe.rules.rule_pages import page_of
 
@@ -72,49 +81,60 @@ def run(
     output: str,
     only: Sequence[str],
     fail_on: Sequence[str],
+    color: bool,
+    packet_numbers: bool,
 ) -> Exit:
-    """Diagnose these inputs and print what is found; the exit code."""
+    """Diagnose the inputs and print the findings; the exit code."""
     from pcli.codec.observe import compile_filter
     from pcli.codec.observe.diagnosis import Diagnosis
 
     if filter_:
-        compile_filter(filter_)  # a wrong one is told before the work
+        compile_filter(filter_)  # reports a wrong filter before the capture is read
     diagnosis = Diagnosis(only)
     reading = CaptureReading(files, interface, decode_as=decode_as, system=True, rewindable=not interface)
     reading.on_note, reading.on_end = diagnosis.note, diagnosis.ended
-    lines = Lines(filter_)
+    lines = FrameLines(filter_)
+    packets = PacketIndex() if packet_numbers else None
+    width = text_width()
+    text = FindingText(0, lines.text, packets, color=color and colored(), **({} if width is None else {"width": width}))
     if interface:
-        _listen(reading, diagnosis, lines, told=output == "text")
+        _listen(reading, diagnosis, lines, text, printed=output == "text")
     else:
         for facts in reading.facts():
             diagnosis.see(facts)
+            if packets is not None:
+                packets.add(facts)
     diagnosis.finish(time.time_ns() if interface else 0)
     found = diagnosis.findings()
     if not interface:
         lines.read(reading, found)
     found = [one for one in found if lines.wanted(one)]
-    text = FindingText(reading.first_ns, lines.text)
-    if output == "json":
-        write_bytes(shown_json(found, diagnosis, text).encode())
-    elif output == "html":
-        write_bytes(shown_html(found, diagnosis, text, files).encode())
-    else:
-        for one in diagnosis.untold():
-            if lines.wanted(one):
-                write_line(shown_text(one, text))
-        write_line(summary(found, diagnosis))
+    text.first_ns = reading.first_ns
+    with ignoring_closed_stdout():
+        if output == "json":
+            write_bytes(shown_json(found, diagnosis, text).encode())
+        elif output == "ndjson":
+            write_bytes(shown_ndjson(found, text).encode())
+        elif output == "html":
+            write_bytes(shown_html(found, diagnosis, text, files).encode())
+        else:
+            for one in diagnosis.untold():
+                if lines.wanted(one):
+                    write_line(shown_text(one, text))
+            for line in wrapped("", summary(found, diagnosis), text.width if width else sys.maxsize):
+                write_line(line)
     code = reading.finish()
     return Exit.NO if fails(found, fail_on) else code
 
 
 def fails(found: Sequence[Finding], fail_on: Sequence[str]) -> bool:
-    """Whether one of the findings is what --fail-on names."""
+    """Whether --fail-on names one of the findings."""
     severities = {one for word in fail_on for one in FAIL_WORDS.get(word, ())}
     return any(one.rule in fail_on or one.severity in severities for one in found)
 
 
-class Lines:
-    """One line for each frame that findings name, and whether it matches the filter."""
+class FrameLines:
+    """One line for each frame that findings name, and whether the frame matches the filter."""
 
     def __init__(self, filter_: str = "") -> None:
         from pcli.codec.observe import compile_filter
@@ -124,7 +144,7 @@ class Lines:
         self._matched: set[int] = set()
 
     def keep(self, facts: Facts) -> None:
-        """Keep this frame's line; of a live capture the oldest goes for it."""
+        """Keep the line of a frame."""
         from pcli.codec.observe.output.frame_summary import describe
         from pcli.codec.wire.commands import name_of
 
@@ -134,14 +154,14 @@ class Lines:
             self._matched.add(frame.number)
 
     def keep_last(self, facts: Facts) -> None:
-        """Keep this frame's line instead of that of the frame before the last so many."""
+        """Keep the line of a frame, and drop the line of the frame `_KEPT_LINES` before it."""
         self.keep(facts)
         old = facts.frame.number - _KEPT_LINES
         self._lines.pop(old, None)
         self._matched.discard(old)
 
     def read(self, reading: CaptureReading, found: Sequence[Finding]) -> None:
-        """Read the inputs once more, as far as findings name frames."""
+        """Read the inputs again, up to the last frame that a finding names."""
         wanted = {number for one in found for number in one.frames}
         if not wanted:
             return
@@ -153,23 +173,26 @@ class Lines:
                 break
 
     def wanted(self, finding: Finding) -> bool:
-        """Whether a finding is to be shown: one of its frames matches, or there is no filter."""
+        """Whether to show a finding: one of its frames matches, or there is no filter."""
         return self._match is None or not self._matched.isdisjoint(finding.frames)
 
     def text(self, number: int) -> str:
-        """The line of a frame; empty: not known any more."""
+        """Return the line of a frame; empty if it is unknown or was dropped."""
         return self._lines.get(number, "")
 
 
-def _listen(reading: CaptureReading, diagnosis: Diagnosis, lines: Lines, *, told: bool) -> None:
-    """Follow a live capture until Ctrl-C; ``told``: findings are printed as they arise."""
+def _listen(
+    reading: CaptureReading, diagnosis: Diagnosis, lines: FrameLines, text: FindingText, *, printed: bool
+) -> None:
+    """Diagnose a live capture until Ctrl-C; ``printed``: findings are printed as they arise."""
     lock, stop = threading.Lock(), threading.Event()
 
     def look() -> None:
         with lock:
             new = [one for one in diagnosis.poll(time.time_ns()) if lines.wanted(one)]
-            for one in new if told else ():
-                write_line(shown_text(one, FindingText(reading.first_ns, lines.text)))
+            text.first_ns = reading.first_ns
+            for one in new if printed else ():
+                write_line(shown_text(one, text))
                 sys.stdout.flush()
 
     watcher = threading.Thread(target=repeat, args=(look, stop), daemon=True)
@@ -179,14 +202,16 @@ def _listen(reading: CaptureReading, diagnosis: Diagnosis, lines: Lines, *, told
             with lock:
                 diagnosis.see(facts)
                 lines.keep_last(facts)
+                if text.packets is not None:
+                    text.packets.add(facts)
     except KeyboardInterrupt:
-        pass  # how it is meant to end: the summary follows
+        pass  # the normal end; the summary follows
     finally:
         stop.set()
         watcher.join()
 
 
 def repeat(look: Callable[[], None], stop: threading.Event) -> None:
-    """Look again and again, a second apart, until somebody says stop."""
+    """Call ``look`` every second until ``stop`` is set."""
     while not stop.wait(_POLL_S):
         look()

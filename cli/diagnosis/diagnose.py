@@ -1,4 +1,4 @@
-"""`pcli diagnose`: what is wrong in a capture, in plain words."""
+"""`pcli diagnose`: faults in a capture, with evidence and advice."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from pcli.cli.common.options import DecodeAs, Files, MoreFiles, decode_as_ports, named_files
+from pcli.cli.common.completion import complete_filter, complete_rule, complete_severity_or_rule
+from pcli.cli.common.options import (
+    DecodeAs,
+    Files,
+    Interface,
+    MoreFiles,
+    NoColor,
+    PacketNumbers,
+    decode_as_ports,
+    named_files,
+)
 
 __all__ = ["diagnose"]
 
@@ -15,32 +25,54 @@ __all__ = ["diagnose"]
 class _Format(StrEnum):
     text = "text"
     json = "json"
+    ndjson = "ndjson"
     html = "html"
 
 
 def diagnose(
     read: Files = None,
     more: MoreFiles = None,
-    interface: Annotated[str, typer.Option("-i", "--interface", help="Listen to this interface, until Ctrl-C.")] = "",
+    interface: Interface = "",
     filter_: Annotated[
-        str, typer.Option("-Y", "--filter", metavar="FILTER", help="Only findings of which a frame matches.")
+        str,
+        typer.Option(
+            "-Y",
+            "--filter",
+            metavar="FILTER",
+            help="Show only findings that name a matching frame.",
+            autocompletion=complete_filter,
+        ),
     ] = "",
-    output: Annotated[_Format, typer.Option("-T", "--format", help="text, json or html (a page).")] = _Format.text,
+    output: Annotated[
+        _Format, typer.Option("-T", "--format", help="Output format; ndjson: one finding per line; html: a page.")
+    ] = _Format.text,
     only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="RULE", help="Ask this rule; again for more.")
+        list[str] | None,
+        typer.Option("--only", metavar="RULE", help="Check only this rule. Repeatable.", autocompletion=complete_rule),
     ] = None,
     explain: Annotated[
-        str, typer.Option("--explain", metavar="RULE", help="Show the page of a rule; 'all' lists them.")
+        str,
+        typer.Option(
+            "--explain",
+            metavar="RULE",
+            help="Show the description of a rule; 'all' lists the rules.",
+            autocompletion=complete_rule,
+        ),
     ] = "",
     fail_on: Annotated[
         list[str] | None,
         typer.Option(
-            "--fail-on", metavar="RULE|error|warning|any", help="Exit with 1 when it was found; again for more."
+            "--fail-on",
+            metavar="RULE|error|warning|any",
+            help="Exit with code 1 if this is found. Repeatable.",
+            autocompletion=complete_severity_or_rule,
         ),
     ] = None,
+    packet_numbers: PacketNumbers = False,
     decode_as: DecodeAs = None,
+    no_color: NoColor = False,
 ) -> None:
-    """Say what is wrong in a capture: since when, by which frames, whose doing, how sure, and what to do.
+    """Find faults in a capture, with their time, frames, cause, certainty, and advice.
 
     pcli diagnose -r capture.pcap
 
@@ -65,5 +97,7 @@ def diagnose(
         output=output.value,
         only=rules,
         fail_on=failing,
+        color=not no_color,
+        packet_numbers=packet_numbers,
     )
     raise typer.Exit(code)

@@ -1,8 +1,8 @@
-"""How findings look: as text, as JSON, and as one page of HTML that needs nothing else.
+"""Findings as text, as JSON, and as a self-contained HTML page.
 
 Rules of this file
-1. The words of a finding come from its rule, which has made them harmless; subjects and lines of frames are made so
-   here. In HTML everything is escaped.
+1. Rules make the texts of findings safe to print. Subjects and lines of frames are made safe here. In HTML everything
+   is escaped.
 2. Times are seconds since the first frame, as in `dissect`.
 """
 
@@ -15,70 +15,91 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
-from pcli.cli.common.output import json_text
+from pcli.cli.common.output import SEVERITY_COLORS, json_text
 
 if TYPE_CHECKING:
+    from pcli.cli.common.packet_numbers import PacketIndex
     from pcli.codec.observe.diagnosis import Diagnosis
     from pcli.codec.observe.rules import Finding
 
-__all__ = ["FindingText", "shown_html", "shown_json", "shown_text", "summary"]
+__all__ = ["FindingText", "shown_html", "shown_json", "shown_ndjson", "shown_text", "summary", "wrapped"]
 
 _WIDTH: Final = 110
-"""Columns of the text."""
+"""Columns of the text if it is not printed on a terminal."""
 
 
 class FindingText:
-    """What is needed to put a finding into words: when the capture began, and the lines of frames."""
+    """The context of a finding's text: the time of the first frame, and lines and packet numbers of frames."""
 
-    def __init__(self, first_ns: int, line_of: Callable[[int], str]) -> None:
-        self._first_ns = first_ns
+    def __init__(
+        self,
+        first_ns: int,
+        line_of: Callable[[int], str],
+        packets: PacketIndex | None = None,
+        *,
+        width: int = _WIDTH,
+        color: bool = False,
+    ) -> None:
+        self.first_ns = first_ns
         self.line_of = line_of
+        self.packets = packets
+        """Packet numbers that are shown beside frame numbers; None if they are not shown."""
+        self.width = width
+        self.color = color
 
     def since(self, finding: Finding) -> float | None:
-        """Seconds since the first frame; None: unknown."""
-        return None if finding.since_ns <= 0 else round((finding.since_ns - self._first_ns) / 1e9, 6)
+        """Return the start in seconds since the first frame; None if unknown."""
+        return None if finding.since_ns <= 0 else round((finding.since_ns - self.first_ns) / 1e9, 6)
 
     def head(self, finding: Finding) -> str:
-        """``stuck-no-permits, since 4.213 s: the application's doing, certain``."""
+        """Return ``stuck-no-permits, since 4.213 s: caused by the application, certain``."""
         since = self.since(finding)
         when = "" if since is None else f", since {since:.3f} s"
-        if since is not None and since < 0:  # packets of TCP come before the first frame
+        if since is not None and since < 0:  # TCP packets precede the first frame
             when = f", since {-since:.3f} s before the first frame"
-        return f"{finding.rule}{when}: {_DOING[finding.culprit]}, {finding.sure}"
+        return f"{finding.rule}{when}: {_CAUSES[finding.culprit]}, {finding.sure}"
 
 
-_DOING: Final = {
-    "application": "the application's doing",
-    "client": "the client library's doing",
-    "broker": "the broker's doing",
-    "network": "the network's doing",
-    "capture": "the capture's doing",
+_CAUSES: Final = {
+    "application": "caused by the application",
+    "client": "caused by the client library",
+    "broker": "caused by the broker",
+    "network": "caused by the network",
+    "capture": "caused by the capture",
 }
 
 
 def shown_text(finding: Finding, text: FindingText) -> str:
-    """A finding in some lines, an empty one at the end."""
-    rows = [f"{finding.severity.upper()}  {text.head(finding)}", *_wrapped("  ", finding.what)]
-    rows += [f"    frame {number}  {text.line_of(number)}".rstrip() for number in finding.frames]
-    rows += _wrapped("  against it: ", finding.opposite)
-    rows += _wrapped("  what to do: ", finding.advice)
+    """Return a finding as lines of text, with an empty line at the end."""
+    severity = finding.severity.upper()
+    if text.color:
+        severity = f"{SEVERITY_COLORS[finding.severity]}{severity}\x1b[0m"
+    label = (lambda words: words) if text.packets is None else text.packets.label
+    rows = [f"{severity}  {text.head(finding)}", *wrapped("  ", label(finding.what), text.width)]
+    for number in finding.frames:
+        rows += wrapped(label(f"    frame {number}") + "  ", text.line_of(number) or " ", text.width)
+    rows += wrapped("  against it: ", label(finding.opposite), text.width)
+    rows += wrapped("  what to do: ", finding.advice, text.width)
     return "\n".join([*rows, f"  more: pcli diagnose --explain {finding.rule}", ""])
 
 
-def _wrapped(lead: str, words: str) -> list[str]:
+def wrapped(lead: str, words: str, width: int) -> list[str]:
+    """Return the lead and the words as lines of this width, indented by the length of the lead."""
+    if len(lead) + len(words) <= width:
+        return [f"{lead}{words}".rstrip()]
     return textwrap.wrap(
-        words, _WIDTH, initial_indent=lead, subsequent_indent=" " * len(lead), break_on_hyphens=False,
+        words, width, initial_indent=lead, subsequent_indent=" " * len(lead), break_on_hyphens=False,
         break_long_words=False,
     )  # fmt: skip
 
 
 def summary(found: Sequence[Finding], diagnosis: Diagnosis) -> str:
-    """``2 findings: 1 error, 1 note. Looked at …``; or that there is nothing, and where it was looked for."""
+    """Return ``2 findings (1 error, 1 note) in ...``, or that nothing was found, with the amount of data examined."""
     from pcli.codec.observe.diagnosis import looked_at_text
 
     looked_at = looked_at_text(diagnosis.looked_at())
     if not found and not diagnosis.capture.frames:
-        return "there is no Pulsar frame in it: nothing could be looked at"
+        return "no Pulsar frames: nothing to diagnose"
     if not found:
         return f"nothing found in {looked_at}"
     counts = Counter(one.severity for one in found)
@@ -88,7 +109,7 @@ def summary(found: Sequence[Finding], diagnosis: Diagnosis) -> str:
 
 
 def shown_json(found: Sequence[Finding], diagnosis: Diagnosis, text: FindingText) -> str:
-    """All as one object."""
+    """Return all findings as one JSON object."""
     from pcli.codec.observe.tracking.records.counters import Tally
 
     capture = diagnosis.capture
@@ -116,14 +137,24 @@ def _row(finding: Finding, text: FindingText) -> dict[str, Any]:
         "subject": finding.subject,
         "what": finding.what,
         "since": text.since(finding),
-        "frames": [{"number": number, "line": text.line_of(number)} for number in finding.frames],
+        "frames": [_frame_row(number, text) for number in finding.frames],
         "opposite": finding.opposite,
         "advice": finding.advice,
     }
 
 
+def _frame_row(number: int, text: FindingText) -> dict[str, Any]:
+    packet = {} if text.packets is None else {"packet": text.packets.packet_of(number)}
+    return {"number": number, **packet, "line": text.line_of(number)}
+
+
+def shown_ndjson(found: Sequence[Finding], text: FindingText) -> str:
+    """Return one JSON object per line for each finding."""
+    return "".join(json_text(_row(one, text)) + "\n" for one in found)
+
+
 def shown_html(found: Sequence[Finding], diagnosis: Diagnosis, text: FindingText, files: Sequence[str]) -> str:
-    """All as one page."""
+    """Return all findings as one HTML page."""
     title = f"pcli diagnose {' '.join(files)}".strip()
     parts = [_HEAD.format(title=_safe(title)), f"<h1>{_safe(title)}</h1>", f"<p>{_safe(summary(found, diagnosis))}</p>"]
     for finding in found:
@@ -147,7 +178,7 @@ def _page(rule: str) -> str:
 
 
 def _safe(text: str) -> str:
-    """Harmless in HTML, attributes too."""
+    """Return the text escaped for HTML, including attributes."""
     from pcli.codec.observe.text_format import printable
 
     return "\n".join(html.escape(printable(line)) for line in text.split("\n"))

@@ -1,24 +1,24 @@
-"""How `pcli trace` runs: lives as they come to their ends, those that are wanted, printed.
+"""Lifecycles of messages that match a query, printed when they are complete.
 
 Rules of this file
-1. The tracker sees every frame: a life is that of its message, whatever is asked. Frames that match a question are
-   marked as they go by, and a life is asked for its marks when it is over.
-2. Nothing is kept but what is open, and with --slowest the slowest so far.
+1. The tracker sees every frame, so that lifecycles are complete. Frames that match the query are marked; a lifecycle
+   is selected by its marks when it is complete.
+2. Only open lifecycles are kept, and with --slowest the slowest so far.
 """
 
 from __future__ import annotations
 
-import os
-import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from heapq import nlargest
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from pcli.cli.common.output import Exit, json_text, say, write_line
+from pcli.cli.common.output import Exit, colored, json_text, say, text_width, write_line
 
 if TYPE_CHECKING:
     from pcli.cli.common.capture_reading import CaptureReading
+    from pcli.cli.common.packet_numbers import PacketIndex
     from pcli.codec.capture import Note, StreamEnd
     from pcli.codec.observe import Facts
     from pcli.codec.observe.bit_set import Bits
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 __all__ = ["MOST_DRAWN", "FactsOf", "Mark", "Search", "lives_of", "marks", "show", "wanted"]
 
 MOST_DRAWN: Final = 10
-"""Lives in one diagram."""
+"""Maximum number of lifecycles in one diagram."""
 
 Mark = tuple["Bits", "Callable[[Facts], bool]"]
-"""Where frames are marked, and which."""
+"""A set of marked frames, and the condition for a mark."""
 
 FactsOf = Callable[["Callable[[Note], None]", "Callable[[StreamEnd], None]"], Iterator["Facts"]]
-"""Gives all frames, and tells in their order what the capture says between them, and which connections end."""
+"""Yields all frames, and calls the callbacks for notes and ends of connections between them."""
 
 
 def wanted(
     message_id: str, sequence: str, *, unacked: bool, redelivered: bool, slower_ms: float | None
 ) -> Wanted:  # fmt: skip
-    """What is asked of lives. LocalError: an id or a sequence that is none."""
+    """Return the query. LocalError if a message id or a sequence is malformed."""
     from pcli.codec.errors import LocalError
     from pcli.codec.observe.tracking.lifecycle_filter import Wanted
     from pcli.codec.wire import MessageId
@@ -59,7 +59,7 @@ def wanted(
 
 
 def marks(wanted: Wanted, filter_: str, key: str, payload_contains: str) -> list[Mark]:
-    """The questions that frames answer; their sets of frames are put into ``wanted``."""
+    """Return the conditions on frames; their sets of frames are added to ``wanted``."""
     from pcli.codec.observe import compile_filter
     from pcli.codec.observe.bit_set import Bits
 
@@ -96,16 +96,19 @@ def _with_payload(part: bytes) -> Callable[[Facts], bool]:
 
 
 class Search:
-    """The lives of a capture that are wanted, in the order in which they are over."""
+    """The lifecycles of a capture that match a query, in the order in which they are complete."""
 
-    def __init__(self, reading: CaptureReading, wanted: Wanted, marks: list[Mark]) -> None:
+    def __init__(
+        self, reading: CaptureReading, wanted: Wanted, marks: list[Mark], packets: PacketIndex | None = None
+    ) -> None:
         self.reading = reading
+        self.packets = packets
         self._wanted = wanted
         self._marks = marks
         self._frames = self._messages = 0
 
     def lives(self, *, slowest: int, count: int) -> Iterator[Life]:
-        """At most ``count`` (0: all) of them; with ``slowest`` those that took longest, longest first."""
+        """Yield at most ``count`` lifecycles (0: all); with ``slowest`` only the slowest, slowest first."""
         from pcli.codec.observe.tracking.lifecycle_filter import is_system
         from pcli.codec.observe.tracking.message_timeline import duration_ns
 
@@ -113,8 +116,8 @@ class Search:
         chosen = nlargest(slowest, lives, key=duration_ns) if slowest else lives
         return islice(chosen, count or None)
 
-    def looked_at(self) -> str:
-        """What was gone through in words."""
+    def examined(self) -> str:
+        """Return the number of messages and frames that were examined."""
         return f"{self._messages} messages in {self._frames} frames"
 
     def _all(self) -> Iterator[Life]:
@@ -128,13 +131,15 @@ class Search:
 
     def _see(self, facts: Facts) -> None:
         self._frames += 1
+        if self.packets is not None:
+            self.packets.add(facts)
         for bits, match in self._marks:
             if match(facts):
                 bits.add(facts.frame.number)
 
 
 def lives_of(facts_of: FactsOf, see: Callable[[Facts], None]) -> Iterator[Life]:
-    """Every life when it is over, the rest at the end; ``see`` sees each frame before a life can end with it."""
+    """Yield every lifecycle when it is complete, the others at the end; ``see`` is called for each frame before."""
     from pcli.codec.observe.tracking.tracker import Tracker
 
     over: list[Life] = []
@@ -150,28 +155,42 @@ def lives_of(facts_of: FactsOf, see: Callable[[Facts], None]) -> Iterator[Life]:
 
 
 def show(search: Search, output: str, *, slowest: int, count: int, color: bool) -> Exit:
-    """Print what is found as ``text``, ``json`` or ``mermaid``; the exit code."""
+    """Print the lifecycles as ``text``, ``json``, ``ndjson`` or ``mermaid``; the exit code."""
     lives = search.lives(slowest=slowest, count=count)
-    shown = {"text": _show_text, "json": _show_json, "mermaid": _show_mermaid}[output](lives, color)
+    printers = {"text": _show_text, "json": _show_json, "ndjson": _show_json, "mermaid": _show_mermaid}
+    shown = printers[output](lives, color, search.packets)
     code = search.reading.finish()
     if shown:
         return code
-    say(f"no message matches, of {search.looked_at()}")
+    say(f"none of {search.examined()} matches")
     return Exit.NO
 
 
-def _show_text(lives: Iterable[Life], color: bool) -> int:
+def _show_text(lives: Iterable[Life], color: bool, packets: PacketIndex | None) -> int:
     from pcli.codec.observe.output.message_text import life_lines
 
-    colors = _COLORS if color and sys.stdout.isatty() and "NO_COLOR" not in os.environ else {}
+    colors = _COLORS if color and colored() else {}
+    width = text_width()
     shown = 0
     for life in lives:
         shown += 1
         for kind, line in life_lines(life):
             begin = colors.get(kind, "")
-            write_line(f"{begin}{line}\x1b[0m" if begin else line)
+            for part in _fitted(line if packets is None else packets.label(line), width):
+                write_line(f"{begin}{part}\x1b[0m" if begin else part)
         write_line("")
     return shown
+
+
+def _fitted(line: str, width: int | None) -> list[str]:
+    """Return the line, or several indented lines if it is wider than the terminal."""
+    if width is None or len(line) <= width:
+        return [line]
+    indent = line[: len(line) - len(line.lstrip())]
+    return textwrap.wrap(
+        line.lstrip(), width, initial_indent=indent, subsequent_indent=f"{indent}    ", break_on_hyphens=False,
+        break_long_words=False, drop_whitespace=True,
+    )  # fmt: skip
 
 
 _COLORS: Final = {
@@ -183,7 +202,7 @@ _COLORS: Final = {
 }
 
 
-def _show_json(lives: Iterable[Life], color: bool) -> int:
+def _show_json(lives: Iterable[Life], color: bool, packets: PacketIndex | None) -> int:
     from pcli.codec.observe.output.message_json import life_object
 
     shown = 0
@@ -193,12 +212,12 @@ def _show_json(lives: Iterable[Life], color: bool) -> int:
     return shown
 
 
-def _show_mermaid(lives: Iterator[Life], color: bool) -> int:
+def _show_mermaid(lives: Iterator[Life], color: bool, packets: PacketIndex | None) -> int:
     from pcli.codec.observe.output.message_text import life_mermaid
 
     drawn = list(islice(lives, MOST_DRAWN))
     for line in life_mermaid(drawn) if drawn else ():
         write_line(line)
     if next(lives, None) is not None:
-        say(f"the first {MOST_DRAWN} messages are drawn: ask for fewer, or take -T text")
+        say(f"the diagram has the first {MOST_DRAWN} messages: select fewer, or use -T text")
     return len(drawn)

@@ -1,4 +1,4 @@
-"""`pcli trace`: the life of messages, each as a small timeline."""
+"""`pcli trace`: the lifecycles of messages, each as a timeline."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from pcli.cli.common.options import DecodeAs, Files, MoreFiles, decode_as_ports, named_files
+from pcli.cli.common.completion import complete_filter
+from pcli.cli.common.options import (
+    DecodeAs,
+    Files,
+    MoreFiles,
+    NoColor,
+    PacketNumbers,
+    PrivateKey,
+    decode_as_ports,
+    named_files,
+)
 
 __all__ = ["trace"]
 
@@ -15,6 +25,7 @@ __all__ = ["trace"]
 class _Format(StrEnum):
     text = "text"
     json = "json"
+    ndjson = "ndjson"
     mermaid = "mermaid"
 
 
@@ -22,37 +33,62 @@ def trace(
     read: Files = None,
     more: MoreFiles = None,
     message_id: Annotated[
-        str, typer.Option("--message-id", metavar="LEDGER:ENTRY[:PARTITION[:BATCH]]", help="The message with this id.")
+        str,
+        typer.Option(
+            "--message-id", metavar="LEDGER:ENTRY[:PARTITION[:BATCH]]", help="Select the message with this id."
+        ),
     ] = "",
-    key: Annotated[str, typer.Option("--key", help="Messages with this key, also inside batches.")] = "",
+    key: Annotated[
+        str, typer.Option("--key", metavar="KEY", help="Select messages with this key, including those in batches.")
+    ] = "",
     sequence: Annotated[
-        str, typer.Option("--sequence", metavar="PRODUCER:N", help="What this producer sent under sequence id N.")
+        str, typer.Option("--sequence", metavar="PRODUCER:N", help="Select what this producer sent with sequence id N.")
     ] = "",
     payload_contains: Annotated[
-        str, typer.Option("--payload-contains", metavar="TEXT", help="Messages with this in their payload, opened.")
+        str,
+        typer.Option("--payload-contains", metavar="TEXT", help="Select messages whose payload contains this text."),
     ] = "",
-    unacked: Annotated[bool, typer.Option("--unacked", help="Messages that are not acknowledged in full.")] = False,
-    redelivered: Annotated[bool, typer.Option("--redelivered", help="Messages that were delivered again.")] = False,
+    unacked: Annotated[
+        bool, typer.Option("--unacked", help="Select messages that are not completely acknowledged.")
+    ] = False,
+    redelivered: Annotated[bool, typer.Option("--redelivered", help="Select messages that were redelivered.")] = False,
     slower_than: Annotated[
-        float | None, typer.Option("--slower-than", metavar="MS", min=0, help="From the first step to the last.")
+        float | None,
+        typer.Option(
+            "--slower-than",
+            metavar="MS",
+            min=0,
+            help="Select messages that took longer from the first step to the last.",
+        ),
     ] = None,
     filter_: Annotated[
-        str, typer.Option("-Y", "--filter", metavar="FILTER", help="Messages with a frame that matches.")
+        str,
+        typer.Option(
+            "-Y",
+            "--filter",
+            metavar="FILTER",
+            help="Select messages that have a matching frame.",
+            autocompletion=complete_filter,
+        ),
     ] = "",
     slowest: Annotated[
-        int, typer.Option("--slowest", metavar="N", min=0, help="Only the N that took longest, longest first.")
+        int, typer.Option("--slowest", metavar="N", min=0, help="Show only the N slowest messages, slowest first.")
     ] = 0,
     output: Annotated[
-        _Format, typer.Option("-T", "--format", help="text, json (an object a message) or mermaid (a diagram).")
+        _Format,
+        typer.Option(
+            "-T", "--format", help="text: timelines; json and ndjson: one object per line; mermaid: a diagram."
+        ),
     ] = _Format.text,
-    count: Annotated[int, typer.Option("-c", "--count", min=0, help="Stop after N messages; 0: show all.")] = 0,
-    private_key: Annotated[
-        list[str] | None, typer.Option("--private-key", metavar="PEM", help="Open encrypted payloads with this key.")
-    ] = None,
+    count: Annotated[
+        int, typer.Option("-c", "--count", metavar="N", min=0, help="Stop after N messages; 0: show all.")
+    ] = 0,
+    packet_numbers: PacketNumbers = False,
+    private_key: PrivateKey = None,
     decode_as: DecodeAs = None,
-    no_color: Annotated[bool, typer.Option("--no-color", help="Plain text, also on a terminal.")] = False,
+    no_color: NoColor = False,
 ) -> None:
-    """Show what became of messages: sent, stored, delivered, acknowledged, with frames, times and doubts.
+    """Show the lifecycles of messages: sent, stored, delivered, acknowledged, with frames and times.
 
     pcli trace -r capture.pcap --unacked
 
@@ -63,6 +99,7 @@ def trace(
     pcli trace -r capture.pcap --slowest 10
     """
     from pcli.cli.common.capture_reading import CaptureReading, contents_for, opened_contents
+    from pcli.cli.common.packet_numbers import PacketIndex
     from pcli.cli.diagnosis import lifecycle_search
 
     opens = bool(payload_contains or private_key)
@@ -76,5 +113,5 @@ def trace(
         message_id, sequence, unacked=unacked, redelivered=redelivered, slower_ms=slower_than
     )  # fmt: skip
     marks = lifecycle_search.marks(wanted, filter_, key, payload_contains)
-    search = lifecycle_search.Search(reading, wanted, marks)
+    search = lifecycle_search.Search(reading, wanted, marks, PacketIndex() if packet_numbers else None)
     raise typer.Exit(lifecycle_search.show(search, output.value, slowest=slowest, count=count, color=not no_color))

@@ -1,18 +1,19 @@
-"""A diagnosis of connections while they are open: findings on stderr as they arise, and what stands at the end.
+"""A diagnosis of live connections: findings on stderr as they arise, and a summary at the end.
 
 Rules of this file
-1. It is a tap of a proxy: frames come in that one's thread, and looks at what is open in that of `watch`; a lock keeps
-   them apart.
-2. The clock is the tap's own, so a connection that is silent is looked at as well.
+1. It is a tap of a proxy. Frames arrive in the thread of the proxy, and `watch` has its own thread; a lock separates
+   them.
+2. `watch` uses the system clock, so that silent connections are checked as well.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING
 
-from pcli.cli.common.output import say
+from pcli.cli.common.output import SEVERITY_COLORS, colored, say
 from pcli.cli.diagnosis.capture_diagnosis import repeat
 from pcli.cli.diagnosis.finding_output import summary
 from pcli.codec.capture import Stream, StreamEnd
@@ -28,23 +29,23 @@ __all__ = ["DiagnosisTap"]
 
 
 class DiagnosisTap:
-    """Listens to a proxy and says what is wrong."""
+    """A tap of a proxy that prints findings."""
 
     def __init__(self) -> None:
         self._diagnosis = Diagnosis()
         self._live = LiveFrames()
         self._streams: dict[int, tuple[Stream, bool]] = {}
-        """Open connections, and whether a byte has passed."""
+        """Open connections, and whether they were silent so far."""
         self._lock = threading.Lock()
 
     def opened(self, number: int, client: Address, server: Address, time_ns: int) -> None:
-        """A client has come."""
+        """A client has connected."""
         with self._lock:
             self._live.open(number, client, server)
             self._streams[number] = Stream(number, client, server, midstream=False), True
 
     def passed(self, number: int, data: bytes, time_ns: int, *, from_client: bool) -> None:
-        """Bytes crossed the socket."""
+        """Bytes were received from one side."""
         with self._lock:
             stream, silent = self._streams[number]
             if silent:
@@ -53,7 +54,7 @@ class DiagnosisTap:
                 self._diagnosis.see(facts)
 
     def closed(self, number: int, time_ns: int, *, from_client: bool, reset: bool, reason: str) -> None:
-        """A connection has ended."""
+        """A connection was closed."""
         with self._lock:
             self._live.close(number)
             stream, silent = self._streams.pop(number)
@@ -61,20 +62,21 @@ class DiagnosisTap:
             self._diagnosis.ended(StreamEnd(stream, packet, time_ns, from_client, reset, refused=False, silent=silent))
 
     def watch(self, stop: threading.Event) -> None:
-        """Look at what is open every second until it is stopped."""
-        threading.Thread(target=repeat, args=(self._look, stop), daemon=True).start()
+        """Check open connections every second until ``stop`` is set."""
+        threading.Thread(target=repeat, args=(self._poll, stop), daemon=True).start()
 
     def finish(self) -> None:
-        """Nothing more will come: tell what was not told, and the sum."""
+        """Print the remaining findings and the summary."""
         with self._lock:
             self._diagnosis.finish(time.time_ns())
-            self._tell(self._diagnosis.untold())
+            self._print(self._diagnosis.untold())
             say(summary(self._diagnosis.findings(), self._diagnosis))
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         with self._lock:
-            self._tell(self._diagnosis.poll(time.time_ns()))
+            self._print(self._diagnosis.poll(time.time_ns()))
 
-    def _tell(self, found: list[Finding]) -> None:
+    def _print(self, found: list[Finding]) -> None:
         for one in found:
-            say(f"{one.severity}: {one.rule}: {one.what} [{frames_text(one.frames) or 'no frames'}]")
+            severity = f"{SEVERITY_COLORS[one.severity]}{one.severity}\x1b[0m" if colored(sys.stderr) else one.severity
+            say(f"{severity}: {one.rule}: {one.what} [{frames_text(one.frames) or 'no frames'}]")

@@ -113,8 +113,8 @@ def test_tshark_opens_it(bundle, small_captures):
     [
         (("--around", 100_000), 2, "the capture has"),
         (("--around", 5, "--window", "soon"), 2, "--window soon"),
-        (("--window", 5), 2, "--window goes with --around"),
-        (("-Y", "pulsar.key == 'nobody'"), 1, "no frame matches"),
+        (("--window", 5), 2, "--window requires --around"),
+        (("-Y", "pulsar.key == 'nobody'"), 1, "matches the filter"),
         (("-Y", "pulsar.nothing"), 2, "pulsar.nothing"),
     ],
 )
@@ -129,10 +129,10 @@ def test_files_that_cannot_be_written(pcli_here, small_captures, tmp_path):
     own = tmp_path / "own.pcap"
     shutil.copy(small_captures / "go/nack.pcap", own)
     told = pcli_here("bundle", "-r", own, "-o", own)
-    assert (told.code, "that is the capture" in told.err) == (2, True)
+    assert (told.code, "this file is an input of the command" in told.err) == (2, True)
     assert own.read_bytes() == (small_captures / "go/nack.pcap").read_bytes()
     told = pcli_here("bundle", "-r", own, "-o", tmp_path / "none" / "issue.zip")
-    assert (told.code, f"there is no folder {tmp_path / 'none'}" in told.err) == (2, True)
+    assert (told.code, f"the folder {tmp_path / 'none'} does not exist" in told.err) == (2, True)
 
 
 def test_a_capture_without_connections(pcli_here, small_captures, tmp_path):

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import html.parser
 import json
+import os
+import pty
 import re
 import signal
 import socket
+import struct
+import subprocess
+import sys
+import termios
 
 import pytest
 
@@ -33,7 +41,7 @@ def test_a_finding_in_plain_words(pcli_here, no_flow):
     done = pcli_here("diagnose", "-r", no_flow, "--only", "stuck-no-permits")
     assert done.code == 0
     assert done.lines[:5] == [
-        "ERROR  stuck-no-permits, since 0.639 s: the application's doing, certain",
+        "ERROR  stuck-no-permits, since 0.639 s: caused by the application, certain",
         "  Consumer never-asks (subscription never on public/25-no-flow/queue) has sent no FLOW since it subscribed "
         "2.1",
         "  s earlier in frame 22. The backlog is unknown.",
@@ -163,17 +171,17 @@ def test_all_rules_in_a_list(pcli_here):
 def test_a_rule_that_is_none(pcli_here, option):
     done = pcli_here("diagnose", option, "never-aked")
     assert done.code == 2
-    assert done.err == f"pcli: {option} never-aked: no rule of that name; did you mean never-acked?\n"
+    assert done.err == f"pcli: {option} never-aked: unknown rule; did you mean never-acked?\n"
 
 
 def test_the_way_out_is_told(pcli_here, quiet):
-    assert "--explain all lists them" in pcli_here("diagnose", "-r", quiet, "--only", "xyz").err
+    assert "--explain all lists all rules" in pcli_here("diagnose", "-r", quiet, "--only", "xyz").err
 
 
 def test_a_capture_without_pulsar_is_not_called_well(pcli_here, tmp_path, quiet):
     (tmp_path / "empty.pcap").write_bytes(quiet.read_bytes()[:24])
     done = pcli_here("diagnose", "-r", tmp_path / "empty.pcap")
-    assert done.lines == ["there is no Pulsar frame in it: nothing could be looked at"]
+    assert done.lines == ["no Pulsar frames: nothing to diagnose"]
 
 
 def test_what_was_before_the_first_frame():
@@ -211,3 +219,62 @@ def test_live_findings_are_told_as_they_arise_and_once(broker, listening):
     assert first.startswith("ERROR  subscribe-refused, since ")
     assert "ERROR  " not in out
     assert out.splitlines()[-1].startswith("1 finding (1 error) in ")
+
+
+# -- output --------------------------------------------------------------------------------------------------------
+
+
+def in_a_terminal(*words, columns=80, **variables):
+    """Run a command in a terminal of this width; what it prints."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")}
+    command = [sys.executable, "-m", "pcli.cli", *map(str, words)]
+    process = subprocess.Popen(command, stdout=theirs, stderr=subprocess.DEVNULL, env=environment | variables)
+    os.close(theirs)
+    parts = []
+    with contextlib.suppress(OSError):  # Linux reports the end of a terminal as an error
+        while part := os.read(ours, 65536):
+            parts.append(part)
+    process.wait()
+    os.close(ours)
+    return b"".join(parts).decode().replace("\r", "")
+
+
+def test_severities_are_colored_on_a_terminal_only(pcli_here, small_captures):
+    capture = small_captures / "python/25-no-flow.pcapng"
+    assert "\x1b[1;31mERROR\x1b[0m  stuck-no-permits" in in_a_terminal("diagnose", "-r", capture)
+    assert "\x1b" not in in_a_terminal("diagnose", "-r", capture, NO_COLOR="1")
+    assert "\x1b" not in in_a_terminal("diagnose", "-r", capture, "--no-color")
+    assert "\x1b" not in pcli_here("diagnose", "-r", capture).out
+
+
+@pytest.mark.parametrize(("columns", "width"), [(80, 80), (60, 80), (140, 140)])
+def test_text_wraps_at_the_width_of_the_terminal(small_captures, columns, width):
+    shown = in_a_terminal("diagnose", "-r", small_captures / "python/25-no-flow.pcapng", "--no-color", columns=columns)
+    longest = max(map(len, shown.splitlines()))
+    assert width - 30 < longest <= width
+
+
+def test_ndjson_is_one_finding_per_line(pcli_here, small_captures):
+    capture = small_captures / "python/25-no-flow.pcapng"
+    rows = [json.loads(line) for line in pcli_here("diagnose", "-r", capture, "-T", "ndjson").lines]
+    assert rows == json.loads(pcli_here("diagnose", "-r", capture, "-T", "json").out)["findings"]
+
+
+def test_packet_numbers(pcli_here, small_captures):
+    capture = small_captures / "python/25-no-flow.pcapng"
+    assert "    frame 22 (packet 32)  SUCCESS" in pcli_here("diagnose", "-r", capture, "--packet-numbers").out
+    rows = json.loads(pcli_here("diagnose", "-r", capture, "--packet-numbers", "-T", "json").out)["findings"]
+    assert rows[0]["frames"][0]["packet"] == 32
+    traced = pcli_here("trace", "-r", capture, "--packet-numbers").out
+    assert re.search(r"frame \d+ \(packet \d+\)", traced)
+    assert not re.search(r"frame \d+(?! *\(packet|\d)", traced)
+
+
+def test_a_closed_stdout_leaves_the_exit_code_of_fail_on(small_captures):
+    capture = small_captures / "python/25-no-flow.pcapng"
+    for words in ("--fail-on any", "--fail-on any -T json", "--fail-on any -T html"):
+        command = f"set -o pipefail; {sys.executable} -m pcli.cli diagnose -r {capture} {words} | true"
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (1, ""), words

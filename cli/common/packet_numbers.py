@@ -1,0 +1,42 @@
+"""Packet numbers beside frame numbers in text: ``frame 12`` becomes ``frame 12 (packet 40)``."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pcli.codec.observe import Facts
+
+__all__ = ["PacketIndex"]
+
+_FRAMES: Final = re.compile(r"\bframes? (\d+(?:(?:, | and )\d+)*)\b(?! \(packet)")
+
+
+class PacketIndex:
+    """The packet number (Wireshark's frame.number) of each frame; eight bytes for a frame."""
+
+    def __init__(self) -> None:
+        self._packets = array("Q", [0])
+
+    def add(self, facts: Facts) -> None:
+        """Record the packet of the next frame."""
+        frame = facts.frame
+        while len(self._packets) <= frame.number:
+            self._packets.append(0)
+        self._packets[frame.number] = frame.packet
+
+    def packet_of(self, frame: int) -> int:
+        """Return the packet of a frame; 0 if unknown."""
+        return self._packets[frame] if 0 <= frame < len(self._packets) else 0
+
+    def label(self, text: str) -> str:
+        """Return the text with the packet numbers of all frames that it names."""
+        return _FRAMES.sub(self._labelled, text)
+
+    def _labelled(self, match: re.Match[str]) -> str:
+        numbers = [self.packet_of(int(number)) for number in re.findall(r"\d+", match[1])]
+        if not all(numbers):
+            return match[0]
+        return f"{match[0]} (packet{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))})"
