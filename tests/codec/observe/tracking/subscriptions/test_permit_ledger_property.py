@@ -246,21 +246,21 @@ def figures_of(consumer: Any) -> dict[str, Any]:
     """Permits that are parked while it is blocked count: when exactly it unblocks is the broker's secret."""
     place = consumer.subscription.topic.ledger.place if consumer.pending else None
     held = {place(offset): left for offset, left in consumer.pending.items() if left}
-    return {"permits": consumer.permits + consumer.parked, "unacked": consumer.unacked, "held": held}
+    return {"permits": consumer.permits + consumer.permits_while_blocked, "unacked": consumer.unacked, "held": held}
 
 
 def acked(subscription: Any) -> set[tuple[int, int]]:
     cursor, ledger = subscription.cursor, subscription.topic.ledger
     if cursor is None:
         return set()
-    return {ledger.place(offset) for offset in range(ledger.first, ledger.next) if cursor.is_deleted(offset)}
+    return {ledger.position(offset) for offset in range(ledger.first, ledger.next) if cursor.is_deleted(offset)}
 
 
 def parts(subscription: Any) -> dict[tuple[int, int], int]:
     """Batches of which a part is acknowledged: what is left of them."""
     cursor = subscription.cursor
     return (
-        {} if cursor is None else {subscription.topic.ledger.place(one): bits for one, bits in cursor.ack_sets.items()}
+        {} if cursor is None else {subscription.topic.ledger.position(one): bits for one, bits in cursor.ack_sets.items()}
     )
 
 
@@ -317,7 +317,7 @@ def compare_books(play: Any, kind: str, steps: list[tuple[str, int, int]]) -> No
         mine = play.broker.topics.get(topic)
         if mine is not None:
             ledger = mine.ledger
-            entries = [] if ledger is None else [ledger.place(one) for one in range(ledger.first, ledger.next)]
+            entries = [] if ledger is None else [ledger.position(one) for one in range(ledger.first, ledger.next)]
             told, true = of_the_tracker(play.tracker, topic, entries, play.now * 1_000_000), of_the_broker(mine)
             if true and not knows_backlog(play.tracker, topic, entries, told):
                 told["backlog"] = true["backlog"]
@@ -435,7 +435,7 @@ def test_a_consumer_is_blocked_at_its_limit(stage: Any) -> None:
     assert blocked()
     assert (record.unacked, record.blocked_at) == (6, 6)
     sink.flow(5)
-    assert (held.permits, held.parked, record.permits.balance) == (94, 5, 99)
+    assert (held.permits, held.permits_while_blocked, record.permits.balance) == (94, 5, 99)
     sink.ack(*[one.message_id for one in sink.messages[:2]])
     assert blocked()
     assert held.blocked
