@@ -260,7 +260,9 @@ def parts(subscription: Any) -> dict[tuple[int, int], int]:
     """Batches of which a part is acknowledged: what is left of them."""
     cursor = subscription.cursor
     return (
-        {} if cursor is None else {subscription.topic.ledger.position(one): bits for one, bits in cursor.ack_sets.items()}
+        {}
+        if cursor is None
+        else {subscription.topic.ledger.position(one): bits for one, bits in cursor.ack_sets.items()}
     )
 
 
