@@ -1,41 +1,68 @@
-"""How the statistics of a state are read: everything up to a moment goes through a tracker."""
+"""The state of a capture at a moment: everything up to it goes through a tracker."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from pcli.cli.common.output import Exit, say
+import typer
+
+from pcli.cli.common.output import Exit, counted, say
+from pcli.cli.common.times import moment_text
 
 if TYPE_CHECKING:
     from pcli.cli.common.capture_reading import CaptureReading
     from pcli.codec.observe.tracking.tracker import Tracker
 
-__all__ = ["Taken", "take"]
+__all__ = ["At", "CaptureState", "read_state"]
+
+At = Annotated[
+    str,
+    typer.Option(
+        "--at",
+        metavar="TIME",
+        help="Show the state at this time: seconds since 1970 or ISO 8601. Default: the end of the capture.",
+    ),
+]
 
 
 @dataclass(slots=True)
-class Taken:
-    """What was read."""
+class CaptureState:
+    """The tracker of a capture that was read up to a moment."""
 
     tracker: Tracker
     reading: CaptureReading
-    went_on: bool
-    """Whether the capture goes on behind the moment."""
-    broke_off: bool
-    """Whether it ends in the middle of something: more was there."""
+    continues: bool
+    """Whether the capture has frames after the moment."""
+    truncated: bool
+    """Whether the capture ends in the middle of a frame or connection."""
+
+    def moment(self, at: str, until_ns: int | None) -> int:
+        """Print and return the time of the state. LocalError if the capture begins later."""
+        from pcli.codec.errors import LocalError
+
+        first_ns, capture = self.reading.first_ns, self.tracker.capture
+        if until_ns is not None and until_ns < first_ns:
+            raise LocalError(f"--at {at}: the capture begins later, at {moment_text(first_ns)}")
+        if until_ns is None or not self.continues:
+            if until_ns is not None and capture.frames and not self.truncated:
+                say(f"--at {at}: the capture has no later frame; this is its last state")
+            until_ns = capture.last_ns
+        if until_ns:
+            say(f"state at {moment_text(until_ns)}, {(until_ns - first_ns) / 1e9:.3f} s after the first frame")
+        return until_ns
 
     def finish(self, nothing: str = "") -> Exit:
-        """The exit code; ``nothing``: what was not found, to be said with what was looked at; empty: it was found."""
+        """Return the exit code; ``nothing``: what was not found, printed with the number of frames."""
         code = self.reading.finish()
         if nothing:
-            say(f"{nothing}, in {self.tracker.capture.frames} frames")
+            say(f"{nothing} in {counted(self.tracker.capture.frames, 'frame')}")
         return code
 
 
-def take(files: Sequence[str], decode_as: dict[int, str], until_ns: int | None = None) -> Taken:
-    """Read the inputs to the end, or up to a moment, ns since 1970; nothing behind it is looked at."""
+def read_state(files: Sequence[str], decode_as: dict[int, str], until_ns: int | None = None) -> CaptureState:
+    """Read the inputs to their end, or up to a moment in ns since 1970."""
     from pcli.cli.common.capture_reading import CaptureReading
     from pcli.codec.observe.tracking.tracker import Tracker
 
@@ -55,4 +82,4 @@ def take(files: Sequence[str], decode_as: dict[int, str], until_ns: int | None =
         tracker.see(facts)
         whole = not facts.frame.capture_problems
     capture = tracker.capture
-    return Taken(tracker, reading, over, capture.damaged or not (whole or capture.cut))
+    return CaptureState(tracker, reading, over, capture.damaged or not (whole or capture.cut))

@@ -1,17 +1,17 @@
-"""`pcli stats consumers`: the state of topics, subscriptions and consumers at a moment, as `topics stats` has it."""
+"""`pcli stats consumers`: the state of topics, subscriptions and consumers at a moment, as in `topics stats`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import typer
 
 from pcli.cli.common.options import DecodeAs, Files, MoreFiles, Output, System, TextOrJson, decode_as_ports, named_files
-from pcli.cli.common.output import json_text, say, write_line
+from pcli.cli.common.output import json_text, print_json, write_line
 from pcli.cli.common.text_tables import print_reasons, print_tree
-from pcli.cli.common.times import epoch_ns, moment_text
-from pcli.cli.stats.capture_state import Taken, take
+from pcli.cli.common.times import epoch_ns
+from pcli.cli.stats.capture_state import At, read_state
 
 __all__ = ["consumers"]
 
@@ -27,15 +27,12 @@ _BLOCKED: Final = ("blockedConsumerOnUnackedMsgs", "blockedSubscriptionOnUnacked
 def consumers(
     read: Files = None,
     more: MoreFiles = None,
-    at: Annotated[
-        str,
-        typer.Option("--at", metavar="EPOCH", help="At this moment: seconds since 1970 or ISO 8601; else the end."),
-    ] = "",
+    at: At = "",
     output: Output = TextOrJson.text,
     decode_as: DecodeAs = None,
     system: System = False,
 ) -> None:
-    """The state at a moment, in the shape of `topics stats`.
+    """Show topics, subscriptions and consumers at a moment, with the names of `topics stats`.
 
     pcli stats consumers -r capture.pcap
 
@@ -44,41 +41,30 @@ def consumers(
     from pcli.codec.observe.tracking.statistics.topic_statistics import figures
 
     until_ns = epoch_ns("--at", at) if at else None
-    taken = take(named_files(read, more), decode_as_ports(decode_as), until_ns)
-    found = figures(taken.tracker.lives, _moment(taken, at, until_ns), system=system)
-    if until_ns is not None and taken.broke_off and not taken.went_on:
+    taken = read_state(named_files(read, more), decode_as_ports(decode_as), until_ns)
+    found = figures(taken.tracker.lives, taken.moment(at, until_ns), system=system)
+    if until_ns is not None and taken.truncated and not taken.continues:
         for stats in found.values():
-            _forget(stats)
-    if output == TextOrJson.json:
+            _mark_unknown(stats)
+    if output is TextOrJson.json:
         write_line(json_text(found, indent=1))
+    elif output is TextOrJson.ndjson:
+        print_json([{"topic": topic, **stats} for topic, stats in found.items()], output.value)
     elif found:
         print_tree(("", *_FIGURES), _rows(found))
         print_reasons(_places(found))
-    raise typer.Exit(taken.finish("" if found else "no topic of an application is seen"))
+    raise typer.Exit(taken.finish("" if found else "no topic of an application"))
 
 
-def _moment(taken: Taken, at: str, until_ns: int | None) -> int:
-    """The moment of the state, which is said; LocalError when the capture begins later."""
-    from pcli.codec.errors import LocalError
-
-    first_ns, capture = taken.reading.first_ns, taken.tracker.capture
-    if until_ns is not None and until_ns < first_ns:
-        raise LocalError(f"--at {at}: the capture begins later, at {moment_text(first_ns)}")
-    if until_ns is None or not taken.went_on:
-        if until_ns is not None and capture.frames and not taken.broke_off:
-            say(f"--at {at}: no frame comes later, this is the last state")
-        until_ns = capture.last_ns
-    if until_ns:
-        say(f"state at {moment_text(until_ns)}, {(until_ns - first_ns) / 1e9:.3f} s after the first frame")
-    return until_ns
-
-
-def _forget(stats: _Stats) -> None:
-    """Make unknown what is counted: the capture breaks off before the moment that is asked for."""
+def _mark_unknown(stats: _Stats) -> None:
+    """Replace all counts by None: the capture ends in the middle of something before that moment."""
     names = [name for name in stats if name not in _NO_FIGURES]
-    stats.update(dict.fromkeys(names), unknown=dict.fromkeys(names, "the capture breaks off before that moment"))
+    stats.update(
+        dict.fromkeys(names),
+        unknown=dict.fromkeys(names, "the capture is truncated before that moment"),
+    )
     for one in (*stats.get("subscriptions", {}).values(), *stats.get("consumers", ())):
-        _forget(one)
+        _mark_unknown(one)
 
 
 def _rows(found: _Stats) -> Iterator[str | list[Any]]:
@@ -92,7 +78,7 @@ def _rows(found: _Stats) -> Iterator[str | list[Any]]:
 
 
 def _values(stats: _Stats) -> Iterator[Any]:
-    """By _FIGURES; what a consumer or a subscription has not is empty."""
+    """Return the values of _FIGURES; figures that a consumer or a subscription does not have are empty."""
     for name in _FIGURES[:-1]:
         yield stats.get(name, "")
     yield next(stats[name] for name in _BLOCKED if name in stats)

@@ -1,4 +1,4 @@
-"""`pcli stats keys`: who owns which slots of a Key_Shared subscription, which keys moved, whose order was broken."""
+"""`pcli stats keys`: owners of the hash slots of Key_Shared subscriptions, keys that moved, broken order."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Annotated, Any, Final
 import typer
 
 from pcli.cli.common.options import DecodeAs, Files, MoreFiles, Output, System, TextOrJson, decode_as_ports, named_files
-from pcli.cli.common.output import json_text, say, write_line
+from pcli.cli.common.output import print_json, say, write_line
 from pcli.cli.common.text_tables import print_tree
-from pcli.cli.stats.capture_state import take
+from pcli.cli.common.times import epoch_ns
+from pcli.cli.stats.capture_state import At, read_state
 
 __all__ = ["keys"]
 
@@ -21,42 +22,45 @@ _OWNERS: Final = ("consumer", "attached", "slots", "slots seen", "keys seen")
 _KEYS: Final = {"key": "key", "slot": "slot", "owners": "given to", "held": "held", "moved": "moved"} | {
     "open_at_two": "at two", "backwards": "backwards",
 }  # fmt: skip
-"""What is shown of a key, with the titles."""
+"""Fields of a key and their titles."""
 
 _MOST_KEYS: Final = 100
-"""Keys of a subscription that are printed as text."""
+"""Maximum number of keys of a subscription in the text output."""
 
 
 def keys(
     read: Files = None,
     more: MoreFiles = None,
     subscription: Annotated[
-        str, typer.Option("--subscription", metavar="NAME", help="Only subscriptions of this name.")
+        str, typer.Option("--subscription", metavar="NAME", help="Show only subscriptions of this name.")
     ] = "",
+    at: At = "",
     output: Output = TextOrJson.text,
     decode_as: DecodeAs = None,
     system: System = False,
 ) -> None:
-    """Key_Shared: owners of slots, keys that moved or lost their order.
+    """Show Key_Shared subscriptions: owners of key ranges, keys that moved or lost their order.
 
     pcli stats keys -r capture.pcap
 
-    pcli stats keys -r capture.pcap --subscription work -T json
+    pcli stats keys -r capture.pcap --subscription work --at 2026-11-20T18:15:11Z -T json
     """
     from pcli.codec.observe.tracking.statistics.key_statistics import key_figures
 
-    taken = take(named_files(read, more), decode_as_ports(decode_as))
-    rows = key_figures(taken.tracker.lives, taken.tracker.capture.last_ns, system=system)
-    rows = [row for row in rows if subscription in ("", row["subscription"])]
-    if output == TextOrJson.json:
-        write_line(json_text(rows, indent=1))
+    until_ns = epoch_ns("--at", at) if at else None
+    taken = read_state(named_files(read, more), decode_as_ports(decode_as), until_ns)
+    moment_ns = taken.moment(at, until_ns) if at else taken.tracker.capture.last_ns
+    rows = key_figures(taken.tracker.lives, moment_ns, system=system)
+    rows = [row | {"owners": _ranges(row)} for row in rows if subscription in ("", row["subscription"])]
+    if output is not TextOrJson.text:
+        print_json(rows, output.value)
     else:
         for number, row in enumerate(rows):
             if number:
                 write_line("")
             _print(row)
-    of_name = f"--subscription {subscription}: no Key_Shared subscription of that name is seen"
-    nothing = of_name if subscription else "no Key_Shared subscription is seen"
+    of_name = f"--subscription {subscription}: no Key_Shared subscription of that name"
+    nothing = of_name if subscription else "no Key_Shared subscription"
     raise typer.Exit(taken.finish("" if rows else nothing))
 
 
@@ -65,12 +69,15 @@ def _print(row: _Row) -> None:
 
     write_line(printable(f"{row['topic']}  {row['subscription']}  {_mode(row)}"))
     print_tree(_OWNERS, (_owner(one) for one in row["consumers"]))
-    telling = [key for key in row["keys"] or () if key["moved"] or key["open_at_two"] or key["backwards"]]
-    if telling:
+    if row["owners"]:
         write_line("")
-        print_tree(tuple(_KEYS.values()), (_key(key) for key in telling[:_MOST_KEYS]))
-    if len(telling) > _MOST_KEYS:
-        say(f"{_MOST_KEYS} of {len(telling)} keys that moved or came out of order are shown: -T json has all")
+        print_tree(("key range", "owner", "keys seen"), (_range(one) for one in row["owners"]))
+    notable = [key for key in row["keys"] or () if key["moved"] or key["open_at_two"] or key["backwards"]]
+    if notable:
+        write_line("")
+        print_tree(tuple(_KEYS.values()), (_key(key) for key in notable[:_MOST_KEYS]))
+    if len(notable) > _MOST_KEYS:
+        say(f"the table has {_MOST_KEYS} of {len(notable)} keys that moved or were out of order; -T json has all")
     for line in _words(row):
         write_line(printable(line))
 
@@ -86,12 +93,39 @@ def _owner(one: _Row) -> list[Any]:
     return [name, one["attached"], declared, len(one["slots_seen"]), one["keys_seen"]]
 
 
+def _ranges(row: _Row) -> list[_Row]:
+    """Return the key ranges of the consumers that are attached at the moment, in order of their slots.
+
+    A STICKY consumer owns the ranges that it has requested. In AUTO_SPLIT, neighbouring slots with keys of the same
+    owner are one range; the capture does not contain the slots between them.
+    """
+    attached = [one for one in row["consumers"] if one["attached"]]
+    slots = sorted(key["slot"] for key in row["keys"] or ())
+    if row["keySharedMode"] == "STICKY":
+        owned = [(low, high, one["consumer"]) for one in attached for low, high in one["keyHashRanges"] or ()]
+    else:
+        owned = []
+        for slot, owner in sorted((slot, one["consumer"]) for one in attached for slot in one["slots_seen"]):
+            if owned and owned[-1][2] == owner:
+                owned[-1] = (owned[-1][0], slot, owner)
+            else:
+                owned.append((slot, slot, owner))
+    return [
+        {"first": low, "last": high, "consumer": owner, "keys_seen": sum(low <= slot <= high for slot in slots)}
+        for low, high, owner in sorted(owned)
+    ]
+
+
+def _range(one: _Row) -> list[Any]:
+    return [f"{one['first']}-{one['last']}", one["consumer"] or "(no name)", one["keys_seen"]]
+
+
 def _key(key: _Row) -> list[Any]:
     return [(key | {"owners": " → ".join(key["owners"])})[name] for name in _KEYS]
 
 
 def _words(row: _Row) -> Iterator[str]:
-    """What a table has no place for."""
+    """Yield the lines below the tables."""
     waits, broken, known = row["waits"], row["order_broken"], row["keys"]
     if known is not None:
         moved = sum(1 for key in known if key["moved"])
@@ -100,8 +134,8 @@ def _words(row: _Row) -> Iterator[str]:
         frames = ", ".join(map(str, row["order_broken_frames"]))
         yield f"order broken {broken} times, first in frames {frames}"
     if waits["count"]:
-        now = "; one waits now" if waits["waiting"] else ""
-        yield f"{waits['count']} waits for a key that another consumer held, {waits['seconds']:.3f} s in all{now}"
+        now = "; one continues" if waits["waiting"] else ""
+        yield f"{waits['count']} waits for a key that another consumer held, {waits['seconds']:.3f} s in total{now}"
         frames = f" (frames {', '.join(map(str, waits['longest_frames']))})" if waits["longest_frames"] else ""
         yield f"longest {waits['longest_seconds']:.3f} s: {waits['holder']}{frames}"
     for name, reason in row.get("unknown", {}).items():

@@ -1,4 +1,4 @@
-"""`pcli stats`: figures over a capture, one subcommand a question; those that count frames are one table."""
+"""`pcli stats`: statistics of a capture, one subcommand each; the statistics that count frames are one table here."""
 
 from __future__ import annotations
 
@@ -26,11 +26,13 @@ __all__ = ["app"]
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Figures over a capture: rates, connections, types, latencies, topics; consumers, permits, keys.",
+    help="Show statistics of a capture: rates, connections, latencies, topics, consumers, permits, keys.",
 )
 
 
-Interval = Annotated[float, typer.Option("-I", "--interval", min=1e-6, help="Seconds a row (io).")]
+Interval = Annotated[
+    float, typer.Option("-I", "--interval", metavar="SECONDS", min=1e-6, help="Duration of a row of stats io.")
+]
 
 
 def _statistic(name: str, interval: float) -> Any:
@@ -55,29 +57,29 @@ _MESSAGES = {"published": "published", "delivered": "delivered"}
 _STATISTICS: tuple[tuple[str, str, dict[str, str]], ...] = (
     (
         "io",
-        "Rates over time: frames, bytes and messages of each side.",
+        "Show rates over time: frames, bytes and messages of each direction.",
         {"from": "from s", "to": "to s", **_SIDES, **_MESSAGES},
     ),
     (
         "conv",
-        "Connections: who talked with whom, for how long, how much.",
+        "Show connections: addresses, duration, frames and bytes.",
         {"stream": "stream", "client": "client", "server": "server", "version": "client version"}
         | {"duration": "seconds", **_SIDES, **_MESSAGES},
     ),
     (
         "types",
-        "Command types: how many of each, from which side.",
+        "Show the number of frames of each command type and direction.",
         {"from": "from", "type": "type", "frames": "frames", "share": "of its side", "bytes": "bytes"},
     ),
     (
         "latency",
-        "Answer times by type of request, with percentiles and the unanswered.",
+        "Show response times by type of request, with percentiles.",
         {"type": "request", "answered": "answered", "errors": "errors", "unanswered": "unanswered"}
         | {name: name for name in ("min", "p50", "p90", "p99", "max")},
     ),
     (
         "topics",
-        "Topics: producers, subscriptions, consumers, messages in and out.",
+        "Show topics: producers, subscriptions, consumers, messages in and out.",
         {name: name for name in ("topic", "producers", "subscriptions", "consumers")}
         | {**_MESSAGES, "redelivered": "redelivered", "acks": "acks", "permits": "permits"},
     ),

@@ -82,7 +82,7 @@ def test_behind_the_capture_it_is_the_last_state(told, small_captures):
     capture = small_captures / SHARED
     found, err = told(capture, "--at", "4000000000")
     assert found == told(capture)[0]
-    assert "--at 4000000000: no frame comes later, this is the last state\n" in err
+    assert "--at 4000000000: the capture has no later frame; this is its last state\n" in err
 
 
 @pytest.mark.parametrize(("name", "code"), [("36-ends-mid-frame", 0), ("36b-ends-mid-record", 3)])
@@ -95,7 +95,7 @@ def test_behind_a_capture_that_breaks_off_nothing_is_known(pcli_here, captures, 
     for subscription in stats["subscriptions"].values():
         for one in (stats, subscription, *subscription["consumers"]):
             assert all(one[name] is None for name in (*FIGURES, "msgInCounter") if name in one)
-            assert set(one["unknown"].values()) == {"the capture breaks off before that moment"}
+            assert set(one["unknown"].values()) == {"the capture is truncated before that moment"}
 
 
 @pytest.mark.parametrize("at", ["yesterday", "-5", "1795198511000", "nan", "0001-01-01", "2026-13-01T00:00:00"])
@@ -140,7 +140,7 @@ def test_where_nothing_is_a_line_says_so(pcli_here, small_captures, command):
     answer = pcli_here("stats", command, "-r", small_captures / "python/21-tls.pcapng", "-T", "json")
     assert answer.code == 0
     assert json.loads(answer.out) in ({}, [])
-    assert answer.err.splitlines()[-1].endswith(" is seen, in 0 frames")
+    assert answer.err.splitlines()[-1].endswith(" in 0 frames")
     assert pcli_here("stats", command, "-r", "no-such-file").code == 2
 
 

@@ -46,11 +46,48 @@ def test_one_subscription(told):
     assert told("go/subscription-types.pcap", "--subscription", "sub-3").out
     answer = told("go/subscription-types.pcap", "--subscription", "sub-1")
     assert (answer.code, answer.out) == (0, "")
-    assert "--subscription sub-1: no Key_Shared subscription of that name is seen, in " in answer.err
+    assert "--subscription sub-1: no Key_Shared subscription of that name in " in answer.err
 
 
 def test_more_keys_than_anybody_reads(told, monkeypatch):
     monkeypatch.setattr("pcli.cli.stats.keys._MOST_KEYS", 2)
     answer = told("python/12-key-shared.pcap")
     assert answer.out.count(" → ") == 2
-    assert "2 of 6 keys that moved or came out of order are shown: -T json has all\n" in answer.err
+    assert "the table has 2 of 6 keys that moved or were out of order; -T json has all\n" in answer.err
+
+
+def test_owners_of_key_ranges_at_a_moment(pcli_here, captures):
+    capture = captures / "java" / "key-shared-sticky.pcap"
+    frames = pcli_here("dissect", "-r", capture, "-Y", "pulsar.type == MESSAGE", "-T", "ndjson").lines
+    moment = json.loads(frames[2])["frame.time_epoch"]
+    answer = pcli_here("stats", "keys", "-r", capture, "--at", moment)
+    assert answer.err.startswith(f"pcli: state at {moment} (")
+    place = answer.lines.index("key range    owner  keys seen")
+    assert [line.split()[:2] for line in answer.lines[place + 1 : place + 4]] == [
+        ["0-9999", "low"],
+        ["10000-32767", "low"],
+        ["32768-65535", "high"],
+    ]
+    (row,) = json.loads(pcli_here("stats", "keys", "-r", capture, "--at", moment, "-T", "json").out)
+    assert [(one["first"], one["last"]) for one in row["owners"]] == [(0, 9999), (10000, 32767), (32768, 65535)]
+    assert sum(one["keys_seen"] for one in row["owners"]) == len(row["keys"])
+    (end,) = json.loads(pcli_here("stats", "keys", "-r", capture, "-T", "json").out)
+    assert end["owners"] == []
+
+
+def test_owners_of_seen_slots_in_auto_split(pcli_here, captures):
+    capture = captures / "python/12-key-shared.pcap"
+    frames = pcli_here("dissect", "-r", capture, "-Y", "pulsar.type == MESSAGE", "-T", "ndjson").lines
+    moment = json.loads(frames[-1])["frame.time_epoch"]
+    (row,) = json.loads(pcli_here("stats", "keys", "-r", capture, "--at", moment, "-T", "json").out)
+    owner = {key["slot"]: key["owner"] for key in row["keys"]}
+    attached = {one["consumer"] for one in row["consumers"] if one["attached"]}
+    assert row["owners"]
+    for one in row["owners"]:
+        inside = {owner[slot] for slot in owner if one["first"] <= slot <= one["last"]} & attached
+        assert inside == {one["consumer"]}
+
+
+def test_ndjson_is_one_subscription_per_line(told):
+    rows = [json.loads(line) for line in told("java/key-shared-sticky.pcap", "-T", "ndjson").lines]
+    assert rows == json.loads(told("java/key-shared-sticky.pcap", "-T", "json").out)

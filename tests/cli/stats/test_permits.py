@@ -60,7 +60,7 @@ def test_one_consumer(rows, pcli_here, small_captures):
     assert "worker-0" not in text
     answer = pcli_here("stats", "permits", "-r", capture, "--consumer", "nobody")
     assert (answer.code, answer.out) == (0, "")
-    assert answer.err.startswith("pcli: --consumer nobody: no consumer of that name is seen, in ")
+    assert answer.err.startswith("pcli: --consumer nobody: no consumer of that name in ")
 
 
 def test_a_consumer_that_never_asked_stands_in_the_table_and_has_no_chart(pcli_here, small_captures):
@@ -71,9 +71,9 @@ def test_a_consumer_that_never_asked_stands_in_the_table_and_has_no_chart(pcli_h
 
 def test_without_a_subscribe_the_balance_is_not_known(pcli_here, small_captures):
     out = pcli_here("stats", "permits", "-r", small_captures / "java/late-capture.pcap").out
-    assert "(topic not seen)\n  consumer #0 of stream 0 " in out
+    assert "(unknown topic)\n  consumer #0 of stream 0 " in out
     assert "? queue, balance, parked, lowest, " in out
-    assert "consumer #0 of stream 0 on (topic not seen): how permits have changed, as far as seen" in out
+    assert "consumer #0 of stream 0 on (unknown topic): changes of permits in the capture" in out
 
 
 def test_the_broker_is_a_consumer_when_asked_for(rows, small_captures):
@@ -106,4 +106,25 @@ def test_more_consumers_than_anybody_looks_at(pcli_here, small_captures, monkeyp
     monkeypatch.setattr("pcli.cli.stats.permits._MOST_DRAWN", 2)
     answer = pcli_here("stats", "permits", "-r", small_captures / SHARED)
     assert answer.out.count(": permits over time\n") == 2
-    assert "pcli: 2 of 3 consumers are drawn: ask for one with --consumer\n" in answer.err
+    assert "pcli: charts of 2 of 3 consumers are shown; select one with --consumer\n" in answer.err
+
+
+def test_the_state_at_a_moment(rows, pcli_here, small_captures):
+    capture = small_captures / SHARED
+    (whole,) = rows(capture, "--consumer", "worker-1")
+    at = whole["points"][len(whole["points"]) // 2]["time"]
+    (half,) = rows(capture, "--consumer", "worker-1", "--at", at)
+    assert half["attached"]
+    assert half["delivered"] < whole["delivered"]
+    assert [point["time"] <= at for point in half["points"]] == [True] * len(half["points"])
+    answer = pcli_here("stats", "permits", "-r", capture, "--at", at)
+    assert answer.err.startswith(f"pcli: state at {at} (")
+
+
+def test_the_time_before_the_first_flow_is_not_exhausted(rows, small_captures):
+    for row in rows(small_captures / "python/25-no-flow.pcapng"):
+        if not row["flows"]:
+            assert (row["exhausted"], row["exhausted_seconds"]) == (0, 0)
+    for row in rows(small_captures / SHARED):
+        if row["lowest"] > 0 or row["balance"] == row["flowed"]:
+            assert (row["exhausted"], row["exhausted_seconds"]) == (0, 0)

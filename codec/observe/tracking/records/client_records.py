@@ -70,6 +70,8 @@ class PermitLedger:
     """Batches that were sent although fewer permits were left: normal, the broker sends an entry whole."""
     exhausted: Stretch = field(default_factory=Stretch)
     """While the balance is 0 or less (from SUBSCRIBE on, before the first FLOW, too)."""
+    before_flow_ns: int = -1
+    """Duration from SUBSCRIBE to the first FLOW, which `exhausted` counts once; -1: no such time, or no FLOW yet."""
     doubled: Tally = field(default_factory=Tally)
     """FLOWs after which the client has asked for more than its queue and what it was sent can explain."""
     surplus: int = 0

@@ -64,9 +64,14 @@ def _spent(ledger: PermitLedger, now_ns: int) -> dict[str, Any]:
     """How often and for how long there were none, and what went wrong with them."""
     exhausted = ledger.exhausted
     lasts = now_ns - exhausted.since_ns if exhausted.since_ns >= 0 else 0
+    count, total_ns = exhausted.count, exhausted.total_ns + lasts
+    if not ledger.flows:  # before the first FLOW a consumer has no permits that could be exhausted
+        count = total_ns = 0
+    elif ledger.before_flow_ns >= 0:
+        count, total_ns = count - 1, total_ns - ledger.before_flow_ns
     return {
-        "exhausted": exhausted.count,
-        "exhausted_seconds": (exhausted.total_ns + lasts) / 1e9,
+        "exhausted": count,
+        "exhausted_seconds": total_ns / 1e9,
         "overshoot": ledger.overshoot.count,
         "overshoot_frames": ledger.overshoot.frames,
         "doubled": ledger.doubled.count,

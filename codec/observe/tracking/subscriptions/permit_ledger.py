@@ -41,6 +41,8 @@ def flow(ledger: PermitLedger, permits: int, time_ns: int, frame: int, unacked: 
     ledger.last_flow_ns, ledger.last_flow_frame = time_ns, frame
     if ledger.flows == 1:
         ledger.queue = permits
+        if ledger.exhausted.since_ns >= 0:
+            ledger.before_flow_ns = time_ns - ledger.exhausted.since_ns
     elif ledger.known:
         _compare(ledger, time_ns, frame, unacked)
     if 0 < ledger.balance <= permits:
