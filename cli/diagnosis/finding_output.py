@@ -110,7 +110,7 @@ def summary(found: Sequence[Finding], diagnosis: Diagnosis) -> str:
 
 def shown_json(found: Sequence[Finding], diagnosis: Diagnosis, text: FindingText) -> str:
     """Return all findings as one JSON object."""
-    from pcli.codec.observe.tracking.records.counters import Tally
+    from pcli.codec.observe.tracking.records.counters import Occurrences
 
     capture = diagnosis.capture
     said = {one.name: getattr(capture, one.name) for one in fields(capture)}
@@ -119,7 +119,9 @@ def shown_json(found: Sequence[Finding], diagnosis: Diagnosis, text: FindingText
             {
                 "findings": [_row(one, text) for one in found],
                 "looked_at": diagnosis.looked_at(),
-                "capture": {name: value.count if isinstance(value, Tally) else value for name, value in said.items()},
+                "capture": {
+                    name: value.count if isinstance(value, Occurrences) else value for name, value in said.items()
+                },
             },
             indent=1,
         )

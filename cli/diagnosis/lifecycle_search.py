@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pcli.codec.capture import Note, StreamEnd
     from pcli.codec.observe import Facts
     from pcli.codec.observe.bit_set import Bits
-    from pcli.codec.observe.tracking.lifecycle_filter import Wanted
-    from pcli.codec.observe.tracking.records.lifecycle import Life
+    from pcli.codec.observe.tracking.lifecycle_filter import LifecycleFilter
+    from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 
 __all__ = ["MOST_DRAWN", "FactsOf", "Mark", "Search", "lives_of", "marks", "show", "wanted"]
 
@@ -39,16 +39,16 @@ FactsOf = Callable[["Callable[[Note], None]", "Callable[[StreamEnd], None]"], It
 
 def wanted(
     message_id: str, sequence: str, *, unacked: bool, redelivered: bool, slower_ms: float | None
-) -> Wanted:  # fmt: skip
+) -> LifecycleFilter:  # fmt: skip
     """Return the query. LocalError if a message id or a sequence is malformed."""
     from pcli.codec.errors import LocalError
-    from pcli.codec.observe.tracking.lifecycle_filter import Wanted
+    from pcli.codec.observe.tracking.lifecycle_filter import LifecycleFilter
     from pcli.codec.wire import MessageId
 
     producer, colon, number = sequence.rpartition(":")
     if sequence and not (colon and producer and number.isascii() and number.isdigit()):
         raise LocalError(f"--sequence {sequence}: write PRODUCER:N")
-    return Wanted(
+    return LifecycleFilter(
         message_id=MessageId.parse(message_id) if message_id else None,
         producer=producer,
         sequence_id=int(number) if sequence else -1,
@@ -58,7 +58,7 @@ def wanted(
     )
 
 
-def marks(wanted: Wanted, filter_: str, key: str, payload_contains: str) -> list[Mark]:
+def marks(wanted: LifecycleFilter, filter_: str, key: str, payload_contains: str) -> list[Mark]:
     """Return the conditions on frames; their sets of frames are added to ``wanted``."""
     from pcli.codec.observe import compile_filter
     from pcli.codec.observe.bit_set import Bits
@@ -99,7 +99,7 @@ class Search:
     """The lifecycles of a capture that match a query, in the order in which they are complete."""
 
     def __init__(
-        self, reading: CaptureReading, wanted: Wanted, marks: list[Mark], packets: PacketIndex | None = None
+        self, reading: CaptureReading, wanted: LifecycleFilter, marks: list[Mark], packets: PacketIndex | None = None
     ) -> None:
         self.reading = reading
         self.packets = packets
@@ -107,7 +107,7 @@ class Search:
         self._marks = marks
         self._frames = self._messages = 0
 
-    def lives(self, *, slowest: int, count: int) -> Iterator[Life]:
+    def lives(self, *, slowest: int, count: int) -> Iterator[Lifecycle]:
         """Yield at most ``count`` lifecycles (0: all); with ``slowest`` only the slowest, slowest first."""
         from pcli.codec.observe.tracking.lifecycle_filter import is_system
         from pcli.codec.observe.tracking.message_timeline import duration_ns
@@ -120,7 +120,7 @@ class Search:
         """Return the number of messages and frames that were examined."""
         return f"{self._messages} messages in {self._frames} frames"
 
-    def _all(self) -> Iterator[Life]:
+    def _all(self) -> Iterator[Lifecycle]:
         for life in lives_of(self._facts, self._see):
             self._messages += 1
             yield life
@@ -138,11 +138,11 @@ class Search:
                 bits.add(facts.frame.number)
 
 
-def lives_of(facts_of: FactsOf, see: Callable[[Facts], None]) -> Iterator[Life]:
+def lives_of(facts_of: FactsOf, see: Callable[[Facts], None]) -> Iterator[Lifecycle]:
     """Yield every lifecycle when it is complete, the others at the end; ``see`` is called for each frame before."""
     from pcli.codec.observe.tracking.tracker import Tracker
 
-    over: list[Life] = []
+    over: list[Lifecycle] = []
     tracker = Tracker(on_life=over.append)
     for facts in facts_of(tracker.note, tracker.ended):
         see(facts)
@@ -166,7 +166,7 @@ def show(search: Search, output: str, *, slowest: int, count: int, color: bool) 
     return Exit.NO
 
 
-def _show_text(lives: Iterable[Life], color: bool, packets: PacketIndex | None) -> int:
+def _show_text(lives: Iterable[Lifecycle], color: bool, packets: PacketIndex | None) -> int:
     from pcli.codec.observe.output.message_text import life_lines
 
     colors = _COLORS if color and colored() else {}
@@ -202,7 +202,7 @@ _COLORS: Final = {
 }
 
 
-def _show_json(lives: Iterable[Life], color: bool, packets: PacketIndex | None) -> int:
+def _show_json(lives: Iterable[Lifecycle], color: bool, packets: PacketIndex | None) -> int:
     from pcli.codec.observe.output.message_json import life_object
 
     shown = 0
@@ -212,7 +212,7 @@ def _show_json(lives: Iterable[Life], color: bool, packets: PacketIndex | None) 
     return shown
 
 
-def _show_mermaid(lives: Iterator[Life], color: bool, packets: PacketIndex | None) -> int:
+def _show_mermaid(lives: Iterator[Lifecycle], color: bool, packets: PacketIndex | None) -> int:
     from pcli.codec.observe.output.message_text import life_mermaid
 
     drawn = list(islice(lives, MOST_DRAWN))

@@ -20,7 +20,7 @@ from pcli.codec.observe.system_topics import is_system_subscription
 from pcli.codec.observe.tracking.connections.hosts import Hosts
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 from pcli.codec.observe.tracking.records.topic_records import KeyRecord, SubscriptionRecord
-from pcli.codec.observe.tracking.subscriptions.subscription_tracker import Lives
+from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 from pcli.codec.observe.tracking.tracker import Tracker
 
 __all__ = ["MAX_FINDINGS", "Diagnosis", "by_weight", "looked_at_text"]
@@ -72,7 +72,7 @@ class Diagnosis:
         return self._tracker.capture
 
     @property
-    def lives(self) -> Lives:
+    def lives(self) -> SubscriptionTracker:
         """What is known of topics, subscriptions and consumers, for their figures."""
         return self._tracker.lives
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from pcli.codec.observe.text_format import epoch_text
 from pcli.codec.observe.tracking.message_timeline import Step, duration_ns, since, steps_of
-from pcli.codec.observe.tracking.records.lifecycle import Delivery, Life
+from pcli.codec.observe.tracking.records.lifecycle import Delivery, Lifecycle
 
 __all__ = ["life_object"]
 
 
-def life_object(life: Life) -> dict[str, Any]:
+def life_object(life: Lifecycle) -> dict[str, Any]:
     """A life; None where the capture does not tell."""
     return {
         "message_id": life.id or None,

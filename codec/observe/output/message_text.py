@@ -12,7 +12,7 @@ from typing import Final
 from pcli.codec.observe.output.sequence_diagram import safe
 from pcli.codec.observe.text_format import latency_text, printable, short_topic, size_text
 from pcli.codec.observe.tracking.message_timeline import BROKER, holder_of, steps_of
-from pcli.codec.observe.tracking.records.lifecycle import STATES, Life
+from pcli.codec.observe.tracking.records.lifecycle import STATES, Lifecycle
 from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
 
 __all__ = ["life_lines", "life_mermaid"]
@@ -24,7 +24,7 @@ _INDENT: Final = " " * 40
 """In front of what does not fit behind its step."""
 
 
-def life_lines(life: Life) -> Iterator[tuple[str, str]]:
+def life_lines(life: Lifecycle) -> Iterator[tuple[str, str]]:
     """A block of lines: each with what it is (head, state, a step's `what`, doubt), for whoever colours them."""
     yield "head", _head(life)
     yield "state", f"  {life.state}: {STATES[life.state]}"
@@ -48,7 +48,7 @@ def life_lines(life: Life) -> Iterator[tuple[str, str]]:
         yield "doubt", f"  evidence incomplete: {DOUBTS[word]}"
 
 
-def _head(life: Life) -> str:
+def _head(life: Lifecycle) -> str:
     topic = short_topic(life.topic.name) if life.topic is not None else "a topic that is not known"
     place = life.id or "no id"
     batch = f"{life.messages} messages" if life.batch else ""
@@ -63,7 +63,7 @@ def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False)
 
 
-def _left(life: Life) -> Iterator[str]:
+def _left(life: Lifecycle) -> Iterator[str]:
     """How much a subscription has not acknowledged, and who holds it, or held it last."""
     for name, count in life.unacked.items():
         deliveries = life.deliveries.get(name)
@@ -75,7 +75,7 @@ def _left(life: Life) -> Iterator[str]:
             yield f"{count} of {life.messages} left: {held}"
 
 
-def life_mermaid(lives: Iterable[Life]) -> Iterator[str]:
+def life_mermaid(lives: Iterable[Lifecycle]) -> Iterator[str]:
     """A Mermaid sequence diagram of a life, or a few: producers on the left, the broker, consumers on the right."""
     lives = list(lives)
     steps = [(life, step) for life in lives for step in steps_of(life)]

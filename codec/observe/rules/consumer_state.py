@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from pcli.codec.observe.rules.finding import Moment
 from pcli.codec.observe.rules.finding_text import EDGES, at, span, when
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
-from pcli.codec.observe.tracking.records.counters import Stretch
+from pcli.codec.observe.tracking.records.counters import StateDuration
 
 __all__ = [
     "FACTS",
@@ -56,7 +56,7 @@ class Stop(NamedTuple):
     """The frame that ended it; 0 if it has not ended."""
 
 
-def stop_of(stretch: Stretch, consumer: ConsumerRecord, moment: Moment) -> Stop | None:
+def stop_of(stretch: StateDuration, consumer: ConsumerRecord, moment: Moment) -> Stop | None:
     """Return the current stop, the one that lasted until the session ended, or the longest; None if there was none."""
     until = seen_until(consumer, moment)
     if stretch.since_ns >= 0:

@@ -6,7 +6,7 @@ from typing import Final
 
 from pcli.codec.observe.rules.finding_text import at
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, ProducerRecord
-from pcli.codec.observe.tracking.records.counters import Tally
+from pcli.codec.observe.tracking.records.counters import Occurrences
 
 __all__ = ["culprit_of_error", "succeeded_later"]
 
@@ -21,7 +21,7 @@ def culprit_of_error(error: str) -> str:
     return "broker" if error in _BROKERS else "application"
 
 
-def succeeded_later(peer: ConsumerRecord | ProducerRecord, refused: Tally) -> str:
+def succeeded_later(peer: ConsumerRecord | ProducerRecord, refused: Occurrences) -> str:
     """Return ``It succeeded later, in frame 9.``, or an empty string."""
     session = peer.session
     if session is None or session.ready_ns <= refused.last_ns:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from pcli.codec.observe.rules.finding import Moment
 from pcli.codec.observe.text_format import latency_text, printable, short_topic
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
-from pcli.codec.observe.tracking.records.counters import Tally
+from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
@@ -108,7 +108,7 @@ def frames_text(frames: Collection[int]) -> str:
     return f"frame{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
-def first_of(seen: Tally) -> str:
+def first_of(seen: Occurrences) -> str:
     """Return ``, first 7:12``: the first counted item; empty if unknown."""
     return f", first {printable(seen.sample)}" if seen.sample else ""
 

@@ -39,7 +39,7 @@ from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import frames_text, said, times
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
-from pcli.codec.observe.tracking.records.counters import Tally
+from pcli.codec.observe.tracking.records.counters import Occurrences
 
 __all__ = ["RULE"]
 
@@ -87,7 +87,7 @@ def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
 
 
 def _finding(
-    producer: ProducerRecord, error: str, seen: Tally, what: str, mended: str, missing: str, cause: str
+    producer: ProducerRecord, error: str, seen: Occurrences, what: str, mended: str, missing: str, cause: str
 ) -> Finding:
     return Finding(
         "producer-refused",

@@ -24,7 +24,7 @@ from pcli.codec.observe.rules.finding_text import (
     why_unsure,
 )
 from pcli.codec.observe.rules.reconnect_causes import culprit_of_ends
-from pcli.codec.observe.tracking.records.counters import Tally
+from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
 __all__ = ["Cause", "redelivery_rule"]
@@ -87,5 +87,5 @@ def _who_broke(subscription: SubscriptionRecord) -> str:
     return "application" if whose == "client" else whose  # a client's connection mostly ends with its process
 
 
-def _severity(subscription: SubscriptionRecord, seen: Tally) -> str:
+def _severity(subscription: SubscriptionRecord, seen: Occurrences) -> str:
     return "warning" if seen.count >= _MANY and seen.count * 2 >= subscription.entries_out else "note"

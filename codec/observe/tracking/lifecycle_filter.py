@@ -12,17 +12,17 @@ from typing import Final
 
 from pcli.codec.observe.bit_set import Bits
 from pcli.codec.observe.tracking.message_timeline import duration_ns, steps_of
-from pcli.codec.observe.tracking.records.lifecycle import Life
+from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.wire.message_id import MessageId
 
-__all__ = ["Wanted", "badness", "is_system"]
+__all__ = ["LifecycleFilter", "badness", "is_system"]
 
 _BAD: Final = ("in_flight", "never_delivered", "unacked", "refused", "lost")
 """States that are no good end."""
 
 
 @dataclass(slots=True)
-class Wanted:
+class LifecycleFilter:
     """What is asked of lives; without any question all are wanted."""
 
     message_id: MessageId | None = None
@@ -38,7 +38,7 @@ class Wanted:
     frames: list[Bits] = field(default_factory=list)
     """Frames of which a life must have one, for each set."""
 
-    def holds(self, life: Life) -> bool:
+    def holds(self, life: Lifecycle) -> bool:
         """Whether a life is wanted."""
         return (
             (self.message_id is None or _has_id(life, self.message_id))
@@ -49,13 +49,13 @@ class Wanted:
             and all(any(number in frames for number in _frames(life)) for frames in self.frames)
         )
 
-    def _has_sequence_id(self, life: Life) -> bool:
+    def _has_sequence_id(self, life: Lifecycle) -> bool:
         names = {life.producer_name, life.producer.name if life.producer is not None else ""}
         last = max(life.sequence_id, life.highest_sequence_id)
         return self.producer in names and life.sequence_id <= self.sequence_id <= last
 
 
-def is_system(life: Life) -> bool:
+def is_system(life: Lifecycle) -> bool:
     """Whether it is the broker's own: of a system topic, or a marker in an application's.
 
     Of a topic that is not known, whoever sent or got it tells.
@@ -66,25 +66,25 @@ def is_system(life: Life) -> bool:
     return life.marker or any(peer is not None and peer.system for peer in (life.producer, *peers))
 
 
-def badness(life: Life) -> tuple[bool, int, int]:
+def badness(life: Lifecycle) -> tuple[bool, int, int]:
     """A key that puts first what ended badly, then what came most often, then what took longest."""
     most = max(map(len, life.deliveries.values()), default=0)
     return life.state in _BAD, most, duration_ns(life)
 
 
-def _has_id(life: Life, wanted: MessageId) -> bool:
+def _has_id(life: Lifecycle, wanted: MessageId) -> bool:
     if wanted.partition >= 0 and 0 <= life.partition != wanted.partition:
         return False
     ids = [(life.ledger, life.entry), *life.other_ids, *((ledger, entry) for _, _, ledger, entry in life.chunks)]
     return (wanted.ledger, wanted.entry) in ids
 
 
-def _was_redelivered(life: Life) -> bool:
+def _was_redelivered(life: Lifecycle) -> bool:
     return any(
         one.redelivery_count or one.why for deliveries in life.deliveries.values() for one in deliveries
     )  # fmt: skip
 
 
-def _frames(life: Life) -> Iterator[int]:
+def _frames(life: Lifecycle) -> Iterator[int]:
     yield from (step.frame for step in steps_of(life))
     yield from (frame for _, frame, _, _ in life.chunks)

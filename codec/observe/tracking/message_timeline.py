@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pcli.codec.observe.text_format import printable, short_topic
-from pcli.codec.observe.tracking.records.lifecycle import Ack, Delivery, Life
+from pcli.codec.observe.tracking.records.lifecycle import Ack, Delivery, Lifecycle
 from pcli.codec.observe.tracking.records.topic_records import AGAIN
 
 __all__ = ["BROKER", "Step", "duration_ns", "holder_of", "since", "steps_of"]
@@ -45,7 +45,7 @@ class Step:
     """Since the step that it follows; -1: not known."""
 
 
-def steps_of(life: Life) -> list[Step]:
+def steps_of(life: Lifecycle) -> list[Step]:
     """All steps, in order of time."""
     found = [*_published(life)]
     stored = life.receipt_ns if life.receipt_ns >= 0 else life.sent_ns
@@ -63,7 +63,7 @@ def steps_of(life: Life) -> list[Step]:
     return sorted(different.values(), key=lambda step: step.frame)
 
 
-def _published(life: Life) -> Iterator[Step]:
+def _published(life: Lifecycle) -> Iterator[Step]:
     who = printable(life.producer_name or (life.producer.name if life.producer is not None else "")) or "a producer"
     if life.sent_frame:
         yield Step("sent", life.sent_ns, life.sent_frame, who, BROKER, f"sequence {_sequence(life)}")
@@ -76,7 +76,7 @@ def _published(life: Life) -> Iterator[Step]:
         yield Step(what, life.receipt_ns, life.receipt_frame, BROKER, who, place, since(life.receipt_ns, last))
 
 
-def _sequence(life: Life) -> str:
+def _sequence(life: Lifecycle) -> str:
     low, high = life.sequence_id, life.highest_sequence_id
     return f"{low} to {high}" if high > low else str(low)
 
@@ -91,7 +91,7 @@ def holder_of(delivery: Delivery) -> str:
     return f"{printable(consumer.subscription_name)}/{printable(consumer.name) or number}"
 
 
-def _delivered(life: Life, delivery: Delivery, before: int) -> Iterator[Step]:
+def _delivered(life: Lifecycle, delivery: Delivery, before: int) -> Iterator[Step]:
     who = holder_of(delivery)
     count = f"redelivered {delivery.redelivery_count}" if delivery.redelivery_count else ""
     brings = f"{delivery.messages} of {life.messages} messages" if delivery.messages != life.messages else ""
@@ -132,7 +132,7 @@ def _list(*words: str) -> str:
     return ", ".join(filter(None, words))
 
 
-def duration_ns(life: Life) -> int:
+def duration_ns(life: Lifecycle) -> int:
     """From the first step to the last; -1: there is none with a time."""
     times = [step.time_ns for step in steps_of(life) if step.time_ns >= 0]
     return max(times) - min(times) if times else -1

@@ -16,14 +16,14 @@ from typing import Any, Protocol
 from pcli.codec.capture.frames import CapturedFrame, Note, StreamEnd
 from pcli.codec.observe.observer import Observer
 from pcli.codec.observe.observer_state import Facts
-from pcli.codec.observe.tracking.connections.connection_tracker import Links
+from pcli.codec.observe.tracking.connections.connection_tracker import ConnectionTracker
 from pcli.codec.observe.tracking.connections.hosts import Hosts
-from pcli.codec.observe.tracking.producers.producer_tracker import Publishing
+from pcli.codec.observe.tracking.producers.producer_tracker import ProducerTracker
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
-from pcli.codec.observe.tracking.records.lifecycle import Life
-from pcli.codec.observe.tracking.subscriptions.subscription_tracker import Lives
+from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
+from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 
-__all__ = ["Taker", "Tracker", "take_in"]
+__all__ = ["RecordingSink", "Tracker", "take_in"]
 
 Done = Callable[[str, Any], None]
 """Takes a group's name and a record of it."""
@@ -35,7 +35,7 @@ class Tracker:
     def __init__(
         self,
         *,
-        on_life: Callable[[Life], None] | None = None,
+        on_life: Callable[[Lifecycle], None] | None = None,
         on_done: Done | None = None,
         hosts: Hosts | None = None,
         servers: Iterable[tuple[str, int]] = (),
@@ -47,9 +47,9 @@ class Tracker:
         what happens to hosts, which other parts speak of, too; ``servers`` speak Pulsar somewhere in the recording.
         """
         self.capture = CaptureRecord()
-        self.links = Links(self.capture, on_end=self._end, on_done=on_done, hosts=hosts, servers=servers)
-        self.lives = Lives(self.capture, on_life=on_life, on_done=on_done)
-        self.publishing = Publishing(self.lives, on_done=on_done)
+        self.links = ConnectionTracker(self.capture, on_end=self._end, on_done=on_done, hosts=hosts, servers=servers)
+        self.lives = SubscriptionTracker(self.capture, on_life=on_life, on_done=on_done)
+        self.publishing = ProducerTracker(self.lives, on_done=on_done)
 
     def see(self, facts: Facts) -> None:
         """Take in a frame."""
@@ -105,7 +105,7 @@ class Tracker:
         yield from self.lives.records()
 
 
-class Taker(Protocol):
+class RecordingSink(Protocol):
     """What is given a recording: a Tracker, a Diagnosis."""
 
     @property
@@ -122,7 +122,7 @@ class Taker(Protocol):
         """No more will come."""
 
 
-def take_in(recording: Iterable[CapturedFrame | Note | StreamEnd], taker: Taker) -> None:
+def take_in(recording: Iterable[CapturedFrame | Note | StreamEnd], taker: RecordingSink) -> None:
     """Give a taker a whole recording, as read_capture with ``ReadOptions(ends=True)`` gives it."""
     observe = Observer().see
     for item in recording:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.observe.observer_state import Facts
 from pcli.codec.observe.tracking.records.connection_records import TransactionRecord
-from pcli.codec.observe.tracking.records.lifecycle import Life
+from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
 
 if TYPE_CHECKING:
-    from pcli.codec.observe.tracking.subscriptions.subscription_tracker import Lives
+    from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 
 __all__ = ["MAX_TRANSACTIONS", "Transactions"]
 
@@ -36,7 +36,11 @@ class Transactions:
     """All transactions, by id."""
 
     def __init__(
-        self, lives: Lives, *, on_done: Callable[[str, Any], None] | None = None, limit: int = MAX_TRANSACTIONS
+        self,
+        lives: SubscriptionTracker,
+        *,
+        on_done: Callable[[str, Any], None] | None = None,
+        limit: int = MAX_TRANSACTIONS,
     ) -> None:
         """``on_done`` is given ``transaction`` and a record that is forgotten."""
         self._lives = lives
@@ -87,7 +91,7 @@ class Transactions:
         most, least = read(f"pulsar.{field}.txnid_most_bits"), read(f"pulsar.{field}.txnid_least_bits")
         return None if most is None or least is None else self._of((most, least), facts)
 
-    def sent(self, life: Life, facts: Facts) -> None:
+    def sent(self, life: Lifecycle, facts: Facts) -> None:
         """A SEND in a transaction."""
         if life.txn is not None:
             self._of(life.txn, facts).sent += life.messages

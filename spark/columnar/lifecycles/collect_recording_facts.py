@@ -21,8 +21,8 @@ from pcli.codec.capture.frames import CapturedFrame, Note, Stream, StreamEnd
 from pcli.codec.observe.observer import Observer
 from pcli.codec.observe.observer_state import Consumer, Facts, Producer
 from pcli.codec.observe.tracking.entry_metadata import FIELD, fields_of, text_of
-from pcli.codec.observe.tracking.producers.producer_session import Sender
-from pcli.codec.observe.tracking.subscriptions.subscription_state import Member, SubscriptionBook
+from pcli.codec.observe.tracking.producers.producer_session import ProducerSession
+from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.frame import SEND
@@ -81,7 +81,7 @@ class _Learner:
         self._sessions: list[Session] = []
         self._rows: tuple[list[tuple[int, ...]], list[tuple[int, ...]]] = ([], [])
         self._subs: dict[tuple[str, str], int] = {}
-        self._books: dict[int, SubscriptionBook] = {}
+        self._books: dict[int, SubscriptionState] = {}
         self._resets: dict[int, list[int]] = {}
         self._asked: dict[tuple[int, int], dict[str, Any]] = {}
         self._txns: dict[tuple[int, int], list[TxnEnd]] = {}
@@ -140,7 +140,7 @@ class _Learner:
     def _note_producer(self, facts: Facts, peer: Producer) -> None:
         key, number = (facts.frame.stream.number, peer.id), facts.frame.number
         sender = peer.record
-        record = sender.record if isinstance(sender, Sender) else None
+        record = sender.record if isinstance(sender, ProducerSession) else None
         topic = self._tracker.lives.topic(peer.topic) if peer.topic else None
         name = peer.name or (record.name if record is not None else "")
         if not name and facts.frame.type == SEND:
@@ -155,7 +155,7 @@ class _Learner:
 
     def _note_consumer(self, facts: Facts, peer: Consumer) -> None:
         member = peer.record
-        if not isinstance(member, Member):
+        if not isinstance(member, AttachedConsumer):
             return
         key, number = (facts.frame.stream.number, peer.id), facts.frame.number
         record, book = member.record, member.book

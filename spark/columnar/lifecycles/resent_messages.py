@@ -19,12 +19,12 @@ import pyarrow as pa
 
 from pcli.codec.capture.frames import CapturedFrame, Note, Stream, StreamEnd
 from pcli.codec.observe.observer import Observer
-from pcli.codec.observe.tracking.producers.producer_tracker import Publishing
+from pcli.codec.observe.tracking.producers.producer_tracker import ProducerTracker
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
-from pcli.codec.observe.tracking.records.lifecycle import Life
+from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.observe.tracking.records.topic_records import TopicRecord
-from pcli.codec.observe.tracking.subscriptions.open_lifecycles import Shelf
-from pcli.codec.observe.tracking.subscriptions.subscription_tracker import Lives
+from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
+from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry, push_frame
@@ -86,9 +86,9 @@ def settle(small: Partials, back: pa.Table, known: Known, streams: Sequence[Stre
     """SETTLED of all that is loose in ``small``, and of the rows of PUBLISHED in ``back``."""
     publishers = _Publishers()
     tracker = Tracker()
-    tracker.lives = cast(Lives, publishers)
+    tracker.lives = cast(SubscriptionTracker, publishers)
     publishers.capture = tracker.capture
-    tracker.publishing = Publishing(tracker.lives)
+    tracker.publishing = ProducerTracker(tracker.lives)
     observer = Observer()
     spoken = pa.concat_tables([with_role(small.spoken, "control", "loose"), _spoken(back, known)])
     for _, item in replay(spoken, small.events, {one.number: one for one in streams}):
@@ -112,21 +112,21 @@ class _Publishers:
     """Stands where the tracker has Lives: takes what Publishing gives away."""
 
     def __init__(self) -> None:
-        self.found: dict[int, tuple[Life, bool]] = {}
+        self.found: dict[int, tuple[Lifecycle, bool]] = {}
         self.owners: dict[int, int] = {}
         """Producer ids by frame."""
         self.capture = CaptureRecord()
-        self._shelf = Shelf(self.capture, None, None, 0)
+        self._shelf = OpenLifecycles(self.capture, None, None, 0)
 
     def topic(self, name: str) -> TopicRecord:
         """As Lives."""
         return self._shelf.topic(name).record
 
-    def stored(self, life: Life) -> None:
+    def stored(self, life: Lifecycle) -> None:
         """As Lives."""
         self.found[id(life)] = life, True
 
-    def gone(self, life: Life) -> None:
+    def gone(self, life: Lifecycle) -> None:
         """As Lives."""
         self.found.setdefault(id(life), (life, False))
 
@@ -143,7 +143,7 @@ class _Publishers:
         """Nothing to do."""
 
 
-def _row(life: Life, owners: dict[int, int], *, stored: bool) -> dict[str, Any]:
+def _row(life: Lifecycle, owners: dict[int, int], *, stored: bool) -> dict[str, Any]:
     last = life.resent[-1][1] if life.resent else life.sent_frame
     return {
         "place": 0, "stream": life.stream, **_place(life.ledger, life.entry),

@@ -10,7 +10,7 @@ from typing import Any
 
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 from pcli.codec.observe.tracking.statistics.topic_statistics import consumer_figures, topic_figures
-from pcli.codec.observe.tracking.subscriptions.subscription_tracker import Lives
+from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 
 __all__ = ["Standing", "standing_of"]
 
@@ -29,7 +29,7 @@ class Standing:
         return self._consumers.get(id(record), {})
 
 
-def standing_of(lives: Lives, now_ns: int) -> Standing:
+def standing_of(lives: SubscriptionTracker, now_ns: int) -> Standing:
     """The figures at a time, ns since 1970; the records must live on as long as these."""
     lives.look(now_ns)
     books = lives.shelf.topics.items()

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from pcli.codec.observe.tracking.records.counters import Stretch, Tally
+from pcli.codec.observe.tracking.records.counters import Occurrences, StateDuration
 from pcli.spark.columnar.table_schema import INT, LONG, TEXT, column, many
 
 __all__ = ["COUNTS", "REASONS", "Cell", "above", "cell", "counts", "known", "lasted", "reasons", "rows_of", "schema_of"]
@@ -72,7 +72,7 @@ def above(value: int) -> int | None:
     return value if value >= 0 else None
 
 
-def counts(tallies: Mapping[str, Tally]) -> list[dict[str, Any]]:
+def counts(tallies: Mapping[str, Occurrences]) -> list[dict[str, Any]]:
     """How often each was seen."""
     return [{"name": name, "count": tally.count} for name, tally in tallies.items()]
 
@@ -82,6 +82,6 @@ def reasons(found: Mapping[str, str], names: Mapping[str, str]) -> list[dict[str
     return [{"figure": names[name], "reason": why} for name, why in found.items() if name in names]
 
 
-def lasted(stretch: Stretch, now_ns: int) -> int:
+def lasted(stretch: StateDuration, now_ns: int) -> int:
     """How long something was so in all, ns; what lasts counts until now."""
     return stretch.total_ns + (now_ns - stretch.since_ns if stretch.since_ns >= 0 else 0)

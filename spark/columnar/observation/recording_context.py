@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pcli.codec.capture.frames import Note, Stream
 from pcli.codec.observe.tracking.connections.capture_notes import take_note
-from pcli.codec.observe.tracking.connections.non_pulsar_streams import FirstBytes
+from pcli.codec.observe.tracking.connections.non_pulsar_streams import NonPulsarStreams
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 from pcli.spark.columnar.observation.capture_event_rows import Aside
 from pcli.spark.columnar.table_schema import LONG, TEXT, column, many
@@ -59,7 +59,7 @@ def recording_of(
     ``asides``: all notes, in order (ends may be among them); ``streams``: its connections, as they are known at its
     end; ``frames``: how many frames each has; ``first_ns`` and ``last_ns``: times of its first and last frame.
     """
-    capture, first_bytes, cut_after = CaptureRecord(), FirstBytes(), _NEVER
+    capture, first_bytes, cut_after = CaptureRecord(), NonPulsarStreams(), _NEVER
     for one in asides:
         if isinstance(one.item, Note):
             capture.frames, capture.last_ns = one.after, one.last_ns

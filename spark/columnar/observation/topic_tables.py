@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pcli.codec.observe.system_topics import is_system_subscription
 from pcli.codec.observe.tracking.records.topic_records import KeyRecord, SubscriptionRecord, TopicRecord
-from pcli.codec.observe.tracking.subscriptions.subscription_tracker import Lives
+from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 from pcli.spark.columnar.observation.final_statistics import Standing
 from pcli.spark.columnar.observation.record_columns import (
     COUNTS,
@@ -48,7 +48,7 @@ class OneSubscription:
 
 
 def topics_of(
-    lives: Lives, standing: Standing, is_own: Callable[[Any], bool]
+    lives: SubscriptionTracker, standing: Standing, is_own: Callable[[Any], bool]
 ) -> tuple[list[OneTopic], list[OneSubscription]]:
     """All topics that have names, and their subscriptions but those whose SUBSCRIBE was not seen.
 
@@ -67,7 +67,7 @@ def topics_of(
     return topics, subscriptions
 
 
-def keys_of(lives: Lives, is_own: Callable[[Any], bool]) -> Iterator[dict[str, Any]]:
+def keys_of(lives: SubscriptionTracker, is_own: Callable[[Any], bool]) -> Iterator[dict[str, Any]]:
     """Every key of Key_Shared subscriptions that is remembered: as Keys.rows, with its topic and subscription."""
     for topic in lives.shelf.topics.values():
         for book in topic.subscriptions.values():

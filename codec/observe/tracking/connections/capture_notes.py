@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Final
 
 from pcli.codec.capture.frames import Note
-from pcli.codec.observe.tracking.connections.connection_state import Link
-from pcli.codec.observe.tracking.connections.non_pulsar_streams import FirstBytes, words_of_length
+from pcli.codec.observe.tracking.connections.connection_state import ConnectionState
+from pcli.codec.observe.tracking.connections.non_pulsar_streams import NonPulsarStreams, words_of_length
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 
 __all__ = ["NAMELESS", "OPENING", "take_note"]
@@ -32,7 +32,9 @@ _ALERT: Final = 7
 _DOUBTS: Final = {"gap": "gap", "resync": "weak_sync", "snaplen": "cut", "leftover": NAMELESS}
 
 
-def take_note(capture: CaptureRecord, first_bytes: FirstBytes, link: Link | None, note: Note) -> str | None:
+def take_note(
+    capture: CaptureRecord, first_bytes: NonPulsarStreams, link: ConnectionState | None, note: Note
+) -> str | None:
     """Take in a note on a connection, or on none; the doubt that it raises, None: none."""
     capture.packets = max(capture.packets, note.packet)
     capture.damaged |= note.kind == "file"
@@ -54,7 +56,7 @@ def _count_hole(capture: CaptureRecord, note: Note) -> None:
         capture.gap_bytes += note.length
 
 
-def _other(capture: CaptureRecord, first_bytes: FirstBytes, link: Link, note: Note) -> None:
+def _other(capture: CaptureRecord, first_bytes: NonPulsarStreams, link: ConnectionState, note: Note) -> None:
     """A stream that is, or begins as, something else."""
     record = link.record
     if note.kind == "length":
@@ -67,7 +69,7 @@ def _other(capture: CaptureRecord, first_bytes: FirstBytes, link: Link, note: No
         first_bytes.note(record, note)
 
 
-def _answer(link: Link, note: Note) -> None:
+def _answer(link: ConnectionState, note: Note) -> None:
     """Bytes in no whole frame; perhaps they are all that the broker ever said."""
     record = link.record
     if record.connect_frame and note.from_client is False and (note.offset, note.length) == (0, _ALERT):
@@ -77,7 +79,7 @@ def _answer(link: Link, note: Note) -> None:
         )
 
 
-def _length(capture: CaptureRecord, link: Link, note: Note) -> None:
+def _length(capture: CaptureRecord, link: ConnectionState, note: Note) -> None:
     """The length of a frame is impossible."""
     record = link.record
     word, text = words_of_length(note.length - 4)

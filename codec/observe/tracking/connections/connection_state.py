@@ -8,7 +8,7 @@ from pcli.codec.observe.observer_state import Consumer, Producer
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord, ExchangeRecord
 from pcli.codec.wire.commands import name_of
 
-__all__ = ["NO_LIMIT", "Link", "Open"]
+__all__ = ["NO_LIMIT", "ConnectionState", "Open"]
 
 NO_LIMIT: Final = 1 << 40
 """Bytes of the largest frame as long as no CONNECTED has told."""
@@ -17,7 +17,7 @@ Open = tuple[int, int, Producer | Consumer | None]
 """A request that waits: type, time, and the producer or consumer it is about."""
 
 
-class Link:
+class ConnectionState:
     """One connection."""
 
     __slots__ = (

@@ -17,19 +17,19 @@ from pcli.codec.capture.frames import RESYNC, Note, Stream, StreamEnd
 from pcli.codec.observe.observer_state import Facts, ObservedFrame, Producer
 from pcli.codec.observe.tracking.connections import handshake
 from pcli.codec.observe.tracking.connections.capture_notes import NAMELESS, OPENING, take_note
-from pcli.codec.observe.tracking.connections.connection_state import Link
-from pcli.codec.observe.tracking.connections.connection_table import LinkTable
+from pcli.codec.observe.tracking.connections.connection_state import ConnectionState
+from pcli.codec.observe.tracking.connections.connection_table import ConnectionTable
 from pcli.codec.observe.tracking.connections.exchanges import ANSWERS, MAX_OPEN, answer, ask, error_of, receipt, recount
 from pcli.codec.observe.tracking.connections.frame_checks import check_checksum, check_size, deprecated
 from pcli.codec.observe.tracking.connections.hosts import Hosts
-from pcli.codec.observe.tracking.connections.non_pulsar_streams import FirstBytes
-from pcli.codec.observe.tracking.connections.proxied_connections import Legs
-from pcli.codec.observe.tracking.connections.topic_list_watchers import Watchers
+from pcli.codec.observe.tracking.connections.non_pulsar_streams import NonPulsarStreams
+from pcli.codec.observe.tracking.connections.proxied_connections import ProxiedConnections
+from pcli.codec.observe.tracking.connections.topic_list_watchers import TopicListWatchers
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord, ConnectionRecord
 from pcli.codec.wire.commands import BY_NAME, name_of
 from pcli.codec.wire.frame import SEND
 
-__all__ = ["Links"]
+__all__ = ["ConnectionTracker"]
 
 _ONE_WAY: Final = 16
 """Frames of one side, and none of the other, from which on that side is certainly missing in the capture."""
@@ -37,7 +37,7 @@ _ONE_WAY: Final = 16
 _PROBLEM_DOUBTS: Final = {"gap": "gap", "cut": "cut", "overlap": "gap"}
 
 
-class Links:
+class ConnectionTracker:
     """All connections of a recording."""
 
     def __init__(
@@ -58,11 +58,12 @@ class Links:
         """Streams whose doubts have grown by frames; whoever passes them on empties it."""
         self._capture = capture
         self._on_end = on_end
-        self._table = LinkTable(capture, lambda link: self._end(link, "silence", link.record.last_ns), on_done)
+        self._table = ConnectionTable(capture, lambda link: self._end(link, "silence", link.record.last_ns), on_done)
         self._hosts = Hosts(capture, on_done) if hosts is None else hosts
-        self._legs, self._watchers, self._first_bytes = Legs(), Watchers(), FirstBytes(servers)
+        self._proxied, self._watchers = ProxiedConnections(), TopicListWatchers()
+        self._non_pulsar = NonPulsarStreams(servers)
         self._stream: object = None
-        self._link = Link(ConnectionRecord(-1, ("", 0), ("", 0)))
+        self._link = ConnectionState(ConnectionRecord(-1, ("", 0), ("", 0)))
 
     # -- frames
 
@@ -96,7 +97,7 @@ class Links:
         link = self._table.heard(stream.number)
         if link is None:
             link = self._table.open(stream, frame.time_ns)
-            self._first_bytes.speaks_pulsar(link.record.server)
+            self._non_pulsar.speaks_pulsar(link.record.server)
         record = link.record
         if not record.first_frame:
             record.first_ns, record.first_frame, record.kind = frame.time_ns, frame.number, "pulsar"
@@ -110,7 +111,7 @@ class Links:
                 self._capture.one_way += 1
         self._link = link
 
-    def _doubt_frame(self, link: Link, frame: ObservedFrame) -> None:
+    def _doubt_frame(self, link: ConnectionState, frame: ObservedFrame) -> None:
         for problem in frame.capture_problems:
             if problem.kind == "cut" and not self._capture.cut:
                 self._capture.unfinished += 1  # by the end of the connection or of the capture
@@ -119,14 +120,14 @@ class Links:
         if frame.sync == RESYNC and "start" not in link.record.doubts:
             self._doubt(link, "weak_sync")
 
-    def _doubt(self, link: Link, word: str) -> None:
+    def _doubt(self, link: ConnectionState, word: str) -> None:
         if word not in link.record.doubts:
             link.record.doubts.add(word)
             self.fresh_doubts.add(link.record.stream)
 
     # -- the commands of which traffic consists
 
-    def _send(self, link: Link, facts: Facts) -> None:
+    def _send(self, link: ConnectionState, facts: Facts) -> None:
         self._message(link, facts)
         if facts.system or link.is_leg:
             return
@@ -138,11 +139,11 @@ class Links:
             link.producer = facts.peer
             _keep(link, facts.peer)
 
-    def _receipt(self, link: Link, facts: Facts) -> None:
+    def _receipt(self, link: ConnectionState, facts: Facts) -> None:
         if not (facts.system or link.is_leg):
             receipt(link, facts)
 
-    def _message(self, link: Link, facts: Facts) -> None:
+    def _message(self, link: ConnectionState, facts: Facts) -> None:
         peer = facts.peer
         if link.record.midstream and not (link.nameless or facts.system) and (peer is None or not peer.topic):
             link.nameless = True
@@ -153,23 +154,23 @@ class Links:
         if frame.checksum != "good":
             check_checksum(link, facts)
 
-    def _ack(self, link: Link, facts: Facts) -> None:
+    def _ack(self, link: ConnectionState, facts: Facts) -> None:
         hot = facts.hot
         if (hot is None or hot[3] >= 0) and not (facts.system or link.is_leg):
             ask(link, facts)
 
-    def _flow(self, _link: Link, _facts: Facts) -> None:
+    def _flow(self, _link: ConnectionState, _facts: Facts) -> None:
         """Nothing is kept of it here."""
 
     # -- everything else
 
-    def _see_other(self, link: Link, facts: Facts) -> None:
+    def _see_other(self, link: ConnectionState, facts: Facts) -> None:
         frame = facts.frame
         check_size(link, facts)
         handshake.spoke(link, facts)
         if link.fresh and frame.from_client and frame.type not in _LOGIN:
             link.fresh = False
-            link.is_leg = self._legs.first(link, facts)
+            link.is_leg = self._proxied.first(link, facts)
         self._learn_whose(link, facts)
         step = _STEPS.get(frame.type)
         if step is not None:
@@ -181,7 +182,7 @@ class Links:
             self._denied(link, facts)
         ask(link, facts)
 
-    def _learn_whose(self, link: Link, facts: Facts) -> None:
+    def _learn_whose(self, link: ConnectionState, facts: Facts) -> None:
         """Whether it is a connection of the broker's own client; also of what it has carried before."""
         if not facts.system:
             if facts.frame.type in _OPENINGS:
@@ -190,19 +191,19 @@ class Links:
             link.record.system = True
             self._capture.midstream -= link.nameless
 
-    def _connect(self, link: Link, facts: Facts) -> None:
+    def _connect(self, link: ConnectionState, facts: Facts) -> None:
         handshake.connect(link, facts)
-        self._legs.connect(link, facts)
+        self._proxied.connect(link, facts)
         self._hosts.attempt(link.record, facts.frame.time_ns, facts.frame.number)
 
-    def _denied(self, link: Link, facts: Facts) -> None:
+    def _denied(self, link: ConnectionState, facts: Facts) -> None:
         error, message = error_of(facts)
         if error:
             command = name_of(facts.request.type) if facts.request is not None else ""
             frames = (facts.request_number, facts.frame.number)
             self._hosts.denied(link.record, facts.frame.time_ns, frames, command, error, message)
 
-    def _lookup_response(self, link: Link, facts: Facts) -> None:
+    def _lookup_response(self, link: ConnectionState, facts: Facts) -> None:
         redirected = facts.command.get("pulsar.lookupTopicResponse.response") == "Redirect" and not facts.system
         if redirected and facts.request is not None:
             frames = (facts.request_number, facts.frame.number)
@@ -216,7 +217,7 @@ class Links:
         link = None if stream is None else self._table.get(stream.number)
         if link is None and stream is not None and note.kind in OPENING:
             link = self._table.open(stream, self._capture.last_ns)
-        word = take_note(self._capture, self._first_bytes, link, note)
+        word = take_note(self._capture, self._non_pulsar, link, note)
         if word is None or link is None:
             return -1
         if word != NAMELESS:
@@ -240,7 +241,7 @@ class Links:
         elif not link.record.end:
             self._end(link, handshake.end_word(link, end), end.time_ns)
 
-    def _end(self, link: Link, word: str, time_ns: int) -> None:
+    def _end(self, link: ConnectionState, word: str, time_ns: int) -> None:
         record = link.record
         record.end, record.ended_ns = word, time_ns
         self._table.ended(link)
@@ -252,7 +253,7 @@ class Links:
         if record.first_frame and not link.is_leg:
             self._on_end(record.stream, word, time_ns, record.last_frame)
 
-    def _judge_ways(self, link: Link) -> None:
+    def _judge_ways(self, link: ConnectionState) -> None:
         """Of a connection that began before, a side that never spoke may not be in the capture."""
         record = link.record
         fewer, more = sorted((record.client_frames, record.broker_frames))
@@ -283,7 +284,7 @@ class Links:
             yield "host", host
 
 
-def _keep(link: Link, producer: Producer) -> None:
+def _keep(link: ConnectionState, producer: Producer) -> None:
     """Remember a producer for its open SENDs; of too many those without any go."""
     link.producers[producer] = None
     if len(link.producers) > MAX_OPEN:
@@ -294,30 +295,30 @@ _LOGIN: Final = frozenset(BY_NAME[name].number for name in ("CONNECT", "AUTH_RES
 _CONNECT: Final = BY_NAME["CONNECT"].number
 _OPENINGS: Final = frozenset(BY_NAME[name].number for name in ("PRODUCER", "SUBSCRIBE"))
 
-_Step = Callable[[Links, Link, Facts], None]
+_Step = Callable[[ConnectionTracker, ConnectionState, Facts], None]
 
 _HOT_STEPS: Final[dict[int, _Step]] = {
     BY_NAME[name].number: step
     for name, step in (
-        ("SEND", Links._send),
-        ("SEND_RECEIPT", Links._receipt),
-        ("SEND_ERROR", Links._receipt),
-        ("MESSAGE", Links._message),
-        ("ACK", Links._ack),
-        ("FLOW", Links._flow),
+        ("SEND", ConnectionTracker._send),
+        ("SEND_RECEIPT", ConnectionTracker._receipt),
+        ("SEND_ERROR", ConnectionTracker._receipt),
+        ("MESSAGE", ConnectionTracker._message),
+        ("ACK", ConnectionTracker._ack),
+        ("FLOW", ConnectionTracker._flow),
     )
 }
 
 _STEPS: Final[dict[int, _Step]] = {
     BY_NAME[name].number: step
     for name, step in (
-        ("CONNECT", Links._connect),
+        ("CONNECT", ConnectionTracker._connect),
         ("CONNECTED", lambda _, link, facts: handshake.connected(link, facts)),
         ("AUTH_CHALLENGE", lambda _, link, facts: handshake.auth_challenge(link, facts)),
         ("AUTH_RESPONSE", lambda _, link, facts: handshake.auth_response(link, facts)),
         ("ERROR", lambda _, link, facts: handshake.error(link, facts)),
         ("PING", lambda _, link, facts: handshake.ping(link, facts)),
-        ("LOOKUP_RESPONSE", Links._lookup_response),
+        ("LOOKUP_RESPONSE", ConnectionTracker._lookup_response),
         ("CONSUMER_STATS", lambda _, link, facts: deprecated(link, facts, "CONSUMER_STATS")),
         ("SUBSCRIBE", lambda links, link, facts: links._watchers.subscribe(link, facts)),
         ("WATCH_TOPIC_LIST", lambda links, link, facts: links._watchers.watch(link, facts)),

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pcli.codec.observe.observer_state import Facts
-from pcli.codec.observe.tracking.connections.connection_state import Link
+from pcli.codec.observe.tracking.connections.connection_state import ConnectionState
 from pcli.codec.observe.tracking.records.connection_records import ExchangeRecord
-from pcli.codec.observe.tracking.records.counters import Tally
+from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
 from pcli.codec.wire.frame import SEND
 from pcli.codec.wire.message_id import signed
@@ -79,7 +79,7 @@ def slow_bound(number: int) -> int:
     return _SLOW_LOADING_NS if number in _LOADING else _SLOW_NS
 
 
-def ask(link: Link, facts: Facts) -> None:
+def ask(link: ConnectionState, facts: Facts) -> None:
     """A frame that is no SEND: remember it when it is a request."""
     frame = facts.frame
     field = _ASKS.get(frame.type)
@@ -108,7 +108,7 @@ def ask(link: Link, facts: Facts) -> None:
         link.record.doubts.add("evicted")
 
 
-def answer(link: Link, facts: Facts) -> None:
+def answer(link: ConnectionState, facts: Facts) -> None:
     """A frame of a type in ANSWERS."""
     frame, request = facts.frame, facts.request
     request_id = _id(facts.command.get(ANSWERS[frame.type]))
@@ -145,7 +145,7 @@ def _count(record: ExchangeRecord, facts: Facts, bound: int) -> None:
         slow.sample = f"{record.slowest_ns / 1e6:.0f}"
 
 
-def receipt(link: Link, facts: Facts) -> None:
+def receipt(link: ConnectionState, facts: Facts) -> None:
     """A SEND_RECEIPT or SEND_ERROR."""
     record = link.sends or link.exchange(SEND)
     if facts.request_number:
@@ -161,7 +161,7 @@ def receipt(link: Link, facts: Facts) -> None:
         _remember(link.early, (facts.peer.id, facts.hot[1]), SEND)
 
 
-def _unasked(link: Link, facts: Facts, request_id: int) -> None:
+def _unasked(link: ConnectionState, facts: Facts, request_id: int) -> None:
     """An answer without an open request. Those with no id that anybody could have asked with answer nobody."""
     frame = facts.frame
     if request_id < 0:
@@ -174,7 +174,7 @@ def _unasked(link: Link, facts: Facts, request_id: int) -> None:
     _remember(link.early, (-1, request_id), frame.type)
 
 
-def _judge_order(link: Link, facts: Facts, number: int, peer: Any) -> None:
+def _judge_order(link: ConnectionState, facts: Facts, number: int, peer: Any) -> None:
     for earlier, (kind, _, about) in link.open.items():
         if earlier >= number:
             return
@@ -193,10 +193,10 @@ def error_of(facts: Facts) -> tuple[str, str]:
     return ("", "") if error is None else (str(error), str(values.get(fields[1], "")))
 
 
-def recount(link: Link, now_ns: int) -> None:
+def recount(link: ConnectionState, now_ns: int) -> None:
     """Count anew what has no answer at this moment."""
     for record in link.exchanges.values():
-        record.unanswered, record.waited_ns, record.overtaken = Tally(), 0, 0
+        record.unanswered, record.waited_ns, record.overtaken = Occurrences(), 0, 0
     for number, (kind, time_ns, _) in link.open.items():
         _missing(link.exchange(kind), number, time_ns, now_ns)
     for number, time_ns in _open_sends(link):
@@ -209,7 +209,7 @@ def _missing(record: ExchangeRecord, number: int, time_ns: int, now_ns: int) -> 
     record.overtaken += number < record.last_answered_frame
 
 
-def _open_sends(link: Link) -> Iterator[tuple[int, int]]:
+def _open_sends(link: ConnectionState) -> Iterator[tuple[int, int]]:
     for producer in link.producers:
         if producer.system:
             continue

@@ -9,27 +9,27 @@ from __future__ import annotations
 
 from pcli.codec.capture.frames import RESYNC
 from pcli.codec.observe.observer_state import Facts
-from pcli.codec.observe.tracking.connections.connection_state import Link
-from pcli.codec.observe.tracking.records.counters import Tally
+from pcli.codec.observe.tracking.connections.connection_state import ConnectionState
+from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.wire.commands import name_of
 from pcli.codec.wire.frame import SEND
 
 __all__ = ["check_checksum", "check_size", "deprecated"]
 
 
-def check_checksum(link: Link, facts: Facts) -> None:
+def check_checksum(link: ConnectionState, facts: Facts) -> None:
     """The checksum of a SEND or MESSAGE, if it has one."""
     frame = facts.frame
     if frame.capture_problems:
         return
     checksum = frame.checksum
     if checksum == "bad":
-        link.record.wrong_crc.setdefault(frame.from_client, Tally()).add(frame.time_ns, frame.number)
+        link.record.wrong_crc.setdefault(frame.from_client, Occurrences()).add(frame.time_ns, frame.number)
     elif checksum == "none" and frame.type == SEND and frame.sync != RESYNC:
         deprecated(link, facts, "SEND without checksum")
 
 
-def check_size(link: Link, facts: Facts) -> None:
+def check_size(link: ConnectionState, facts: Facts) -> None:
     """The size of any frame."""
     frame = facts.frame
     if frame.length > link.limit:
@@ -37,6 +37,6 @@ def check_size(link: Link, facts: Facts) -> None:
         link.record.oversize.add(frame.time_ns, frame.number, sample=sample)
 
 
-def deprecated(link: Link, facts: Facts, what: str) -> None:
+def deprecated(link: ConnectionState, facts: Facts, what: str) -> None:
     """Something was used that newer versions have done away with."""
-    link.record.deprecated.setdefault(what, Tally()).add(facts.frame.time_ns, facts.frame.number)
+    link.record.deprecated.setdefault(what, Occurrences()).add(facts.frame.time_ns, facts.frame.number)

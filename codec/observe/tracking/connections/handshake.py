@@ -14,7 +14,7 @@ from typing import Final
 
 from pcli.codec.capture.frames import StreamEnd
 from pcli.codec.observe.observer_state import Facts
-from pcli.codec.observe.tracking.connections.connection_state import NO_LIMIT, Link
+from pcli.codec.observe.tracking.connections.connection_state import NO_LIMIT, ConnectionState
 from pcli.codec.observe.tracking.connections.exchanges import error_of
 from pcli.codec.observe.tracking.connections.frame_checks import deprecated
 from pcli.codec.wire.commands import BY_NAME
@@ -29,7 +29,7 @@ _CONNECT: Final = "pulsar.connect."
 _LOGIN: Final = frozenset(BY_NAME[name].number for name in ("CONNECT", "AUTH_RESPONSE"))
 
 
-def connect(link: Link, facts: Facts) -> None:
+def connect(link: ConnectionState, facts: Facts) -> None:
     """CONNECT."""
     record, values = link.record, facts.command
     link.connected, link.fresh, link.login_refused = False, True, False
@@ -41,7 +41,7 @@ def connect(link: Link, facts: Facts) -> None:
         deprecated(link, facts, "CONNECT.auth_method")
 
 
-def connected(link: Link, facts: Facts) -> None:
+def connected(link: ConnectionState, facts: Facts) -> None:
     """CONNECTED."""
     record, get = link.record, facts.command.get
     link.connected = True
@@ -57,7 +57,7 @@ def _absent(facts: Facts) -> int:
     return -1 if facts.frame.missing else 0
 
 
-def auth_challenge(link: Link, facts: Facts) -> None:
+def auth_challenge(link: ConnectionState, facts: Facts) -> None:
     """AUTH_CHALLENGE."""
     if link.connected:
         record, frame = link.record, facts.frame
@@ -65,7 +65,7 @@ def auth_challenge(link: Link, facts: Facts) -> None:
         record.challenge_open_ns = frame.time_ns
 
 
-def auth_response(link: Link, facts: Facts) -> None:
+def auth_response(link: ConnectionState, facts: Facts) -> None:
     """AUTH_RESPONSE."""
     record = link.record
     if record.challenge_open_ns >= 0:
@@ -73,14 +73,14 @@ def auth_response(link: Link, facts: Facts) -> None:
         record.refreshed_ns = facts.frame.time_ns
 
 
-def error(link: Link, facts: Facts) -> None:
+def error(link: ConnectionState, facts: Facts) -> None:
     """ERROR."""
     request = facts.request
     if request is not None and request.type in _LOGIN:
         link.login_refused = error_of(facts)[0] in ("AuthenticationError", "AuthorizationError")
 
 
-def ping(link: Link, facts: Facts) -> None:
+def ping(link: ConnectionState, facts: Facts) -> None:
     """PING; one that comes while another of its side is open changes nothing."""
     frame, opened = facts.frame, link.record.ping_open
     side = frame.from_client
@@ -88,12 +88,12 @@ def ping(link: Link, facts: Facts) -> None:
         opened[side] = (frame.number, frame.time_ns)
 
 
-def spoke(link: Link, facts: Facts) -> None:
+def spoke(link: ConnectionState, facts: Facts) -> None:
     """A side has spoken, so that the other one's PING is answered."""
     link.record.ping_open.pop(not facts.frame.from_client, None)
 
 
-def end_word(link: Link, end: StreamEnd) -> str:
+def end_word(link: ConnectionState, end: StreamEnd) -> str:
     """How the connection ended: a key of ENDS."""
     if link.login_refused:
         return "auth"

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pcli.codec.capture.frames import StreamEnd
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord, ConnectionRecord, HostRecord
-from pcli.codec.observe.tracking.records.counters import Tally
+from pcli.codec.observe.tracking.records.counters import Occurrences
 
 __all__ = ["LOOP_NS", "MAX_HOSTS", "Hosts"]
 
@@ -78,7 +78,7 @@ class Hosts:
         self._ended(host, connection.ended_ns, connection.end, connection.last_frame)
 
     def _ended(self, host: HostRecord, time_ns: int, end: str, frame: int) -> None:
-        host.ends.setdefault(end, Tally()).add(time_ns, frame)
+        host.ends.setdefault(end, Occurrences()).add(time_ns, frame)
         host.recent_ends.append((time_ns, end, frame))
         del host.recent_ends[:-_RECENT]
 
@@ -88,7 +88,7 @@ class Hosts:
         """An error answered a command; those for want of rights count here."""
         if error in _DENIALS:
             host = self.of(connection.client, connection.server)
-            denied = host.denied.setdefault(f"{error} {command}", Tally())
+            denied = host.denied.setdefault(f"{error} {command}", Occurrences())
             denied.add(time_ns, *frames, sample=message)
 
     def redirected(self, connection: ConnectionRecord, now: int, frames: Exchange, topic: str) -> None:

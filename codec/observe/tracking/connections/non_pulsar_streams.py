@@ -17,7 +17,7 @@ from pcli.codec.capture.frames import Note
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 from pcli.codec.wire.constants import DEFAULT_PORT
 
-__all__ = ["FirstBytes", "words_of_length"]
+__all__ = ["NonPulsarStreams", "words_of_length"]
 
 _MAX_OTHERS: Final = 1000
 
@@ -46,7 +46,7 @@ def words_of_length(length: int) -> tuple[str, str]:
     return word, f"a length of {length:,}, which are the bytes {shown!r}: {what}"
 
 
-class FirstBytes:
+class NonPulsarStreams:
     """Connections that begin with something else, until it is known who is expected there."""
 
     def __init__(self, pulsar: Iterable[tuple[str, int]] = ()) -> None:

@@ -15,15 +15,15 @@ from __future__ import annotations
 from typing import Final
 
 from pcli.codec.observe.observer_state import Facts
-from pcli.codec.observe.tracking.connections.connection_state import Link
+from pcli.codec.observe.tracking.connections.connection_state import ConnectionState
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 
-__all__ = ["Legs"]
+__all__ = ["ProxiedConnections"]
 
 _MAX_FRONTS: Final = 256
 
 
-class _Front:
+class _ClientConnection:
     """A connection that may be the first leg: its CONNECT, and the frame behind its handshake."""
 
     __slots__ = ("connect", "first", "record")
@@ -34,28 +34,28 @@ class _Front:
         self.first = b""
 
 
-class Legs:
+class ProxiedConnections:
     """Finds second legs."""
 
     def __init__(self) -> None:
-        self._fronts: dict[int, _Front] = {}
+        self._fronts: dict[int, _ClientConnection] = {}
         """By stream; the oldest first."""
-        self._suspects: dict[int, list[_Front]] = {}
+        self._suspects: dict[int, list[_ClientConnection]] = {}
         """What a connection may be the second leg of."""
 
-    def connect(self, link: Link, facts: Facts) -> None:
+    def connect(self, link: ConnectionState, facts: Facts) -> None:
         """A CONNECT, whose record is filled."""
         record, data = link.record, facts.frame.data
         suspects = [front for front in self._fronts.values() if _may_be(front, record, data)]
         if suspects:
             self._suspects[record.stream] = suspects
-        self._fronts[record.stream] = _Front(record, data)
+        self._fronts[record.stream] = _ClientConnection(record, data)
         if len(self._fronts) > _MAX_FRONTS:
             gone = next(iter(self._fronts))
             del self._fronts[gone]
             self._suspects.pop(gone, None)
 
-    def first(self, link: Link, facts: Facts) -> bool:
+    def first(self, link: ConnectionState, facts: Facts) -> bool:
         """The client's first frame behind its CONNECT; whether it shows that this is a second leg."""
         record, data = link.record, facts.frame.data
         for front in self._suspects.pop(record.stream, []):
@@ -69,7 +69,7 @@ class Legs:
         return False
 
 
-def _may_be(front: _Front, back: ConnectionRecord, connect: bytes) -> bool:
+def _may_be(front: _ClientConnection, back: ConnectionRecord, connect: bytes) -> bool:
     """Whether a connection that begins now may be the second leg of another."""
     record = front.record
     if record.connected_ns >= 0 or record.server == back.server:

@@ -11,16 +11,16 @@ from __future__ import annotations
 from typing import Final
 
 from pcli.codec.observe.observer_state import Facts
-from pcli.codec.observe.tracking.connections.connection_state import Link
+from pcli.codec.observe.tracking.connections.connection_state import ConnectionState
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 
-__all__ = ["Watchers"]
+__all__ = ["TopicListWatchers"]
 
 _MAX_TOPICS: Final = 10_000
 """Topics remembered per client address, and client addresses."""
 
 
-class Watchers:
+class TopicListWatchers:
     """All watchers of a recording."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Watchers:
         self._subscribed: dict[str, dict[str, None]] = {}
         self._told: dict[str, dict[int, ConnectionRecord]] = {}
 
-    def subscribe(self, link: Link, facts: Facts) -> None:
+    def subscribe(self, link: ConnectionState, facts: Facts) -> None:
         """A SUBSCRIBE."""
         client, topic = link.record.client[0], facts.command.get("pulsar.subscribe.topic", "")
         topics = self._subscribed.setdefault(client, {})
@@ -40,7 +40,7 @@ class Watchers:
         for record in self._told.get(client, {}).values():
             record.watch_missed.pop(topic, None)
 
-    def watch(self, link: Link, facts: Facts) -> None:
+    def watch(self, link: ConnectionState, facts: Facts) -> None:
         """A WATCH_TOPIC_LIST."""
         frame, get = facts.frame, facts.command.get
         named = f"{get('pulsar.watchTopicList.namespace', '')} {get('pulsar.watchTopicList.topics_pattern', '')}"
@@ -48,13 +48,13 @@ class Watchers:
         link.record.watchers[number] = (frame.number, frame.time_ns, named)
         link.watch_hashes[number] = get("pulsar.watchTopicList.topics_hash", "")
 
-    def close(self, link: Link, facts: Facts) -> None:
+    def close(self, link: ConnectionState, facts: Facts) -> None:
         """A WATCH_TOPIC_LIST_CLOSE: nobody waits for its topics any more."""
         link.record.watchers.pop(facts.command.get("pulsar.watchTopicListClose.watcher_id", -1), None)
         if not link.record.watchers:
             link.record.watch_missed.clear()
 
-    def success(self, link: Link, facts: Facts) -> None:
+    def success(self, link: ConnectionState, facts: Facts) -> None:
         """The first list of a watcher."""
         get = facts.command.get
         number = get("pulsar.watchTopicListSuccess.watcher_id", -1)
@@ -65,7 +65,7 @@ class Watchers:
             link.record.watch_gaps.add(facts.frame.time_ns, facts.request_number, facts.frame.number, sample=sample)
             self._tell(link, facts, topics)
 
-    def update(self, link: Link, facts: Facts) -> None:
+    def update(self, link: ConnectionState, facts: Facts) -> None:
         """A WATCH_TOPIC_UPDATE."""
         get = facts.command.get
         self._tell(link, facts, get("pulsar.watchTopicUpdate.new_topics", []))
@@ -73,7 +73,7 @@ class Watchers:
             link.record.watch_missed.pop(topic, None)
             self._subscribed.get(link.record.client[0], {}).pop(topic, None)
 
-    def _tell(self, link: Link, facts: Facts, topics: list[str]) -> None:
+    def _tell(self, link: ConnectionState, facts: Facts, topics: list[str]) -> None:
         record = link.record
         known = self._subscribed.get(record.client[0], {})
         for topic in topics:

@@ -8,28 +8,28 @@ from __future__ import annotations
 from typing import Final
 
 from pcli.codec.observe.observer_state import Facts, Producer
-from pcli.codec.observe.tracking.producers.producer_registry import Roster
-from pcli.codec.observe.tracking.producers.producer_session import Sender
-from pcli.codec.observe.tracking.records.counters import Tally
+from pcli.codec.observe.tracking.producers.producer_registry import ProducerRegistry
+from pcli.codec.observe.tracking.producers.producer_session import ProducerSession
+from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.wire.commands import BY_NAME
 
-__all__ = ["Senders", "sender_of"]
+__all__ = ["ProducerCommands", "sender_of"]
 
 _CLOSE_PRODUCER: Final = BY_NAME["CLOSE_PRODUCER"].number
 _PRODUCER: Final = BY_NAME["PRODUCER"].number
 
 
-def sender_of(facts: Facts) -> Sender | None:
+def sender_of(facts: Facts) -> ProducerSession | None:
     """The session of the producer that a frame speaks of; None: of none that is known."""
     peer = facts.peer
     record = peer.record if isinstance(peer, Producer) else None
-    return record if isinstance(record, Sender) else None
+    return record if isinstance(record, ProducerSession) else None
 
 
-class Senders:
+class ProducerCommands:
     """Takes in what opens and closes producers."""
 
-    def __init__(self, roster: Roster) -> None:
+    def __init__(self, roster: ProducerRegistry) -> None:
         self._roster = roster
 
     def ask(self, facts: Facts) -> None:
@@ -65,7 +65,7 @@ class Senders:
         values = facts.command
         error = str(values.get("pulsar.error.error", "UnknownError"))
         text = str(values.get("pulsar.error.message", ""))
-        refused = sender.record.refused.setdefault(error, Tally())
+        refused = sender.record.refused.setdefault(error, Occurrences())
         refused.add(frame.time_ns, request.number, frame.number, sample=text)
         self._roster.close(sender, "refused", frame.time_ns, frame.number)
         self._roster.settle(sender, frame.time_ns, frame.number)

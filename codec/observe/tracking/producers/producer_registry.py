@@ -19,16 +19,16 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.observe.observer_state import Facts, Producer
-from pcli.codec.observe.tracking.producers.producer_session import Sender, Wire
+from pcli.codec.observe.tracking.producers.producer_session import ConnectionProducers, ProducerSession
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord, Session
-from pcli.codec.observe.tracking.records.counters import Tally
-from pcli.codec.observe.tracking.records.lifecycle import Life
+from pcli.codec.observe.tracking.records.counters import Occurrences
+from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.wire.topic_name import split_partition
 
 if TYPE_CHECKING:
-    from pcli.codec.observe.tracking.subscriptions.subscription_tracker import Lives
+    from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 
-__all__ = ["MAX_OPEN", "MAX_PRODUCERS", "Roster"]
+__all__ = ["MAX_OPEN", "MAX_PRODUCERS", "ProducerRegistry"]
 
 MAX_PRODUCERS: Final = 10_000
 """Producers remembered."""
@@ -37,35 +37,35 @@ MAX_OPEN: Final = 100_000
 """SENDs without an answer over all sessions, about 100 MB; then the oldest of the one that sends goes."""
 
 
-class Roster:
+class ProducerRegistry:
     """All producers, by connection, and by topic and name."""
 
     def __init__(
         self,
-        lives: Lives,
+        lives: SubscriptionTracker,
         on_done: Callable[[str, Any], None] | None,
         max_producers: int = MAX_PRODUCERS,
         max_open: int = MAX_OPEN,
     ) -> None:
         """``on_done`` is given ``producer`` and a record that is forgotten."""
         self.lives = lives
-        self.wires: dict[int, Wire] = {}
+        self.wires: dict[int, ConnectionProducers] = {}
         """Connections with sessions that are not settled."""
         self.open = 0
         """SENDs without an answer, over all sessions."""
         self.max_open = max_open
         self._on_done = on_done
         self._max_producers = max_producers
-        self._kept: dict[tuple[str, str], Sender] = {}
+        self._kept: dict[tuple[str, str], ProducerSession] = {}
         """The session that a record speaks of, by topic and name; the one attached longest ago first."""
         self._doubts: dict[int, set[str]] = {}
-        self._midway: dict[str, Sender | None] = {}
+        self._midway: dict[str, ProducerSession | None] = {}
         """Sessions whose PRODUCER is not in the capture, by name; None: several of that name."""
         self._serial = 0
 
     # -- sessions
 
-    def begin(self, facts: Facts, peer: Producer, name: str) -> Sender:
+    def begin(self, facts: Facts, peer: Producer, name: str) -> ProducerSession:
         """A session begins; ``name``: empty when it is not known yet."""
         frame = facts.frame
         stream, time_ns = frame.stream.number, frame.time_ns
@@ -75,14 +75,14 @@ class Roster:
             self.close(older, "replaced", time_ns, frame.number)
             self.settle(older, time_ns, frame.number)
         # Settling may have dropped the wire with its last session.
-        wire = self.wires.setdefault(stream, wire or Wire())
+        wire = self.wires.setdefault(stream, wire or ConnectionProducers())
         key = (peer.topic, name or f"{stream}#{peer.id}")
         kept = self._kept.get(key)
         record = self._record(peer, name, time_ns) if kept is None else kept.record
         record.doubts |= self._doubts.get(stream, set())
         self._serial += 1
         session = Session(stream, peer.id, 0, time_ns)
-        sender = Sender(key, peer, record, session, wire, split_partition(peer.topic)[1], self._serial)
+        sender = ProducerSession(key, peer, record, session, wire, split_partition(peer.topic)[1], self._serial)
         peer.record = wire.senders[peer.id] = sender
         midway = self._midway.get(name) if kept is None and name else None
         if midway is not None and midway.session.end:
@@ -91,7 +91,7 @@ class Roster:
             self.attach(sender, time_ns)
         return sender
 
-    def midway(self, sender: Sender, name: str) -> None:
+    def midway(self, sender: ProducerSession, name: str) -> None:
         """The session began before the capture; ``name`` is that of its messages' metadata."""
         sender.record.name = name
         sender.record.doubts.add("start")
@@ -103,7 +103,7 @@ class Roster:
         full = topic.name if topic is not None else ""
         return ProducerRecord(full, name, topic, system=peer.system, first_ns=time_ns, last_ns=time_ns)
 
-    def rename(self, sender: Sender) -> None:
+    def rename(self, sender: ProducerSession) -> None:
         """The broker has told the name of one that had none."""
         old, key = sender.key, (sender.key[0], sender.peer.name)
         if not key[1] or key == old:
@@ -115,7 +115,7 @@ class Roster:
         sender.key = key
         sender.record.name = key[1]
 
-    def attach(self, sender: Sender, time_ns: int) -> None:
+    def attach(self, sender: ProducerSession, time_ns: int) -> None:
         """The record of the name speaks of this session from now on."""
         older = self._kept.pop(sender.key, None)
         if older is not None and older is not sender:
@@ -129,7 +129,7 @@ class Roster:
         if sender.topic is not None:
             sender.topic.producers[sender.key[1]] = sender.record
 
-    def close(self, sender: Sender, end: str, time_ns: int, frame: int) -> None:
+    def close(self, sender: ProducerSession, end: str, time_ns: int, frame: int) -> None:
         """A session is over, in one of the ways of links.ENDS; receipts may still come."""
         session, record = sender.session, sender.record
         record.waiting.end(time_ns, frame)
@@ -138,9 +138,9 @@ class Roster:
         session.end, session.ended_ns, session.ended_frame = end, time_ns, frame
         record.last_ns = max(record.last_ns, time_ns)
         if end != "refused":
-            record.ends.setdefault(end, Tally()).add(time_ns, frame)
+            record.ends.setdefault(end, Occurrences()).add(time_ns, frame)
 
-    def settle(self, sender: Sender, time_ns: int, frame: int) -> None:
+    def settle(self, sender: ProducerSession, time_ns: int, frame: int) -> None:
         """No more answers will come: what is open stays unanswered, and may be sent again."""
         session, record = sender.session, sender.record
         senders = sender.wire.senders
@@ -166,14 +166,14 @@ class Roster:
 
     # -- lives without a receipt
 
-    def give_up(self, life: Life, state: str) -> None:
+    def give_up(self, life: Lifecycle, state: str) -> None:
         """Nothing more is expected of a life that was not stored; one that was goes on."""
         if life.receipt_ns < 0 or life.error:
             life.state = state
             if life.ledger < 0:
                 self.lives.gone(life)
 
-    def lose(self, sender: Sender, sequence_ids: Iterable[int]) -> None:
+    def lose(self, sender: ProducerSession, sequence_ids: Iterable[int]) -> None:
         """Nobody will send these again."""
         for sequence_id in sequence_ids:
             life = sender.before.pop(sequence_id)
@@ -181,7 +181,7 @@ class Roster:
                 sender.record.lost.add(life.sent_ns, life.sent_frame, sample=str(sequence_id))
             self.give_up(life, "refused" if life.error else "lost")
 
-    def give_up_oldest(self, sender: Sender) -> None:
+    def give_up_oldest(self, sender: ProducerSession) -> None:
         """There is one open SEND too many: the oldest of this session goes."""
         self.open -= 1
         self.give_up(sender.open.popleft().life, "in_flight")
@@ -228,7 +228,7 @@ class Roster:
         for key in list(islice(chain(ended, lasting), max(1, self._max_producers // 10))):
             self._drop(self._kept[key])
 
-    def _drop(self, sender: Sender) -> None:
+    def _drop(self, sender: ProducerSession) -> None:
         key, record = sender.key, sender.record
         self.settle(sender, record.last_ns, 0)
         self.lose(sender, list(sender.before))

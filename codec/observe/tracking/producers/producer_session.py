@@ -10,14 +10,14 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pcli.codec.observe.observer_state import Producer
-from pcli.codec.observe.tracking.producers.sequence_ids import Numbering
+from pcli.codec.observe.tracking.producers.sequence_ids import SequenceIds
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord, Session
-from pcli.codec.observe.tracking.records.lifecycle import Life
+from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 
 if TYPE_CHECKING:
     from pcli.codec.observe.tracking.records.topic_records import TopicRecord
 
-__all__ = ["NOTABLE_NS", "OpenSend", "Sender", "Wire"]
+__all__ = ["NOTABLE_NS", "ConnectionProducers", "OpenSend", "ProducerSession"]
 
 NOTABLE_NS: Final = 1_000_000_000
 """Waits for receipts that are shorter are not counted in `ProducerRecord.no_receipt`."""
@@ -27,7 +27,7 @@ class OpenSend(NamedTuple):
     """A SEND without an answer."""
 
     sequence_id: int
-    life: Life
+    life: Lifecycle
     frame: int
     time_ns: int
     place: int
@@ -41,20 +41,20 @@ class OpenSend(NamedTuple):
     """Whether it is a resend."""
 
 
-class Wire:
+class ConnectionProducers:
     """A connection that has sessions."""
 
     __slots__ = ("heard_frame", "heard_ns", "senders")
 
     def __init__(self) -> None:
-        self.senders: dict[int, Sender] = {}
+        self.senders: dict[int, ProducerSession] = {}
         """Those that are not settled, by producer id."""
         self.heard_ns = -1
         """The broker's last frame, whatever it was; -1: none."""
         self.heard_frame = 0
 
 
-class Sender:
+class ProducerSession:
     """A producer's session and what is open in it."""
 
     __slots__ = (
@@ -85,7 +85,7 @@ class Sender:
         peer: Producer,
         record: ProducerRecord,
         session: Session,
-        wire: Wire,
+        wire: ConnectionProducers,
         partition: int,
         serial: int,
     ) -> None:
@@ -100,10 +100,10 @@ class Sender:
         """Index in its topic's name; -1: none."""
         self.open: deque[OpenSend] = deque()
         """SENDs without an answer; the oldest first."""
-        self.numbering = Numbering()
-        self.before: dict[int, Life] = {}
+        self.numbering = SequenceIds()
+        self.before: dict[int, Lifecycle] = {}
         """What an earlier session of the name left without a good receipt, by sequence id: may be sent again."""
-        self.chunks: dict[str, tuple[Life, int]] = {}
+        self.chunks: dict[str, tuple[Lifecycle, int]] = {}
         """Chunked messages of which not all is sent, by uuid: the life, the highest chunk so far."""
         self.early: dict[int, tuple[int, int, int, int]] = {}
         """Receipts whose SEND was not seen (yet), by sequence id: ledger, entry, time and frame."""
@@ -120,12 +120,12 @@ class Sender:
         """Since when SENDs wait and no receipt comes; -1: none waits."""
         self.since_frame = 0
 
-    def inherit(self, older: Sender) -> None:
+    def inherit(self, older: ProducerSession) -> None:
         """Go on with the record of an earlier session of the same name."""
         self.record = older.record
         self.remember(older)
 
-    def remember(self, older: Sender) -> None:
+    def remember(self, older: ProducerSession) -> None:
         """Know what an earlier session has sent: it may come again."""
         self.serial = older.serial
         self.before, self.chunks = older.before, older.chunks

@@ -16,26 +16,26 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pcli.codec.observe.observer_state import Facts
-from pcli.codec.observe.tracking.producers.producer_commands import Senders
-from pcli.codec.observe.tracking.producers.producer_registry import Roster
+from pcli.codec.observe.tracking.producers.producer_commands import ProducerCommands
+from pcli.codec.observe.tracking.producers.producer_registry import ProducerRegistry
 from pcli.codec.observe.tracking.producers.receipts import Receipts
 from pcli.codec.observe.tracking.producers.sends import Sends
 from pcli.codec.observe.tracking.transactions import Transactions
 from pcli.codec.wire.commands import BY_NAME
 
 if TYPE_CHECKING:
-    from pcli.codec.observe.tracking.subscriptions.subscription_tracker import Lives
+    from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 
-__all__ = ["Publishing"]
+__all__ = ["ProducerTracker"]
 
 
-class Publishing:
+class ProducerTracker:
     """Producers, what they send, and transactions."""
 
-    def __init__(self, lives: Lives, *, on_done: Callable[[str, Any], None] | None = None) -> None:
+    def __init__(self, lives: SubscriptionTracker, *, on_done: Callable[[str, Any], None] | None = None) -> None:
         """``on_done`` is given records that are forgotten to bound the memory, with their group."""
-        self._roster = roster = Roster(lives, on_done)
-        self._senders = senders = Senders(roster)
+        self._roster = roster = ProducerRegistry(lives, on_done)
+        self._senders = senders = ProducerCommands(roster)
         self._transactions = transactions = Transactions(lives, on_done=on_done)
         receipts = Receipts(roster)
         self._sends = Sends(roster, receipts)

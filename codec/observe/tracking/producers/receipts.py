@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Final
 
 from pcli.codec.observe.observer_state import Facts, Producer
 from pcli.codec.observe.tracking.producers.producer_commands import sender_of
-from pcli.codec.observe.tracking.producers.producer_registry import Roster
-from pcli.codec.observe.tracking.producers.producer_session import OpenSend, Sender
-from pcli.codec.observe.tracking.records.counters import Tally
-from pcli.codec.observe.tracking.records.lifecycle import Life
+from pcli.codec.observe.tracking.producers.producer_registry import ProducerRegistry
+from pcli.codec.observe.tracking.producers.producer_session import OpenSend, ProducerSession
+from pcli.codec.observe.tracking.records.counters import Occurrences
+from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.wire.constants import MINUS_ONE
 
 if TYPE_CHECKING:
@@ -47,14 +47,14 @@ MAX_OTHERS: Final = 64
 class Receipts:
     """Takes in the answers to SENDs."""
 
-    def __init__(self, roster: Roster) -> None:
+    def __init__(self, roster: ProducerRegistry) -> None:
         self._roster = roster
         self._lives = roster.lives
 
     def receipt(self, facts: Facts) -> None:
         """SEND_RECEIPT."""
         peer = facts.peer
-        sender: Sender | None = peer.record if isinstance(peer, Producer) else None
+        sender: ProducerSession | None = peer.record if isinstance(peer, Producer) else None
         if sender is None:
             return
         hot = facts.hot
@@ -75,7 +75,7 @@ class Receipts:
         if len(sender.early) > MAX_EARLY:
             sender.give_up_early(0)
 
-    def late(self, sender: Sender, now: int) -> None:
+    def late(self, sender: ProducerSession, now: int) -> None:
         """A SEND was taken in after receipts that came without one: it may be its own."""
         sender.give_up_early(now - EARLY_NS)
         one = sender.open[-1]
@@ -85,7 +85,7 @@ class Receipts:
             self._roster.open -= 1
             self._answer(sender, one, (ledger, entry), time_ns, number)
 
-    def _answer(self, sender: Sender, one: OpenSend, at: tuple[int, int], now: int, number: int) -> None:
+    def _answer(self, sender: ProducerSession, one: OpenSend, at: tuple[int, int], now: int, number: int) -> None:
         record = sender.record
         record.receipts += 1
         record.last_ns = now
@@ -108,7 +108,7 @@ class Receipts:
         code = str(values.get("pulsar.send_error.error", "UnknownError"))
         text = str(values.get("pulsar.send_error.message", ""))
         one = self._take(sender, values.get("pulsar.send_error.sequence_id", -1) & MINUS_ONE)
-        errors = sender.record.send_errors.setdefault(code, Tally())
+        errors = sender.record.send_errors.setdefault(code, Occurrences())
         errors.add(frame.time_ns, one.frame if one else 0, frame.number, sample=text)
         if one is None:
             return
@@ -123,7 +123,7 @@ class Receipts:
             if len(sender.before) > MAX_BEFORE:
                 self._roster.lose(sender, [next(iter(sender.before))])
 
-    def _take(self, sender: Sender, sequence_id: int) -> OpenSend | None:
+    def _take(self, sender: ProducerSession, sequence_id: int) -> OpenSend | None:
         """The oldest open SEND with this id, open no more."""
         queue = sender.open
         if queue and queue[0].sequence_id == sequence_id:
@@ -136,7 +136,7 @@ class Receipts:
                 return one
         return None
 
-    def _duplicate(self, sender: Sender, one: OpenSend, now: int, number: int) -> None:
+    def _duplicate(self, sender: ProducerSession, one: OpenSend, now: int, number: int) -> None:
         record, topic, life = sender.record, sender.topic, one.life
         persistent = topic is None or topic.persistent
         if persistent:
@@ -152,7 +152,7 @@ class Receipts:
             if life.ledger < 0:
                 self._lives.gone(life)
 
-    def _stored(self, sender: Sender, one: OpenSend, at: tuple[int, int], now: int, number: int) -> None:
+    def _stored(self, sender: ProducerSession, one: OpenSend, at: tuple[int, int], now: int, number: int) -> None:
         topic, life = sender.topic, one.life
         persistent = topic is None or topic.persistent
         if topic is not None:
@@ -173,7 +173,7 @@ class Receipts:
         self._lives.stored(life)
 
 
-def _chunk_stored(sender: Sender, one: OpenSend, at: tuple[int, int], now: int, number: int) -> Life:
+def _chunk_stored(sender: ProducerSession, one: OpenSend, at: tuple[int, int], now: int, number: int) -> Lifecycle:
     """A chunk has its id; the message is stored with its last one."""
     life = one.life
     for place, (chunk, frame, ledger, entry) in enumerate(life.chunks):
@@ -188,7 +188,7 @@ def _chunk_stored(sender: Sender, one: OpenSend, at: tuple[int, int], now: int, 
     return life
 
 
-def _stored_again(sender: Sender, one: OpenSend, at: tuple[int, int], now: int, number: int) -> Life:
+def _stored_again(sender: ProducerSession, one: OpenSend, at: tuple[int, int], now: int, number: int) -> Lifecycle:
     """A second entry with the same message: its life."""
     life = one.life
     ids = f"{life.id} and {at[0]}:{at[1]}" if life.id else str(one.sequence_id)

@@ -13,25 +13,25 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from pcli.codec.observe.tracking.records.lifecycle import Life
+from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 
-__all__ = ["MAX_SENT", "Sent"]
+__all__ = ["MAX_SENT", "RecentSends"]
 
 MAX_SENT: Final = 50_000
 """Entries remembered over all producers, about 50 MB."""
 
 
-class Sent:
+class RecentSends:
     """The entries sent lately, by producer and sequence id."""
 
     __slots__ = ("_limit", "_lives", "_order")
 
     def __init__(self, limit: int = MAX_SENT) -> None:
         self._limit = limit
-        self._lives: dict[tuple[int, int], Life] = {}
+        self._lives: dict[tuple[int, int], Lifecycle] = {}
         self._order: deque[tuple[int, int]] = deque()
 
-    def put(self, producer: int, life: Life) -> None:
+    def put(self, producer: int, life: Lifecycle) -> None:
         """Remember what a producer (by the number of its record) has sent."""
         place = (producer, life.sequence_id)
         self._lives[place] = life
@@ -39,7 +39,7 @@ class Sent:
         if len(self._order) > self._limit:
             self._lives.pop(self._order.popleft(), None)
 
-    def find(self, producer: int, sequence_id: int, publish_ms: int, size: int, messages: int) -> Life | None:
+    def find(self, producer: int, sequence_id: int, publish_ms: int, size: int, messages: int) -> Lifecycle | None:
         """The same entry, sent before."""
         life = self._lives.get((producer, sequence_id))
         if life is None or (life.publish_ms, life.size, life.messages) != (publish_ms, size, messages):

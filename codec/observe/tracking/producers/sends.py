@@ -13,12 +13,12 @@ from typing import Final
 
 from pcli.codec.observe.observer_state import Facts, Producer
 from pcli.codec.observe.tracking.entry_metadata import FIELD, Fields, fields_of, key_of, number_of, text_of
-from pcli.codec.observe.tracking.producers.producer_registry import Roster
-from pcli.codec.observe.tracking.producers.producer_session import OpenSend, Sender
+from pcli.codec.observe.tracking.producers.producer_registry import ProducerRegistry
+from pcli.codec.observe.tracking.producers.producer_session import OpenSend, ProducerSession
 from pcli.codec.observe.tracking.producers.receipts import Receipts
-from pcli.codec.observe.tracking.producers.recent_sends import Sent
+from pcli.codec.observe.tracking.producers.recent_sends import RecentSends
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
-from pcli.codec.observe.tracking.records.lifecycle import MOST_CHUNKS, Life
+from pcli.codec.observe.tracking.records.lifecycle import MOST_CHUNKS, Lifecycle
 from pcli.codec.wire.constants import MINUS_ONE
 
 __all__ = ["SKEW_MS", "Sends"]
@@ -33,12 +33,12 @@ _MOST: Final = 64
 class Sends:
     """Takes in SENDs."""
 
-    def __init__(self, roster: Roster, receipts: Receipts) -> None:
+    def __init__(self, roster: ProducerRegistry, receipts: Receipts) -> None:
         self._roster = roster
         self._receipts = receipts
-        self._sent = Sent()
+        self._sent = RecentSends()
 
-    def see(self, facts: Facts) -> Life | None:
+    def see(self, facts: Facts) -> Lifecycle | None:
         """SEND: the life that it begins or goes on with."""
         peer = facts.peer
         if not isinstance(peer, Producer):
@@ -53,7 +53,7 @@ class Sends:
                 return None  # cut before it was told
         frame = facts.frame
         fields = fields_of(frame)
-        sender: Sender = peer.record or self._unseen(facts, peer, fields)
+        sender: ProducerSession = peer.record or self._unseen(facts, peer, fields)
         ids = (sequence_id, highest, messages if messages > 1 else 1)
         if _CHUNK_ID in fields and _UUID in fields:
             life, chunk, again = self._chunk(facts, sender, fields, ids)
@@ -74,7 +74,14 @@ class Sends:
         return life
 
     def _open(
-        self, sender: Sender, facts: Facts, life: Life, ids: tuple[int, int, int], chunk: int, *, again: bool
+        self,
+        sender: ProducerSession,
+        facts: Facts,
+        life: Lifecycle,
+        ids: tuple[int, int, int],
+        chunk: int,
+        *,
+        again: bool,
     ) -> None:
         frame, record = facts.frame, sender.record
         now, number = frame.time_ns, frame.number
@@ -92,21 +99,23 @@ class Sends:
         if not again and (chunk < 0 or chunk + 1 == life.num_chunks):
             record.sent += life.messages
 
-    def _old(self, facts: Facts, sender: Sender, fields: Fields, ids: tuple[int, int, int]) -> Life | None:
+    def _old(
+        self, facts: Facts, sender: ProducerSession, fields: Fields, ids: tuple[int, int, int]
+    ) -> Lifecycle | None:
         """The message that this SEND brings again; None: another one."""
         parts = facts.frame.parts
         publish_ms, size = number_of(fields, _PUBLISHED), parts.payload_end - parts.payload_start
         old = self._sent.find(sender.serial, ids[0], publish_ms, size, ids[2]) if publish_ms else None
         return None if old is not None and _used_up(old, sender) else old
 
-    def _unseen(self, facts: Facts, peer: Producer, fields: Fields) -> Sender:
+    def _unseen(self, facts: Facts, peer: Producer, fields: Fields) -> ProducerSession:
         """A session for a SEND whose PRODUCER was not seen, or is over."""
         sender = self._roster.begin(facts, peer, peer.name)
         if not peer.topic:
             self._roster.midway(sender, text_of(fields, _NAME))
         return sender
 
-    def _begin(self, facts: Facts, sender: Sender, fields: Fields, ids: tuple[int, int, int]) -> Life:
+    def _begin(self, facts: Facts, sender: ProducerSession, fields: Fields, ids: tuple[int, int, int]) -> Lifecycle:
         """A message that was not sent before."""
         frame, record = facts.frame, sender.record
         now, number, parts = frame.time_ns, frame.number, frame.parts
@@ -115,7 +124,7 @@ class Sends:
         if not numbering.take(sequence_id, highest, messages, now, number) and "cut" not in record.doubts:
             record.backwards.add(now, number, sample=f"{sequence_id} after {numbering.highest}")
         publish_ms = number_of(fields, _PUBLISHED)
-        life = Life(
+        life = Lifecycle(
             sender.topic, record, record.name or text_of(fields, _NAME), sequence_id, highest, sender.partition,
             frame.stream.number, number, now, messages, _BATCH in fields, parts.payload_end - parts.payload_start,
             key_of(fields), publish_ms,
@@ -129,7 +138,9 @@ class Sends:
         self._sent.put(sender.serial, life)
         return life
 
-    def _chunk(self, facts: Facts, sender: Sender, fields: Fields, ids: tuple[int, int, int]) -> tuple[Life, int, bool]:
+    def _chunk(
+        self, facts: Facts, sender: ProducerSession, fields: Fields, ids: tuple[int, int, int]
+    ) -> tuple[Lifecycle, int, bool]:
         """A chunk: the life of its message, its number, whether it was sent before."""
         frame = facts.frame
         uuid, chunk = text_of(fields, _UUID), number_of(fields, _CHUNK_ID)
@@ -152,7 +163,7 @@ class Sends:
         return life, chunk, again
 
 
-def _send_again(sender: Sender, life: Life, facts: Facts) -> None:
+def _send_again(sender: ProducerSession, life: Lifecycle, facts: Facts) -> None:
     """The same bytes once more."""
     frame, record = facts.frame, sender.record
     now, number, stream = frame.time_ns, frame.number, frame.stream.number
@@ -170,7 +181,7 @@ def _send_again(sender: Sender, life: Life, facts: Facts) -> None:
     sender.numbering.skip(life.sequence_id, life.highest_sequence_id, life.messages)
 
 
-def _used_up(life: Life, sender: Sender) -> bool:
+def _used_up(life: Lifecycle, sender: ProducerSession) -> bool:
     """Whether the client had its receipt on this very session: it is the application that sends the same again."""
     return life.receipt_ns >= sender.session.began_ns and not life.error
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["PATIENCE", "Numbering"]
+__all__ = ["PATIENCE", "SequenceIds"]
 
 PATIENCE: Final = 64
 """SENDs after which a debt is a gap: more than any flush of a key-based batcher has batches of the same ids."""
@@ -22,7 +22,7 @@ Gap = tuple[int, int, int, int]
 """Time and frame of the SEND behind the gap, the last id before it, the first after it."""
 
 
-class Numbering:
+class SequenceIds:
     """What ids a session has used."""
 
     __slots__ = ("_credit", "_debt", "_since", "highest", "pending", "vague")

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pcli.codec.observe.tracking.records.counters import Stretch, Tally
+from pcli.codec.observe.tracking.records.counters import Occurrences, StateDuration
 
 if TYPE_CHECKING:
     from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord, TopicRecord
@@ -66,20 +66,20 @@ class PermitLedger:
     """When the balance rose above 0 last."""
     lowest: int = 0
     lowest_frame: int = 0
-    overshoot: Tally = field(default_factory=Tally)
+    overshoot: Occurrences = field(default_factory=Occurrences)
     """Batches that were sent although fewer permits were left: normal, the broker sends an entry whole."""
-    exhausted: Stretch = field(default_factory=Stretch)
+    exhausted: StateDuration = field(default_factory=StateDuration)
     """While the balance is 0 or less (from SUBSCRIBE on, before the first FLOW, too)."""
     before_flow_ns: int = -1
     """Duration from SUBSCRIBE to the first FLOW, which `exhausted` counts once; -1: no such time, or no FLOW yet."""
-    doubled: Tally = field(default_factory=Tally)
+    doubled: Occurrences = field(default_factory=Occurrences)
     """FLOWs after which the client has asked for more than its queue and what it was sent can explain."""
     surplus: int = 0
     """By how much the balance was above what the queue and excluded messages explain, at most."""
-    short: Tally = field(default_factory=Tally)
+    short: Occurrences = field(default_factory=Occurrences)
     """FLOWs, not the first, after which more than half of the queue was owed still (Shared, Key_Shared, with a queue of
     more than one): queue less balance less unacked messages. Clients send a FLOW for all that they owe."""
-    corrupt: Tally = field(default_factory=Tally)
+    corrupt: Occurrences = field(default_factory=Occurrences)
     """MESSAGE frames with a wrong checksum; count is that of messages in them (their permits, PIP-491)."""
     corrupt_returned: int = 0
     """Permits that came back for those, as far as FLOWs tell."""
@@ -127,11 +127,11 @@ class ConsumerRecord:
     sessions: int = 0
     first_ns: int = 0
     last_ns: int = 0
-    ends: dict[str, Tally] = field(default_factory=dict)
+    ends: dict[str, Occurrences] = field(default_factory=dict)
     """How sessions ended, by links.ENDS."""
-    double_subscribe: Tally = field(default_factory=Tally)
+    double_subscribe: Occurrences = field(default_factory=Occurrences)
     """SUBSCRIBE with the id of a consumer that lives on the same connection."""
-    refused: dict[str, Tally] = field(default_factory=dict)
+    refused: dict[str, Occurrences] = field(default_factory=dict)
     """SUBSCRIBE answered by an error, by its ServerError; the sample is the message."""
     permits: PermitLedger = field(default_factory=PermitLedger)
     active: bool | None = None
@@ -140,12 +140,12 @@ class ConsumerRecord:
     active_ns: int = -1
     unacked: int = 0
     """Messages that it holds (Shared, Key_Shared), as unackedMessages of the statistics."""
-    blocked: Stretch = field(default_factory=Stretch)
+    blocked: StateDuration = field(default_factory=StateDuration)
     """While unacked messages seem to keep the broker from sending: it holds at least as many as the highest number at
     which it was seen to stop before, or as is known from the settings; see ledger.py."""
     blocked_at: int = 0
     """The number of unacked messages at which that began; 0: never."""
-    silent: Stretch = field(default_factory=Stretch)
+    silent: StateDuration = field(default_factory=StateDuration)
     """While it has permits, is not blocked, the subscription has entries that it may get, and nothing comes."""
     received: int = 0
     """msgOutCounter of the present session: messages, batches in full."""
@@ -157,31 +157,31 @@ class ConsumerRecord:
     """Messages acknowledged in frames of this consumer."""
     last_ack_ns: int = -1
     last_ack_frame: int = 0
-    acks_unanswered: Tally = field(default_factory=Tally)
+    acks_unanswered: Occurrences = field(default_factory=Occurrences)
     """ACKs with a request id that had no ACK_RESPONSE when the consumer, its connection or the capture ended."""
-    acks_failed: dict[str, Tally] = field(default_factory=dict)
+    acks_failed: dict[str, Occurrences] = field(default_factory=dict)
     """ACK_RESPONSEs with an error, by it."""
-    acked_but_back: Tally = field(default_factory=Tally)
+    acked_but_back: Occurrences = field(default_factory=Occurrences)
     """Messages delivered again although an ACK had been sent that covers them; not after seeks and not for batches of
     which a part was left."""
-    validation: dict[str, Tally] = field(default_factory=dict)
+    validation: dict[str, Occurrences] = field(default_factory=dict)
     """ACKs with a validation_error, by it (ChecksumMismatch, DecryptionError, …)."""
-    asked_again: Tally = field(default_factory=Tally)
+    asked_again: Occurrences = field(default_factory=Occurrences)
     """REDELIVER with ids; count is that of ids."""
-    asked_all: Tally = field(default_factory=Tally)
+    asked_all: Occurrences = field(default_factory=Occurrences)
     """REDELIVER without ids."""
     hold_ages: list[int] = field(default_factory=list)
     """How long the messages were held that were asked again by ids, ns; at most 64, those of first deliveries."""
-    ack_ages: Tally = field(default_factory=Tally)
+    ack_ages: Occurrences = field(default_factory=Occurrences)
     """Entries acked; `ack_age_max_ns` is the longest time from MESSAGE to ACK."""
     ack_age_max_ns: int = 0
     ack_age_total_ns: int = 0
-    never_acked: Tally = field(default_factory=Tally)
+    never_acked: Occurrences = field(default_factory=Occurrences)
     """Messages held at the end (of the session, or of the capture): its last look, not a sum over sessions. Those that
     were delivered first come first; the sample is the id of the oldest."""
     never_acked_oldest_ns: int = 0
     """When the oldest of them was delivered."""
-    whole_batches_again: Tally = field(default_factory=Tally)
+    whole_batches_again: Occurrences = field(default_factory=Occurrences)
     """Batches delivered again in full although the consumer went on with a part of them: see settings rules."""
     doubts: set[str] = field(default_factory=set)
 
@@ -200,11 +200,11 @@ class ProducerRecord:
     sessions: int = 0
     first_ns: int = 0
     last_ns: int = 0
-    ends: dict[str, Tally] = field(default_factory=dict)
+    ends: dict[str, Occurrences] = field(default_factory=dict)
     """How sessions ended, by links.ENDS."""
-    refused: dict[str, Tally] = field(default_factory=dict)
+    refused: dict[str, Occurrences] = field(default_factory=dict)
     """PRODUCER answered by an error, by its ServerError."""
-    waiting: Stretch = field(default_factory=Stretch)
+    waiting: StateDuration = field(default_factory=StateDuration)
     """Between PRODUCER_SUCCESS with producer_ready = false and the true one (WaitForExclusive)."""
     sent: int = 0
     """Messages, batches in full; a chunked message counts when its last chunk is sent."""
@@ -215,48 +215,48 @@ class ProducerRecord:
     """SENDs of the present session without an answer."""
     oldest_open_ns: int = -1
     oldest_open_frame: int = 0
-    no_receipt: Stretch = field(default_factory=Stretch)
+    no_receipt: StateDuration = field(default_factory=StateDuration)
     """While at least one SEND waits and no receipt comes, for a second or longer: begins at the oldest open SEND or the
     last receipt, the later of them."""
-    unreceipted: Tally = field(default_factory=Tally)
+    unreceipted: Occurrences = field(default_factory=Occurrences)
     """SENDs that stayed without an answer when their connection or producer ended."""
-    lost: Tally = field(default_factory=Tally)
+    lost: Occurrences = field(default_factory=Occurrences)
     """Of these, those that nobody sent again, as far as that is settled: see senders.py."""
     heard_ns: int = -1
     """The last frame from the broker on the connection of the present session, whatever it was; -1: none."""
     heard_frame: int = 0
-    send_errors: dict[str, Tally] = field(default_factory=dict)
+    send_errors: dict[str, Occurrences] = field(default_factory=dict)
     """SEND_ERROR by its ServerError; the sample is the message."""
-    out_of_order: Tally = field(default_factory=Tally)
+    out_of_order: Occurrences = field(default_factory=Occurrences)
     """Receipts that came before that of an earlier SEND of the session."""
-    skipped: Tally = field(default_factory=Tally)
+    skipped: Occurrences = field(default_factory=Occurrences)
     """SENDs without an answer when their session ended, though a later one had its receipt: SEND, that receipt."""
-    unexpected: Tally = field(default_factory=Tally)
+    unexpected: Occurrences = field(default_factory=Occurrences)
     """Receipts for a sequence id that is not open."""
-    gaps: Tally = field(default_factory=Tally)
+    gaps: Occurrences = field(default_factory=Occurrences)
     """SENDs whose sequence id leaves out some, seen from the highest before it (batches by their highest id)."""
     ids_vague: bool = False
     """Whether batches came that do not tell their highest sequence id: see numbering.py."""
-    backwards: Tally = field(default_factory=Tally)
+    backwards: Occurrences = field(default_factory=Occurrences)
     """SENDs whose sequence id is not above the highest, other than resends after a reconnect and chunks."""
-    resent: Tally = field(default_factory=Tally)
+    resent: Occurrences = field(default_factory=Occurrences)
     """SENDs of ids that an earlier session had sent, or the same session without a receipt."""
-    resent_blind: Tally = field(default_factory=Tally)
+    resent_blind: Occurrences = field(default_factory=Occurrences)
     """Of these, those whose first SEND had no answer at all: whether it was stored, nobody has seen."""
-    resent_with_receipt: Tally = field(default_factory=Tally)
+    resent_with_receipt: Occurrences = field(default_factory=Occurrences)
     """Of these, those whose first SEND had a receipt that was in time: the client never saw it, or sends twice."""
-    duplicates_refused: Tally = field(default_factory=Tally)
+    duplicates_refused: Occurrences = field(default_factory=Occurrences)
     """Receipts of -1:-1: broker deduplication dropped the message."""
-    resends_refused: Tally = field(default_factory=Tally)
+    resends_refused: Occurrences = field(default_factory=Occurrences)
     """Of these, those of resends, byte for byte: what deduplication is for. The others are other messages under ids
     that were used before."""
-    duplicates_stored: Tally = field(default_factory=Tally)
+    duplicates_stored: Occurrences = field(default_factory=Occurrences)
     """Resent SENDs that were given a second message id: the message is in the topic twice."""
-    chunks_resent: Tally = field(default_factory=Tally)
+    chunks_resent: Occurrences = field(default_factory=Occurrences)
     """Chunks (uuid, chunk_id) sent more than once."""
     clock_skew_ms: tuple[int, int, int] = (0, 0, 0)
     """Least, greatest and last difference of the capture's time of SEND less publish_time, milliseconds; of those
     SENDs that are no resends."""
-    skewed: Tally = field(default_factory=Tally)
+    skewed: Occurrences = field(default_factory=Occurrences)
     """SENDs whose publish_time is later than the capture's, or more than ten seconds earlier."""
     doubts: set[str] = field(default_factory=set)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from pcli.codec.observe.tracking.records.counters import Tally
+from pcli.codec.observe.tracking.records.counters import Occurrences
 
 __all__ = ["ENDS", "CaptureRecord", "ConnectionRecord", "ExchangeRecord", "HostRecord", "TransactionRecord"]
 
@@ -57,7 +57,7 @@ class ConnectionRecord:
     """The other leg, in both records of a proxied conversation."""
     connect_frame: int = 0
     connected_ns: int = -1
-    challenges: Tally = field(default_factory=Tally)
+    challenges: Occurrences = field(default_factory=Occurrences)
     """AUTH_CHALLENGE on an open connection: the credentials had expired."""
     challenge_open_ns: int = -1
     """Since when one of these waits for its AUTH_RESPONSE; -1: none does."""
@@ -73,17 +73,17 @@ class ConnectionRecord:
     first_bytes_text: str = ""
     """In words, with the length that a Pulsar peer would have read from it."""
     first_bytes_packet: int = 0
-    wrong_crc: dict[bool, Tally] = field(default_factory=dict)
+    wrong_crc: dict[bool, Occurrences] = field(default_factory=dict)
     """SEND (True: from the client) and MESSAGE (False) frames with a wrong checksum, all bytes captured."""
-    oversize: Tally = field(default_factory=Tally)
+    oversize: Occurrences = field(default_factory=Occurrences)
     """Frames larger than max_message_size and its padding, from either side; the sample says type and size."""
-    deprecated: dict[str, Tally] = field(default_factory=dict)
+    deprecated: dict[str, Occurrences] = field(default_factory=dict)
     """Commands and fields that newer versions have done away with, by name."""
-    out_of_order: Tally = field(default_factory=Tally)
+    out_of_order: Occurrences = field(default_factory=Occurrences)
     """Answers about a producer or consumer that came before that to the PRODUCER or SUBSCRIBE which opens it."""
     watchers: dict[int, tuple[int, int, str]] = field(default_factory=dict)
     """Open topic-list watchers: watcher id to frame, time, namespace and pattern."""
-    watch_gaps: Tally = field(default_factory=Tally)
+    watch_gaps: Occurrences = field(default_factory=Occurrences)
     """WATCH_TOPIC_LISTs whose answer has another hash than the client knew: topics changed while nobody watched. The
     frames are those of question and answer, the sample names topics."""
     watch_missed: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -97,17 +97,17 @@ class HostRecord:
 
     client: str
     server: tuple[str, int]
-    attempts: Tally = field(default_factory=Tally)
+    attempts: Occurrences = field(default_factory=Occurrences)
     """Connections that began; frames are unknown to TCP, so these are those of their CONNECTs."""
-    refused: Tally = field(default_factory=Tally)
+    refused: Occurrences = field(default_factory=Occurrences)
     """SYNs answered by RST."""
-    ends: dict[str, Tally] = field(default_factory=dict)
+    ends: dict[str, Occurrences] = field(default_factory=dict)
     """How connections ended, by ENDS."""
     recent_ends: list[tuple[int, str, int]] = field(default_factory=list)
     """The last 64 of them, and refused SYNs: time, word of ENDS, frame (0: none)."""
-    redirect_loops: Tally = field(default_factory=Tally)
+    redirect_loops: Occurrences = field(default_factory=Occurrences)
     """Redirects by a server to which the client had been sent back within ten seconds; the sample is the topic."""
-    denied: dict[str, Tally] = field(default_factory=dict)
+    denied: dict[str, Occurrences] = field(default_factory=dict)
     """AuthenticationErrors and AuthorizationErrors by ``error command``: to what they answered; the sample is the
     message."""
     attempt_times: list[int] = field(default_factory=list)
@@ -126,12 +126,12 @@ class ExchangeRecord:
     server: tuple[str, int] = ("", 0)
     asked: int = 0
     answered: int = 0
-    slow: Tally = field(default_factory=Tally)
+    slow: Occurrences = field(default_factory=Occurrences)
     """Answers that took longer than the bound of slow-answers; the sample is the longest in ms."""
     slowest_ns: int = 0
     slowest: tuple[int, int] = (0, 0)
     """Frames of that request and answer."""
-    unanswered: Tally = field(default_factory=Tally)
+    unanswered: Occurrences = field(default_factory=Occurrences)
     """Requests without answer, so far or when their connection ended."""
     waited_ns: int = 0
     """How long the oldest of them has waited, or had."""
@@ -139,8 +139,8 @@ class ExchangeRecord:
     """How many of them are older than a request of the same type that was answered."""
     last_answered_frame: int = 0
     """The youngest request of the type that was answered."""
-    answered_twice: Tally = field(default_factory=Tally)
-    unasked: Tally = field(default_factory=Tally)
+    answered_twice: Occurrences = field(default_factory=Occurrences)
+    unasked: Occurrences = field(default_factory=Occurrences)
     """Answers to which no request is known."""
     doubts: set[str] = field(default_factory=set)
 
@@ -182,7 +182,7 @@ class CaptureRecord:
     last_ns: int = 0
     frames: int = 0
     packets: int = 0
-    gaps: Tally = field(default_factory=Tally)
+    gaps: Occurrences = field(default_factory=Occurrences)
     """Holes; count is in holes. The sample is the first note."""
     gap_bytes: int = 0
     midstream: int = 0

@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["MAX_EVIDENCE", "Stretch", "Tally"]
+__all__ = ["MAX_EVIDENCE", "Occurrences", "StateDuration"]
 
 MAX_EVIDENCE: Final = 8
 """Frames that are kept of what was seen more often."""
 
 
 @dataclass(slots=True)
-class Tally:
+class Occurrences:
     """Something that happened, any number of times."""
 
     count: int = 0
@@ -37,7 +37,7 @@ class Tally:
 
 
 @dataclass(slots=True)
-class Stretch:
+class StateDuration:
     """A state that comes and goes: how often, how long in all, its last and its longest time."""
 
     count: int = 0

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, ProducerRecord
     from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord, TopicRecord
 
-__all__ = ["MOST_CHUNKS", "STATES", "Ack", "Delivery", "Life"]
+__all__ = ["MOST_CHUNKS", "STATES", "Ack", "Delivery", "Lifecycle"]
 
 MOST_CHUNKS: Final = 64
 """Chunks of one message that are listed."""
@@ -80,7 +80,7 @@ class Delivery:
 
 
 @dataclass(slots=True)
-class Life:
+class Lifecycle:
     """A message, or an entry of several. What a SEND tells comes first: one is made for each."""
 
     topic: TopicRecord | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pcli.codec.observe.tracking.records.counters import Stretch, Tally
+from pcli.codec.observe.tracking.records.counters import Occurrences, StateDuration
 
 if TYPE_CHECKING:
     from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, ProducerRecord
@@ -49,7 +49,7 @@ class TopicRecord:
     """The highest (ledger, entry) seen, published or delivered."""
     deduplicates: bool = False
     """Whether a receipt of -1:-1 was seen."""
-    unloads: Tally = field(default_factory=Tally)
+    unloads: Occurrences = field(default_factory=Occurrences)
     """Moments at which the broker closed producers or consumers of it unasked."""
     doubts: set[str] = field(default_factory=set)
 
@@ -76,7 +76,7 @@ class SubscriptionRecord:
     delivered: int = 0
     """msgOutCounter: messages, batches in full, over all consumers."""
     entries_out: int = 0
-    again: dict[str, Tally] = field(default_factory=dict)
+    again: dict[str, Occurrences] = field(default_factory=dict)
     """Entries delivered again, by AGAIN; frames are those of the delivery and of what asked for it."""
     most_redelivered: list[tuple[int, str, int, int]] = field(default_factory=list)
     """The messages that came most often, at most 8: (deliveries, message id, first frame, last frame)."""
@@ -84,16 +84,16 @@ class SubscriptionRecord:
     """The most redeliveries in one second of the capture."""
     redelivered_peak_ns: int = 0
     """When that second began."""
-    dead_lettered: Tally = field(default_factory=Tally)
+    dead_lettered: Occurrences = field(default_factory=Occurrences)
     """Messages of it that a client sent to its dead letter topic (properties REAL_SUBSCRIPTION or the topic's name)."""
-    seeks: Tally = field(default_factory=Tally)
-    hash_waits: Stretch = field(default_factory=Stretch)
+    seeks: Occurrences = field(default_factory=Occurrences)
+    hash_waits: StateDuration = field(default_factory=StateDuration)
     """While entries of a key wait since another consumer holds earlier ones of it (Key_Shared)."""
     hash_holder: str = ""
     """Which consumer held, and which key: of the longest wait."""
-    large_batches: Tally = field(default_factory=Tally)
+    large_batches: Occurrences = field(default_factory=Occurrences)
     """Batches of more messages than the consumer had permits for while another consumer with permits got nothing."""
-    order_broken: Tally = field(default_factory=Tally)
+    order_broken: Occurrences = field(default_factory=Occurrences)
     """Keys open at two consumers at once, or delivered in another order than published; see keys.py."""
     doubts: set[str] = field(default_factory=set)
 
@@ -109,9 +109,9 @@ class KeyRecord:
     """Sticky hash, 0 to 65535."""
     owners: list[str] = field(default_factory=list)
     """The consumers that were given it, in order, at most 8."""
-    moved: Tally = field(default_factory=Tally)
-    open_at_two: Tally = field(default_factory=Tally)
+    moved: Occurrences = field(default_factory=Occurrences)
+    open_at_two: Occurrences = field(default_factory=Occurrences)
     """Deliveries to a consumer while another held unacked entries of the same key."""
-    backwards: Tally = field(default_factory=Tally)
+    backwards: Occurrences = field(default_factory=Occurrences)
     """First deliveries of an entry after one that was published later, of the same key."""
     doubts: set[str] = field(default_factory=set)

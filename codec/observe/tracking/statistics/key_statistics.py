@@ -11,19 +11,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pcli.codec.observe.tracking.records.counters import Stretch
+from pcli.codec.observe.tracking.records.counters import StateDuration
 from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
 if TYPE_CHECKING:
-    from pcli.codec.observe.tracking.subscriptions.subscription_tracker import Lives
+    from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 
 __all__ = ["key_figures"]
 
 _Row = dict[str, Any]
 
 
-def key_figures(lives: Lives, now_ns: int, *, system: bool = False) -> list[_Row]:
+def key_figures(lives: SubscriptionTracker, now_ns: int, *, system: bool = False) -> list[_Row]:
     """Every Key_Shared subscription at a time, ns since 1970; ``system``: those of the broker's own topics, too.
 
     "keys" are those that are remembered; None when the subscription was removed, and its keys with it.
@@ -78,7 +78,7 @@ def _consumers(record: SubscriptionRecord, keys: list[_Row]) -> list[_Row]:
 
 def _waits(record: SubscriptionRecord, now_ns: int) -> _Row:
     """How often entries of a key had to wait until another consumer let go earlier ones, and for how long."""
-    waits: Stretch = record.hash_waits
+    waits: StateDuration = record.hash_waits
     lasts = now_ns - waits.since_ns if waits.since_ns >= 0 else 0
     return {
         "count": waits.count,

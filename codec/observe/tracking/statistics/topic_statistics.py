@@ -17,11 +17,11 @@ from pcli.codec.observe.tracking.records.client_records import PermitLedger
 from pcli.codec.observe.tracking.subscriptions.backlog import backlog_of, doubt_of, shared_with_strangers
 from pcli.codec.observe.tracking.subscriptions.cursor_positions import lived_on
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import QUIET_NS
-from pcli.codec.observe.tracking.subscriptions.subscription_state import Member, SubscriptionBook
-from pcli.codec.observe.tracking.subscriptions.topic_state import TopicBook
+from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
+from pcli.codec.observe.tracking.subscriptions.topic_state import TopicState
 
 if TYPE_CHECKING:
-    from pcli.codec.observe.tracking.subscriptions.subscription_tracker import Lives
+    from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 
 __all__ = ["consumer_figures", "figures", "topic_figures"]
 
@@ -29,7 +29,7 @@ _Figure = tuple[Any, str]
 """A value, or None with the reason."""
 
 
-def figures(lives: Lives, now_ns: int, *, system: bool = False) -> dict[str, Any]:
+def figures(lives: SubscriptionTracker, now_ns: int, *, system: bool = False) -> dict[str, Any]:
     """The state of every topic at this time, the capture's: ``{topic: {"msgInCounter": …}}``.
 
     ``system``: those of the broker, too. Beside the figures of `topics stats` each object has "unknown": name of a
@@ -41,7 +41,7 @@ def figures(lives: Lives, now_ns: int, *, system: bool = False) -> dict[str, Any
     return {name: topic_figures(topics[name], now_ns) for name in shown}
 
 
-def topic_figures(topic: TopicBook, now_ns: int) -> dict[str, Any]:
+def topic_figures(topic: TopicState, now_ns: int) -> dict[str, Any]:
     """Those of one topic, with its subscriptions, as far as the broker knows them still."""
     early = _early(topic)
     fields: dict[str, _Figure] = {"msgInCounter": (topic.record.messages_in - topic.base, early or _unseen(topic))}
@@ -54,7 +54,7 @@ def topic_figures(topic: TopicBook, now_ns: int) -> dict[str, Any]:
     return found
 
 
-def _subscription(book: SubscriptionBook, early: str, now_ns: int) -> dict[str, Any]:
+def _subscription(book: SubscriptionState, early: str, now_ns: int) -> dict[str, Any]:
     record = book.record
     doubt = doubt_of(record.doubts) or shared_with_strangers(book)
     unacked = record.unacked + sum(member.drift for member in book.members)
@@ -72,7 +72,7 @@ def _subscription(book: SubscriptionBook, early: str, now_ns: int) -> dict[str, 
     return out
 
 
-def consumer_figures(member: Member) -> dict[str, Any]:
+def consumer_figures(member: AttachedConsumer) -> dict[str, Any]:
     """Those of an attached consumer."""
     record, permits = member.record, member.record.permits
     doubt, limit = doubt_of(record.doubts), _blocked_why(member)
@@ -94,13 +94,13 @@ def _unasked(permits: PermitLedger) -> str:
     return "" if permits.known else "it was sent messages before its first FLOW in the capture"
 
 
-def _repeats(book: SubscriptionBook) -> str:
+def _repeats(book: SubscriptionState) -> str:
     if book.repeats:
         return "an ACK named parts of a batch more than once: what the broker takes for that is not known"
     return ""
 
 
-def _blocked_why(member: Member) -> str:
+def _blocked_why(member: AttachedConsumer) -> str:
     """Why the limit that stops a consumer is not known; empty: it is its own, for others go on."""
     record, others = member.record, [one.record for one in member.book.members if one is not member]
     since = record.blocked.since_ns
@@ -109,7 +109,7 @@ def _blocked_why(member: Member) -> str:
     return "it is blocked by its own limit or by the subscription's, no frame says"
 
 
-def _early(topic: TopicBook) -> str:
+def _early(topic: TopicState) -> str:
     """Why the counters of a topic are not known; empty: they are."""
     if topic.base or topic.first is None or topic.first[1] == 0:
         if len(topic.closers) == 1 and not _lived_on(topic):
@@ -118,7 +118,7 @@ def _early(topic: TopicBook) -> str:
     return "the topic had entries before the capture: its counters began earlier"
 
 
-def _lived_on(topic: TopicBook) -> bool:
+def _lived_on(topic: TopicState) -> bool:
     """Whether a producer or consumer stayed when the broker closed others: then it was no unload."""
     sessions = [one.session for one in topic.record.producers.values()]
     for book in topic.subscriptions.values():
@@ -126,7 +126,7 @@ def _lived_on(topic: TopicBook) -> bool:
     return any(session is not None and lived_on(topic, session) for session in sessions)
 
 
-def _unseen(topic: TopicBook) -> str:
+def _unseen(topic: TopicState) -> str:
     """Whether somebody else has published."""
     if not topic.record.persistent:
         return ""

@@ -14,11 +14,11 @@ from typing import Final, NamedTuple
 
 from pcli.codec.observe.tracking.records.lifecycle import Ack, Delivery
 from pcli.codec.observe.tracking.subscriptions.redelivery import let_go
-from pcli.codec.observe.tracking.subscriptions.subscription_state import Member, SubscriptionBook
+from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 from pcli.codec.wire.bits import left_of
 
-__all__ = ["NO_BITS", "Id", "Promise", "Settling"]
+__all__ = ["NO_BITS", "AckEffects", "Id", "TransactionAck"]
 
 NO_BITS: Final = -1
 """In the place of a bit set: the whole entry."""
@@ -27,7 +27,7 @@ Id = tuple[Position, int]
 """A position, and what is left of the batch there as bits."""
 
 
-class Promise(NamedTuple):
+class TransactionAck(NamedTuple):
     """An id that was acknowledged in a transaction which is open."""
 
     at: Position
@@ -35,20 +35,20 @@ class Promise(NamedTuple):
     """What is left of the batch; NO_BITS: the whole entry."""
     cumulative: bool
     ack: Ack
-    member: Member
+    member: AttachedConsumer
     """Whose ACK it was."""
     messages: int
     """So many count no more as unacknowledged from the ACK on (Consumer.individualAckWithTransaction)."""
 
 
-class Settling:
+class AckEffects:
     """What one ACK does to a subscription."""
 
     __slots__ = (
         "acks", "age", "book", "entries", "frame", "given", "messages", "now", "oldest", "settled",
     )  # fmt: skip
 
-    def __init__(self, book: SubscriptionBook, frame: int, now: int) -> None:
+    def __init__(self, book: SubscriptionState, frame: int, now: int) -> None:
         self.book = book
         self.frame = frame
         self.now = now
@@ -96,7 +96,7 @@ class Settling:
         if at > book.read:
             book.read = at
 
-    def wait(self, txn: tuple[int, int], member: Member, ids: list[Id], *, cumulative: bool) -> None:
+    def wait(self, txn: tuple[int, int], member: AttachedConsumer, ids: list[Id], *, cumulative: bool) -> None:
         """Note what is to be acknowledged when the transaction commits."""
         book = self.book
         promises = book.txns.setdefault(txn, [])
@@ -111,7 +111,7 @@ class Settling:
                 messages = life.messages if bits == NO_BITS else life.messages - left_of(bits, life.messages)
             if book.individual and not cumulative:
                 member.drift -= messages
-            promises.append(Promise(at, bits, cumulative, ack, member, messages))
+            promises.append(TransactionAck(at, bits, cumulative, ack, member, messages))
 
     def _whole(self, at: Position, kind: str) -> None:
         book = self.book

@@ -12,12 +12,12 @@ from typing import Any, Final
 
 from pcli.codec.observe.observer_state import Facts
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
-from pcli.codec.observe.tracking.records.counters import Tally
+from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.observe.tracking.records.lifecycle import Ack
-from pcli.codec.observe.tracking.subscriptions.ack_effects import NO_BITS, Id, Settling
-from pcli.codec.observe.tracking.subscriptions.open_lifecycles import Shelf
+from pcli.codec.observe.tracking.subscriptions.ack_effects import NO_BITS, AckEffects, Id
+from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.redelivery import take_back
-from pcli.codec.observe.tracking.subscriptions.subscription_state import Member, SubscriptionBook
+from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 from pcli.codec.wire.bits import set_of
 from pcli.codec.wire.message_id import signed
@@ -31,11 +31,11 @@ MAX_OPEN_ACKS: Final = 50_000
 class Acks:
     """The acknowledgements of all consumers."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: OpenLifecycles) -> None:
         self._shelf = shelf
-        self._open: dict[int, tuple[Member, list[Ack], list[Position], int]] = {}
+        self._open: dict[int, tuple[AttachedConsumer, list[Ack], list[Position], int]] = {}
 
-    def see(self, member: Member, facts: Facts) -> None:
+    def see(self, member: AttachedConsumer, facts: Facts) -> None:
         """An ACK."""
         frame, record = facts.frame, member.record
         hot = facts.hot
@@ -45,7 +45,7 @@ class Acks:
         else:
             kind, ids, request = _slow(member, facts)
         record.last_ack_ns, record.last_ack_frame = frame.time_ns, frame.number
-        work = Settling(member.book, frame.number, frame.time_ns)
+        work = AckEffects(member.book, frame.number, frame.time_ns)
         if hot is None and "pulsar.ack.txnid_most_bits" in facts.command:
             work.wait(_transaction(facts.command), member, ids, cumulative=kind == 1)
         elif kind != 1:
@@ -71,7 +71,7 @@ class Acks:
         frame, error = facts.frame, facts.command.get("pulsar.ackResponse.error", "")
         if error:
             text = facts.command.get("pulsar.ackResponse.message", "")
-            member.record.acks_failed.setdefault(error, Tally()).add(frame.time_ns, frame.number, sample=text)
+            member.record.acks_failed.setdefault(error, Occurrences()).add(frame.time_ns, frame.number, sample=text)
             _refuse(member.book, facts.request_number)
         for ack in acks:
             ack.answer_frame, ack.answer_ns, ack.error = frame.number, frame.time_ns, error
@@ -79,7 +79,7 @@ class Acks:
         for at in settled:
             self._shelf.settle(member.book.topic, at)
 
-    def left(self, member: Member) -> None:
+    def left(self, member: AttachedConsumer) -> None:
         """The consumer is gone: its open ACKs stay without answer."""
         self._unanswered([number for number, one in self._open.items() if one[0] is member])
 
@@ -94,14 +94,14 @@ class Acks:
             self._forget(number)
 
     def transaction(
-        self, book: SubscriptionBook, txn: tuple[int, int], time_ns: int, frame: int, *, commit: bool
+        self, book: SubscriptionState, txn: tuple[int, int], time_ns: int, frame: int, *, commit: bool
     ) -> None:
         """A transaction has ended for a subscription."""
         for one in book.txns.pop(txn, ()):
             record, delivery = one.member.record, book.open.get(one.at)
             before, one.ack.effective = record.unacked, commit
             if commit:
-                work = Settling(book, frame, time_ns)
+                work = AckEffects(book, frame, time_ns)
                 work.given = one.ack
                 (work.cumulative if one.cumulative else work.one)(one.at, one.bits)
                 _credit(record, work)
@@ -118,7 +118,7 @@ class Acks:
             self._shelf.settle(member.book.topic, at)
 
 
-def _credit(record: ConsumerRecord, work: Settling) -> None:
+def _credit(record: ConsumerRecord, work: AckEffects) -> None:
     """What was settled counts for a consumer."""
     if work.entries or work.messages:
         record.acked += work.messages
@@ -127,7 +127,7 @@ def _credit(record: ConsumerRecord, work: Settling) -> None:
         record.ack_age_max_ns = max(record.ack_age_max_ns, work.oldest)
 
 
-def _refuse(book: SubscriptionBook, frame: int) -> None:
+def _refuse(book: SubscriptionState, frame: int) -> None:
     """An ACK of a transaction was refused."""
     for promises in book.txns.values():
         for one in promises:
@@ -140,7 +140,7 @@ def _transaction(values: dict[str, Any]) -> tuple[int, int]:
     return values["pulsar.ack.txnid_most_bits"], values.get("pulsar.ack.txnid_least_bits", 0)
 
 
-def _slow(member: Member, facts: Facts) -> tuple[int, list[Id], int]:
+def _slow(member: AttachedConsumer, facts: Facts) -> tuple[int, list[Id], int]:
     values = facts.command
     ids = []
     for one in values.get("pulsar.ack.message_id", ()):
@@ -151,6 +151,6 @@ def _slow(member: Member, facts: Facts) -> tuple[int, list[Id], int]:
     error = values.get("pulsar.ack.validation_error", "")
     if error:
         frame = facts.frame
-        member.record.validation.setdefault(error, Tally()).add(frame.time_ns, frame.number)
+        member.record.validation.setdefault(error, Occurrences()).add(frame.time_ns, frame.number)
     kind = 1 if values.get("pulsar.ack.ack_type") == "Cumulative" else 0
     return kind, ids, values.get("pulsar.ack.request_id", -1)

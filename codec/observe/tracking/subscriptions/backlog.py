@@ -6,7 +6,7 @@ from typing import Final
 
 from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import able, waiting
-from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionBook
+from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
 
 __all__ = ["backlog_of", "doubt_of", "shared_with_strangers"]
 
@@ -14,7 +14,7 @@ _HARMFUL: Final = ("gap", "cut", "one_way", "weak_sync", "evicted", "start")
 """Doubts with which a count can't be trusted."""
 
 
-def backlog_of(book: SubscriptionBook, now_ns: int) -> tuple[int | None, str]:
+def backlog_of(book: SubscriptionState, now_ns: int) -> tuple[int | None, str]:
     """Return the number of entries that a subscription has not acknowledged, or None and the reason."""
     topic, mark = book.topic, book.mark
     doubt = doubt_of(book.record.doubts | topic.record.doubts) or shared_with_strangers(book)
@@ -32,7 +32,7 @@ def backlog_of(book: SubscriptionBook, now_ns: int) -> tuple[int | None, str]:
     return topic.count(mark, topic.last) - len(book.acked), ""
 
 
-def shared_with_strangers(book: SubscriptionBook) -> str:
+def shared_with_strangers(book: SubscriptionState) -> str:
     """Return why an unseen consumer may share a subscription's figures; empty if none can."""
     others = book.topic.subscriptions.values()
     if (
@@ -44,7 +44,7 @@ def shared_with_strangers(book: SubscriptionBook) -> str:
     return "a consumer whose SUBSCRIBE is not in the capture gets messages of this topic"
 
 
-def _drained(book: SubscriptionBook, now_ns: int) -> bool:
+def _drained(book: SubscriptionState, now_ns: int) -> bool:
     """Whether a consumer could be given more and there is no more."""
     return any(able(member) for member in book.members) and waiting(book, now_ns) is None
 

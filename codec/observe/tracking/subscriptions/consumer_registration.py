@@ -12,15 +12,15 @@ from typing import Any
 
 from pcli.codec.observe.observer_state import Consumer, Facts
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, Session
-from pcli.codec.observe.tracking.records.counters import Tally
+from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.observe.tracking.subscriptions import permit_ledger
-from pcli.codec.observe.tracking.subscriptions.open_lifecycles import Shelf
-from pcli.codec.observe.tracking.subscriptions.subscription_state import Member, SubscriptionBook
+from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
+from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 
 __all__ = ["count_held", "joining", "newcomer", "stranger"]
 
 
-def newcomer(book: SubscriptionBook, facts: Facts, peer: Consumer, stream: int) -> ConsumerRecord:
+def newcomer(book: SubscriptionState, facts: Facts, peer: Consumer, stream: int) -> ConsumerRecord:
     """The record of a consumer that subscribes, with the settings of its SUBSCRIBE."""
     record = _record(book, peer, f"{stream}#{peer.id}")
     _read_settings(record, facts.command)
@@ -29,7 +29,7 @@ def newcomer(book: SubscriptionBook, facts: Facts, peer: Consumer, stream: int) 
     return record
 
 
-def stranger(shelf: Shelf, facts: Facts, stream: int, consumer_id: int) -> Member:
+def stranger(shelf: OpenLifecycles, facts: Facts, stream: int, consumer_id: int) -> AttachedConsumer:
     """A consumer whose SUBSCRIBE was not seen."""
     name = f"{stream}#{consumer_id}"
     book = shelf.subscription(shelf.topic(""), name)
@@ -40,17 +40,19 @@ def stranger(shelf: Shelf, facts: Facts, stream: int, consumer_id: int) -> Membe
     return joining(record, book, (stream, consumer_id), facts.frame.time_ns, 0)
 
 
-def joining(record: ConsumerRecord, book: SubscriptionBook, key: tuple[int, int], time_ns: int, frame: int) -> Member:
+def joining(
+    record: ConsumerRecord, book: SubscriptionState, key: tuple[int, int], time_ns: int, frame: int
+) -> AttachedConsumer:
     """A session begins; ``frame`` is that of its SUBSCRIBE, 0: not seen."""
     record.session = Session(key[0], key[1], frame, time_ns)
     record.sessions += 1
     record.permits = permit_ledger.begin(time_ns, frame, known=frame > 0)
     record.unacked = record.received = record.received_entries = record.bytes_out = 0
     record.active = None
-    return Member(record, book, *key)
+    return AttachedConsumer(record, book, *key)
 
 
-def _record(book: SubscriptionBook, peer: Consumer, place: str) -> ConsumerRecord:
+def _record(book: SubscriptionState, peer: Consumer, place: str) -> ConsumerRecord:
     name = peer.name or place
     known = book.record.consumers.get(name)
     if known is not None and any(member.record is known for member in book.members):
@@ -64,12 +66,12 @@ def _record(book: SubscriptionBook, peer: Consumer, place: str) -> ConsumerRecor
     return known
 
 
-def count_held(member: Member) -> None:
+def count_held(member: AttachedConsumer) -> None:
     """What a consumer holds at the end."""
     record = member.record
     held = [(one, at) for at, one in member.book.open.items() if one.held and one.consumer is record]
     held.sort(key=lambda pair: pair[0].frame)
-    record.never_acked = Tally()
+    record.never_acked = Occurrences()
     for one, at in held:
         record.never_acked.add(one.time_ns, one.frame, sample=f"{at[0]}:{at[1]}", count=one.held)
     record.never_acked_oldest_ns = held[0][0].time_ns if held else 0

@@ -12,19 +12,19 @@ from __future__ import annotations
 from typing import Final
 
 from pcli.codec.observe.observer_state import Consumer, Facts
-from pcli.codec.observe.tracking.records.counters import Tally
+from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.observe.tracking.subscriptions.ack_effects import NO_BITS
 from pcli.codec.observe.tracking.subscriptions.acks import Acks
 from pcli.codec.observe.tracking.subscriptions.consumer_registration import count_held, joining, newcomer, stranger
 from pcli.codec.observe.tracking.subscriptions.cursor_positions import closed_by_broker, lived_on, open_cursor, seek
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import look
-from pcli.codec.observe.tracking.subscriptions.open_lifecycles import Shelf
+from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.redelivery import LEAST, TICK_NS, take_back
-from pcli.codec.observe.tracking.subscriptions.subscription_state import INDIVIDUAL, Member, SubscriptionBook
+from pcli.codec.observe.tracking.subscriptions.subscription_state import INDIVIDUAL, AttachedConsumer, SubscriptionState
 from pcli.codec.wire.bits import set_of
 from pcli.codec.wire.commands import BY_NAME
 
-__all__ = ["Sessions"]
+__all__ = ["ConsumerSessions"]
 
 _WHY: Final = {"closed": "left", "broker": "unload", "replaced": "left"}
 """How a session ended to why its messages come again; every other end is a lost connection."""
@@ -32,21 +32,21 @@ _WHY: Final = {"closed": "left", "broker": "unload", "replaced": "left"}
 _SUBSCRIBE: Final = BY_NAME["SUBSCRIBE"].number
 
 
-class Sessions:
+class ConsumerSessions:
     """Every consumer on every connection."""
 
-    def __init__(self, shelf: Shelf, acks: Acks) -> None:
+    def __init__(self, shelf: OpenLifecycles, acks: Acks) -> None:
         self._shelf = shelf
         self._acks = acks
-        self._members: dict[tuple[int, int], Member] = {}
+        self._members: dict[tuple[int, int], AttachedConsumer] = {}
         self._least: dict[int, int] = {}
         self._doubts: dict[int, set[str]] = {}
-        self._seeks: dict[int, Member] = {}
+        self._seeks: dict[int, AttachedConsumer] = {}
 
-    def member(self, facts: Facts, consumer_id: int) -> Member:
+    def member(self, facts: Facts, consumer_id: int) -> AttachedConsumer:
         """The consumer that a frame speaks of, perhaps one that is closed; without a SUBSCRIBE it begins here."""
         peer = facts.peer
-        member: Member | None = peer.record if isinstance(peer, Consumer) else None
+        member: AttachedConsumer | None = peer.record if isinstance(peer, Consumer) else None
         if member is None:
             key = (facts.frame.stream.number, consumer_id)
             member = self._members.get(key)
@@ -97,7 +97,7 @@ class Sessions:
             if not error:
                 seek(self._shelf, book, target, request.number, frame)
             return
-        member: Member | None = peer.record if isinstance(peer, Consumer) else None
+        member: AttachedConsumer | None = peer.record if isinstance(peer, Consumer) else None
         if member is None:
             return
         if request.type == _SUBSCRIBE:
@@ -105,7 +105,7 @@ class Sessions:
                 self._attach(member, frame.time_ns, frame.number, answered=True, request=request.number)
             elif not member.ready:
                 text = facts.command.get("pulsar.error.message", "")
-                member.record.refused.setdefault(error, Tally()).add(frame.time_ns, frame.number, sample=text)
+                member.record.refused.setdefault(error, Occurrences()).add(frame.time_ns, frame.number, sample=text)
                 self._leave(member, "refused", frame.time_ns, frame.number)
         elif not error and request.type == BY_NAME["UNSUBSCRIBE"].number:
             self._leave(member, "closed", frame.time_ns, frame.number)
@@ -127,7 +127,7 @@ class Sessions:
     def told_mark(self, facts: Facts) -> None:
         """GET_LAST_MESSAGE_ID_RESPONSE: how far a topic reaches, and where the subscription stands."""
         peer, values = facts.peer, facts.command
-        member: Member | None = peer.record if isinstance(peer, Consumer) else None
+        member: AttachedConsumer | None = peer.record if isinstance(peer, Consumer) else None
         if member is None:
             return
         place = "pulsar.getLastMessageIdResponse"
@@ -158,7 +158,7 @@ class Sessions:
         """ACTIVE_CONSUMER_CHANGE."""
         frame, values = facts.frame, facts.command
         peer = facts.peer
-        member: Member | None = peer.record if isinstance(peer, Consumer) else None
+        member: AttachedConsumer | None = peer.record if isinstance(peer, Consumer) else None
         if member is None:
             return
         record, now = member.record, values.get("pulsar.active_consumer_change.is_active", False)
@@ -189,7 +189,7 @@ class Sessions:
             if key[0] == stream:
                 self._equip(member)
 
-    def _equip(self, member: Member) -> None:
+    def _equip(self, member: AttachedConsumer) -> None:
         """What is known of its connection."""
         member.least_timeout = self._least.get(member.stream, TICK_NS)
         doubts = self._doubts.get(member.stream)
@@ -206,7 +206,7 @@ class Sessions:
 
     # -- how they come and go
 
-    def _attach(self, member: Member, time_ns: int, frame: int, *, answered: bool, request: int = 0) -> None:
+    def _attach(self, member: AttachedConsumer, time_ns: int, frame: int, *, answered: bool, request: int = 0) -> None:
         if member.ready:
             return
         member.ready = True
@@ -228,14 +228,14 @@ class Sessions:
         if len(book.members) == 1:
             open_cursor(book, record)
 
-    def _leave(self, member: Member, end: str, time_ns: int, frame: int) -> None:
+    def _leave(self, member: AttachedConsumer, end: str, time_ns: int, frame: int) -> None:
         record, book, session = member.record, member.book, member.record.session
         if session is None or member.ended:
             return
         member.ended = True
         session.end, session.ended_ns, session.ended_frame = end, time_ns, frame
         record.last_ns = time_ns
-        record.ends.setdefault(end, Tally()).add(time_ns, frame)
+        record.ends.setdefault(end, Occurrences()).add(time_ns, frame)
         self._acks.left(member)
         if not member.ready:
             return
@@ -261,7 +261,7 @@ class Sessions:
                 else:
                     self._gone(book)
 
-    def _gone(self, book: SubscriptionBook) -> None:
+    def _gone(self, book: SubscriptionState) -> None:
         """The broker forgets a subscription."""
         book.record.gone = True
         book.topic.subscriptions.pop(book.record.name, None)

@@ -18,10 +18,10 @@ from typing import Final
 from pcli.codec.observe.observer_state import ObservedFrame
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, Session
 from pcli.codec.observe.tracking.subscriptions.ack_effects import NO_BITS
-from pcli.codec.observe.tracking.subscriptions.open_lifecycles import Shelf
+from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.redelivery import take_back
-from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionBook
-from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicBook
+from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
+from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
 
 __all__ = [
     "CLOSING_NS",
@@ -45,7 +45,7 @@ LATEST: Final = 1 << 62
 """Ledgers above are none: clients write "latest" as the greatest number that they have."""
 
 
-def open_cursor(book: SubscriptionBook, record: ConsumerRecord) -> None:
+def open_cursor(book: SubscriptionState, record: ConsumerRecord) -> None:
     """The first consumer has come: reading begins at the mark."""
     if record.rollback_seconds:
         book.reset_to(None)
@@ -58,7 +58,7 @@ def open_cursor(book: SubscriptionBook, record: ConsumerRecord) -> None:
     book.rewound = True
 
 
-def _begin(book: SubscriptionBook, record: ConsumerRecord) -> None:
+def _begin(book: SubscriptionState, record: ConsumerRecord) -> None:
     """A new subscription that is not durable."""
     topic, start = book.topic, record.start_id
     latest = start is None or start[0] >= LATEST or (topic.last[0] >= 0 and start > topic.last)
@@ -74,14 +74,18 @@ def _begin(book: SubscriptionBook, record: ConsumerRecord) -> None:
             book.at_next = True
 
 
-def earliest(topic: TopicBook) -> Position | None:
+def earliest(topic: TopicState) -> Position | None:
     """Before the first entry, if the capture has seen that: no frame says so when ledgers that nobody needs go."""
     first = topic.first
     return (first[0], -1) if first is not None and first[1] == 0 and len(topic.ledgers) == 1 else None
 
 
 def seek(
-    shelf: Shelf, book: SubscriptionBook, target: tuple[Position, int] | None, asked: int, frame: ObservedFrame
+    shelf: OpenLifecycles,
+    book: SubscriptionState,
+    target: tuple[Position, int] | None,
+    asked: int,
+    frame: ObservedFrame,
 ) -> None:
     """A SEEK was answered with success."""
     topic = book.topic
@@ -112,7 +116,7 @@ def seek(
     shelf.settle_all(topic)
 
 
-def closed_by_broker(topic: TopicBook, who: str, time_ns: int, frame: int, began_ns: int = -1) -> None:
+def closed_by_broker(topic: TopicState, who: str, time_ns: int, frame: int, began_ns: int = -1) -> None:
     """The broker has closed a consumer of a subscription, or a producer (empty name), without being asked.
 
     ``began_ns``: since when that was open; -1: not known. What was opened behind the first close was closed again.
@@ -134,27 +138,27 @@ def closed_by_broker(topic: TopicBook, who: str, time_ns: int, frame: int, began
         _restart(topic)
 
 
-def new_ledger(topic: TopicBook) -> None:
+def new_ledger(topic: TopicState) -> None:
     """An entry was stored in a ledger that was not there before."""
     if (topic.closed_ns >= 0 and len(topic.closers) == 1 and "" not in topic.closers) or topic.closers == {""}:
         _restart(topic)
         topic.closers = set()
 
 
-def lived_on(topic: TopicBook, session: Session) -> bool:
+def lived_on(topic: TopicState, session: Session) -> bool:
     """Whether a session shows that the topic was not unloaded when the broker closed others."""
     before = session.began_ns < topic.closed_ns
     return before and session.end != "broker" and (not session.end or session.ended_ns > topic.closed_ns + PROMPT_NS)
 
 
-def repeated_reconnects(topic: TopicBook) -> None:
+def repeated_reconnects(topic: TopicState) -> None:
     """A producer is there again: what was counted until now belongs to the time before an unload."""
     if topic.restarted:
         topic.base = topic.record.messages_in
         topic.restarted = False
 
 
-def _restart(topic: TopicBook) -> None:
+def _restart(topic: TopicState) -> None:
     """The broker has loaded the topic anew."""
     topic.restarted = True
     topic.base = topic.record.messages_in

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pcli.codec.observe.observer_state import Facts
-from pcli.codec.observe.tracking.subscriptions.open_lifecycles import Shelf
-from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionBook
-from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicBook
+from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
+from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
+from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
 
 __all__ = ["MARK", "dead_letter", "origins"]
 
@@ -30,7 +30,7 @@ _MOST: Final = 64
 _ID: Final = re.compile(r"\(?(\d+)[:,](\d+)")
 
 
-def dead_letter(shelf: Shelf, facts: Facts) -> None:
+def dead_letter(shelf: OpenLifecycles, facts: Facts) -> None:
     """A SEND with the mark in its metadata."""
     frame, topic = facts.frame, getattr(facts.peer, "topic", "")
     for origin, at, name in origins(facts):
@@ -60,7 +60,7 @@ def _properties(facts: Facts, values: dict[str, Any]) -> Iterator[dict[str, str]
         yield {pair["key"]: pair.get("value", "") for pair in one.get("properties", ())}
 
 
-def _subscription(book: TopicBook, at: Position, name: str) -> SubscriptionBook | None:
+def _subscription(book: TopicState, at: Position, name: str) -> SubscriptionState | None:
     if name:
         return book.subscriptions.get(name)
     opened = [one for one in book.subscriptions.values() if one.opened]

@@ -15,14 +15,14 @@ from typing import Final
 
 from pcli.codec.observe.observer_state import Facts, ObservedFrame
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
-from pcli.codec.observe.tracking.records.lifecycle import Delivery, Life
+from pcli.codec.observe.tracking.records.lifecycle import Delivery, Lifecycle
 from pcli.codec.observe.tracking.subscriptions import permit_ledger
 from pcli.codec.observe.tracking.subscriptions.cursor_positions import earliest
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import SILENCE_NS, heard
-from pcli.codec.observe.tracking.subscriptions.key_order import Keys
-from pcli.codec.observe.tracking.subscriptions.open_lifecycles import Shelf, positions
+from pcli.codec.observe.tracking.subscriptions.key_order import KeyOrder
+from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles, positions
 from pcli.codec.observe.tracking.subscriptions.redelivery import came_again, let_go, set_back, take_back
-from pcli.codec.observe.tracking.subscriptions.subscription_state import Member, SubscriptionBook
+from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 from pcli.codec.observe.tracking.subscriptions.unseen_publishes import loose, new_life
 from pcli.codec.wire.bits import left_of, set_of
@@ -35,7 +35,7 @@ RACE_NS: Final = 5_000_000
 _two_lengths = Struct(">II").unpack_from
 
 
-def deliver(shelf: Shelf, member: Member, facts: Facts) -> None:
+def deliver(shelf: OpenLifecycles, member: AttachedConsumer, facts: Facts) -> None:
     """Take in a MESSAGE for a consumer."""
     frame, record, book = facts.frame, member.record, member.book
     now, number = frame.time_ns, frame.number
@@ -73,7 +73,7 @@ def deliver(shelf: Shelf, member: Member, facts: Facts) -> None:
         take_back(book, at, delivery, "left", now, number)
 
 
-def _count(member: Member, frame: ObservedFrame, messages: int, size: int) -> None:
+def _count(member: AttachedConsumer, frame: ObservedFrame, messages: int, size: int) -> None:
     """An entry of ``size`` messages went to a consumer, of which ``messages`` were not acknowledged yet."""
     record, subscription = member.record, member.book.record
     permits, now, number = record.permits, frame.time_ns, frame.number
@@ -93,7 +93,7 @@ def _count(member: Member, frame: ObservedFrame, messages: int, size: int) -> No
     member.turn = subscription.entries_out
 
 
-def _enter(book: SubscriptionBook, at: Position, life: Life, delivery: Delivery) -> bool:
+def _enter(book: SubscriptionState, at: Position, life: Lifecycle, delivery: Delivery) -> bool:
     """Write the delivery into the life; whether it is the first to the subscription."""
     if life.chunks:
         delivery.chunk = next((chunk for chunk, _, *place in life.chunks if (*place,) == at), -1)
@@ -108,7 +108,7 @@ def _enter(book: SubscriptionBook, at: Position, life: Life, delivery: Delivery)
     return False
 
 
-def _starves(book: SubscriptionBook, record: ConsumerRecord, now: int, number: int) -> None:
+def _starves(book: SubscriptionState, record: ConsumerRecord, now: int, number: int) -> None:
     """A batch is larger than the permits of its consumer; see whether another one could have had some of it."""
     others = (member.record for member in book.members if member.record is not record)
     if book.record.type == "Shared" and any(
@@ -118,7 +118,7 @@ def _starves(book: SubscriptionBook, record: ConsumerRecord, now: int, number: i
 
 
 def _hold(
-    book: SubscriptionBook, at: Position, life: Life, delivery: Delivery, frame: ObservedFrame, *, first: bool
+    book: SubscriptionState, at: Position, life: Lifecycle, delivery: Delivery, frame: ObservedFrame, *, first: bool
 ) -> None:
     """The entry is with a consumer of the subscription."""
     before = book.open.get(at)
@@ -142,7 +142,7 @@ def _hold(
         book.record.unacked += messages
         if life.key and book.record.type == "Key_Shared":
             if book.keys is None:
-                book.keys = Keys(book.record)
+                book.keys = KeyOrder(book.record)
             book.record.hash_waits.end(delivery.time_ns, delivery.frame)
             if first:
                 book.keys.waited(life, delivery)
@@ -150,7 +150,7 @@ def _hold(
     _pass(book, at)
 
 
-def _pass(book: SubscriptionBook, at: Position) -> None:
+def _pass(book: SubscriptionState, at: Position) -> None:
     """The dispatcher has read up to there; see what it has left out on its way."""
     if book.mark is None:
         if book.picky:
@@ -184,7 +184,7 @@ def _pass(book: SubscriptionBook, at: Position) -> None:
     book.rewound = False
 
 
-def _oldest(book: SubscriptionBook, at: Position) -> Position:
+def _oldest(book: SubscriptionState, at: Position) -> Position:
     """The oldest unacknowledged entry, when this one comes first: it, but where others may have been passed over.
 
     Consumers of a Key_Shared subscription with permits get theirs while older ones of others wait.
@@ -202,7 +202,7 @@ def _oldest(book: SubscriptionBook, at: Position) -> Position:
     return min((place for place, life in older if not book.in_order or _may_wait(life)), default=at)
 
 
-def _may_wait(life: Life) -> bool:
+def _may_wait(life: Lifecycle) -> bool:
     """Whether Shared consumers may be given later entries first: it is delayed, or a chunk.
 
     A chunk goes to the consumer that has the first one, and to nobody when that is missing (SharedConsumerAssignor).
@@ -210,7 +210,7 @@ def _may_wait(life: Life) -> bool:
     return bool(life.deliver_at_ms or life.uuid)
 
 
-def _undo(book: SubscriptionBook, at: Position, life: Life, delivery: Delivery, frame: int) -> None:
+def _undo(book: SubscriptionState, at: Position, life: Lifecycle, delivery: Delivery, frame: int) -> None:
     """It was acknowledged, as far as was seen, and comes all the same (rule 2); ``frame``: in which, 0: not known."""
     past = life.deliveries[book.record.name]
     acks = past[-2].acks if len(past) > 1 else ()

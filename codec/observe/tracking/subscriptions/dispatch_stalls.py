@@ -19,9 +19,9 @@ from __future__ import annotations
 from typing import Final
 
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
-from pcli.codec.observe.tracking.records.lifecycle import Life
+from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.observe.tracking.subscriptions.key_order import slot_of_key
-from pcli.codec.observe.tracking.subscriptions.subscription_state import Member, SubscriptionBook
+from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 
 __all__ = ["QUIET_NS", "ROUNDS", "SILENCE_NS", "able", "caught_up", "heard", "look", "may_be_blocked", "waiting"]
@@ -40,7 +40,7 @@ _END: Final = (1 << 64, 0)
 """Behind all positions."""
 
 
-def heard(book: SubscriptionBook, record: ConsumerRecord, life: Life, now_ns: int, frame: int) -> None:
+def heard(book: SubscriptionState, record: ConsumerRecord, life: Lifecycle, now_ns: int, frame: int) -> None:
     """A MESSAGE comes after a silence of its subscription; see whether it could have come earlier."""
     if record.blocked.since_ns >= 0:
         record.blocked.end(now_ns, frame)
@@ -56,7 +56,7 @@ def heard(book: SubscriptionBook, record: ConsumerRecord, life: Life, now_ns: in
         record.silent.end(now_ns, frame)
 
 
-def look(book: SubscriptionBook, now_ns: int) -> None:
+def look(book: SubscriptionState, now_ns: int) -> None:
     """See how the subscription stands, when nothing comes."""
     members = [member for member in book.members if able(member)]
     if not members:
@@ -82,7 +82,7 @@ def look(book: SubscriptionBook, now_ns: int) -> None:
                 record.silent.begin(since, life.receipt_frame)
 
 
-def may_be_blocked(member: Member, now_ns: int) -> None:
+def may_be_blocked(member: AttachedConsumer, now_ns: int) -> None:
     """An ACK or REDELIVER comes; see whether the consumer was blocked until now."""
     record, book = member.record, member.book
     _passed_over(member)
@@ -100,7 +100,7 @@ def _block(record: ConsumerRecord) -> None:
     record.blocked_at = max(record.blocked_at, record.unacked)
 
 
-def _is_for(book: SubscriptionBook, record: ConsumerRecord, life: Life) -> bool:
+def _is_for(book: SubscriptionState, record: ConsumerRecord, life: Lifecycle) -> bool:
     """Whether a message that waits is for this consumer, for all that is known."""
     if book.individual and life.uuid:
         return False  # a chunk is for the consumer that got the first one, when anybody did
@@ -113,7 +113,7 @@ def _is_for(book: SubscriptionBook, record: ConsumerRecord, life: Life) -> bool:
     return len(book.members) == 1 or (keys is not None and keys.owner(life.key) is record)
 
 
-def _wait_for_key(book: SubscriptionBook, life: Life) -> bool:
+def _wait_for_key(book: SubscriptionState, life: Lifecycle) -> bool:
     """Whether a message waits for a consumer that holds earlier ones of its key, but could get it itself."""
     holder = book.keys.holder(life.key) if book.keys is not None else None
     if holder is None or holder.permits.balance <= 0 or holder.blocked.since_ns >= 0:
@@ -126,7 +126,7 @@ def _wait_for_key(book: SubscriptionBook, life: Life) -> bool:
     return True
 
 
-def _passed_over(member: Member) -> None:
+def _passed_over(member: AttachedConsumer) -> None:
     """See whether others of a Shared subscription got all, for several rounds, though this one had permits."""
     record, book = member.record, member.book
     if record.type != "Shared" or not record.unacked or book.record.entries_out - member.turn < ROUNDS:
@@ -136,7 +136,7 @@ def _passed_over(member: Member) -> None:
         _block(record)
 
 
-def able(member: Member) -> bool:
+def able(member: AttachedConsumer) -> bool:
     """Whether a consumer may be given something, for all that is known."""
     record, book = member.record, member.book
     if record.permits.balance <= 0 or record.active is False:
@@ -145,7 +145,7 @@ def able(member: Member) -> bool:
     return not any(one.permits.balance > 0 for one in better)
 
 
-def waiting(book: SubscriptionBook, now_ns: int) -> tuple[Position, Life] | None:
+def waiting(book: SubscriptionState, now_ns: int) -> tuple[Position, Lifecycle] | None:
     """The first entry that the subscription could be given now; None: there is none that is known."""
     topic = book.topic
     for at, delivery in book.open.items():
@@ -167,7 +167,7 @@ def waiting(book: SubscriptionBook, now_ns: int) -> tuple[Position, Life] | None
     return None
 
 
-def caught_up(book: SubscriptionBook) -> None:
+def caught_up(book: SubscriptionState) -> None:
     """The dispatcher has read all: what was no message is acknowledged by the broker itself."""
     topic = book.topic
     if book.mark is None or topic.last <= book.read:
@@ -177,7 +177,7 @@ def caught_up(book: SubscriptionBook) -> None:
             book.ack(at)
 
 
-def _settle_down(book: SubscriptionBook, members: list[Member], now_ns: int) -> None:
+def _settle_down(book: SubscriptionState, members: list[AttachedConsumer], now_ns: int) -> None:
     """A consumer with permits gets nothing: there is nothing for its subscription.
 
     Of a Failover consumer that is so only when it was told to be the active one.
@@ -192,7 +192,7 @@ def _settle_down(book: SubscriptionBook, members: list[Member], now_ns: int) -> 
         book.advance()
 
 
-def _available(book: SubscriptionBook, life: Life) -> int:
+def _available(book: SubscriptionState, life: Lifecycle) -> int:
     """Since when the broker may deliver it, ns."""
     since = max(life.receipt_ns if life.receipt_ns >= 0 else life.sent_ns, book.freed_ns)
     return max(since, life.deliver_at_ms * 1_000_000) if book.individual else since

@@ -17,12 +17,12 @@ from typing import Any, Final
 from pcli.codec.observe.observer_state import ObservedFrame
 from pcli.codec.observe.tracking.entry_metadata import FIELD, fields_of
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
-from pcli.codec.observe.tracking.records.lifecycle import Delivery, Life
+from pcli.codec.observe.tracking.records.lifecycle import Delivery, Lifecycle
 from pcli.codec.observe.tracking.records.topic_records import KeyRecord, SubscriptionRecord
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 from pcli.codec.wire.hashes import partition_key_bytes, sticky_hash
 
-__all__ = ["MAX_KEYS", "Keys", "slot_of_key"]
+__all__ = ["MAX_KEYS", "KeyOrder", "slot_of_key"]
 
 MAX_KEYS: Final = 20_000
 """Keys of a subscription that are remembered."""
@@ -47,7 +47,7 @@ class _Key:
         """When (ns, frame) a consumer let the last one go, and which."""
 
 
-class Keys:
+class KeyOrder:
     """The keys of a subscription."""
 
     def __init__(self, subscription: SubscriptionRecord) -> None:
@@ -80,7 +80,7 @@ class Keys:
             state.owner = consumer
         state.held[mine] = state.held.get(mine, 0) + 1
 
-    def released(self, life: Life | None, delivery: Delivery, time_ns: int = -1, frame: int = 0) -> None:
+    def released(self, life: Lifecycle | None, delivery: Delivery, time_ns: int = -1, frame: int = 0) -> None:
         """An entry is with its consumer no more: acknowledged, or taken back."""
         state = self._keys.get(life.key) if life is not None else None
         if state is None:
@@ -92,7 +92,7 @@ class Keys:
         elif state.held.pop(mine, None) is not None and time_ns >= 0:
             state.freed = (time_ns, frame, delivery.consumer)
 
-    def waited(self, life: Life, delivery: Delivery) -> None:
+    def waited(self, life: Lifecycle, delivery: Delivery) -> None:
         """An entry comes for the first time: see whether it had to wait for another consumer."""
         state = self._keys.get(life.key)
         if state is None or state.freed is None or life.receipt_ns < 0:

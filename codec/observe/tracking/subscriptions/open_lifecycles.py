@@ -17,13 +17,13 @@ from typing import Any, Final
 from pcli.codec.errors import LocalError
 from pcli.codec.observe.system_topics import is_system_topic
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
-from pcli.codec.observe.tracking.records.lifecycle import Life
+from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord, TopicRecord
-from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionBook
-from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicBook
+from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
+from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
 from pcli.codec.wire.topic_name import TopicName
 
-__all__ = ["LINGER", "MAX_LIVES", "Shelf", "full_name"]
+__all__ = ["LINGER", "MAX_LIVES", "OpenLifecycles", "full_name"]
 
 MAX_LIVES: Final = 100_000
 """Lives in memory: some 150 MB, when each was delivered once."""
@@ -32,27 +32,27 @@ LINGER: Final = 1_000
 """Lives of a non-persistent topic in memory: nothing says that they are over."""
 
 
-class Shelf:
+class OpenLifecycles:
     """The books of all topics."""
 
     def __init__(
         self,
         capture: CaptureRecord,
-        on_life: Callable[[Life], None] | None,
+        on_life: Callable[[Lifecycle], None] | None,
         on_done: Callable[[str, Any], None] | None,
         max_lives: int,
     ) -> None:
         self.capture = capture
         self.on_done = on_done
-        self.topics: dict[str, TopicBook] = {}
-        self.owners: dict[int, TopicBook] = {}
+        self.topics: dict[str, TopicState] = {}
+        self.owners: dict[int, TopicState] = {}
         """Ledgers, and whose they are."""
         self._on_life = on_life
         self._max_lives = max_lives
-        self._alive: dict[int, tuple[TopicBook, Life]] = {}
+        self._alive: dict[int, tuple[TopicState, Lifecycle]] = {}
         self._names: dict[str, str] = {}
 
-    def topic(self, name: str) -> TopicBook:
+    def topic(self, name: str) -> TopicState:
         """The book of a topic, made when new; any way to write its name will do."""
         book = self.topics.get(name)
         if book is not None:
@@ -62,22 +62,22 @@ class Shelf:
             full = self._names[name] = full_name(name)
         if full not in self.topics:
             persistent = not full.startswith("non-persistent:")
-            self.topics[full] = TopicBook(TopicRecord(full, is_system_topic(full), persistent))
+            self.topics[full] = TopicState(TopicRecord(full, is_system_topic(full), persistent))
         return self.topics[full]
 
-    def subscription(self, topic: TopicBook, name: str) -> SubscriptionBook:
+    def subscription(self, topic: TopicState, name: str) -> SubscriptionState:
         """The book of a subscription, made when new."""
         book = topic.subscriptions.get(name)
         if book is None:
             record = topic.record.subscriptions.get(name)
             if record is None:
                 record = topic.record.subscriptions[name] = SubscriptionRecord(topic.record, name)
-            book = topic.subscriptions[name] = SubscriptionBook(topic, record)
+            book = topic.subscriptions[name] = SubscriptionState(topic, record)
             book.base = record.delivered
             record.gone = False
         return book
 
-    def adopt(self, book: SubscriptionBook, topic: TopicBook) -> TopicBook:
+    def adopt(self, book: SubscriptionState, topic: TopicState) -> TopicState:
         """A stranger was given an entry of this topic: it belongs there."""
         name, old = book.record.name, book.topic
         if old is not topic:
@@ -88,7 +88,7 @@ class Shelf:
                 consumer.topic = topic.record.name
         return topic
 
-    def put(self, topic: TopicBook, at: Position, life: Life) -> None:
+    def put(self, topic: TopicState, at: Position, life: Lifecycle) -> None:
         """A life has a position."""
         topic.lives[at] = life
         if topic.record.name:
@@ -96,7 +96,7 @@ class Shelf:
         if id(life) not in self._alive:
             self.add(topic, life)
 
-    def add(self, topic: TopicBook, life: Life) -> None:
+    def add(self, topic: TopicState, life: Lifecycle) -> None:
         """A life begins; the oldest may have to leave."""
         self._alive[id(life)] = (topic, life)
         if len(self._alive) > self._max_lives:
@@ -110,7 +110,7 @@ class Shelf:
             evicted["lives"] = evicted.get("lives", 0) + 1
             self.leave(other, oldest)
 
-    def leave(self, topic: TopicBook, life: Life) -> None:
+    def leave(self, topic: TopicState, life: Lifecycle) -> None:
         """A life leaves memory and is given out."""
         if self._alive.pop(id(life), None) is None:
             return
@@ -123,16 +123,16 @@ class Shelf:
         if self._on_life is not None:
             self._on_life(life)
 
-    def give(self, life: Life) -> None:
+    def give(self, life: Lifecycle) -> None:
         """Give out a life that was never stored."""
         if self._on_life is not None:
             self._on_life(life)
 
-    def drop(self, life: Life) -> None:
+    def drop(self, life: Lifecycle) -> None:
         """Forget a life that another one has taken in."""
         self._alive.pop(id(life), None)
 
-    def settle(self, topic: TopicBook, at: Position) -> None:
+    def settle(self, topic: TopicState, at: Position) -> None:
         """Let the life there go, if all subscriptions have acknowledged it."""
         life = topic.lives.get(at)
         if life is None:
@@ -144,7 +144,7 @@ class Shelf:
                     return
         self.leave(topic, life)
 
-    def settle_all(self, topic: TopicBook) -> None:
+    def settle_all(self, topic: TopicState) -> None:
         """The same for all lives of a topic: a subscription has moved, or is gone."""
         for at in list(topic.lives):
             self.settle(topic, at)
@@ -155,7 +155,7 @@ class Shelf:
             self.leave(topic, life)
 
 
-def positions(life: Life) -> list[Position]:
+def positions(life: Lifecycle) -> list[Position]:
     """Where a life stands: one entry, or those of all its chunks that have an id."""
     if life.chunks:
         found = [(ledger, entry) for _, _, ledger, entry in life.chunks if ledger >= 0]
@@ -164,7 +164,7 @@ def positions(life: Life) -> list[Position]:
     return [(life.ledger, life.entry)] if life.ledger >= 0 else []
 
 
-def state_of(life: Life) -> str:
+def state_of(life: Lifecycle) -> str:
     """What has become of a life that has an id or was delivered: a key of life.STATES."""
     if life.topic is not None and not life.topic.persistent:
         return "non_persistent"

@@ -16,9 +16,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pcli.codec.observe.observer_state import Facts
-from pcli.codec.observe.tracking.records.counters import Tally
-from pcli.codec.observe.tracking.records.lifecycle import Delivery, Life
-from pcli.codec.observe.tracking.subscriptions.subscription_state import Member, SubscriptionBook
+from pcli.codec.observe.tracking.records.counters import Occurrences
+from pcli.codec.observe.tracking.records.lifecycle import Delivery, Lifecycle
+from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 
 __all__ = ["LEAST", "MAX_AGES", "TICK_NS", "ask", "came_again", "let_go", "set_back", "take_back"]
@@ -37,7 +37,7 @@ _WORST: Final = 8
 _IDS: Final = "pulsar.redeliverUnacknowledgedMessages.message_ids"
 
 
-def let_go(book: SubscriptionBook, delivery: Delivery) -> None:
+def let_go(book: SubscriptionState, delivery: Delivery) -> None:
     """The messages of a delivery are with its consumer no more, whatever became of them."""
     held, delivery.held = delivery.held, 0
     if held and book.individual:
@@ -45,7 +45,7 @@ def let_go(book: SubscriptionBook, delivery: Delivery) -> None:
         book.record.unacked -= held
 
 
-def take_back(book: SubscriptionBook, at: Position, delivery: Delivery, why: str, time_ns: int, frame: int) -> None:
+def take_back(book: SubscriptionState, at: Position, delivery: Delivery, why: str, time_ns: int, frame: int) -> None:
     """The broker takes an unacknowledged delivery back; ``why`` is a key of topics.AGAIN."""
     if delivery.held:
         let_go(book, delivery)
@@ -55,7 +55,7 @@ def take_back(book: SubscriptionBook, at: Position, delivery: Delivery, why: str
             book.keys.released(book.topic.lives.get(at), delivery)
 
 
-def ask(member: Member, facts: Facts) -> None:
+def ask(member: AttachedConsumer, facts: Facts) -> None:
     """A REDELIVER_UNACKNOWLEDGED_MESSAGES."""
     record, book, frame = member.record, member.book, facts.frame
     ids: list[dict[str, Any]] = facts.command.get(_IDS, [])
@@ -78,7 +78,7 @@ def ask(member: Member, facts: Facts) -> None:
         book.read = book.mark
 
 
-def _ask_for(member: Member, wanted: list[Position], frame: Any) -> None:
+def _ask_for(member: AttachedConsumer, wanted: list[Position], frame: Any) -> None:
     record, book = member.record, member.book
     found = [(at, book.open[at]) for at in dict.fromkeys(wanted) if at in book.open]
     held = [(at, one) for at, one in found if one.held and one.consumer is record]
@@ -96,7 +96,7 @@ def _ask_for(member: Member, wanted: list[Position], frame: Any) -> None:
         take_back(book, at, delivery, why, frame.time_ns, frame.number)
 
 
-def _is_timeout(member: Member, asked: set[Position], ages: list[int], oldest: int) -> bool:
+def _is_timeout(member: AttachedConsumer, asked: set[Position], ages: list[int], oldest: int) -> bool:
     if min(ages) < member.least_timeout:
         return False
     young, old = member.timeouts
@@ -109,7 +109,9 @@ def _is_timeout(member: Member, asked: set[Position], ages: list[int], oldest: i
     )
 
 
-def came_again(book: SubscriptionBook, at: Position, life: Life, past: list[Delivery], delivery: Delivery) -> None:
+def came_again(
+    book: SubscriptionState, at: Position, life: Lifecycle, past: list[Delivery], delivery: Delivery
+) -> None:
     """An entry is delivered to a subscription that had it before."""
     last = past[-1]
     why, cause = last.taken
@@ -129,27 +131,27 @@ def came_again(book: SubscriptionBook, at: Position, life: Life, past: list[Deli
         worst[:] = kept[:_WORST]
 
 
-def set_back(book: SubscriptionBook, at: Position, delivery: Delivery) -> None:
+def set_back(book: SubscriptionState, at: Position, delivery: Delivery) -> None:
     """An entry comes behind a reset whose life was over: it was delivered before, and when is forgotten."""
     _tell(book, at, delivery, *book.reset[1:])
 
 
-def _tell(book: SubscriptionBook, at: Position, delivery: Delivery, why: str, cause: int) -> str:
+def _tell(book: SubscriptionState, at: Position, delivery: Delivery, why: str, cause: int) -> str:
     """Count a delivery that is not the first; the id of the entry."""
     delivery.why, delivery.why_frame = why, cause
     name = f"{at[0]}:{at[1]}"
-    book.record.again.setdefault(why, Tally()).add(delivery.time_ns, delivery.frame, cause, sample=name)
+    book.record.again.setdefault(why, Occurrences()).add(delivery.time_ns, delivery.frame, cause, sample=name)
     _count(book, delivery.time_ns)
     return name
 
 
-def _alone(book: SubscriptionBook, delivery: Delivery, left: int) -> bool:
+def _alone(book: SubscriptionState, delivery: Delivery, left: int) -> bool:
     """Whether all consumers of the subscription came behind that frame."""
     sessions = [member.record.session for member in book.members]
     return all(one is not None and one.ready_frame > left for one in sessions)
 
 
-def _count(book: SubscriptionBook, time_ns: int) -> None:
+def _count(book: SubscriptionState, time_ns: int) -> None:
     second, count = book.second
     now = time_ns // 1_000_000_000
     count = count + 1 if now == second else 1

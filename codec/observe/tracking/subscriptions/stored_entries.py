@@ -8,16 +8,16 @@ Rules of this file
 
 from __future__ import annotations
 
-from pcli.codec.observe.tracking.records.lifecycle import Life
+from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.observe.tracking.subscriptions.cursor_positions import new_ledger
-from pcli.codec.observe.tracking.subscriptions.open_lifecycles import Shelf, positions
-from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicBook
+from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles, positions
+from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
 from pcli.codec.observe.tracking.subscriptions.unseen_publishes import linger
 
 __all__ = ["stored"]
 
 
-def stored(shelf: Shelf, life: Life) -> None:
+def stored(shelf: OpenLifecycles, life: Lifecycle) -> None:
     """An entry of a life has an id, of a chunked message any of its entries."""
     topic = shelf.topic(life.topic.name if life.topic is not None else "")
     if not topic.record.persistent:
@@ -36,7 +36,7 @@ def stored(shelf: Shelf, life: Life) -> None:
     shelf.put(topic, at, life)
 
 
-def _grow(topic: TopicBook, at: Position, life: Life) -> None:
+def _grow(topic: TopicState, at: Position, life: Lifecycle) -> None:
     if at[0] not in topic.ledgers:
         new_ledger(topic)
     if at in topic.markers:
@@ -53,7 +53,7 @@ def _grow(topic: TopicBook, at: Position, life: Life) -> None:
             book.mark = book.read = (at[0], at[1] - 1)
 
 
-def _stored_loose(shelf: Shelf, topic: TopicBook, life: Life) -> None:
+def _stored_loose(shelf: OpenLifecycles, topic: TopicState, life: Lifecycle) -> None:
     key = (life.producer_name, life.sequence_id)
     known = topic.loose.get(key)
     if known is not None:
@@ -64,7 +64,7 @@ def _stored_loose(shelf: Shelf, topic: TopicBook, life: Life) -> None:
     linger(shelf, topic)
 
 
-def _merge(known: Life, life: Life) -> None:
+def _merge(known: Lifecycle, life: Lifecycle) -> None:
     """Take over what came before the receipt."""
     life.deliveries, life.unacked = known.deliveries, known.unacked
     life.doubts |= known.doubts - {"cut"}

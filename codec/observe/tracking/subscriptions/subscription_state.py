@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
     from pcli.codec.observe.tracking.records.lifecycle import Delivery
     from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
-    from pcli.codec.observe.tracking.subscriptions.ack_effects import Promise
-    from pcli.codec.observe.tracking.subscriptions.key_order import Keys
-    from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicBook
+    from pcli.codec.observe.tracking.subscriptions.ack_effects import TransactionAck
+    from pcli.codec.observe.tracking.subscriptions.key_order import KeyOrder
+    from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
 
-__all__ = ["INDIVIDUAL", "MAX_ACKED", "MAX_DONE", "Member", "SubscriptionBook"]
+__all__ = ["INDIVIDUAL", "MAX_ACKED", "MAX_DONE", "AttachedConsumer", "SubscriptionState"]
 
 INDIVIDUAL: Final = frozenset({"Shared", "Key_Shared"})
 """Subscription types that count unacked messages and acknowledge one by one (Subscription.isIndividualAckMode)."""
@@ -36,7 +36,7 @@ MAX_DONE: Final = 2_000
 """Acknowledged entries of a subscription whose ACKs are remembered, to know them when they come again."""
 
 
-class Member:
+class AttachedConsumer:
     """A consumer on one connection."""
 
     __slots__ = (
@@ -52,7 +52,7 @@ class Member:
         "turn",
     )
 
-    def __init__(self, record: ConsumerRecord, book: SubscriptionBook, stream: int, id: int) -> None:  # noqa: A002
+    def __init__(self, record: ConsumerRecord, book: SubscriptionState, stream: int, id: int) -> None:  # noqa: A002
         self.record = record
         self.book = book
         self.stream = stream
@@ -72,7 +72,7 @@ class Member:
         """How many entries the subscription had been given when this consumer got one last."""
 
 
-class SubscriptionBook:
+class SubscriptionState:
     """A subscription."""
 
     __slots__ = (
@@ -81,12 +81,12 @@ class SubscriptionBook:
         "seeking", "served", "sets", "since_ns", "snapshot", "sorted", "stranger", "topic", "txns",
     )  # fmt: skip
 
-    def __init__(self, topic: TopicBook, record: SubscriptionRecord) -> None:
+    def __init__(self, topic: TopicState, record: SubscriptionRecord) -> None:
         self.topic = topic
         self.record = record
         self.individual = record.type in INDIVIDUAL
         """Whether messages are acknowledged one by one, and unacked ones counted."""
-        self.members: list[Member] = []
+        self.members: list[AttachedConsumer] = []
         """Attached consumers."""
         self.stranger = False
         """Whether its SUBSCRIBE was not seen: it has a name that the capture gave it."""
@@ -121,7 +121,7 @@ class SubscriptionBook:
         """What lies between these was delivered, or passed over, before that."""
         self.seeking: dict[int, tuple[Position, int] | None] = {}
         """SEEKs without an answer: frame to position and bits of the batch there (-1: all); None: by time."""
-        self.txns: dict[tuple[int, int], list[Promise]] = {}
+        self.txns: dict[tuple[int, int], list[TransactionAck]] = {}
         """Acknowledged in open transactions."""
         self.picky = False
         """Whether it passes over entries without acknowledging them: a reader of some keys, or of a compacted topic."""
@@ -138,7 +138,7 @@ class SubscriptionBook:
         """Whether it begins with the next entry that is stored."""
         self.base = self.snapshot = 0
         """`delivered` as base and snapshot of the topic."""
-        self.keys: Keys | None = None
+        self.keys: KeyOrder | None = None
 
     @property
     def in_order(self) -> bool:

@@ -17,33 +17,33 @@ from typing import Any
 
 from pcli.codec.observe.observer_state import Consumer, Facts, Producer
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
-from pcli.codec.observe.tracking.records.lifecycle import Life
+from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.observe.tracking.records.topic_records import TopicRecord
 from pcli.codec.observe.tracking.subscriptions import permit_ledger
 from pcli.codec.observe.tracking.subscriptions.acks import Acks
 from pcli.codec.observe.tracking.subscriptions.backlog import backlog_of
-from pcli.codec.observe.tracking.subscriptions.consumer_sessions import Sessions
+from pcli.codec.observe.tracking.subscriptions.consumer_sessions import ConsumerSessions
 from pcli.codec.observe.tracking.subscriptions.cursor_positions import closed_by_broker, repeated_reconnects
 from pcli.codec.observe.tracking.subscriptions.dead_letters import MARK, dead_letter
 from pcli.codec.observe.tracking.subscriptions.deliveries import deliver
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import look, may_be_blocked
-from pcli.codec.observe.tracking.subscriptions.open_lifecycles import MAX_LIVES, Shelf
+from pcli.codec.observe.tracking.subscriptions.open_lifecycles import MAX_LIVES, OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.redelivery import ask
 from pcli.codec.observe.tracking.subscriptions.stored_entries import stored
-from pcli.codec.observe.tracking.subscriptions.transaction_end import Endings
+from pcli.codec.observe.tracking.subscriptions.transaction_end import TransactionEnd
 from pcli.codec.wire.commands import BY_NAME
 
-__all__ = ["Lives"]
+__all__ = ["SubscriptionTracker"]
 
 
-class Lives:
+class SubscriptionTracker:
     """Consumers, subscriptions, keys, and what becomes of messages."""
 
     def __init__(
         self,
         capture: CaptureRecord,
         *,
-        on_life: Callable[[Life], None] | None = None,
+        on_life: Callable[[Lifecycle], None] | None = None,
         on_done: Callable[[str, Any], None] | None = None,
         max_lives: int = MAX_LIVES,
     ) -> None:
@@ -52,10 +52,10 @@ class Lives:
         ``max_lives``: how many are kept in memory.
         """
         self.capture = capture
-        self.shelf = Shelf(capture, on_life, on_done, max_lives)
+        self.shelf = OpenLifecycles(capture, on_life, on_done, max_lives)
         self._acks = acks = Acks(self.shelf)
-        self._sessions = sessions = Sessions(self.shelf, acks)
-        self._endings = endings = Endings(self.shelf, acks)
+        self._sessions = sessions = ConsumerSessions(self.shelf, acks)
+        self._endings = endings = TransactionEnd(self.shelf, acks)
         steps: dict[str, Callable[[Facts], object]] = {
             "SEND": self._send,
             "CONNECT": sessions.connect,
@@ -94,11 +94,11 @@ class Lives:
         """The record of a topic, made when new."""
         return self.shelf.topic(name).record
 
-    def stored(self, life: Life) -> None:
+    def stored(self, life: Lifecycle) -> None:
         """An entry of a life has an id; called once for each chunk."""
         stored(self.shelf, life)
 
-    def gone(self, life: Life) -> None:
+    def gone(self, life: Lifecycle) -> None:
         """A life that never gets an id: refused, a duplicate, lost, or in flight at the end."""
         self.shelf.give(life)
 

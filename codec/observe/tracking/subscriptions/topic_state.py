@@ -12,17 +12,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pcli.codec.observe.tracking.records.lifecycle import Life
+    from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
     from pcli.codec.observe.tracking.records.topic_records import TopicRecord
-    from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionBook
+    from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
 
-__all__ = ["Position", "TopicBook"]
+__all__ = ["Position", "TopicState"]
 
 Position = tuple[int, int]
 """Ledger and entry."""
 
 
-class TopicBook:
+class TopicState:
     """A topic."""
 
     __slots__ = (
@@ -32,12 +32,12 @@ class TopicBook:
 
     def __init__(self, record: TopicRecord) -> None:
         self.record = record
-        self.lives: dict[Position, Life] = {}
+        self.lives: dict[Position, Lifecycle] = {}
         """By position; all chunks of a message lead to one life."""
-        self.loose: dict[tuple[str, int] | str, Life] = {}
+        self.loose: dict[tuple[str, int] | str, Lifecycle] = {}
         """Lives without a position of their own: by producer and sequence id on non-persistent topics, chunked
         messages of which not all chunks have come by uuid."""
-        self.subscriptions: dict[str, SubscriptionBook] = {}
+        self.subscriptions: dict[str, SubscriptionState] = {}
         """Those that the broker knows still."""
         self.ledgers: dict[int, int] = {}
         """The last entry known of each ledger."""

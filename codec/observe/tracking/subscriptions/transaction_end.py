@@ -15,18 +15,18 @@ from typing import Any
 
 from pcli.codec.observe.observer_state import Facts
 from pcli.codec.observe.tracking.subscriptions.acks import Acks
-from pcli.codec.observe.tracking.subscriptions.open_lifecycles import Shelf
-from pcli.codec.observe.tracking.subscriptions.topic_state import TopicBook
+from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
+from pcli.codec.observe.tracking.subscriptions.topic_state import TopicState
 
-__all__ = ["Endings"]
+__all__ = ["TransactionEnd"]
 
 _Txn = tuple[int, int]
 
 
-class Endings:
+class TransactionEnd:
     """Transactions that end."""
 
-    def __init__(self, shelf: Shelf, acks: Acks) -> None:
+    def __init__(self, shelf: OpenLifecycles, acks: Acks) -> None:
         self._shelf = shelf
         self._acks = acks
         self._asked: dict[tuple[int, int], tuple[_Txn, bool, str, str]] = {}
@@ -59,7 +59,7 @@ class Endings:
                     if txn in book.txns and subscription in ("", book.record.name):
                         self._acks.transaction(book, txn, now, number, commit=commit)
 
-    def _published(self, topic: TopicBook, txn: _Txn, *, commit: bool) -> None:
+    def _published(self, topic: TopicState, txn: _Txn, *, commit: bool) -> None:
         places = topic.hidden.pop(txn, None)
         if places is None:
             return

@@ -10,26 +10,26 @@ from __future__ import annotations
 
 from pcli.codec.observe.observer_state import Facts
 from pcli.codec.observe.tracking.entry_metadata import FIELD, Fields, fields_of, key_of, number_of, text_of
-from pcli.codec.observe.tracking.records.lifecycle import MOST_CHUNKS, Life
-from pcli.codec.observe.tracking.subscriptions.open_lifecycles import LINGER, Shelf
-from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicBook
+from pcli.codec.observe.tracking.records.lifecycle import MOST_CHUNKS, Lifecycle
+from pcli.codec.observe.tracking.subscriptions.open_lifecycles import LINGER, OpenLifecycles
+from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
 
 __all__ = ["linger", "loose", "new_life"]
 
 
-def loose(topic: TopicBook, facts: Facts) -> Life | None:
+def loose(topic: TopicState, facts: Facts) -> Lifecycle | None:
     """The life of a message of a non-persistent topic: all of them have the id 0:0."""
     fields = fields_of(facts.frame)
     return topic.loose.get((text_of(fields, FIELD["producer_name"]), number_of(fields, FIELD["sequence_id"], -1)))
 
 
-def new_life(shelf: Shelf, topic: TopicBook, at: Position, partition: int, facts: Facts) -> Life:
+def new_life(shelf: OpenLifecycles, topic: TopicState, at: Position, partition: int, facts: Facts) -> Lifecycle:
     """Begin a life with a delivery, or find the chunked message to which this one belongs."""
     fields = fields_of(facts.frame)
     uuid = text_of(fields, FIELD["uuid"]) if FIELD["chunk_id"] in fields else ""
     life = topic.loose.get(uuid) if uuid else None
     if life is None:
-        life = Life(topic.record if topic.record.name else None, None, text_of(fields, FIELD["producer_name"]))
+        life = Lifecycle(topic.record if topic.record.name else None, None, text_of(fields, FIELD["producer_name"]))
         _describe(life, fields, facts)
         if not facts.frame.parts.metadata_start >= 0:
             life.doubts.add("cut")
@@ -50,13 +50,13 @@ def new_life(shelf: Shelf, topic: TopicBook, at: Position, partition: int, facts
     return life
 
 
-def linger(shelf: Shelf, topic: TopicBook) -> None:
+def linger(shelf: OpenLifecycles, topic: TopicState) -> None:
     """Let the oldest life of a non-persistent topic go when there are too many."""
     if len(topic.loose) > LINGER:
         shelf.leave(topic, next(iter(topic.loose.values())))
 
 
-def _describe(life: Life, fields: Fields, facts: Facts) -> None:
+def _describe(life: Lifecycle, fields: Fields, facts: Facts) -> None:
     life.sequence_id = number_of(fields, FIELD["sequence_id"], -1)
     life.highest_sequence_id = number_of(fields, FIELD["highest_sequence_id"], -1)
     life.messages = max(1, number_of(fields, FIELD["num_messages_in_batch"], 1))

@@ -4,7 +4,7 @@ import json
 
 from pcli.codec.observe.output.message_json import life_object
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
-from pcli.codec.observe.tracking.records.lifecycle import Ack, Delivery, Life
+from pcli.codec.observe.tracking.records.lifecycle import Ack, Delivery, Lifecycle
 from pcli.codec.observe.tracking.records.topic_records import TopicRecord
 
 SECOND = 1_000_000_000
@@ -15,7 +15,7 @@ NOBODY = ConsumerRecord("", "", "", "", None)
 
 def test_a_life_with_everything():
     ack = Ack(14, 1700000003 * SECOND, "individual", answer_frame=15, answer_ns=1700000003 * SECOND + 500_000)
-    one = Life(
+    one = Lifecycle(
         TOPIC, producer_name="till", sequence_id=4, ledger=7, entry=1, sent_frame=10, sent_ns=1700000000 * SECOND,
         receipt_frame=11, receipt_ns=1700000001 * SECOND, size=12, txn=(0, 3), chunks=[(0, 10, 7, 0)],
         state="acked", unacked={"bill": 0},
@@ -41,7 +41,7 @@ def test_a_life_with_everything():
 
 
 def test_what_is_not_known_is_null():
-    one = Life(None, doubts={"start"})
+    one = Lifecycle(None, doubts={"start"})
     one.deliveries["2#0"] = [Delivery(NOBODY, 12, 1, 2)]
     told = life_object(one)
     assert [told[name] for name in ("message_id", "topic", "producer", "key", "txn", "error")] == [None] * 6

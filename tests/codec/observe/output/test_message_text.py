@@ -2,7 +2,7 @@
 
 from pcli.codec.observe.output.message_text import life_lines, life_mermaid
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
-from pcli.codec.observe.tracking.records.lifecycle import Ack, Delivery, Life
+from pcli.codec.observe.tracking.records.lifecycle import Ack, Delivery, Lifecycle
 from pcli.codec.observe.tracking.records.topic_records import AGAIN, TopicRecord
 
 MS = 1_000_000
@@ -14,7 +14,7 @@ def a_batch():
     """Sent, stored, delivered, a part of it acknowledged, taken back when its consumer left."""
     first = Delivery(ANN, 12, 108 * MS, 2, messages=10, held=0, taken=("left", 30))
     first.acks = (Ack(14, 150 * MS, "batch", left=3),)
-    one = Life(
+    one = Lifecycle(
         TOPIC, producer_name="till", sequence_id=4, highest_sequence_id=13, ledger=7, entry=1, sent_frame=10,
         sent_ns=100 * MS, receipt_frame=11, receipt_ns=103 * MS, messages=10, batch=True, size=1200, key="k",
         state="unacked", unacked={"bill": 3},

@@ -14,7 +14,7 @@ from pcli.codec.observe.rules import RULES, Finding, Moment
 from pcli.codec.observe.tracking import take_in
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, PermitLedger, ProducerRecord, Session
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord, ConnectionRecord
-from pcli.codec.observe.tracking.records.counters import Stretch, Tally
+from pcli.codec.observe.tracking.records.counters import Occurrences, StateDuration
 from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord, TopicRecord
 
 TOPIC = "persistent://public/default/orders"
@@ -81,33 +81,33 @@ def consumer(subscription: Callable[..., SubscriptionRecord]) -> Callable[..., C
     return make
 
 
-def tally(count: int = 1, *frames: int, first: float = 2, last: float = -1, sample: str = "") -> Tally:
-    return Tally(count, at(first), at(first if last < 0 else last), list(frames), sample)
+def tally(count: int = 1, *frames: int, first: float = 2, last: float = -1, sample: str = "") -> Occurrences:
+    return Occurrences(count, at(first), at(first if last < 0 else last), list(frames), sample)
 
 
-def lasting(since: float, frame: int) -> Stretch:
-    return Stretch(count=1, since_ns=at(since), since_frame=frame)
+def lasting(since: float, frame: int) -> StateDuration:
+    return StateDuration(count=1, since_ns=at(since), since_frame=frame)
 
 
-def over(since: float, until: float, first: int, last: int) -> Stretch:
+def over(since: float, until: float, first: int, last: int) -> StateDuration:
     lasted = at(until - since)
-    return Stretch(1, lasted, -1, first, (at(since), at(until)), lasted, at(since), (first, last))
+    return StateDuration(1, lasted, -1, first, (at(since), at(until)), lasted, at(since), (first, last))
 
 
 @pytest.fixture
-def tallied() -> Callable[..., Tally]:
+def tallied() -> Callable[..., Occurrences]:
     """Make a tally: count, frames, first and last in seconds, sample."""
     return tally
 
 
 @pytest.fixture
-def still() -> Callable[..., Stretch]:
+def still() -> Callable[..., StateDuration]:
     """Make a stretch that lasts: since when, from which frame on."""
     return lasting
 
 
 @pytest.fixture
-def past() -> Callable[..., Stretch]:
+def past() -> Callable[..., StateDuration]:
     """Make a stretch that is over: since when, until when, first and last frame."""
     return over
 

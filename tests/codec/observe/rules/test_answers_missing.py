@@ -3,7 +3,7 @@
 import pytest
 
 from pcli.codec.observe.tracking.records.connection_records import ExchangeRecord
-from pcli.codec.observe.tracking.records.counters import Tally
+from pcli.codec.observe.tracking.records.counters import Occurrences
 
 
 @pytest.fixture
@@ -45,13 +45,13 @@ def test_others_know_more_about_these(look, lookup, type_):
 
 @pytest.mark.parametrize(("field", "cause"), [("answered_twice", "twice"), ("unasked", "unasked")])
 def test_one_too_many(look, field, cause):
-    [found] = look("answers-missing", ExchangeRecord(1, "LOOKUP", **{field: Tally(1, frames=[7])}))
+    [found] = look("answers-missing", ExchangeRecord(1, "LOOKUP", **{field: Occurrences(1, frames=[7])}))
     assert (found.severity, found.cause, found.frames) == ("note", cause, [7])
-    assert look("answers-missing", ExchangeRecord(1, "LOOKUP", **{field: Tally(1)}, doubts={"gap"})) == []
+    assert look("answers-missing", ExchangeRecord(1, "LOOKUP", **{field: Occurrences(1)}, doubts={"gap"})) == []
 
 
 def test_nobody_knows_what_was_asked_before_the_capture(look):
-    assert look("answers-missing", ExchangeRecord(1, "SUCCESS", unasked=Tally(1), doubts={"start"})) == []
+    assert look("answers-missing", ExchangeRecord(1, "SUCCESS", unasked=Occurrences(1), doubts={"start"})) == []
 
 
 def test_a_hole_may_have_swallowed_it(look, lookup):

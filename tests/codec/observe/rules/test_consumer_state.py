@@ -5,7 +5,7 @@ import pytest
 from pcli.codec.observe.rules import Moment
 from pcli.codec.observe.rules.consumer_state import Stop, stop_of, waiting
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
-from pcli.codec.observe.tracking.records.counters import Stretch
+from pcli.codec.observe.tracking.records.counters import StateDuration
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_the_end_of_the_session_gets_nothing_going(consumer, still, past, moment
 
 
 def test_the_last_stop_counts_more_than_a_longer_one_when_it_was_not_got_over(consumer, moment, ns):
-    stops = Stretch()
+    stops = StateDuration()
     for since, until, frame in ((2, 6, 20), (7, 9, 70)):
         stops.begin(ns(since), frame)
         stops.end(ns(until), frame + 9)
@@ -43,7 +43,7 @@ def test_a_connection_that_only_falls_silent_is_there_still(consumer, still, mom
 
 
 def test_it_never_stopped(consumer, moment):
-    assert stop_of(Stretch(), consumer(), moment) is None
+    assert stop_of(StateDuration(), consumer(), moment) is None
 
 
 def test_what_waits_is_what_nobody_attached_has(consumer, subscription):

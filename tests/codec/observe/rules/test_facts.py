@@ -21,7 +21,7 @@ from pcli.codec.observe.tracking.records.connection_records import (
     HostRecord,
     TransactionRecord,
 )
-from pcli.codec.observe.tracking.records.counters import Stretch, Tally
+from pcli.codec.observe.tracking.records.counters import Occurrences, StateDuration
 from pcli.codec.observe.tracking.records.topic_records import KeyRecord, SubscriptionRecord, TopicRecord
 
 RECORDS = {
@@ -76,7 +76,7 @@ class Spied:
     def _shown(self, value: Any) -> Any:
         if isinstance(value, dict):
             return {key: self._shown(one) for key, one in value.items()}
-        if not is_dataclass(value) or isinstance(value, (Tally, Stretch)):
+        if not is_dataclass(value) or isinstance(value, (Occurrences, StateDuration)):
             return value
         return self._known.get(id(value)) or Spied(value, None, self._known)
 

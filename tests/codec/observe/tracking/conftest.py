@@ -21,14 +21,14 @@ from pcli.codec.capture import (
     read_capture,
 )  # fmt: skip
 from pcli.codec.observe import Observer
-from pcli.codec.observe.tracking.connections.connection_tracker import Links
+from pcli.codec.observe.tracking.connections.connection_tracker import ConnectionTracker
 from pcli.codec.observe.tracking.records.connection_records import (
     CaptureRecord,
     ConnectionRecord,
     ExchangeRecord,
     HostRecord,
 )
-from pcli.codec.observe.tracking.records.lifecycle import Life
+from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry, push_frame
@@ -47,7 +47,7 @@ class Producing:
     def __init__(self, talk: Any) -> None:
         self.talk = talk
         self.talk.now = START * MILLISECOND
-        self.lives: list[Life] = []
+        self.lives: list[Lifecycle] = []
         self.done: list[tuple[str, Any]] = []
         self.tracker = Tracker(on_life=self.lives.append, on_done=lambda *one: self.done.append(one))
         self.entry = -1
@@ -170,7 +170,7 @@ class Wire:
         self.ends: list[tuple[int, str, int, int]] = []
         self.done: list[tuple[str, Any]] = []
         self.capture = CaptureRecord()
-        self.links = Links(
+        self.links = ConnectionTracker(
             self.capture, on_end=lambda *end: self.ends.append(end), on_done=lambda *one: self.done.append(one)
         )
         self.counted: list[bool] = []
@@ -288,7 +288,7 @@ class Recorded:
         """The records, by the numbers of the streams."""
         self.file.seek(0)
         capture, observer = CaptureRecord(), Observer()
-        links = Links(capture, on_end=lambda *_: None)
+        links = ConnectionTracker(capture, on_end=lambda *_: None)
         for item in read_capture([("", self.file)], ReadOptions(ends=True)):
             if isinstance(item, CapturedFrame):
                 links.see(observer.see(item))

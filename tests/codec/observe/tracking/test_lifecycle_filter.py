@@ -3,9 +3,9 @@
 import pytest
 
 from pcli.codec.observe.bit_set import Bits
-from pcli.codec.observe.tracking.lifecycle_filter import Wanted, badness, is_system
+from pcli.codec.observe.tracking.lifecycle_filter import LifecycleFilter, badness, is_system
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
-from pcli.codec.observe.tracking.records.lifecycle import Delivery, Life
+from pcli.codec.observe.tracking.records.lifecycle import Delivery, Lifecycle
 from pcli.codec.observe.tracking.records.topic_records import TopicRecord
 from pcli.codec.wire.message_id import MessageId
 
@@ -16,7 +16,7 @@ ANN = ConsumerRecord(TOPIC.name, "bill", "ann", "Shared", None)
 
 def life(*deliveries, **fields):
     known = {"ledger": 7, "entry": 1, "sequence_id": 4, "sent_frame": 10, "sent_ns": 100 * MS, "state": "acked"}
-    one = Life(TOPIC, producer_name="till", **{**known, "receipt_frame": 11, "receipt_ns": 103 * MS, **fields})
+    one = Lifecycle(TOPIC, producer_name="till", **{**known, "receipt_frame": 11, "receipt_ns": 103 * MS, **fields})
     one.deliveries["bill"] = list(deliveries)
     return one
 
@@ -34,41 +34,41 @@ def life(*deliveries, **fields):
     ],
 )
 def test_by_message_id(wanted, fields, holds):
-    assert Wanted(message_id=MessageId.parse(wanted)).holds(life(**fields)) is holds
+    assert LifecycleFilter(message_id=MessageId.parse(wanted)).holds(life(**fields)) is holds
 
 
 @pytest.mark.parametrize(("number", "holds"), [(3, False), (4, True), (8, True), (9, False)])
 def test_by_sequence_id_also_inside_a_batch(number, holds):
     batch = life(highest_sequence_id=8)
-    assert Wanted(producer="till", sequence_id=number).holds(batch) is holds
-    assert not Wanted(producer="other", sequence_id=number).holds(batch)
+    assert LifecycleFilter(producer="till", sequence_id=number).holds(batch) is holds
+    assert not LifecycleFilter(producer="other", sequence_id=number).holds(batch)
 
 
 def test_by_what_became_of_it():
-    assert Wanted(unacked=True).holds(life(unacked={"bill": 2}, state="unacked"))
-    assert not Wanted(unacked=True).holds(life(unacked={"bill": 0}))
+    assert LifecycleFilter(unacked=True).holds(life(unacked={"bill": 2}, state="unacked"))
+    assert not LifecycleFilter(unacked=True).holds(life(unacked={"bill": 0}))
     again = life(Delivery(ANN, 12, 105 * MS, 2), Delivery(ANN, 14, 205 * MS, 2, why="nack"))
-    assert Wanted(redelivered=True).holds(again)
-    assert not Wanted(redelivered=True).holds(life(Delivery(ANN, 12, 105 * MS, 2)))
-    assert Wanted(slower_ns=104 * MS).holds(again)
-    assert not Wanted(slower_ns=105 * MS).holds(again)
+    assert LifecycleFilter(redelivered=True).holds(again)
+    assert not LifecycleFilter(redelivered=True).holds(life(Delivery(ANN, 12, 105 * MS, 2)))
+    assert LifecycleFilter(slower_ns=104 * MS).holds(again)
+    assert not LifecycleFilter(slower_ns=105 * MS).holds(again)
 
 
 def test_by_frames_of_which_one_of_each_set_must_be_there():
     one, other = Bits(), Bits()
     one.add(10)
     other.add(12)
-    both = Wanted(frames=[one, other])
+    both = LifecycleFilter(frames=[one, other])
     assert both.holds(life(Delivery(ANN, 12, 105 * MS, 2)))
     assert not both.holds(life(Delivery(ANN, 13, 105 * MS, 2)))
-    assert Wanted(frames=[other]).holds(life(chunks=[(0, 12, 7, 0)]))
+    assert LifecycleFilter(frames=[other]).holds(life(chunks=[(0, 12, 7, 0)]))
 
 
 def test_all_that_is_asked_must_hold():
     one = life(unacked={"bill": 2}, state="unacked")
-    assert Wanted(message_id=MessageId(7, 1), unacked=True).holds(one)
-    assert not Wanted(message_id=MessageId(7, 1), redelivered=True).holds(one)
-    assert Wanted().holds(one)
+    assert LifecycleFilter(message_id=MessageId(7, 1), unacked=True).holds(one)
+    assert not LifecycleFilter(message_id=MessageId(7, 1), redelivered=True).holds(one)
+    assert LifecycleFilter().holds(one)
 
 
 def test_the_worst_come_first():
@@ -88,5 +88,5 @@ def test_what_is_the_brokers_own():
 
 def test_of_a_topic_that_is_not_known_whoever_got_it_tells():
     reader = ConsumerRecord("", "", "1#1", "", None, system=True)
-    assert is_system(Life(None, deliveries={"1#1": [Delivery(reader, 12, 105 * MS, 2)]}))
-    assert not is_system(Life(None, deliveries={"1#1": [Delivery(ANN, 12, 105 * MS, 2)]}))
+    assert is_system(Lifecycle(None, deliveries={"1#1": [Delivery(reader, 12, 105 * MS, 2)]}))
+    assert not is_system(Lifecycle(None, deliveries={"1#1": [Delivery(ANN, 12, 105 * MS, 2)]}))

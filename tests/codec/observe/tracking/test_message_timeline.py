@@ -4,7 +4,7 @@ import pytest
 
 from pcli.codec.observe.tracking.message_timeline import duration_ns, steps_of
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, Session
-from pcli.codec.observe.tracking.records.lifecycle import Ack, Delivery, Life
+from pcli.codec.observe.tracking.records.lifecycle import Ack, Delivery, Lifecycle
 from pcli.codec.observe.tracking.records.topic_records import TopicRecord
 
 MS = 1_000_000
@@ -23,7 +23,7 @@ def delivery(frame, at_ms, **fields):
 
 def life(*deliveries, **fields):
     known = {"ledger": 7, "entry": 1, "sequence_id": 4, "sent_frame": 10, "sent_ns": 100 * MS, "state": "acked"}
-    one = Life(TOPIC, producer_name="till", **{**known, "receipt_frame": 11, "receipt_ns": 103 * MS, **fields})
+    one = Lifecycle(TOPIC, producer_name="till", **{**known, "receipt_frame": 11, "receipt_ns": 103 * MS, **fields})
     if deliveries:
         one.deliveries["bill"] = list(deliveries)
     return one
@@ -100,7 +100,7 @@ def test_what_was_not_seen_has_no_time():
     one = life(delivery(12, 108), sent_frame=0, sent_ns=-1, receipt_frame=0, receipt_ns=-1)
     assert told(one) == [("delivered", 12, None)]
     assert duration_ns(one) == 0
-    assert duration_ns(Life(TOPIC)) == -1
+    assert duration_ns(Lifecycle(TOPIC)) == -1
 
 
 def test_who_is_not_known_by_name():

@@ -19,10 +19,10 @@ from pcli.codec.wire.problems import Problem
 METADATA = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1)
 
 
-def heard(data: bytes) -> tuple[connection_tracker.Links, CaptureRecord, list[Any]]:
+def heard(data: bytes) -> tuple[connection_tracker.ConnectionTracker, CaptureRecord, list[Any]]:
     """Links after a capture, what it says of itself, and the ends."""
     capture, ends = CaptureRecord(), []
-    links, observer = connection_tracker.Links(capture, on_end=lambda *end: ends.append(end)), Observer()
+    links, observer = connection_tracker.ConnectionTracker(capture, on_end=lambda *end: ends.append(end)), Observer()
     for item in read_capture([("", io.BytesIO(data))], ReadOptions(ends=True)):
         if isinstance(item, CapturedFrame):
             links.see(observer.see(item))

@@ -88,10 +88,10 @@ def test_a_url_without_a_proxy(wire, say):
 
 
 def test_rust_clients_have_no_proxies(corpus):
-    from pcli.codec.observe.tracking.connections.connection_tracker import Links
+    from pcli.codec.observe.tracking.connections.connection_tracker import ConnectionTracker
     from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 
-    links = Links(CaptureRecord(), on_end=lambda *_: None)
+    links = ConnectionTracker(CaptureRecord(), on_end=lambda *_: None)
     seen = [links.see(facts) for facts in corpus.facts("rust/partitions")]
     assert all(seen)
 

@@ -70,10 +70,10 @@ def test_a_watcher_that_is_closed(wire):
 
 
 def test_a_real_one_that_follows(corpus):
-    from pcli.codec.observe.tracking.connections.connection_tracker import Links
+    from pcli.codec.observe.tracking.connections.connection_tracker import ConnectionTracker
     from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 
-    links = Links(CaptureRecord(), on_end=lambda *_: None)
+    links = ConnectionTracker(CaptureRecord(), on_end=lambda *_: None)
     for facts in corpus.facts("java/pattern-watcher"):
         links.see(facts)
     records = [one for group, one in links.records() if group == "connection"]

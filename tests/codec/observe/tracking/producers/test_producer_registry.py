@@ -2,8 +2,8 @@
 
 import pytest
 
-from pcli.codec.observe.tracking.producers.producer_registry import Roster
-from pcli.codec.observe.tracking.producers.producer_tracker import Publishing
+from pcli.codec.observe.tracking.producers.producer_registry import ProducerRegistry
+from pcli.codec.observe.tracking.producers.producer_tracker import ProducerTracker
 
 
 @pytest.fixture
@@ -12,10 +12,10 @@ def bounded(producing):
 
     def bound(**limits):
         tracker = producing.tracker
-        publishing = Publishing(tracker.lives, on_done=lambda *one: producing.done.append(one))
+        publishing = ProducerTracker(tracker.lives, on_done=lambda *one: producing.done.append(one))
         publishing._roster.__init__(tracker.lives, lambda *one: producing.done.append(one), **limits)
         tracker.publishing = publishing
-        assert isinstance(publishing._roster, Roster)
+        assert isinstance(publishing._roster, ProducerRegistry)
         return producing
 
     return bound

@@ -1,28 +1,28 @@
 """Which entry was sent before."""
 
-from pcli.codec.observe.tracking.producers.recent_sends import Sent
-from pcli.codec.observe.tracking.records.lifecycle import Life
+from pcli.codec.observe.tracking.producers.recent_sends import RecentSends
+from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 
 
 def life(sequence_id=1, publish_ms=50, size=5, messages=1):
-    return Life(None, sequence_id=sequence_id, publish_ms=publish_ms, size=size, messages=messages)
+    return Lifecycle(None, sequence_id=sequence_id, publish_ms=publish_ms, size=size, messages=messages)
 
 
 def test_the_same():
-    sent, one = Sent(), life()
+    sent, one = RecentSends(), life()
     sent.put(3, one)
     assert sent.find(3, 1, 50, 5, 1) is one
 
 
 def test_not_the_same():
-    sent = Sent()
+    sent = RecentSends()
     sent.put(3, life())
     for other in ((4, 1, 50, 5, 1), (3, 2, 50, 5, 1), (3, 1, 51, 5, 1), (3, 1, 50, 6, 1), (3, 1, 50, 5, 2)):
         assert sent.find(*other) is None
 
 
 def test_the_oldest_is_forgotten():
-    sent = Sent(limit=2)
+    sent = RecentSends(limit=2)
     for sequence_id in (1, 2, 3):
         sent.put(0, life(sequence_id))
     assert sent.find(0, 1, 50, 5, 1) is None

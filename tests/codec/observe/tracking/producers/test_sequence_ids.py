@@ -2,11 +2,11 @@
 
 import pytest
 
-from pcli.codec.observe.tracking.producers.sequence_ids import PATIENCE, Numbering
+from pcli.codec.observe.tracking.producers.sequence_ids import PATIENCE, SequenceIds
 
 
 def gaps(*steps):
-    numbering = Numbering()
+    numbering = SequenceIds()
     for frame, (sequence_id, highest, messages) in enumerate(steps, 1):
         assert numbering.take(sequence_id, highest, messages, frame * 10, frame)
     return [gap[1:] for gap in numbering.gaps(over=True)]
@@ -36,7 +36,7 @@ def test_a_gap_between_batches():
 
 
 def test_it_is_told_once_and_after_a_while():
-    numbering = Numbering()
+    numbering = SequenceIds()
     for sequence_id in (0, *range(5, 5 + PATIENCE)):
         numbering.take(sequence_id, -1, 1, 0, 1)
     assert numbering.gaps(over=False) == []
@@ -46,7 +46,7 @@ def test_it_is_told_once_and_after_a_while():
 
 
 def test_back():
-    numbering = Numbering()
+    numbering = SequenceIds()
     assert numbering.take(7, 9, 3, 0, 1)
     assert not numbering.take(9, -1, 1, 0, 2)
     assert numbering.highest == 9
@@ -63,14 +63,14 @@ def test_back():
     ],
 )
 def test_ids_that_come_late_are_left_out_no_more(late, left):
-    numbering = Numbering()
+    numbering = SequenceIds()
     for frame, (sequence_id, highest, messages) in enumerate([(5, -1, 1), (9, -1, 1), *late, (10, -1, 1)], 1):
         numbering.take(sequence_id, highest, messages, 0, frame)
     assert [gap[1:] for gap in numbering.gaps(over=True)] == left
 
 
 def test_behind_a_resend():
-    numbering = Numbering()
+    numbering = SequenceIds()
     numbering.skip(10, -1, 5)
     numbering.skip(12, 14, 3)
     assert numbering.take(15, -1, 1, 0, 1)

@@ -244,7 +244,7 @@ def of_the_broker(topic: Any) -> dict[str, Any]:
 
 def figures_of(consumer: Any) -> dict[str, Any]:
     """Permits that are parked while it is blocked count: when exactly it unblocks is the broker's secret."""
-    place = consumer.subscription.topic.ledger.place if consumer.pending else None
+    place = consumer.subscription.topic.ledger.position if consumer.pending else None
     held = {place(offset): left for offset, left in consumer.pending.items() if left}
     return {"permits": consumer.permits + consumer.permits_while_blocked, "unacked": consumer.unacked, "held": held}
 

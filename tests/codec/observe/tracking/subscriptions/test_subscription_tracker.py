@@ -9,7 +9,7 @@ from typing import Any
 from pcli.codec.capture import CapturedFrame, Note, ReadOptions, read_capture
 from pcli.codec.capture.frames import StreamEnd
 from pcli.codec.observe import Observer
-from pcli.codec.observe.tracking.records.lifecycle import Delivery, Life
+from pcli.codec.observe.tracking.records.lifecycle import Delivery, Lifecycle
 from pcli.codec.observe.tracking.tracker import Tracker
 from pcli.codec.proto import pb
 
@@ -26,8 +26,8 @@ class Told:
     """The lives of a capture, and what its ACK frames say, read with protobuf and nothing else."""
 
     def __init__(self, data: bytes) -> None:
-        self.lives: list[Life] = []
-        self.by_id: dict[Place, list[Life]] = defaultdict(list)
+        self.lives: list[Lifecycle] = []
+        self.by_id: dict[Place, list[Lifecycle]] = defaultdict(list)
         self.singles: set[tuple[str, Place]] = set()
         self.marks: dict[str, list[Place]] = defaultdict(list)
         observer, tracker = Observer(), Tracker(on_life=self.lives.append)
