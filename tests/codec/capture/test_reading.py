@@ -254,7 +254,7 @@ def test_nothing_at_all():
         (b"", "empty"),
         (b"abc", "too short"),
         (b"this is no capture at all", "neither pcap nor pcapng"),
-        (gzip.compress(b"nor is this, unpacked"), "neither pcap nor pcapng"),
+        (gzip.compress(b"nor is this, unpacked", mtime=0), "neither pcap nor pcapng"),
         (b"\x1f\x8b\x08\x00damaged", "gzip"),
         (b"\x28\xb5\x2f\xfd\xff", "zstd"),
     ],
