@@ -66,7 +66,7 @@ def _host(part: str, text: str, default: int) -> tuple[str, int]:
         raise LocalError(f"{text!r}: {part!r} is no host:port")
     port = int(match["port"] or default)
     if not 0 < port < 65536:
-        raise LocalError(f"{text!r}: {port} is no port")
+        raise LocalError(f"{text!r}: {port} is not a port")
     return match["six"] or match["name"], port
 
 

@@ -150,7 +150,7 @@ class _Gunzip:
             raise self._wrong or CaptureError(f"the gzip data is damaged: {text}", offset) from None
         self._engine, self._left = None, trailer
         if self._wrong is None:
-            what = "the gzip data is damaged: its checksum or size is not that of what was unpacked"
+            what = "the gzip data is damaged: its checksum or size does not match the decompressed data"
             self._wrong = CaptureError(what, offset)
 
     def end(self, position: int) -> None:
@@ -158,7 +158,7 @@ class _Gunzip:
         if self._wrong is not None:
             raise self._wrong
         if self._engine is not None:
-            raise CaptureError("the gzip data ends early: the file is cut or still being written", position)
+            raise CaptureError("the gzip data ends early: the file is truncated or still being written", position)
 
 
 _WRONG_TRAILERS: Final = {"incorrect data check": 4, "incorrect length check": 0}

@@ -24,16 +24,16 @@ RESYNC = "resync"
 """The place was found by search, or follows from such a place. It may be wrong."""
 
 NOTE_KINDS: dict[str, str] = {
-    "file": "the file is damaged, cut, or no capture; everything before the offset was delivered",
-    "gap": "bytes of a direction are not in the capture",
+    "file": "the file is damaged, truncated, or not a capture; everything before the offset was returned",
+    "gap": "bytes of a direction are missing in the capture",
     "http": "a stream of HTTP",
-    "leftover": "bytes in no whole frame, at the end of a direction or where the length of a frame was impossible",
-    "length": "the length of a frame is impossible",
+    "leftover": "bytes outside complete frames, at the end of a direction or after an invalid frame length",
+    "length": "the length of a frame is invalid",
     "not-pulsar": "a stream that is neither Pulsar nor TLS nor HTTP",
-    "overlap": "a retransmission carried other bytes than the first transmission",
-    "proxy-protocol": "a PROXY protocol header in front of the stream",
-    "resync": "where the search found the next frame",
-    "snaplen": "packets are cut: told once for each file",
+    "overlap": "a retransmission had different bytes than the first transmission",
+    "proxy-protocol": "a PROXY protocol header at the start of the stream",
+    "resync": "the position at which a search found the next frame",
+    "snaplen": "packets are truncated: reported once per file",
     "tls": "a stream of TLS",
 }
 """Every kind of note, with what it means."""

@@ -29,8 +29,8 @@ ADVICE: Final[dict[str, tuple[str, str]]] = {
         "this is TLS, its frames are encrypted: capture where TLS has ended (behind a proxy, on a plain port), "
         "or decrypt the capture first with the session keys",
     ),
-    "http": ("http", "this is HTTP and no Pulsar protocol: the admin interface, or a client with a wrong port"),
-    "other": ("not-pulsar", "neither Pulsar nor TLS nor HTTP; if it is Pulsar all the same, say so with its port"),
+    "http": ("http", "this is HTTP, not the Pulsar protocol: the admin API, or a client with a wrong port"),
+    "other": ("not-pulsar", "neither Pulsar nor TLS nor HTTP; if it is Pulsar, declare its port"),
 }
 """Kind of stream to kind and text of the note on it."""
 

@@ -80,7 +80,8 @@ class PcapngReader:
             raise source.error
         if source.data:
             left = len(source.data)
-            text = f"the file ends inside a block, {left} bytes behind the last: it is cut or still being written"
+            place = f"the file ends inside a block, {left} bytes after the last one"
+            text = f"{place}: it is truncated or still being written"
             raise CaptureError(text, source.position)
 
     def _walk(self, data: bytes, records: list[Record]) -> tuple[int, int, int]:
@@ -129,7 +130,7 @@ class PcapngReader:
 
     def _bad_packet(self, number: int, captured: int, position: int) -> CaptureError:
         if number >= len(self.interfaces):
-            text = f"a packet of interface {number}, and {len(self.interfaces)} are described: the file is damaged"
+            text = f"a packet of interface {number}, but {len(self.interfaces)} are described: the file is damaged"
         else:
             text = f"a packet of {captured} bytes in a smaller block: the file is damaged"
         return CaptureError(text, self.source.position + position)

@@ -43,10 +43,10 @@ class Conversation:
     def __init__(self, client: tuple[str, int], server: tuple[str, int], first: int) -> None:
         self.addresses = (_address(client[0]), _address(server[0]))
         if len(self.addresses[0]) != len(self.addresses[1]):
-            raise LocalError(f"{client[0]} and {server[0]} are not of one IP version")
+            raise LocalError(f"{client[0]} and {server[0]} have different IP versions")
         self.ports = (client[1], server[1])
         if not all(0 <= port < 65536 for port in self.ports):
-            raise LocalError(f"{client[1]} or {server[1]} is no port")
+            raise LocalError(f"{client[1]} or {server[1]} is not a port")
         self.next = [first & _MASK, first + _ISN_STEP // 2 & _MASK]
         """Next sequence number: the client's, the server's."""
         self.closed = False
@@ -57,7 +57,7 @@ class TcpRecorder:
 
     def __init__(self, writer: PcapngWriter, mtu: int = 1500, interface: str = "") -> None:
         if not 576 <= mtu <= 65535:
-            raise LocalError(f"an MTU of {mtu} bytes; 576 to 65535 are possible")
+            raise LocalError(f"an MTU of {mtu} bytes; the range is 576 to 65535")
         self._writer = writer
         self._mtu = mtu
         self._name = interface
@@ -78,7 +78,7 @@ class TcpRecorder:
     def data(self, talk: Conversation, data: bytes, time_ns: int, *, from_client: bool) -> None:
         """Bytes went over the connection."""
         if talk.closed:
-            raise LocalError("data on a connection that is closed")
+            raise LocalError("data on a closed connection")
         side = 0 if from_client else 1
         step = self._mtu - (40 if len(talk.addresses[0]) == 4 else 60)
         for position in range(0, len(data), step):
@@ -161,5 +161,5 @@ def _address(text: str) -> bytes:
     try:
         address: IPv4Address | IPv6Address = ip_address(text)
     except ValueError:
-        raise LocalError(f"{text!r} is no IP address") from None
+        raise LocalError(f"{text!r} is not an IP address") from None
     return address.packed

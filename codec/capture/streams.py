@@ -179,7 +179,7 @@ class Tcp:
                 return
 
     def _differs(self, way: Direction, offset: int, size: int, packet: int) -> None:
-        text = f"a retransmission of {size} bytes differs from the first transmission, which counts"
+        text = f"a retransmission of {size} bytes differs from the first transmission, which is used"
         self.output.note(way, "overlap", text, packet, offset, size)
         if offset + size > way.offset - len(way.run) and way.mode != SKIP:
             way.trouble.append((offset, Problem("overlap", text)))
@@ -321,7 +321,7 @@ class Tcp:
             self._finish(old.connection, packet, "the connection ends")
             self.table.forget(old.connection)
         for connection in self.table.surplus():
-            self._finish(connection, packet, "the connection was forgotten")
+            self._finish(connection, packet, "the connection was evicted")
             self.table.forget(connection)
         for connection in self.closing:
             if not (_waiting(connection.there) or _waiting(connection.back)):

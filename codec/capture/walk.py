@@ -137,7 +137,9 @@ class Walker:
         """The lengths at run[position:] are none of a frame."""
         offset = way.offset - len(way.run) + position
         if total > way.limit:
-            text = f"a frame of {total} bytes, and {way.limit} are possible: not Pulsar from here on, or damaged"
+            text = (
+                f"a frame of {total} bytes, but at most {way.limit} are possible: not Pulsar from here on, or damaged"
+            )
         else:
             text = f"a command of {command} bytes in a frame of {total}: not Pulsar from here on, or damaged"
         self.output.note(way, "length", text, packet, offset, total)
@@ -166,7 +168,7 @@ class Walker:
             self.search(way, 0, 0, packet)
             assert way.search is not None
             way.search.silent = cut  # told once for the file
-        where = "cut from packets" if cut else "missing from the capture"
+        where = "truncated from packets" if cut else "missing from the capture"
         way.trouble.append((start, Problem(kind, f"{size} bytes {where} before this frame")))
 
     def _tell(self, way: Direction, size: int, packet: int, *, cut: bool) -> None:
@@ -175,7 +177,7 @@ class Walker:
             self.output.note(way, "gap", f"{size} bytes are missing from the capture", packet, way.offset, size)
         elif cut and not self.snapped:
             self.snapped = True
-            text = "packets are cut (snap length): payloads are incomplete, and frames behind the cut may be missing"
+            text = "packets are truncated (snap length): payloads are incomplete, and later frames may be missing"
             self.output.note(way, "snaplen", text, packet, way.offset, size)
 
     def _bridge(self, way: Direction, size: int, kind: str) -> bool:
@@ -184,7 +186,7 @@ class Walker:
         if partial is None:
             return False
         missing = min(size, partial.left)
-        lost = "cut from the packet" if kind == "cut" else "missing from the capture"
+        lost = "truncated from the packet" if kind == "cut" else "missing from the capture"
         partial.problems.append(Problem(kind, f"{missing} bytes {lost} inside this frame"))
         partial.left -= missing
         way.partial = partial
@@ -216,7 +218,7 @@ class Walker:
         way.partial = None
         data, packet = partial.data, max(partial.packets)
         if len(data) < _SHOWN:
-            text = f"{len(data)} bytes of a frame, too few to tell its command"
+            text = f"{len(data)} bytes of a frame, too few to determine its command"
             self.output.note(way, "leftover", text, packet, partial.offset, len(data))
             return
         way.trouble += [(partial.offset, problem) for problem in partial.problems]
@@ -226,7 +228,7 @@ class Walker:
         """Nothing more can be made of the run."""
         size = len(way.run)
         if size and (way.stream.kind != "unknown" or not self.judge.may_give_up(way)):
-            self.output.note(way, "leftover", f"{size} bytes in no whole frame", packet, way.offset - size, size)
+            self.output.note(way, "leftover", f"{size} bytes outside complete frames", packet, way.offset - size, size)
         trim(way, size)
 
     def finish(self, way: Direction, packet: int, reason: str) -> None:
@@ -247,7 +249,7 @@ class Walker:
     def skip_left_out(self, way: Direction, offset: int, packet: int) -> None:
         """Bytes up to ``offset`` were left out of an excerpt; a frame begins there."""
         size = offset - way.offset
-        self.output.note(way, "gap", f"{size} bytes were left out of this excerpt", packet, way.offset, size)
+        self.output.note(way, "gap", f"{size} bytes were omitted from this excerpt", packet, way.offset, size)
         trim(way, len(way.run))
         way.offset, way.partial, way.search, way.trouble = offset, None, None, []
         if way.mode != SNIFF:
@@ -292,7 +294,7 @@ class Walker:
                 self._is(way, "other", packet)
             return
         if search.dropped or (search.first and not search.silent):
-            text = f"{search.dropped} bytes were searched, and the next frame begins here"
+            text = f"{search.dropped} bytes were searched; the next frame begins here"
             self.output.note(way, "resync", text, packet, search.base, search.dropped)
         self.judge.orient(way, search.kinds)
         if way.stream.kind in ("unknown", "proxy"):

@@ -132,7 +132,7 @@ def unzstd(pieces: Iterator[bytes]) -> Iterator[bytes]:
             told = yield from _one(source, source.position)
         except _Cut:
             end = source.position + len(source.rest)
-            cut = CaptureError("the zstd data end early: the file is cut or still being written", end)
+            cut = CaptureError("the zstd data end early: the file is truncated or still being written", end)
             raise (wrong or cut) from None
         except CaptureError as error:
             raise (wrong or error) from None
@@ -153,7 +153,7 @@ def _one(source: _Bytes, start: int) -> Generator[bytes, None, CaptureError | No
         raise CaptureError("the zstd data are damaged: no frame begins here", start)
     frame = _Frame(source)
     if any(frame.dictionary):
-        raise CaptureError("the zstd data need a dictionary: unpack the file first (zstd -d -D)", start)
+        raise CaptureError("the zstd data need a dictionary: decompress the file first (zstd -d -D)", start)
     try:
         last = False
         while not last and frame.bound <= FRAME_LIMIT:
@@ -171,7 +171,7 @@ def _one(source: _Bytes, start: int) -> Generator[bytes, None, CaptureError | No
         yield from _pack(whole)
         return None
     yield from _salvaged(frame, start)
-    what = "the zstd data are damaged: the checksum or size of a frame is not that of what was unpacked"
+    what = "the zstd data are damaged: the checksum or size of a frame does not match the decompressed data"
     return CaptureError(what, start + frame.place(len(frame.blocks)))
 
 
@@ -180,7 +180,7 @@ def _salvaged(frame: _Frame, start: int) -> Iterator[bytes]:
     data, count = frame.salvage()
     yield from _pack(data)
     if count < len(frame.blocks):
-        raise CaptureError("the zstd data are damaged: a block that does not unpack", start + frame.place(count))
+        raise CaptureError("the zstd data are damaged: a block that cannot be decompressed", start + frame.place(count))
 
 
 def _pack(data: memoryview) -> Iterator[bytes]:
@@ -234,7 +234,8 @@ def _stream(file: _Again) -> Iterator[bytes]:
     opened = _stdlib(file) or _arrow(file)
     if opened is None:
         raise CaptureError(
-            f"a zstd frame of more than {FRAME_LIMIT >> 20} MB: unpack the file first (zstd -d), or install pyarrow",
+            f"a zstd frame of more than {FRAME_LIMIT >> 20} MB: decompress the file first (zstd -d), or install "
+            "pyarrow",
             file.position,
         )
     parts: list[bytes] = []

@@ -29,7 +29,7 @@ _CARRIERS: Final = (("error", "message"), ("error_code", "error_message"))
 def error_code(name: str) -> int:
     """The number of a ServerError by its name; LocalError with the nearest ones when there is none."""
     if name not in pb.ServerError.keys():  # noqa: SIM118  (the class is no dictionary)
-        raise LocalError(f"{name!r} is no error of the protocol{near(name, pb.ServerError.keys())}")
+        raise LocalError(f"{name!r} is not an error of the protocol{near(name, pb.ServerError.keys())}")
     return int(pb.ServerError.Value(name))
 
 

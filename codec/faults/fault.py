@@ -24,11 +24,11 @@ __all__ = ["ACTIONS", "Fault", "Faults"]
 
 ACTIONS: Final[dict[str, str]] = {
     "drop": "the frame never arrives",
-    "delay": "the frame, and all that comes behind it in its direction, arrives ms milliseconds later",
+    "delay": "the frame and all later frames in its direction arrive ms milliseconds later",
     "duplicate": "the frame arrives twice",
-    "corrupt": "the frame arrives with one bit turned over: of the payload if it has one, else of the command",
-    "error": "a client's request is refused with the error; the broker never sees it",
-    "close": "the connection is cut, and the frame is lost with it",
+    "corrupt": "the frame arrives with one inverted bit, in the payload if it has one, otherwise in the command",
+    "error": "a client's request is refused with the error; the broker does not receive it",
+    "close": "the connection is closed, and the frame is lost",
 }
 """What a fault can do."""
 
@@ -50,11 +50,11 @@ class Fault:
         if do not in ACTIONS:
             raise LocalError(f"a fault can't {do!r}; it can {', '.join(ACTIONS)}{near(do, ACTIONS)}")
         if after < 0 or (times is not None and times < 1):
-            raise LocalError("a fault lets 0 or more matches pass (after) and acts once or more (times)")
+            raise LocalError("after must be 0 or more, times must be 1 or more")
         if (do == "delay") != (ms > 0):
-            raise LocalError("ms, above 0, goes with do=delay, and delay with ms")
+            raise LocalError("do=delay requires ms above 0, and ms requires do=delay")
         if error and do != "error":
-            raise LocalError("error goes with do=error")
+            raise LocalError("error requires do=error")
         name, _, text = error.partition(":")
         self.error = error_code(name.strip() or _ERROR)
         """Number of the ServerError that a request is refused with."""
@@ -167,5 +167,5 @@ def _words(text: str) -> tuple[list[str], str]:
 
 def _number(text: str, name: str, value: str) -> int:
     if not re.fullmatch(r"\d{1,9}", value, re.ASCII):
-        raise LocalError(f"fault {text!r}: {name}={value} is no whole number")
+        raise LocalError(f"fault {text!r}: {name}={value} is not an integer")
     return int(value)

@@ -74,7 +74,7 @@ class Contents:
         for problem in entry.problems:
             yield f"problem: {printable(problem)}"
         if not entry.messages and not entry.problems:
-            yield "a chunk; the message comes with its last one"
+            yield "a chunk; the message is reassembled at its last chunk"
 
 
 def _line(message: Message, value: str | Problem | None) -> str:

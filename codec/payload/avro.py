@@ -69,9 +69,9 @@ def parse_avro(text: bytes) -> AvroType | Problem:
     try:
         return _Parser().parse(declared, "", 0)
     except _BadError as error:
-        return Problem("schema", f"no Avro schema: {error}")
+        return Problem("schema", f"not an Avro schema: {error}")
     except RecursionError:
-        return Problem("schema", "no Avro schema: too deep")
+        return Problem("schema", "not an Avro schema: too deep")
 
 
 def decode_avro(kind: AvroType, data: bytes) -> object | Problem:
@@ -82,7 +82,7 @@ def decode_avro(kind: AvroType, data: bytes) -> object | Problem:
     except _BadError as error:
         return Problem("schema", f"Avro, at byte {reader.position} of {len(data)}: {error}")
     except RecursionError:
-        return Problem("schema", "Avro: values too deep for the stack that the caller has left")
+        return Problem("schema", "Avro: values nested too deeply for the remaining stack")
     if reader.position != len(data):
         return Problem("schema", f"Avro: the value ends at byte {reader.position} of {len(data)}")
     return value
@@ -96,7 +96,7 @@ class _Parser:
 
     def parse(self, declared: Any, namespace: str, depth: int) -> AvroType:
         if depth > _MAX_DEPTH:
-            raise _BadError(f"more than {_MAX_DEPTH} types inside each other")
+            raise _BadError(f"more than {_MAX_DEPTH} nested types")
         if isinstance(declared, str):
             return self._by_name(declared, namespace)
         if isinstance(declared, list):
@@ -104,7 +104,7 @@ class _Parser:
             kind.children = [self.parse(branch, namespace, depth + 1) for branch in declared]
             return kind
         if not isinstance(declared, dict):
-            raise _BadError("a type is a name, a list or an object")
+            raise _BadError("a type must be a name, a list or an object")
         return self._declared(declared, namespace, depth)
 
     def _by_name(self, name: str, namespace: str) -> AvroType:
@@ -162,13 +162,13 @@ def _set_logical(kind: AvroType, declared: dict[str, Any]) -> None:
 def _count(value: Any) -> int:
     if isinstance(value, int) and value >= 0:
         return value
-    raise _BadError("a size is a number")
+    raise _BadError("a size must be a number")
 
 
 def _list(value: Any) -> list[Any]:
     if isinstance(value, list):
         return value
-    raise _BadError("fields and symbols are lists")
+    raise _BadError("fields and symbols must be lists")
 
 
 class _Reader:
@@ -182,9 +182,9 @@ class _Reader:
     def read(self, kind: AvroType, depth: int) -> object:
         self._left -= 1
         if self._left < 0:
-            raise _BadError("more values than its bytes can mean")
+            raise _BadError("more values than its bytes can contain")
         if depth > _MAX_DEPTH:
-            raise _BadError(f"more than {_MAX_DEPTH} values inside each other")
+            raise _BadError(f"more than {_MAX_DEPTH} nested values")
         return _READ[kind.kind](self, kind, depth + 1)
 
     def long(self) -> int:
@@ -206,7 +206,7 @@ class _Reader:
         """The next ``size`` bytes."""
         end = self.position + size
         if size < 0 or end > len(self._data):
-            raise _BadError(f"{size} bytes are due, {len(self._data) - self.position} are left")
+            raise _BadError(f"{size} bytes are required, {len(self._data) - self.position} are left")
         data = self._data[self.position : end]
         self.position = end
         return data
@@ -216,7 +216,7 @@ class _Reader:
         try:
             return self.take(self.long()).decode()
         except UnicodeDecodeError:
-            raise _BadError("a string that is no UTF-8") from None
+            raise _BadError("a string that is not UTF-8") from None
 
     def integer(self, kind: AvroType) -> object:
         """An int or long, as its logical type if it has one."""

@@ -55,14 +55,14 @@ def _rest(split: int, count: int, most: int, position: int, end: int, missing: i
     if count < 0:
         return f"{count} messages"
     if split == count:
-        return None if position == end else f"{end - position} bytes behind the last of {count} messages"
+        return None if position == end else f"{end - position} bytes after the last of {count} messages"
     if missing:
-        return f"{split} of {count} messages are whole, {missing} bytes are not in the capture"
+        return f"{split} of {count} messages are complete, {missing} bytes are missing in the capture"
     if position == end:
         return f"{split} of {count} messages, then its bytes end"
     if split == most:
         return f"{count} messages, split are the first {split}"
-    return f"message {split} of {count}, at byte {position} of {end}, does not fit or does not parse"
+    return f"message {split} of {count}, at byte {position} of {end}, has a wrong length or cannot be parsed"
 
 
 def _next(data: bytes, position: int, end: int) -> tuple[int, int, pb.SingleMessageMetadata | None]:

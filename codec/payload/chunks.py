@@ -74,9 +74,9 @@ def chunk_problems(metadata: pb.MessageMetadata, size: int) -> list[Problem]:
     found = []
     count, total = metadata.num_chunks_from_msg, metadata.total_chunk_msg_size
     if not 0 <= metadata.chunk_id < count:
-        found.append("has a number outside its message")
+        found.append("has an invalid number")
     if count > 1 and not metadata.HasField("uuid"):
-        found.append("has no uuid, which would say whose it is")
+        found.append("has no uuid, so its message is unknown")
     if metadata.HasField("total_chunk_msg_size"):
         if total <= 0:
             found.append(f"belongs to a message of {total} bytes")
@@ -121,7 +121,7 @@ class ChunkJoiner:
             one = self._pending[key] = _Pending(count, metadata.total_chunk_msg_size, len(key[1]))
             self._size += len(key[1])
         if one is None:
-            wrong.append(_problem(metadata, "begins in the middle: the chunks before it were not seen"))
+            wrong.append(_problem(metadata, "begins in the middle: the earlier chunks were not captured"))
         elif one.count != count:
             self._drop(key)
         elif number > len(one.parts):
@@ -144,7 +144,9 @@ class ChunkJoiner:
         self._drop(key)
         total = metadata.total_chunk_msg_size
         if metadata.HasField("total_chunk_msg_size") and total != len(payload):
-            return Joined(payload, (_problem(metadata, f"completes {len(payload)} bytes, {total} are announced"),))
+            return Joined(
+                payload, (_problem(metadata, f"completes {len(payload)} bytes instead of the announced {total}"),)
+            )
         return Joined(payload)
 
     def _bound(self, newest: tuple[Hashable, str]) -> Joined:
@@ -155,7 +157,10 @@ class ChunkJoiner:
             assert one is not None
             this = "this message" if scope_and_uuid == newest else f"message {_short(scope_and_uuid[1])}"
             given_up.append(
-                Problem("chunk", f"{this} is given up with {len(one.parts)} of {one.count} chunks: too much waits")
+                Problem(
+                    "chunk",
+                    f"{this} is discarded with {len(one.parts)} of {one.count} chunks: too many bytes are pending",
+                )
             )
         return Joined(None, tuple(given_up)) if given_up else _NOTHING
 

@@ -55,7 +55,7 @@ def _unzip(data: bytes, size: int) -> bytes:
     inflater = zlib.decompressobj()
     out = inflater.decompress(data, size + 1)
     if len(out) == size and not inflater.eof and not data.endswith(_SYNC_FLUSH):
-        raise zlib.error("the stream does not end")
+        raise zlib.error("the stream has no end")
     return out
 
 
@@ -119,7 +119,7 @@ def decompress(kind: int, data: bytes, size: int, limit: int = MAX_UNCOMPRESSED)
         return Problem("compression", f"type {kind} is not known")
     name = pb.CompressionType.Name(kind)  # type: ignore[arg-type]  # a key of the table is one of its values
     if size > limit:
-        return Problem("compression", f"{name}: {size} bytes are announced, at most {limit} are opened")
+        return Problem("compression", f"{name}: {size} bytes are announced, at most {limit} are decompressed")
     if not data and not size:
         return b""
     try:

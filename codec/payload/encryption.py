@@ -51,7 +51,7 @@ _MAX_TRIED: Final = 32
 _MAX_KEPT: Final = 1000
 """Wrapped keys whose outcome is kept."""
 
-_MISSING: Final = Problem("encryption", "the payload is encrypted; to open it, install pulsar-pcli[crypto]")
+_MISSING: Final = Problem("encryption", "the payload is encrypted; to decrypt it, install pulsar-pcli[crypto]")
 
 
 def is_encrypted(metadata: pb.MessageMetadata) -> bool:
@@ -97,7 +97,11 @@ class PrivateKeys:
         names = ", ".join(
             sorted({repr(as_text(wrapped.key)[:80]) for wrapped in metadata.encryption_keys[:_MAX_TRIED]})
         )
-        why = "a data key opens, the payload does not: damaged, or cut" if unwrapped else "no given key opens them"
+        why = (
+            "the data key can be decrypted but the payload cannot: it is damaged or truncated"
+            if unwrapped
+            else "no given key decrypts them"
+        )
         return Problem("encryption", f"closed for {names}: {why}")
 
     def _load(self, pem: bytes, name: str) -> None:
@@ -112,15 +116,17 @@ class PrivateKeys:
         try:
             key = load_pem_private_key(pem, None)
         except TypeError:
-            raise LocalError(f"private key {name} is protected by a passphrase: give it without one") from None
+            raise LocalError(f"private key {name} is protected by a passphrase: remove the passphrase") from None
         except (ValueError, UnsupportedAlgorithm):
-            raise LocalError(f"private key {name} is no private key in PEM form") from None
+            raise LocalError(f"private key {name} is not a private key in PEM format") from None
         if isinstance(key, RSAPrivateKey):
             self._rsa.append(key)
         elif isinstance(key, EllipticCurvePrivateKey):
             self._elliptic.append(key)
         else:
-            raise LocalError(f"private key {name} is neither RSA nor elliptic: Pulsar wraps no data key for it")
+            raise LocalError(
+                f"private key {name} is neither RSA nor elliptic: Pulsar does not support it for data keys"
+            )
 
     def _unwrap(self, wrapped: bytes) -> bytes | None:
         if len(wrapped) > _MAX_WRAPPED:

@@ -76,7 +76,7 @@ def _wrap(name: str, pem: bytes, data_key: bytes) -> bytes:
         return key.encrypt(data_key, OAEP(MGF1(SHA1()), SHA1(), None))  # noqa: S303  (as the clients)
     if isinstance(key, EllipticCurvePublicKey):
         return _wrap_elliptic(key, data_key)
-    raise LocalError(f"public key {name} is neither RSA nor elliptic: Pulsar wraps no data key for it")
+    raise LocalError(f"public key {name} is neither RSA nor elliptic: Pulsar does not support it for data keys")
 
 
 def _load(name: str, pem: bytes) -> object:
@@ -89,7 +89,7 @@ def _load(name: str, pem: bytes) -> object:
             return load_pem_x509_certificate(pem).public_key()
         return load_pem_public_key(pem[max(0, pem.find(_PLAIN_PEM)) :])
     except (ValueError, UnsupportedAlgorithm):
-        raise LocalError(f"public key {name} is no public key in PEM form") from None
+        raise LocalError(f"public key {name} is not a public key in PEM format") from None
 
 
 def _wrap_elliptic(key: EllipticCurvePublicKey, data_key: bytes) -> bytes:

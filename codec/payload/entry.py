@@ -195,7 +195,7 @@ def _json_text(decoder: Decoder, message: Message) -> str | Problem:
     try:
         return json.dumps(value, ensure_ascii=False)
     except RecursionError:  # what could just be read may be too deep to be written
-        return Problem("schema", "a value that is too deep")
+        return Problem("schema", "a value that is nested too deeply")
 
 
 def open_entry(
@@ -283,4 +283,4 @@ def _closed(metadata: pb.MessageMetadata, payload: bytes, problem: Problem) -> E
 
 
 def _cut(payload: bytes, missing: int) -> Problem:
-    return Problem("cut", f"{missing} of {len(payload) + missing} bytes of the payload are not in the capture")
+    return Problem("cut", f"{missing} of {len(payload) + missing} bytes of the payload are missing in the capture")

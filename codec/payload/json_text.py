@@ -26,12 +26,12 @@ def parse_json(data: bytes) -> Any:
     except UnicodeEncodeError:
         return Problem("schema", "JSON with half of a surrogate pair")
     except json.JSONDecodeError as error:
-        return Problem("schema", f"no JSON: {error.msg} at character {error.pos}")
+        return Problem("schema", f"not JSON: {error.msg} at character {error.pos}")
     except RecursionError:
-        return Problem("schema", "JSON that is too deep")
+        return Problem("schema", "JSON that is nested too deeply")
     except ValueError:
         # No text at all, or a whole number of more digits than Python converts.
-        return Problem("schema", f"no JSON: {len(data)} bytes with an impossible character or number")
+        return Problem("schema", f"not JSON: {len(data)} bytes with an invalid character or number")
     return value
 
 

@@ -83,7 +83,7 @@ def _time(data: bytes) -> str:
 def _local_time(data: bytes) -> str | Problem:
     nanos: int = _i64(data)[0]
     if not 0 <= nanos < 86_400 * _SECOND_NS:
-        return Problem("schema", f"{nanos} ns are no time of day")
+        return Problem("schema", f"{nanos} ns are not a time of day")
     return clock_text(nanos, 9)
 
 
@@ -96,7 +96,7 @@ def _text(data: bytes) -> str | Problem:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        return Problem("schema", f"no UTF-8 at byte {error.start} of {len(data)}")
+        return Problem("schema", f"not UTF-8 at byte {error.start} of {len(data)}")
 
 
 def _integer(data: bytes) -> int:

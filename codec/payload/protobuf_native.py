@@ -41,16 +41,16 @@ def parse_native(data: bytes) -> type[Message] | Problem:
     if isinstance(declared, Problem):
         return declared
     if not isinstance(declared, dict):
-        return Problem("schema", "a ProtobufNative schema is a JSON object")
+        return Problem("schema", "a ProtobufNative schema must be a JSON object")
     try:
         files = FileDescriptorSet.FromString(base64.b64decode(str(declared.get("fileDescriptorSet")), validate=True))
         pool = DescriptorPool()
         _add_all(pool, {file.name: file for file in files.file})
         return GetMessageClass(pool.FindMessageTypeByName(str(declared.get("rootMessageTypeName"))))
     except (binascii.Error, ValueError, DecodeError):
-        return Problem("schema", "its fileDescriptorSet is no set of descriptors in base64")
+        return Problem("schema", "its fileDescriptorSet is not a set of descriptors in base64")
     except (TypeError, KeyError, RecursionError) as error:
-        return Problem("schema", f"its descriptors make no message: {' '.join(str(error).split())[:200]}")
+        return Problem("schema", f"its descriptors define no message: {' '.join(str(error).split())[:200]}")
 
 
 def _add_all(pool: DescriptorPool, files: dict[str, FileDescriptorProto]) -> None:

@@ -111,7 +111,7 @@ def _reader(schema: pb.Schema, depth: int) -> _Read | Problem:
         return native if isinstance(native, Problem) else _plain(partial(decode_native, native))
     if kind == pb.Schema.KeyValue:
         return _key_value(schema, depth)
-    return Problem("schema", f"kind {pb.Schema.Type.Name(kind)}: the schema does not say how its bytes are read")
+    return Problem("schema", f"kind {pb.Schema.Type.Name(kind)}: the schema does not define the encoding of its bytes")
 
 
 def _plain(read: Callable[[bytes], object]) -> _Read:
@@ -140,7 +140,7 @@ def _key_value(schema: pb.Schema, depth: int) -> _Read | Problem:
 def _parts(schema: pb.Schema, depth: int) -> tuple[_Read, _Read] | Problem:
     """The readers of key and value of a KeyValue schema: class KeyValueSchemaInfo."""
     if depth >= _MAX_DEPTH:
-        return Problem("schema", "KeyValue schemas too deep inside each other")
+        return Problem("schema", "KeyValue schemas nested too deeply")
     halves = _halves(schema.schema_data)
     if isinstance(halves, Problem):
         return halves

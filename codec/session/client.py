@@ -91,7 +91,7 @@ class ClientSession:
     def connect(self, **fields: Any) -> None:
         """Begin the handshake; ``fields`` of CommandConnect replace what the session would say."""
         if self.state is not State.START:
-            raise LocalError("the handshake has begun already")
+            raise LocalError("the handshake has already begun")
         flags = pb.FeatureFlags(**dict.fromkeys(self.features, True))
         body = pb.CommandConnect(client_version=self.client_version, protocol_version=self.offered, feature_flags=flags)
         body.MergeFrom(pb.CommandConnect(**fields))
@@ -149,7 +149,7 @@ class ClientSession:
         if beat is Beat.PING:
             self.send(pb.CommandPing())
         elif beat is Beat.CLOSE:
-            self._fail(RemoteError("nothing was heard of the broker"))
+            self._fail(RemoteError("the broker sent nothing"))
         return beat
 
     # -- in --------------------------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ class ClientSession:
 
     def _complete(self, body: Any) -> None:
         if self.state is not State.CONNECTING:
-            raise RemoteError("CONNECTED to no CONNECT")
+            raise RemoteError("CONNECTED without a CONNECT")
         self.state = State.CONNECTED
         self.connected = body
         self.version = min(self.offered, body.protocol_version)
@@ -199,7 +199,7 @@ class ClientSession:
                     del self._open[key]
                 return found[1]
         if number == _ERROR and self.state is State.CONNECTING:
-            self._fail(RemoteError(f"the broker refuses: {body.message}"))
+            self._fail(RemoteError(f"the broker refused the connection: {body.message}"))
         for asked in asked_by:
             queue = self._ordered.get(asked)
             if queue and (number != _ERROR or asked == _CONNECT):

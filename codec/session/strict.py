@@ -24,7 +24,7 @@ def read_command(data: bytes) -> tuple[pb.BaseCommand, Message]:
     try:
         command = pb.BaseCommand.FromString(data)
     except DecodeError:
-        raise RemoteError(f"{len(data)} bytes are no command") from None
+        raise RemoteError(f"{len(data)} bytes are not a command") from None
     if not command.HasField("type"):
         raise RemoteError("a command without a known type")
     row = COMMANDS.get(command.type)

@@ -33,11 +33,13 @@ _Holder = TypeVar("_Holder", dict[str, Any], list[Any])
 def pull_assignments(words: list[str]) -> dict[str, Any]:
     """The lossless object of ``[TYPE, "field=value", …]``; LocalError names the word that is wrong."""
     if not words:
-        raise LocalError("which command? Write TYPE field=value …, e.g. FLOW consumer_id=1 messagePermits=100")
+        raise LocalError(
+            "the command is missing: write TYPE field=value …, for example FLOW consumer_id=1 messagePermits=100"
+        )
     name = words[0].upper()
     row = BY_NAME.get(name)
     if row is None:
-        raise LocalError(f"there is no command {words[0]}{near(name, BY_NAME)}")
+        raise LocalError(f"unknown command {words[0]}{near(name, BY_NAME)}")
     wire: dict[str, Any] = {"type": name, row.field: {}}
     blocks: dict[str, Descriptor] = {}
     if row.number in PAYLOAD_TYPES:
@@ -50,7 +52,7 @@ def pull_assignments(words: list[str]) -> dict[str, Any]:
         if not separator:
             raise LocalError(f"{word}: write field=value")
         if path.count(".") > DEEPEST:
-            raise LocalError(f"{path.partition('.')[0]}: more than {DEEPEST} messages inside each other")
+            raise LocalError(f"{path.partition('.')[0]}: more than {DEEPEST} nested messages")
         head, _, rest = path.partition(".")
         if head in blocks and rest:
             _assign(_holder(wire, head, {}, word), blocks[head], rest, text, word)
@@ -100,7 +102,7 @@ def _value(field: Any, text: str, word: str) -> Any:
         try:
             return json.loads(text)
         except (ValueError, RecursionError) as error:  # also for numbers of thousands of digits, and a thousand [
-            raise LocalError(f"{word}: no JSON: {error}") from None
+            raise LocalError(f"{word}: not JSON: {error}") from None
     if field.message_type is not None and field.message_type.name == "MessageIdData":
         place = MessageId.parse(text)
         found = {"ledgerId": place.ledger, "entryId": place.entry, "partition": place.partition}

@@ -229,7 +229,7 @@ def _parse(message: Message, data: bytes, kind: str, frame: Frame) -> None:
 
 def _command_problems(number: int, command: pb.BaseCommand) -> list[Problem]:
     if number < 0:
-        return [Problem("required", "type: the command has none")]
+        return [Problem("required", "type: the command has no type")]
     if number not in COMMANDS:
         return [Problem("unknown-command", f"type {number}")]
     return _required(command) or _without_body(number, command)
@@ -257,7 +257,7 @@ def split(data: bytes, type_: int, size: int) -> Parts:
     position += 8
     whole = end <= size
     if not whole:
-        parts.problems.append(Problem("cut", f"{end - size} of {end} bytes are not in the capture"))
+        parts.problems.append(Problem("cut", f"{end - size} of {end} bytes are missing in the capture"))
         end = size
     if position > end:
         if whole:
@@ -268,7 +268,7 @@ def split(data: bytes, type_: int, size: int) -> Parts:
     if type_ in PAYLOAD_TYPES:
         _split_entry(data, parts, position, end, whole)
     elif position < end:
-        parts.problems.append(Problem("trailing", f"{end - position} bytes behind the command"))
+        parts.problems.append(Problem("trailing", f"{end - position} bytes after the command"))
     return parts
 
 

@@ -73,7 +73,7 @@ def _dump_groups(text: str) -> tuple[_Groups, int]:
     for line in text.splitlines(keepends=True):
         words = line.strip()
         if words == "*" and found:
-            raise LocalError("the dump leaves lines out here (*): make it with -v", position + line.index("*"))
+            raise LocalError("the dump omits lines here (*): create it with -v", position + line.index("*"))
         # hexdump and od close with a line that holds only the offset.
         closing = _LAST_OFFSET.fullmatch(words) is not None and bool(found)
         offset = _OFFSET.match(line)
@@ -126,7 +126,7 @@ def _line_groups(line: str, position: int) -> _Groups:
 def _from_dump(data: bytes) -> bytes:
     groups, stopped = _dump_groups(data.decode("latin-1"))
     if stopped >= 0:
-        raise LocalError("here is no line of a hex dump: offset, hex digits", stopped)
+        raise LocalError("not a line of a hex dump: offset, hex digits", stopped)
     return _joined(groups)
 
 
@@ -165,7 +165,7 @@ def _from_hex(data: bytes) -> bytes:
         wrong = _NO_DIGIT.search(digits)
         if wrong is not None:
             offset = token.start(2) + wrong.start()
-            raise LocalError(f"{data[offset : offset + 4].decode(errors='replace')[0]!r} is no hex digit", offset)
+            raise LocalError(f"{data[offset : offset + 4].decode(errors='replace')[0]!r} is not a hex digit", offset)
         # 0x0 is a number, and so a byte; a digit by itself may be half of one.
         groups.append((token.start(), digits.zfill(2) if prefix else digits))
     return _joined(groups)
@@ -175,7 +175,7 @@ def _from_base64(data: bytes) -> bytes:
     try:
         return base64.b64decode(b"".join(data.split()), validate=True)
     except binascii.Error as error:
-        raise LocalError(f"no base64: {error}") from None
+        raise LocalError(f"not base64: {error}") from None
 
 
 _READERS: Final[dict[str, Callable[[bytes], bytes]]] = {

@@ -99,12 +99,12 @@ _UNFIT: Final = frozenset({"length", "trailing", "broker-entry", "metadata", "cu
 def push_wire_json(wire: dict[str, Any]) -> bytes:
     """The bytes of a frame from its lossless object; LocalError with the path of what is wrong."""
     if not isinstance(wire, dict) or not isinstance(wire.get("type"), str):
-        raise LocalError('a frame is a JSON object with a "type"')
+        raise LocalError('a frame must be a JSON object with a "type"')
     if "raw" in wire:
         return _bytes(wire["raw"], "raw")
     exact = wire.get("bytes") or {}
     if not isinstance(exact, dict):
-        raise LocalError('"bytes" is an object of hex texts')
+        raise LocalError('"bytes" must be an object of hex strings')
     number = _number_of(wire["type"])
     row = COMMANDS.get(number)
     body = {key: value for key, value in wire.items() if key not in _AROUND}
@@ -132,7 +132,7 @@ def _number_of(name: str) -> int:
     unknown = _NUMBER_OF_UNKNOWN.fullmatch(name)
     number = int(unknown.group(1)) if unknown is not None else _ALL_ONES + 1
     if number > _ALL_ONES:
-        raise LocalError(f"type: there is no command {_shown(name)}{near(name, BY_NAME)}")
+        raise LocalError(f"type: unknown command {_shown(name)}{near(name, BY_NAME)}")
     return number
 
 
@@ -239,7 +239,7 @@ def _fill(message: Message, value: Any, path: str, depth: int = 1) -> None:
     if not isinstance(value, dict):
         raise LocalError(f"{path}: an object is expected, not {_shown(value)}")
     if depth > DEEPEST:
-        raise LocalError(f"{path}: more than {DEEPEST} messages inside each other")
+        raise LocalError(f"{path}: more than {DEEPEST} nested messages")
     message.SetInParent()
     for key, item in value.items():
         here = f"{path}.{key}"
@@ -261,7 +261,7 @@ def _merge_unknown(message: Message, data: bytes, path: str) -> None:
     try:
         message.MergeFromString(data)
     except DecodeError:
-        raise LocalError(f"{path}: these are no protobuf fields") from None
+        raise LocalError(f"{path}: not valid protobuf fields") from None
 
 
 def _set(message: Message, field: Any, value: Any, path: str, depth: int) -> None:
@@ -276,7 +276,7 @@ def _set(message: Message, field: Any, value: Any, path: str, depth: int) -> Non
         else:
             setattr(message, field.name, scalar)
     except (TypeError, ValueError, OverflowError):
-        raise LocalError(f"{path}: {_shown(value)} is no value for this field") from None
+        raise LocalError(f"{path}: {_shown(value)} is not a value of this field") from None
 
 
 def _scalar(field: FieldDescriptor, value: Any, path: str) -> Any:

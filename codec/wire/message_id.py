@@ -39,11 +39,11 @@ class MessageId:
         """Read ``ledger:entry[:partition[:batch]]``; LocalError if it is none, or a number is too large."""
         words = text.strip().split(":")
         if not 2 <= len(words) <= 4 or not all(map(_NUMBER.fullmatch, words)):
-            raise LocalError(f"{text!r} is no message id: write ledger:entry, ledger:entry:partition or …:batch")
+            raise LocalError(f"{text!r} is not a message id: write ledger:entry, ledger:entry:partition or …:batch")
         numbers = [int(word) for word in words]
         for number, bits in zip(numbers, _BITS, strict=False):
             if not -(1 << bits - 1) <= number < 1 << bits - 1:
-                raise LocalError(f"{text!r} is no message id: {number} does not fit {bits} bits")
+                raise LocalError(f"{text!r} is not a message id: {number} does not fit into {bits} bits")
         return cls(*numbers)
 
     @classmethod

@@ -65,7 +65,7 @@ class FrameReader:
         while size - position >= 4:
             end: int = position + 4 + _u32(data, position)[0]
             if end - position > self.max_frame_size or end - position < 8:
-                self._fail(f"a frame of {end - position} bytes; 8 to {self.max_frame_size} are possible", position)
+                self._fail(f"a frame of {end - position} bytes; the range is 8 to {self.max_frame_size}", position)
                 break
             if size - position >= 8 and position + 8 + _u32(data, position + 4)[0] > end:
                 self._fail(f"a command of {_u32(data, position + 4)[0]} bytes in a frame of {end - position}", position)

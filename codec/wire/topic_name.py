@@ -47,13 +47,15 @@ class TopicName:
             if rest.count("/") != 2:
                 raise LocalError(f"topic name {text!r}: write topic or tenant/namespace/topic")
         if domain not in DOMAINS:
-            raise LocalError(f"topic name {text!r}: the domain is one of {', '.join(DOMAINS)}")
+            raise LocalError(f"topic name {text!r}: the domain must be one of {', '.join(DOMAINS)}")
         words = rest.split("/", 3)
         if len(words) < 3 or not all(word.strip() for word in words):
-            raise LocalError(f"topic name {text!r}: it has {len(words)} parts behind the domain, or an empty one")
+            raise LocalError(f"topic name {text!r}: it has {len(words)} parts after the domain, or an empty part")
         for word in words[:-1]:
             if not _NAMED.fullmatch(word):
-                raise LocalError(f"topic name {text!r}: {word!r} has more than letters, digits and - = : . _")
+                raise LocalError(
+                    f"topic name {text!r}: {word!r} contains characters other than letters, digits and - = : . _"
+                )
         if len(words) == 3:
             return cls(domain, words[0], words[1], words[2])
         return cls(domain, words[0], words[2], words[3], words[1])

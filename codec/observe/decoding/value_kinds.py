@@ -41,7 +41,7 @@ Values = dict[str, Any]
 Converter = Callable[[Any], Any]
 
 KINDS: Final[dict[str, str]] = {
-    "number": "a whole number of up to 64 bits, or a decimal one",
+    "number": "an integer of up to 64 bits, or a decimal number",
     "text": "text in UTF-8",
     "bytes": "bytes, lower-case hex",
     "bool": "true or false",
@@ -49,8 +49,8 @@ KINDS: Final[dict[str, str]] = {
     "duration": "seconds with nine decimals, a string in JSON",
     "enum": "one of a list of names",
     "address": "an IPv4 or IPv6 address",
-    "message": "a group of fields: there or not; repeated ones are arrays of objects in JSON",
-    "any": "a field of no known version: a number, or bytes as hex",
+    "message": "a group of fields, present or absent; repeated groups are arrays of objects in JSON",
+    "any": "a field that belongs to no known version: a number, or bytes as hex",
 }
 """Every kind of field, with what its values look like. The kind of a repeated field is ``list of …``."""
 

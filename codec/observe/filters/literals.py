@@ -62,7 +62,7 @@ def enum_number(field: Field, name: str) -> int:
 def _number(field: Field, literal: Literal) -> Any:
     value, unit = _decimal(field, literal, "a number")
     if unit not in _SIZES:
-        raise WrongValueError(f"{unit!r} is no unit; there are {', '.join(sorted(filter(None, _SIZES)))}")
+        raise WrongValueError(f"{unit!r} is not a unit; use one of {', '.join(sorted(filter(None, _SIZES)))}")
     value *= _SIZES[unit]
     return int(value) if value == value.to_integral_value() else float(value)
 
@@ -80,7 +80,7 @@ def _decimal(field: Field, literal: Literal, what: str) -> tuple[Decimal, str]:
 def _duration(field: Field, literal: Literal) -> int:
     value, unit = _decimal(field, literal, "a duration")
     if unit not in _DURATIONS:
-        raise WrongValueError(f"{unit!r} is no unit of time; there are {', '.join(filter(None, _DURATIONS))}")
+        raise WrongValueError(f"{unit!r} is not a unit of time; use one of {', '.join(filter(None, _DURATIONS))}")
     return int(value * _DURATIONS[unit])
 
 
@@ -112,7 +112,7 @@ def _zone(text: str | None) -> timezone:
 def _bool(field: Field, literal: Literal) -> bool:
     found = {"true": True, "1": True, "false": False, "0": False}.get(literal.text.lower())
     if found is None:
-        raise WrongValueError(f"{field.name} is true or false, {literal.text!r} is neither")
+        raise WrongValueError(f"{field.name} is true or false, not {literal.text!r}")
     return found
 
 
@@ -160,7 +160,7 @@ def _any(field: Field, literal: Literal) -> Any:
 
 
 def _message(field: Field, _literal: Literal) -> Any:
-    raise WrongValueError(f"{field.name} is a group of fields: it is there or not, it has no value")
+    raise WrongValueError(f"{field.name} is a group of fields: it is present or absent and has no value")
 
 
 _READERS: Final[dict[str, Callable[[Field, Literal], Any]]] = {

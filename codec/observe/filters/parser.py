@@ -91,7 +91,7 @@ class _Token(NamedTuple):
 def parse_filter(text: str) -> Node:
     """The tree of a filter; LocalError, with a caret under the place, when it is none."""
     if len(text) > MAX_TEXT:
-        raise LocalError(f"wrong filter: {len(text)} characters, {MAX_TEXT} are the most")
+        raise LocalError(f"invalid filter: {len(text)} characters, at most {MAX_TEXT} are allowed")
     parser = _Parser(text, _tokens(text))
     node = parser.either()
     if parser.token.kind != "end":
@@ -105,7 +105,7 @@ def fail(text: str, message: str, at: int, end: int) -> NoReturn:
     line = "".join(one if one.isprintable() else " " for one in text[first : first + _WINDOW])
     caret = "^" * max(1, min(end, first + _WINDOW) - at)
     offset = len(text[:at].encode("utf-8", "surrogatepass"))
-    raise LocalError(f"wrong filter: {message}\n  {line}\n  {' ' * (at - first)}{caret}", offset)
+    raise LocalError(f"invalid filter: {message}\n  {line}\n  {' ' * (at - first)}{caret}", offset)
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -116,7 +116,7 @@ def _tokens(text: str) -> list[_Token]:
         if match is None or match.lastgroup is None:
             at = position + len(text[position:]) - len(text[position:].lstrip())
             quote = text[at] in "\"'"
-            fail(text, "the string does not end" if quote else f"{text[at]!r} means nothing here", at, at + 1)
+            fail(text, "the string is not terminated" if quote else f"{text[at]!r} is not valid here", at, at + 1)
         kind, found, at = match.lastgroup, match[match.lastgroup], match.start(match.lastgroup)
         position = match.end()
         if kind == "string":
@@ -173,7 +173,7 @@ class _Parser:
         token = self.token
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            self.wrong(f"more than {MAX_DEPTH} brackets inside each other", token)
+            self.wrong(f"more than {MAX_DEPTH} nested brackets", token)
         node: Node
         if self._take(*_NOT):
             node = Not(self._unary())
@@ -204,7 +204,7 @@ class _Parser:
             left = right
         if not tests:
             if quantifier:
-                self.wrong(f"{quantifier!r} wants a comparison", token)
+                self.wrong(f"{quantifier!r} requires a comparison", token)
             return Present(self._valued(left, token))
         return tests[0] if len(tests) == 1 else And(tuple(tests))
 
@@ -217,7 +217,7 @@ class _Parser:
 
     def _valued(self, operand: Operand, token: _Token) -> FieldName | Call:
         if isinstance(operand, Literal):
-            self.wrong(f"{operand.text!r} is no field", token)
+            self.wrong(f"{operand.text!r} is not a field", token)
         return operand
 
     def _operand(self) -> Operand:
@@ -231,7 +231,7 @@ class _Parser:
         if token.text in FUNCTIONS and self._take("("):
             of = self._operand()
             if not isinstance(of, FieldName):
-                self.wrong(f"{token.text}() wants a field", token)
+                self.wrong(f"{token.text}() requires a field", token)
             self._want(")")
             return Call(token.text, of, token.at)
         if token.text.startswith(_ROOTS):
@@ -246,14 +246,14 @@ class _Parser:
             items.append(Range(low, self._literal()) if self._take("..") else low)
             self._take(",")
         if not items:
-            self.wrong("an empty set holds nothing", self._tokens[self._next - 1])
+            self.wrong("the set is empty", self._tokens[self._next - 1])
         return tuple(items)
 
     def _literal(self) -> Literal:
         token = self.token
         operand = self._operand()
         if not isinstance(operand, Literal):
-            self.wrong("a set holds values, not fields", token)
+            self.wrong("a set contains values, not fields", token)
         return operand
 
     def _take(self, *texts: str) -> bool:

@@ -27,10 +27,10 @@ __all__ = [
 ]
 
 FUNCTIONS: Final[dict[str, str]] = {
-    "count": "how many values a field has in the frame",
-    "len": "characters of a text, bytes of bytes",
-    "lower": "a text in lower case",
-    "upper": "a text in upper case",
+    "count": "number of values of a field in the frame",
+    "len": "length of a string in characters, of bytes in bytes",
+    "lower": "a string in lower case",
+    "upper": "a string in upper case",
 }
 """Functions of a field, with what they give."""
 

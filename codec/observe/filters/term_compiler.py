@@ -119,7 +119,7 @@ class Compiler:
         every = quantifier == "all" if quantifier else sign in _WANT_ALL
         if isinstance(left, Literal):
             if sign not in _MIRRORED:
-                self._wrong(f"{sign}: the field stands on the left", node.at, left)
+                self._wrong(f"{sign}: the field must be on the left", node.at, left)
             assert not isinstance(right, Literal)
             left, right, sign = right, left, _MIRRORED[sign]
         source = self._source(left)
@@ -187,7 +187,7 @@ class Compiler:
         if sign == "contains" and source.kind in (*_TEXTS, "bytes"):
             return operator.contains
         if sign not in _ORDERED or source.kind in ("address", "bool", "message"):
-            self._wrong(f"{source.field.name} is of kind {source.kind}: {sign} means nothing", place.at, place)
+            self._wrong(f"{source.field.name} is of kind {source.kind}: {sign} cannot be applied", place.at, place)
         relation = _ORDERED[sign]
         if source.kind == "enum":
             field = source.field
@@ -201,13 +201,15 @@ class Compiler:
             text = literal.text
             return lambda value: text in value
         if source.kind != "bytes":
-            self._wrong(f"{source.field.name} is of kind {source.kind}: it contains nothing", literal.at, literal)
+            self._wrong(
+                f"{source.field.name} is of kind {source.kind}: contains cannot be applied", literal.at, literal
+            )
         data = self._value(source, literal)
         return lambda value: data in value
 
     def _matches(self, source: _Source, literal: Literal) -> Check:
         if source.kind not in (*_TEXTS, "bytes"):
-            self._wrong(f"{source.field.name} is of kind {source.kind}: it matches no pattern", literal.at, literal)
+            self._wrong(f"{source.field.name} is of kind {source.kind}: matches cannot be applied", literal.at, literal)
         pattern: str | bytes = literal.text
         try:
             if source.kind == "bytes":
@@ -218,7 +220,7 @@ class Compiler:
                 warnings.simplefilter("ignore")
                 search = re.compile(pattern, re.IGNORECASE).search
         except (re.error, ValueError, OverflowError, RecursionError) as error:
-            self._wrong(f"wrong pattern: {error}", literal.at, literal)
+            self._wrong(f"invalid pattern: {error}", literal.at, literal)
         return lambda value: search(value) is not None
 
     def _wrong(self, message: str, at: int, operand: Operand) -> Any:

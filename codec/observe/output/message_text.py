@@ -30,7 +30,7 @@ def life_lines(life: Lifecycle) -> Iterator[tuple[str, str]]:
     yield "state", f"  {life.state}: {STATES[life.state]}"
     if life.other_ids:
         others = ", ".join(f"{ledger}:{entry}" for ledger, entry in life.other_ids)
-        yield "state", f"  in the topic more than once: also as {others}"
+        yield "state", f"  stored more than once: also as {others}"
     for left in _left(life):
         yield "state", f"  {left}"
     steps = steps_of(life)
@@ -49,7 +49,7 @@ def life_lines(life: Lifecycle) -> Iterator[tuple[str, str]]:
 
 
 def _head(life: Lifecycle) -> str:
-    topic = short_topic(life.topic.name) if life.topic is not None else "a topic that is not known"
+    topic = short_topic(life.topic.name) if life.topic is not None else "unknown topic"
     place = life.id or "no id"
     batch = f"{life.messages} messages" if life.batch else ""
     chunks = f"{life.num_chunks} chunks" if life.num_chunks > 1 else ""

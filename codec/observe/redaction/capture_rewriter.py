@@ -118,7 +118,7 @@ class Rewriting:
         edits.put(frame.offset, len(frame.data), data)
         self._size += len(data)
         if self._size > MAX_BYTES:
-            raise LocalError(f"more than {MAX_BYTES >> 20} MB: choose connections with -Y, or frames with --around")
+            raise LocalError(f"more than {MAX_BYTES >> 20} MB: select connections with -Y, or frames with --around")
 
     def take_note(self, way: Direction, kind: str, packet: int, offset: int, length: int) -> None:
         """Something was found that is no frame."""

@@ -86,7 +86,7 @@ def _parse(window: str) -> tuple[int, int]:
     """Frames or nanoseconds, the other is 0."""
     found = _WINDOW.fullmatch(window)
     if found is None or not float(found[1] or found[2]):
-        raise LocalError(f"--window {window}: write a number of frames, or a time like 2s or 300ms")
+        raise LocalError(f"--window {window}: give a number of frames, or a time such as 2s or 300ms")
     if found[1]:
         return int(found[1]), 0
     return 0, round(float(found[2]) * (1_000_000_000 if found[3] == "s" else 1_000_000))

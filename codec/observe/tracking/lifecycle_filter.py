@@ -58,7 +58,7 @@ class LifecycleFilter:
 def is_system(life: Lifecycle) -> bool:
     """Whether it is the broker's own: of a system topic, or a marker in an application's.
 
-    Of a topic that is not known, whoever sent or got it tells.
+    Of unknown topic, whoever sent or got it tells.
     """
     if life.topic is not None:
         return life.marker or life.topic.system

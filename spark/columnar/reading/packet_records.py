@@ -123,5 +123,6 @@ def pcap_windows(source: Source, size: int) -> Iterator[Records]:
         raise source.error
     if source.data:
         left = len(source.data)
-        text = f"the file ends inside a packet, {left} bytes behind the last: it is cut or still being written"
+        place = f"the file ends inside a packet, {left} bytes after the last one"
+        text = f"{place}: it is truncated or still being written"
         raise CaptureError(text, source.position)

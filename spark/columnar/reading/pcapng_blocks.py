@@ -166,6 +166,7 @@ def _end(source: Source) -> Iterator[Records]:
         raise source.error
     if source.data:
         left = len(source.data)
-        text = f"the file ends inside a block, {left} bytes behind the last: it is cut or still being written"
+        place = f"the file ends inside a block, {left} bytes after the last one"
+        text = f"{place}: it is truncated or still being written"
         raise CaptureError(text, source.position)
     yield from ()

@@ -151,7 +151,10 @@ def test_a_frame_without_a_type(pcli):
     told = pcli("decode", frame.hex(), "-T", "json")
     flat = json.loads(told.out)
     assert flat["pulsar.type"] == "NO_TYPE"
-    assert flat["pulsar.problem.detail"] == ["required: type: the command has none", "unknown-field: pulsar.unknown.4"]
+    assert flat["pulsar.problem.detail"] == [
+        "required: type: the command has no type",
+        "unknown-field: pulsar.unknown.4",
+    ]
     assert pcli("decode", frame.hex()).lines[0].startswith("NO_TYPE  ")
     wire = pcli("decode", frame.hex(), "-T", "wire")
     assert json.loads(wire.out)["type"] == "NO_TYPE"

@@ -237,7 +237,7 @@ def test_a_private_key_that_is_none_is_named(pcli, small_captures, tmp_path):
     good = small_captures / "python/08-encrypted.test-private-key.pem"
     told = pcli("dissect", "-r", small_captures / SHARED, "--private-key", good, "--private-key", path)
     assert (told.code, told.out) == (2, "")
-    assert f"private key {path} is no private key in PEM form" in told.err
+    assert f"private key {path} is not a private key in PEM format" in told.err
 
 
 def test_no_input(pcli):

@@ -47,7 +47,7 @@ def test_every_frame(seen):
         ("drop times=0 on pulsar.type", "acts once or more"),
         ("delay on pulsar.type", "ms, above 0, goes with do=delay"),
         ("drop ms=5 on pulsar.type", "ms, above 0, goes with do=delay"),
-        ("drop error=TopicNotFound on pulsar.type", "error goes with do=error"),
+        ("drop error=TopicNotFound on pulsar.type", "error requires do=error"),
         ("error error=TopicNotFond on pulsar.type", "near: "),
         ("drop on pulsar.typ == 'FLOW'", "pulsar.typ"),
         ("drop on pulsar.type ==", "pulsar.type =="),

@@ -150,7 +150,7 @@ def test_problems_of_values(declared: Any, data: bytes, said: str) -> None:
         ('{"type": "record", "name": "R"}', "lists"),
         ('{"type": "record", "name": "R", "fields": [5]}', "a field is an object"),
         ('{"type": "record", "name": "R", "fields": [{"name": "f"}]}', "a type is a name"),
-        ('{"type": "fixed", "name": "F", "size": -1}', "a size is a number"),
+        ('{"type": "fixed", "name": "F", "size": -1}', "a size must be a number"),
         ('{"type": "array"}', "a type is a name"),
         ("[" * 300 + '"int"' + "]" * 300, "more than 100 types inside each other"),
         ('{"type":' * 300 + '"int"' + "}" * 300, "more than 100 types inside each other"),

@@ -77,7 +77,7 @@ def test_cut_by_the_capture_the_whole_messages_stay(
     pieces, problem = split_batch(whole[:cut], len(messages), missing=len(whole) - cut)
     ends = [end for _, _, end in everything if end <= cut]
     assert [end for _, _, end in pieces] == ends
-    text = f"{len(ends)} of {len(messages)} messages are whole, {len(whole) - cut} bytes are not in the capture"
+    text = f"{len(ends)} of {len(messages)} messages are whole, {len(whole) - cut} bytes are missing in the capture"
     assert problem == Problem("batch", text)
 
 
@@ -94,12 +94,12 @@ def test_two_thousand_million_messages_in_ten_bytes(peak: Callable[[Callable[[],
 def test_a_count_smaller_than_the_bytes() -> None:
     pieces, problem = split_batch(COMPACTED, 4)
     assert len(pieces) == 4
-    assert problem == Problem("batch", "102 bytes behind the last of 4 messages")
+    assert problem == Problem("batch", "102 bytes after the last of 4 messages")
 
 
 def test_a_count_that_is_none() -> None:
     assert split_batch(b"", 0) == ([], None)
-    assert split_batch(COMPACTED, 0) == ([], Problem("batch", "170 bytes behind the last of 0 messages"))
+    assert split_batch(COMPACTED, 0) == ([], Problem("batch", "170 bytes after the last of 0 messages"))
     assert split_batch(COMPACTED, -5) == ([], Problem("batch", "-5 messages"))
     assert split_batch(b"", -5) == ([], Problem("batch", "-5 messages"))
 

@@ -78,7 +78,7 @@ def test_chunk_three_of_two(number: int, of: int, send: Callable[..., Joined]) -
     joiner = ChunkJoiner()
     joined = send(joiner, "a", number, of, b"x")
     assert joined.payload is None
-    assert joined.problems[0].detail == f"chunk {number} (from 0) of {of} of 'a' has a number outside its message"
+    assert joined.problems[0].detail == f"chunk {number} (from 0) of {of} of 'a' has an invalid number"
 
 
 def test_the_number_of_chunks_changes_on_the_way(send: Callable[..., Joined]) -> None:
@@ -119,10 +119,10 @@ def test_a_message_that_begins_anew_with_other_sizes_is_told(send: Callable[...,
         ({"chunk_id": 0, "num_chunks_from_msg": 2, "total_chunk_msg_size": 9, "uuid": "u"}, 5, []),
         ({"chunk_id": 1, "num_chunks_from_msg": 2, "total_chunk_msg_size": 5, "uuid": "u"}, 5, []),
         ({"chunk_id": 1, "num_chunks_from_msg": 2, "uuid": "u"}, 5, []),
-        ({"chunk_id": 2, "num_chunks_from_msg": 2, "uuid": "u"}, 5, ["has a number outside its message"]),
-        ({"chunk_id": -1, "num_chunks_from_msg": 2, "uuid": "u"}, 5, ["has a number outside its message"]),
-        ({"chunk_id": 0, "num_chunks_from_msg": 0, "uuid": "u"}, 5, ["has a number outside its message"]),
-        ({"chunk_id": 0, "num_chunks_from_msg": 2}, 5, ["has no uuid, which would say whose it is"]),
+        ({"chunk_id": 2, "num_chunks_from_msg": 2, "uuid": "u"}, 5, ["has an invalid number"]),
+        ({"chunk_id": -1, "num_chunks_from_msg": 2, "uuid": "u"}, 5, ["has an invalid number"]),
+        ({"chunk_id": 0, "num_chunks_from_msg": 0, "uuid": "u"}, 5, ["has an invalid number"]),
+        ({"chunk_id": 0, "num_chunks_from_msg": 2}, 5, ["has no uuid, so its message is unknown"]),
         (
             {"chunk_id": 0, "num_chunks_from_msg": 2, "total_chunk_msg_size": 0, "uuid": "u"},
             5,
@@ -137,8 +137,8 @@ def test_a_message_that_begins_anew_with_other_sizes_is_told(send: Callable[...,
             {"chunk_id": 3, "num_chunks_from_msg": 2, "total_chunk_msg_size": -1},
             0,
             [
-                "has a number outside its message",
-                "has no uuid, which would say whose it is",
+                "has an invalid number",
+                "has no uuid, so its message is unknown",
                 "belongs to a message of -1 bytes",
             ],
         ),

@@ -84,7 +84,7 @@ def test_without_the_right_key(case: Case) -> None:
     problem = stranger.open(metadata, payload)
     assert isinstance(problem, Problem)
     assert problem.kind == "encryption"
-    assert problem.detail == f"closed for {metadata.encryption_keys[0].key!r}: no given key opens them"
+    assert problem.detail == f"closed for {metadata.encryption_keys[0].key!r}: no given key decrypts them"
 
 
 def test_damage_is_a_problem_at_every_byte(java: dict[str, Any]) -> None:
@@ -125,7 +125,7 @@ def test_a_hundred_thousand_wrapped_keys_are_not_all_tried(
 
 
 def test_keys_that_open_no_data_key() -> None:
-    with pytest.raises(LocalError, match="private key 1 is no private key in PEM form"):
+    with pytest.raises(LocalError, match="private key 1 is not a private key in PEM format"):
         PrivateKeys([b"no key"])
     with pytest.raises(LocalError, match="private key 2 is neither RSA nor elliptic"):
         PrivateKeys([pem(ec.generate_private_key(ec.SECP256R1())), pem(ed25519.Ed25519PrivateKey.generate())])

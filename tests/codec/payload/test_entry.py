@@ -92,7 +92,7 @@ def test_the_size_is_bounded_by_the_caller(meta: Meta) -> None:
 
 def test_cut_by_the_capture(meta: Meta) -> None:
     entry = open_entry(meta(partition_key="k"), b"hel", missing=2)
-    assert closed(entry, "cut") == "2 of 5 bytes of the payload are not in the capture"
+    assert closed(entry, "cut") == "2 of 5 bytes of the payload are missing in the capture"
     assert (entry.messages[0].payload, entry.messages[0].key) == (b"hel", "k")
     entry = open_entry(meta(compression=pb.ZSTD, uncompressed_size=9, num_messages_in_batch=3), b"x", missing=4)
     closed(entry, "cut")
@@ -138,7 +138,7 @@ def test_a_cut_batch_has_the_messages_that_are_whole(meta: Meta) -> None:
     entry = open_entry(meta(num_messages_in_batch=2), data[:-1], missing=1)
     assert entry.state == OPEN
     assert [message.payload for message in entry.messages] == [b"one"]
-    assert entry.problems == [Problem("batch", "1 of 2 messages are whole, 1 bytes are not in the capture")]
+    assert entry.problems == [Problem("batch", "1 of 2 messages are whole, 1 bytes are missing in the capture")]
 
 
 def test_a_batch_that_is_a_bomb_of_messages(meta: Meta, peak: Callable[[Callable[[], object]], int]) -> None:

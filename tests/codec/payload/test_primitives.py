@@ -61,13 +61,13 @@ def test_any_bytes_are_a_value_for_json_or_a_problem(kind: int, data: bytes) -> 
 
 
 def test_a_text_that_is_no_utf8() -> None:
-    assert decode_primitive(pb.Schema.String, b"ab\xff") == Problem("schema", "no UTF-8 at byte 2 of 3")
+    assert decode_primitive(pb.Schema.String, b"ab\xff") == Problem("schema", "not UTF-8 at byte 2 of 3")
 
 
 @pytest.mark.parametrize("nanos", [-1, 86_400 * 10**9])
 def test_no_time_of_day(nanos: int) -> None:
     assert decode_primitive(pb.Schema.LocalTime, struct.pack(">q", nanos)) == Problem(
-        "schema", f"{nanos} ns are no time of day"
+        "schema", f"{nanos} ns are not a time of day"
     )
 
 

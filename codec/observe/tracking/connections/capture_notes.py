@@ -24,7 +24,7 @@ OPENING: Final = (*_OTHERS, "proxy-protocol", "length")
 """Notes that tell of a connection, whether it has frames or not."""
 
 NAMELESS: Final = ""
-"""A doubt that needs no word: bytes in no whole frame, next to a hole or to the end."""
+"""A doubt that needs no word: bytes outside complete frames, next to a hole or to the end."""
 
 _ALERT: Final = 7
 """Bytes of a TLS alert in the clear: five of the record's header, two of the alert (RFC 8446)."""

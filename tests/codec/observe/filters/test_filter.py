@@ -443,7 +443,7 @@ def test_wrong_filters_say_what_and_where(text, place, message):
     with pytest.raises(LocalError) as raised:
         compile_filter(text)
     first, shown, caret = raised.value.text.split("\n")
-    assert first.startswith("wrong filter: ")
+    assert first.startswith("invalid filter: ")
     assert message in first
     assert shown == f"  {text}"
     assert caret.index("^") == place + 2

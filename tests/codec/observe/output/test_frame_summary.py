@@ -61,7 +61,7 @@ def test_a_consumers_life(talk):
     ack = pb.CommandAck(consumer_id=3, ack_type=pb.CommandAck.Cumulative, message_id=[PLACE], request_id=9)
     assert describe(talk.client(ack)) == "orders/billing (worker-0)  up to 7:0  receipt asked"
     again = pb.CommandRedeliverUnacknowledgedMessages(consumer_id=3)
-    assert describe(talk.client(again)) == "orders/billing (worker-0)  all that is not acknowledged"
+    assert describe(talk.client(again)) == "orders/billing (worker-0)  all unacknowledged messages"
 
 
 def test_a_reader_from_the_earliest_message(talk):

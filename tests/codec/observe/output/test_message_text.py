@@ -46,7 +46,7 @@ def test_who_holds_it_still():
 def test_what_is_in_the_topic_twice():
     one = a_batch()
     one.other_ids = ((7, 5), (8, 0))
-    assert "  in the topic more than once: also as 7:5, 8:0" in [line for _, line in life_lines(one)]
+    assert "  stored more than once: also as 7:5, 8:0" in [line for _, line in life_lines(one)]
 
 
 def test_what_was_not_seen_is_said():

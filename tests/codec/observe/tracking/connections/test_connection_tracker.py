@@ -52,7 +52,7 @@ def test_what_frames_put_in_doubt(wire):
     wire.hello()
     assert wire.links.fresh_doubts == set()
     wire.note("snaplen", 3)
-    wire.client(pb.CommandPing(), problems=(Problem("cut", "cut from packets before this frame"),))
+    wire.client(pb.CommandPing(), problems=(Problem("cut", "truncated from packets before this frame"),))
     assert wire.links.fresh_doubts == {0}
     assert wire.links.doubts_of(0) == {"cut"}
     assert wire.capture.cut
