@@ -123,14 +123,14 @@ def test_blocks_that_tell_their_size() -> None:
         ("long", b"\x80", "its bytes end"),
         ("long", b"\xff" * 11, "more than ten bytes"),
         ("long", b"\x02\x02", "the value ends at byte 1 of 2"),
-        ("string", b"\x0aab", "5 bytes are due, 2 are left"),
-        ("string", b"\x01", "-1 bytes are due"),
-        ("string", b"\x02\xff", "no UTF-8"),
+        ("string", b"\x0aab", "5 bytes are required, 2 are left"),
+        ("string", b"\x01", "-1 bytes are required"),
+        ("string", b"\x02\xff", "not UTF-8"),
         (["null", "int"], b"\x04", "branch 2 of a union of 2"),
         (["null", "int"], b"\x01", "branch -1"),
         ({"type": "enum", "name": "E", "symbols": ["A"]}, b"\x02", "symbol 1 of an enum of 1"),
-        ({"type": "fixed", "name": "F", "size": 2**60}, b"ab", "bytes are due"),
-        ("float", b"\x00", "4 bytes are due"),
+        ({"type": "fixed", "name": "F", "size": 2**60}, b"ab", "bytes are required"),
+        ("float", b"\x00", "4 bytes are required"),
     ],
 )
 def test_problems_of_values(declared: Any, data: bytes, said: str) -> None:
@@ -143,17 +143,17 @@ def test_problems_of_values(declared: Any, data: bytes, said: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("no json", "no JSON"),
-        ("5", "a type is a name"),
+        ("no json", "not JSON"),
+        ("5", "a type must be a name"),
         ('"unknown"', "'unknown' is not declared"),
         ('{"type": "record", "fields": []}', "without a name"),
         ('{"type": "record", "name": "R"}', "lists"),
         ('{"type": "record", "name": "R", "fields": [5]}', "a field is an object"),
-        ('{"type": "record", "name": "R", "fields": [{"name": "f"}]}', "a type is a name"),
+        ('{"type": "record", "name": "R", "fields": [{"name": "f"}]}', "a type must be a name"),
         ('{"type": "fixed", "name": "F", "size": -1}', "a size must be a number"),
-        ('{"type": "array"}', "a type is a name"),
-        ("[" * 300 + '"int"' + "]" * 300, "more than 100 types inside each other"),
-        ('{"type":' * 300 + '"int"' + "}" * 300, "more than 100 types inside each other"),
+        ('{"type": "array"}', "a type must be a name"),
+        ("[" * 300 + '"int"' + "]" * 300, "more than 100 nested types"),
+        ('{"type":' * 300 + '"int"' + "}" * 300, "more than 100 nested types"),
     ],
 )
 def test_problems_of_schemas(text: str, said: str) -> None:

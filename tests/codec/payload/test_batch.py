@@ -77,7 +77,7 @@ def test_cut_by_the_capture_the_whole_messages_stay(
     pieces, problem = split_batch(whole[:cut], len(messages), missing=len(whole) - cut)
     ends = [end for _, _, end in everything if end <= cut]
     assert [end for _, _, end in pieces] == ends
-    text = f"{len(ends)} of {len(messages)} messages are whole, {len(whole) - cut} bytes are missing in the capture"
+    text = f"{len(ends)} of {len(messages)} messages are complete, {len(whole) - cut} bytes are missing in the capture"
     assert problem == Problem("batch", text)
 
 

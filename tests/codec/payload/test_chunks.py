@@ -70,7 +70,7 @@ def test_out_of_order_the_message_is_given_up(send: Callable[..., Joined]) -> No
     assert problem == ("chunk", "chunk 2 (from 0) of 3 of 'a' came where 1 was due: given up")
     assert joiner.waiting == []
     (problem,) = send(joiner, "a", 1, 3, b"A1").problems
-    assert "the chunks before it were not seen" in problem.detail
+    assert "the earlier chunks were not captured" in problem.detail
 
 
 @pytest.mark.parametrize(("number", "of"), [(3, 2), (2, 2), (-1, 2), (1, 1), (5, 0), (2**31 - 1, 2), (4, -3)])
@@ -93,7 +93,7 @@ def test_a_total_size_that_lies_is_told_and_the_message_kept(send: Callable[...,
     send(joiner, "a", 0, 2, b"A0", total=5)
     joined = send(joiner, "a", 1, 2, b"A1", total=5)
     assert joined.payload == b"A0A1"
-    assert "completes 4 bytes, 5 are announced" in joined.problems[0].detail
+    assert "completes 4 bytes instead of the announced 5" in joined.problems[0].detail
 
 
 def test_a_total_size_that_changes_on_the_way_is_told(send: Callable[..., Joined]) -> None:
@@ -157,7 +157,7 @@ def test_bounded_in_messages_the_oldest_goes(send: Callable[..., Joined]) -> Non
     send(joiner, "a", 0, 2, b"A0")
     send(joiner, "b", 0, 2, b"B0")
     (problem,) = send(joiner, "c", 0, 2, b"C0").problems
-    assert problem.detail == "message 'a' is given up with 1 of 2 chunks: too much waits"
+    assert problem.detail == "message 'a' is discarded with 1 of 2 chunks: too many bytes are pending"
     assert [uuid for _, uuid, _, _ in joiner.waiting] == ["b", "c"]
 
 
@@ -173,7 +173,7 @@ def test_bounded_in_bytes_by_what_a_giant_claims(
             assert joiner.size <= 1_000_000
 
     assert peak(flood) < 1_500_000
-    assert told[0].detail.startswith("this message is given up with 10 of 2147483647 chunks")
+    assert told[0].detail.startswith("this message is discarded with 10 of 2147483647 chunks")
 
 
 def test_bounded_with_long_names_and_empty_chunks(send: Callable[..., Joined]) -> None:

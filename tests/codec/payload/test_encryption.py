@@ -75,7 +75,7 @@ def test_wrapped_for_several_readers(java: dict[str, Any]) -> None:
     # The data key of another message opens, but it is not the one of this payload.
     problem = PrivateKeys([read_case(java, "RSA 2048")[0]]).open(metadata, payload)
     assert isinstance(problem, Problem)
-    assert "a data key opens, the payload does not" in problem.detail
+    assert "the data key can be decrypted but the payload cannot" in problem.detail
 
 
 def test_without_the_right_key(case: Case) -> None:
@@ -132,7 +132,7 @@ def test_keys_that_open_no_data_key() -> None:
     closed = pem(ec.generate_private_key(ec.SECP256R1()), BestAvailableEncryption(b"word"))
     with pytest.raises(LocalError, match="protected by a passphrase"):
         PrivateKeys([closed])
-    with pytest.raises(LocalError, match=r"private key mine\.pem is no private key"):
+    with pytest.raises(LocalError, match=r"private key mine\.pem is not a private key"):
         PrivateKeys([pem(rsa.generate_private_key(65537, 2048)), b"no key"], ["good.pem", "mine.pem"])
 
 

@@ -105,7 +105,7 @@ def test_metadata_that_are_written_twice_name_the_keys_once(meta):
 @pytest.mark.parametrize("pem", [b"", b"no key", private(KINDS["P-256"]())])
 def test_keys_that_close_nothing(pem, meta):
     metadata = meta()
-    with pytest.raises(LocalError, match="public key mine is no public key"):
+    with pytest.raises(LocalError, match="public key mine is not a public key"):
         PublicKeys({"mine": pem}).close(metadata, b"secret")
     assert metadata == meta()
 

@@ -52,8 +52,8 @@ def test_a_message_with_nothing(meta: Meta) -> None:
 def test_keys_that_are_bytes(meta: Meta) -> None:
     (message,) = open_entry(meta(partition_key="AP8=", partition_key_b64_encoded=True), b"").messages
     assert (message.key, message.key_is_bytes, message.key_bytes) == ("AP8=", True, b"\x00\xff")
-    (message,) = open_entry(meta(partition_key="no base64!", partition_key_b64_encoded=True), b"").messages
-    assert message.key_bytes == b"no base64!"
+    (message,) = open_entry(meta(partition_key="not base64!", partition_key_b64_encoded=True), b"").messages
+    assert message.key_bytes == b"not base64!"
     (message,) = open_entry(meta(partition_key="", partition_key_b64_encoded=True), b"").messages
     assert (message.key, message.key_bytes) == ("", b"")
 
@@ -138,7 +138,7 @@ def test_a_cut_batch_has_the_messages_that_are_whole(meta: Meta) -> None:
     entry = open_entry(meta(num_messages_in_batch=2), data[:-1], missing=1)
     assert entry.state == OPEN
     assert [message.payload for message in entry.messages] == [b"one"]
-    assert entry.problems == [Problem("batch", "1 of 2 messages are whole, 1 bytes are missing in the capture")]
+    assert entry.problems == [Problem("batch", "1 of 2 messages are complete, 1 bytes are missing in the capture")]
 
 
 def test_a_batch_that_is_a_bomb_of_messages(meta: Meta, peak: Callable[[Callable[[], object]], int]) -> None:
@@ -208,7 +208,7 @@ def test_a_cut_chunk_takes_its_message_along(meta: Meta) -> None:
     open_entry(chunk(meta, 0, 3), b"a", chunks=joiner)
     closed(open_entry(chunk(meta, 1, 3), b"b", missing=5, chunks=joiner), "cut")
     assert joiner.waiting == []
-    assert "not seen" in open_entry(chunk(meta, 2, 3), b"c", chunks=joiner).problems[0].detail
+    assert "not captured" in open_entry(chunk(meta, 2, 3), b"c", chunks=joiner).problems[0].detail
 
 
 # --- encryption ---

@@ -110,20 +110,20 @@ def test_files_that_import_each_other() -> None:
     two = FileDescriptorProto(name="two.proto", dependency=["one.proto"])
     problem = parse_native(schema("M", one, two))
     assert isinstance(problem, Problem)
-    assert "descriptors make no message" in problem.detail
+    assert "descriptors define no message" in problem.detail
 
 
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"no json", "no JSON"),
-        (b"[]", "is a JSON object"),
-        (b"{}", "no set of descriptors"),
-        (b'{"fileDescriptorSet": "!"}', "no set of descriptors"),
-        (b'{"fileDescriptorSet": "////"}', "no set of descriptors"),
-        (b'{"fileDescriptorSet": "", "rootMessageTypeName": "M"}', "descriptors make no message"),
-        (schema("t.Missing", *chain([0, 1, 2])), "descriptors make no message"),
-        (schema("t.M0", *chain([0])), "descriptors make no message"),
+        (b"no json", "not JSON"),
+        (b"[]", "must be a JSON object"),
+        (b"{}", "not a set of descriptors"),
+        (b'{"fileDescriptorSet": "!"}', "not a set of descriptors"),
+        (b'{"fileDescriptorSet": "////"}', "not a set of descriptors"),
+        (b'{"fileDescriptorSet": "", "rootMessageTypeName": "M"}', "descriptors define no message"),
+        (schema("t.Missing", *chain([0, 1, 2])), "descriptors define no message"),
+        (schema("t.M0", *chain([0])), "descriptors define no message"),
     ],
 )
 def test_problems_of_schemas(data: bytes, said: str) -> None:

@@ -95,12 +95,12 @@ def test_key_values_without_end() -> None:
 @pytest.mark.parametrize(
     ("schema", "payload", "said"),
     [
-        (TEXT, b"\xff", "no UTF-8"),
+        (TEXT, b"\xff", "not UTF-8"),
         (pb.Schema(name="", type=pb.Schema.Int32, schema_data=b""), b"abc", "Int32 has 4 bytes, not 3"),
         (pb.Schema(name="", type=pb.Schema.Protobuf, schema_data=b"{}"), b"", "kind Protobuf"),
         (pb.Schema(name="", type=pb.Schema.External, schema_data=b""), b"", "kind External"),
-        (pb.Schema(name="", type=pb.Schema.Avro, schema_data=b"{"), b"", "no JSON"),
-        (pb.Schema(name="", type=pb.Schema.ProtobufNative, schema_data=b"{"), b"", "no JSON"),
+        (pb.Schema(name="", type=pb.Schema.Avro, schema_data=b"{"), b"", "not JSON"),
+        (pb.Schema(name="", type=pb.Schema.ProtobufNative, schema_data=b"{"), b"", "not JSON"),
         (key_value("STRING", "GIBBERISH"), b"", "kind 'GIBBERISH' of the value is not known"),
         (key_value("STRING", "STRING", data=b"\0"), b"", "end before the second part"),
         (key_value("STRING", "STRING"), b"\0\0\0\x05abc", "a part of 5 bytes, 3 are left"),

@@ -22,7 +22,7 @@ def test_a_command_and_its_body():
     ("data", "text"),
     [
         (b"", "without a known type"),
-        (b"\xff" * 20, "no command"),
+        (b"\xff" * 20, "not a command"),
         (b"\x08\xc7\x01", "without a known type"),
         (b"\x08\x17", "without its body"),
         (b"\x08\x0b\x5a\x02\x08\x01", "FLOW lacks flow.messagePermits"),

@@ -56,20 +56,20 @@ def test_a_text_column_that_looks_like_hex_is_no_data():
 @pytest.mark.parametrize(
     ("text", "form", "said"),
     [
-        ("00 0g", "hex", "'g' is no hex digit (at byte 4)"),
+        ("00 0g", "hex", "'g' is not a hex digit (at byte 4)"),
         ("00 0", "hex", "1 hex digit: one is missing or too many (at byte 3)"),
         ("0 00 0", "hex", "(at byte 0)"),
         ("0x0, c, 0x0", "auto", "1 hex digit: one is missing or too many (at byte 5)"),
         ("00 000 00", "auto", "3 hex digits: one is missing or too many (at byte 3)"),
         ("0x00 0x", "hex", "0x without a digit (at byte 5)"),
-        ("é 0g", "hex", "'é' is no hex digit (at byte 0)"),
-        ("00 é", "hex", "'é' is no hex digit (at byte 3)"),
-        ("0000  00 01\nno line", "dump", "no line of a hex dump: offset, hex digits (at byte 12)"),
-        ("", "dump", "no line of a hex dump"),
-        ("0000  00 01\n*\n", "auto", "leaves lines out here (*): make it with -v (at byte 12)"),
+        ("é 0g", "hex", "'é' is not a hex digit (at byte 0)"),
+        ("00 é", "hex", "'é' is not a hex digit (at byte 3)"),
+        ("0000  00 01\nno line", "dump", "not a line of a hex dump: offset, hex digits (at byte 12)"),
+        ("", "dump", "not a line of a hex dump"),
+        ("0000  00 01\n*\n", "auto", "the dump omits lines here (*): create it with -v (at byte 12)"),
         ("00000000: 0001 000\n", "auto", "3 hex digits: one is missing or too many (at byte 15)"),
-        ("00 zz!", "auto", "is no hex digit"),
-        ("AAA", "base64", "no base64"),
+        ("00 zz!", "auto", "is not a hex digit"),
+        ("AAA", "base64", "not base64"),
     ],
 )
 def test_wrong_text(text, form, said):

@@ -29,7 +29,7 @@ def test_text_both_ways(text, value):
 
 @pytest.mark.parametrize("text", ["", "7", "7:", "a:b", "1:2:3:4:5", "7 0"])
 def test_no_id(text):
-    with pytest.raises(LocalError, match="is no message id"):
+    with pytest.raises(LocalError, match="is not a message id"):
         MessageId.parse(text)
 
 
@@ -63,7 +63,7 @@ def test_order_is_the_clients():
     [f"{2**63}:0", f"0:{-(2**63) - 1}", f"1:2:{2**31}", f"1:2:3:{-(2**31) - 1}", "9" * 5000 + ":1", "٣:1", "²:1"],
 )
 def test_numbers_that_no_id_has(text):
-    with pytest.raises(LocalError, match="is no message id"):
+    with pytest.raises(LocalError, match="is not a message id"):
         MessageId.parse(text)
 
 

@@ -160,8 +160,11 @@ def test_what_is_required_inside_the_metadata(talk):
     ("fields", "told"),
     [
         ({"uuid": "u", "chunk_id": 0, "num_chunks_from_msg": 2, "total_chunk_msg_size": 9}, None),
-        ({"uuid": "u", "chunk_id": 3, "num_chunks_from_msg": 2}, "chunk 3 (from 0) of 2 of 'u' has a number outside"),
-        ({"uuid": "u", "chunk_id": 0, "num_chunks_from_msg": -1}, "chunk 0 (from 0) of -1 of 'u' has a number outside"),
+        ({"uuid": "u", "chunk_id": 3, "num_chunks_from_msg": 2}, "chunk 3 (from 0) of 2 of 'u' has an invalid number"),
+        (
+            {"uuid": "u", "chunk_id": 0, "num_chunks_from_msg": -1},
+            "chunk 0 (from 0) of -1 of 'u' has an invalid number",
+        ),
         ({"chunk_id": 0, "num_chunks_from_msg": 2}, "has no uuid"),
         ({"num_chunks_from_msg": 2}, "has no uuid"),
         ({"uuid": "u", "chunk_id": 1, "num_chunks_from_msg": 2, "total_chunk_msg_size": 4}, "of 5 bytes belongs to"),
