@@ -352,7 +352,7 @@ def _redeliver(facts: Facts) -> str:
     values = _body(facts)
     ids = values.get("message_ids", [])
     more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
-    wanted = " ".join(map(_id, ids[:_SHOWN])) + more if ids else "all that is not acknowledged"
+    wanted = " ".join(map(_id, ids[:_SHOWN])) + more if ids else "all unacknowledged messages"
     return f"{_consumer(facts, values.get('consumer_id', '?'))}  {wanted}"
 
 
