@@ -154,7 +154,7 @@ def read_script(captures: list[str], filter_: str, only: int | None, decode_as: 
     """The play of some captures. CaptureError: there is no Pulsar in them."""
     from pcli.codec.capture import ReadOptions, read_capture
     from pcli.codec.observe import compile_filter
-    from pcli.replay.player.script.script import build_script
+    from pcli.replay.player.script.build_script import build_script
     from pcli.replay.sources.capture_sources import open_inputs
 
     wanted = compile_filter(filter_).match if filter_ else None

@@ -22,7 +22,7 @@ from pcli.replay.client.connection.connection_pool import Pool
 from pcli.replay.client.connection.errors import Refusal
 from pcli.replay.client.connection.http_lookup import HttpLookup
 from pcli.replay.client.connection.service_hosts import Hosts, address_of
-from pcli.replay.client.producer.memory_limit import Memory
+from pcli.replay.client.memory_limit import Memory
 from pcli.replay.client.wait_for_all import gather
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
-    from pcli.replay.client.engine import Engine
+    from pcli.replay.client.client_context import ClientContext
 
 __all__ = ["Repeating"]
 
@@ -17,7 +17,7 @@ class Repeating:
 
     __slots__ = ("_engine", "_stopped", "_timers")
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: ClientContext) -> None:
         self._engine = engine
         self._timers: dict[Callable[[], int], Timer] = {}
         self._stopped = False

@@ -11,6 +11,7 @@
 from pcli.replay.player.comparison.report import Report
 from pcli.replay.player.player import Pace, Player
 from pcli.replay.player.replay import Replay
-from pcli.replay.player.script.script import Script, build_script
+from pcli.replay.player.script.build_script import build_script
+from pcli.replay.player.script.script import Script
 
 __all__ = ["Pace", "Player", "Replay", "Report", "Script", "build_script"]

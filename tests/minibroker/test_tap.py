@@ -202,5 +202,5 @@ def test_a_tap_hears_both_sides_in_order(connect, notebook):
         ("opened", 1),
         (1, True, other.sent),
         (1, False, other.received),
-        ("closed", 1, False, False, "disconnected on purpose"),
+        ("closed", 1, False, False, "disconnected by the test"),
     ]

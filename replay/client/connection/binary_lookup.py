@@ -27,7 +27,7 @@ from pcli.replay.client.connection.errors import Refusal
 from pcli.replay.client.connection.service_hosts import Hosts, address_of
 
 if TYPE_CHECKING:
-    from pcli.replay.client.engine import Engine
+    from pcli.replay.client.client_context import ClientContext
 
 __all__ = ["BinaryLookup", "Found", "Lookup", "Mode", "Topics", "retry"]
 
@@ -77,7 +77,7 @@ class Lookup(Protocol):
 class BinaryLookup:
     """Asks brokers."""
 
-    def __init__(self, engine: Engine, hosts: Hosts) -> None:
+    def __init__(self, engine: ClientContext, hosts: Hosts) -> None:
         self._engine = engine
         self._hosts = hosts
         self._asked: dict[Any, list[Callable[[Any], None]]] = {}
@@ -203,7 +203,7 @@ def _body_for(done: Callable[[Any], None]) -> Callable[[Event | Refusal], None]:
     return lambda answer: done(answer if isinstance(answer, Refusal) else answer.body)
 
 
-def retry(engine: Engine, ask: Callable[[Callable[[Any], None]], None], done: Callable[[Any], None]) -> None:
+def retry(engine: ClientContext, ask: Callable[[Callable[[Any], None]], None], done: Callable[[Any], None]) -> None:
     """Ask again with back-off until ``lookupTimeoutMs`` are over, as long as that may help."""
     settings = engine.settings
     end = engine.now + settings.lookupTimeoutMs

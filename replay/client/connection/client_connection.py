@@ -27,8 +27,8 @@ from pcli.replay.service_url import ServiceUrl
 
 if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
+    from pcli.replay.client.client_context import ClientContext
     from pcli.replay.client.connection.connection_handler import Handler
-    from pcli.replay.client.engine import Engine
 
 __all__ = ["Link"]
 
@@ -62,7 +62,7 @@ _KINDS: Final = ("producer", "consumer", "watcher")
 class Link:
     """One connection to one broker, or through a proxy to one."""
 
-    def __init__(self, engine: Engine, number: int, address: tuple[str, int], target: str = "") -> None:
+    def __init__(self, engine: ClientContext, number: int, address: tuple[str, int], target: str = "") -> None:
         self.engine = engine
         self.number = number
         """Counts the connections of the engine from 0."""

@@ -24,7 +24,7 @@ from pcli.replay.client.connection.errors import Refusal
 
 if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
-    from pcli.replay.client.engine import Engine
+    from pcli.replay.client.client_context import ClientContext
     from pcli.replay.service_url import ServiceUrl
 
 __all__ = ["Handler", "Kind", "State"]
@@ -49,7 +49,7 @@ class Handler:
 
     kind: ClassVar[Kind]
 
-    def __init__(self, engine: Engine, topic: str, *, stop_ms: int = 0) -> None:
+    def __init__(self, engine: ClientContext, topic: str, *, stop_ms: int = 0) -> None:
         self.engine = engine
         self.topic = topic
         """Its full name."""

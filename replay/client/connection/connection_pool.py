@@ -19,7 +19,7 @@ from pcli.replay.client.connection.client_connection import Link
 from pcli.replay.client.connection.errors import Refusal
 
 if TYPE_CHECKING:
-    from pcli.replay.client.engine import Engine
+    from pcli.replay.client.client_context import ClientContext
 
 __all__ = ["Address", "Pool"]
 
@@ -30,7 +30,7 @@ Address = tuple[str, int]
 class Pool:
     """All connections of one engine."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: ClientContext) -> None:
         self._engine = engine
         self._links: dict[tuple[Address, Address, int], Link] = {}
         self._opened = 0

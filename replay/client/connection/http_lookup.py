@@ -25,7 +25,7 @@ from pcli.replay.client.connection.errors import Refusal
 from pcli.replay.client.connection.service_hosts import Hosts, address_of
 
 if TYPE_CHECKING:
-    from pcli.replay.client.engine import Engine
+    from pcli.replay.client.client_context import ClientContext
 
 __all__ = ["HttpLookup"]
 
@@ -38,7 +38,7 @@ _TYPES: Final = {name.upper().replace("_", ""): value for name, value in pb.Sche
 class HttpLookup:
     """Asks the web service of a broker."""
 
-    def __init__(self, engine: Engine, hosts: Hosts) -> None:
+    def __init__(self, engine: ClientContext, hosts: Hosts) -> None:
         self._engine = engine
         self._hosts = hosts
 

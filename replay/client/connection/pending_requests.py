@@ -19,7 +19,7 @@ from pcli.replay.client.connection.errors import Refusal, refusal_of
 
 if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
-    from pcli.replay.client.engine import Engine
+    from pcli.replay.client.client_context import ClientContext
 
 __all__ = ["Answer", "Requests"]
 
@@ -47,7 +47,7 @@ class _Request:
 class Requests:
     """All of a connection; ``leave`` is called with the reason when it should end."""
 
-    def __init__(self, engine: Engine, broker: str, leave: Callable[[Refusal], None]) -> None:
+    def __init__(self, engine: ClientContext, broker: str, leave: Callable[[Refusal], None]) -> None:
         self._engine = engine
         self._broker = broker
         self._leave = leave

@@ -20,7 +20,7 @@ from pcli.replay.client.connection.connection_handler import Handler, Kind, Stat
 from pcli.replay.client.connection.errors import Refusal
 
 if TYPE_CHECKING:
-    from pcli.replay.client.engine import Engine
+    from pcli.replay.client.client_context import ClientContext
 
 __all__ = ["TopicListWatcher"]
 
@@ -34,7 +34,7 @@ class TopicListWatcher(Handler):
 
     def __init__(
         self,
-        engine: Engine,
+        engine: ClientContext,
         namespace: str,
         pattern: str,
         *,

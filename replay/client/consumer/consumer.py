@@ -40,8 +40,8 @@ from pcli.replay.client.random_names import letters
 
 if TYPE_CHECKING:
     from pcli.codec.proto.pulsar_api_pb2 import Schema
+    from pcli.replay.client.client_context import ClientContext
     from pcli.replay.client.consumer_settings import ConsumerSettings
-    from pcli.replay.client.engine import Engine
 
 __all__ = ["Consumer", "Listener", "Parent"]
 
@@ -73,7 +73,7 @@ class Consumer(Subscription):
 
     def __init__(
         self,
-        engine: Engine,
+        engine: ClientContext,
         topic: str,
         settings: ConsumerSettings,
         created: Callable[[Consumer | Refusal], None],

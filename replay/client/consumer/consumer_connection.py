@@ -21,7 +21,7 @@ from pcli.replay.client.connection.connection_handler import Handler, Kind, Stat
 from pcli.replay.client.connection.errors import Refusal
 
 if TYPE_CHECKING:
-    from pcli.replay.client.engine import Engine
+    from pcli.replay.client.client_context import ClientContext
 
 __all__ = ["Subscription"]
 
@@ -34,7 +34,7 @@ class Subscription(Handler):
 
     kind: ClassVar[Kind] = "consumer"
 
-    def __init__(self, engine: Engine, topic: str, created: Callable[[Any], None]) -> None:
+    def __init__(self, engine: ClientContext, topic: str, created: Callable[[Any], None]) -> None:
         super().__init__(engine, topic)
         self.on_fault: Callable[[Refusal], None] | None = None
         """Called when what stood can't go on: the topic is gone."""

@@ -24,12 +24,12 @@ from pcli.replay.client.consumer_settings import ConsumerSettings
 from pcli.replay.client.message_ids import EARLIEST, LATEST
 
 if TYPE_CHECKING:
-    from pcli.replay.client.engine import Engine
+    from pcli.replay.client.client_context import ClientContext
 
 __all__ = ["open_consumer", "open_unchecked"]
 
 
-def open_consumer(engine: Engine, settings: ConsumerSettings, done: Created) -> None:
+def open_consumer(engine: ClientContext, settings: ConsumerSettings, done: Created) -> None:
     """A consumer of one topic, of several, or of those that a pattern matches."""
     fault = settings_fault(settings)
     if fault is not None:
@@ -40,7 +40,7 @@ def open_consumer(engine: Engine, settings: ConsumerSettings, done: Created) -> 
         open_unchecked(engine, settings, done)
 
 
-def open_unchecked(engine: Engine, settings: ConsumerSettings, done: Created) -> None:
+def open_unchecked(engine: ClientContext, settings: ConsumerSettings, done: Created) -> None:
     """The same for settings that are known to make sense (a reader's)."""
     if settings.topicsPattern:
         open_pattern(engine, settings, done)
@@ -52,7 +52,7 @@ def open_unchecked(engine: Engine, settings: ConsumerSettings, done: Created) ->
         _open_one(engine, topics[0], settings, done)
 
 
-def _open_one(engine: Engine, topic: str, settings: ConsumerSettings, done: Created) -> None:
+def _open_one(engine: ClientContext, topic: str, settings: ConsumerSettings, done: Created) -> None:
     schema: pb.Schema | None = None
 
     def has_schema(answer: pb.CommandGetSchemaResponse | Refusal) -> None:

@@ -17,12 +17,14 @@ from pcli.replay.client.consumer_settings import ConsumerSettings, DeadLetterPol
 from pcli.replay.client.wait_for_all import gather
 
 if TYPE_CHECKING:
-    from pcli.replay.client.engine import Engine
+    from pcli.replay.client.client_context import ClientContext
 
 __all__ = ["with_letter_topics"]
 
 
-def with_letter_topics(engine: Engine, settings: ConsumerSettings, done: Callable[[ConsumerSettings], None]) -> None:
+def with_letter_topics(
+    engine: ClientContext, settings: ConsumerSettings, done: Callable[[ConsumerSettings], None]
+) -> None:
     """The settings with both topics named, and the retry letters among the topics."""
     policy = settings.deadLetterPolicy or DeadLetterPolicy()
     first = TopicName.parse(settings.topicNames[0])

@@ -37,7 +37,7 @@ from pcli.replay.client.wait_for_all import collect, gather
 
 if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
-    from pcli.replay.client.engine import Engine
+    from pcli.replay.client.client_context import ClientContext
 
 __all__ = ["Created", "MultiTopicsConsumer"]
 
@@ -47,7 +47,9 @@ Created = Callable[["Consumer | MultiTopicsConsumer | Refusal"], None]
 class MultiTopicsConsumer:
     """Receives the messages of several topics. ``created`` is told once that it does, or why it never will."""
 
-    def __init__(self, engine: Engine, settings: ConsumerSettings, created: Created, *, create: bool = True) -> None:
+    def __init__(
+        self, engine: ClientContext, settings: ConsumerSettings, created: Created, *, create: bool = True
+    ) -> None:
         self.engine = engine
         self.settings = settings
         self.name = settings.consumerName or letters(engine.random)

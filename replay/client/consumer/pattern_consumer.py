@@ -32,7 +32,7 @@ from pcli.replay.client.consumer_settings import ConsumerSettings
 
 if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
-    from pcli.replay.client.engine import Engine
+    from pcli.replay.client.client_context import ClientContext
 
 __all__ = ["PatternConsumer", "open_pattern"]
 
@@ -46,7 +46,7 @@ _MODES: Final = {
 class PatternConsumer(MultiTopicsConsumer):
     """Receives the messages of what matches. ``created`` is told once that it does, or why it never will."""
 
-    def __init__(self, engine: Engine, settings: ConsumerSettings, pattern: TopicName, created: Created) -> None:
+    def __init__(self, engine: ClientContext, settings: ConsumerSettings, pattern: TopicName, created: Created) -> None:
         super().__init__(engine, dataclasses.replace(settings, autoUpdatePartitions=False), created, create=False)
         self.pattern = str(pattern)
         self.namespace = f"{pattern.tenant}/{pattern.namespace}"
@@ -169,7 +169,7 @@ def _nothing(_: Refusal | None) -> None:
     """Nobody waits for it."""
 
 
-def open_pattern(engine: Engine, settings: ConsumerSettings, done: Created) -> None:
+def open_pattern(engine: ClientContext, settings: ConsumerSettings, done: Created) -> None:
     """A consumer of what matches ``topicsPattern``."""
     try:
         pattern = TopicName.parse(settings.topicsPattern)

@@ -27,7 +27,7 @@ from pcli.replay.client.message_ids import EARLIEST, Id
 from pcli.replay.client.random_names import hexadecimal
 
 if TYPE_CHECKING:
-    from pcli.replay.client.engine import Engine
+    from pcli.replay.client.client_context import ClientContext
 
 __all__ = ["Reader", "open_reader"]
 
@@ -63,7 +63,7 @@ class Reader:
         self.consumer.close(done)
 
 
-def open_reader(engine: Engine, settings: ReaderSettings, done: Callable[[Reader | Refusal], None]) -> None:
+def open_reader(engine: ClientContext, settings: ReaderSettings, done: Callable[[Reader | Refusal], None]) -> None:
     """A reader of one topic."""
     fault = _fault(settings)
     if fault is not None:
@@ -90,7 +90,7 @@ def _fault(settings: ReaderSettings) -> Refusal | None:
     return ranges_fault(settings.keyHashRanges)
 
 
-def _consumer_settings(engine: Engine, settings: ReaderSettings) -> ConsumerSettings:
+def _consumer_settings(engine: ClientContext, settings: ReaderSettings) -> ConsumerSettings:
     name = settings.subscriptionName
     if not name:
         prefix = f"{settings.subscriptionRolePrefix}-" if settings.subscriptionRolePrefix else ""

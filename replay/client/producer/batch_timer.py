@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
-    from pcli.replay.client.engine import Engine
+    from pcli.replay.client.client_context import ClientContext
 
 __all__ = ["BatchTimer"]
 
@@ -26,7 +26,9 @@ class BatchTimer:
 
     __slots__ = ("_delay", "_engine", "_flush", "_ready", "_sent", "timer")
 
-    def __init__(self, engine: Engine, delay: int, *, ready: Callable[[], bool], flush: Callable[[], bool]) -> None:
+    def __init__(
+        self, engine: ClientContext, delay: int, *, ready: Callable[[], bool], flush: Callable[[], bool]
+    ) -> None:
         self._engine = engine
         self._delay = delay
         self._ready = ready

@@ -31,14 +31,14 @@ from pcli.replay.client.wait_for_all import gather
 
 if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
-    from pcli.replay.client.engine import Engine
+    from pcli.replay.client.client_context import ClientContext
 
 __all__ = ["PartitionedProducer", "open_producer"]
 
 Created = Callable[["Producer | PartitionedProducer | Refusal"], None]
 
 
-def open_producer(engine: Engine, topic: str, settings: ProducerSettings, done: Created) -> None:
+def open_producer(engine: ClientContext, topic: str, settings: ProducerSettings, done: Created) -> None:
     """A producer of a topic; of all its partitions, where it has some."""
     try:
         name = TopicName.parse(topic.strip())
@@ -61,7 +61,7 @@ class PartitionedProducer:
     """One producer for each partition."""
 
     def __init__(
-        self, engine: Engine, topic: TopicName, settings: ProducerSettings, count: int, created: Created
+        self, engine: ClientContext, topic: TopicName, settings: ProducerSettings, count: int, created: Created
     ) -> None:
         self.engine = engine
         self.topic = str(topic)

@@ -42,7 +42,7 @@ from pcli.replay.client.producer.sequence_ids import Doubt, SequenceIds
 from pcli.replay.client.producer_settings import ProducerSettings
 
 if TYPE_CHECKING:
-    from pcli.replay.client.engine import Engine
+    from pcli.replay.client.client_context import ClientContext
 
 __all__ = ["Producer"]
 
@@ -69,7 +69,7 @@ class Producer(Registration):
 
     def __init__(
         self,
-        engine: Engine,
+        engine: ClientContext,
         topic: str,
         settings: ProducerSettings,
         created: Callable[[Producer | Refusal], None],

@@ -26,7 +26,7 @@ from pcli.replay.client.connection.connection_handler import Handler, Kind, Stat
 from pcli.replay.client.connection.errors import Refusal
 
 if TYPE_CHECKING:
-    from pcli.replay.client.engine import Engine
+    from pcli.replay.client.client_context import ClientContext
     from pcli.replay.client.producer_settings import ProducerSettings
 
 __all__ = ["Registration", "Verdict", "producer_command", "verdict_on"]
@@ -93,7 +93,9 @@ class Registration(Handler):
 
     kind: ClassVar[Kind] = "producer"
 
-    def __init__(self, engine: Engine, topic: str, settings: ProducerSettings, created: Callable[[Any], None]) -> None:
+    def __init__(
+        self, engine: ClientContext, topic: str, settings: ProducerSettings, created: Callable[[Any], None]
+    ) -> None:
         super().__init__(engine, str(TopicName.parse(topic)), stop_ms=max(100, settings.sendTimeoutMs - 100))
         self.settings = settings
         self._given_topic = topic

@@ -1,41 +1,18 @@
-"""A capture as a play: what its clients said, what its broker said to them, and what can't be played.
-
-Rules of this file
-1. What is played are connections whose beginning was captured: they begin with CONNECT. One that began before the
-   capture has producers and consumers that nobody can make again, since nobody saw how they were made.
-2. Frames of the broker's own client (system topics, transactions' ends, compaction) are left out: the live broker has
-   such a client of its own.
-3. The play ends at the first hole in a connection that is played: what comes behind it, on any connection, may depend
-   on bytes that nobody has.
-4. What can't be played is listed with its reason, never guessed.
-5. Lines are in the order of the capture over all connections; that order is the play's causality (player.py).
-6. A pause of more than six hours is one of six hours: a broker does nothing by itself that takes longer, and a time
-   stamp that is damaged may lie years ahead.
-"""
+"""The script of a replay, as data: connections, and the captured frames in the order in which they are replayed."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from pcli.codec.capture import CapturedFrame, Note, StreamEnd
-from pcli.codec.capture.frames import START
-from pcli.codec.errors import CaptureError
-from pcli.codec.observe import Facts, Observer
-from pcli.codec.wire.commands import BY_NAME, COMMANDS, name_of
-from pcli.replay.player.script.command_order import in_order_of_effects
+from pcli.codec.capture import CapturedFrame
+from pcli.codec.wire.commands import name_of
 
 if TYPE_CHECKING:
     from pcli.codec.observe import Consumer, Producer, Request
 
-__all__ = ["Line", "Part", "Script", "build_script"]
-
-_CONNECT: Final = BY_NAME["CONNECT"].number
-_MS: Final = 1_000_000
-_LONGEST_MS: Final = 6 * 3600 * 1000
+__all__ = ["Line", "Part", "Script"]
 
 
 @dataclass(slots=True, eq=False)
@@ -96,125 +73,3 @@ class Script:
     parts: dict[int, Part] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
     """What is not played: reason to number of connections or frames."""
-
-
-Wanted = Callable[[Facts], bool]
-
-
-def build_script(
-    events: Iterable[CapturedFrame | Note | StreamEnd],
-    *,
-    only: int | None = None,
-    wanted: Wanted | None = None,
-) -> Script:
-    """Make a play of what a capture tells. ``only``: one connection; ``wanted``: those with a frame that it chooses.
-
-    CaptureError when there is no frame of Pulsar at all, with what there was instead.
-    """
-    seen, ends, others = _observe(events)
-    if not seen:
-        reason = f": {others.most_common(1)[0][0]}" if others else ""
-        raise CaptureError(f"there is no Pulsar frame in it{reason}")
-    script = Script(left_out=others)
-    streams: dict[int, list[Facts]] = {}
-    for facts in seen:
-        streams.setdefault(facts.frame.stream.number, []).append(facts)
-    lines: list[Line] = []
-    for number, found in streams.items():
-        if only is None or only == number:
-            lines += _play(script, found, ends.get(number), wanted)
-    lines.sort(key=_place)
-    _shorten_pauses(lines)
-    script.lines = in_order_of_effects(_up_to_hole(script, lines))
-    for index, line in enumerate(script.lines):
-        line.index = index
-    return script
-
-
-def _shorten_pauses(lines: list[Line]) -> None:
-    """Rule 6."""
-    ahead = 0.0
-    for before, line in pairwise(lines):
-        line.time_ms -= ahead
-        if line.time_ms - before.time_ms > _LONGEST_MS:
-            ahead += line.time_ms - before.time_ms - _LONGEST_MS
-            line.time_ms = before.time_ms + _LONGEST_MS
-
-
-def _up_to_hole(script: Script, lines: list[Line]) -> list[Line]:
-    for count, line in enumerate(lines):
-        if line.frame is not None and _broken(line.frame):
-            script.left_out["frames from the first hole or cut packet on"] += len(lines) - count
-            return lines[:count]
-    return lines
-
-
-def _broken(frame: CapturedFrame) -> bool:
-    return frame.sync != START or bool(frame.capture_problems) or frame.missing > 0
-
-
-def _observe(
-    events: Iterable[CapturedFrame | Note | StreamEnd],
-) -> tuple[list[Facts], dict[int, StreamEnd], Counter[str]]:
-    observer, seen, ends, others = Observer(), [], dict[int, StreamEnd](), Counter[str]()
-    for event in events:
-        if isinstance(event, CapturedFrame):
-            seen.append(observer.see(event))
-        elif isinstance(event, StreamEnd):
-            ends.setdefault(event.stream.number, event)
-        elif event.kind in ("tls", "http", "not-pulsar"):
-            others[event.text] += 1
-    return seen, ends, others
-
-
-def _play(script: Script, seen: list[Facts], end: StreamEnd | None, wanted: Wanted | None) -> Iterator[Line]:
-    """The lines of one connection; none when it can't be played."""
-    reason = _why_not(seen, wanted)
-    if reason:
-        script.left_out[reason] += 1
-        return
-    stream = seen[0].frame.stream
-    number = stream.number
-    script.parts[number] = Part(number, stream.client, stream.server)
-    for facts in seen:
-        frame = facts.frame
-        assert isinstance(frame, CapturedFrame)
-        if facts.system:
-            script.left_out["frames of the broker's own client"] += 1
-        else:
-            time_ms = frame.time_ns / _MS
-            yield Line(frame.number, number, time_ms, frame.from_client, frame, facts.peer, facts.request)
-    if end is not None:
-        yield Line(end.packet, number, end.time_ns / _MS, end.from_client, None, reset=end.reset)
-
-
-def _why_not(seen: list[Facts], wanted: Wanted | None) -> str:
-    """Why a connection is not played; empty: it is."""
-    first = seen[0].frame
-    telling = [facts.system for facts in seen if facts.frame.type not in _GREETINGS]
-    if telling and all(telling):
-        return "connections of the broker's own client"
-    if first.sync != START or not first.from_client or first.type != _CONNECT:
-        return "connections that began before the capture"
-    if all(facts.frame.from_client for facts in seen):
-        return "connections that the broker never answered"
-    if any(_is_newer(facts.frame.type) for facts in seen):
-        return "connections that use what only Pulsar 5.0 has: scalable topics, watched coordinators"
-    if wanted is not None and not any(map(wanted, seen)):
-        return "connections without a frame that was asked for"
-    return ""
-
-
-def _is_newer(number: int) -> bool:
-    """Whether a command belongs to a feature of 5.0: its segments and leases no replay can make again."""
-    row = COMMANDS.get(number)
-    return row is not None and row.feature in ("supports_scalable_topics", "supports_tc_metadata_discovery")
-
-
-_GREETINGS: Final = frozenset(BY_NAME[name].number for name in ("CONNECT", "CONNECTED", "PING", "PONG"))
-"""Commands that say nothing of whose connection it is."""
-
-
-def _place(line: Line) -> tuple[float, bool, int]:
-    """Order of the capture; an end comes behind the frames of its packet."""
-    return line.time_ms, line.frame is None, line.index

@@ -19,7 +19,8 @@ from pcli.replay.player.asyncio_player import call_rest
 from pcli.replay.player.asyncio_player import play as shell_play
 from pcli.replay.player.player import Pace, Player
 from pcli.replay.player.replay import Replay
-from pcli.replay.player.script.script import Script, build_script
+from pcli.replay.player.script.build_script import build_script
+from pcli.replay.player.script.script import Script
 from pcli.replay.service_url import Security, ServiceUrl
 from pcli.replay.sources.capture_sources import open_inputs
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pcli.replay.client.producer.memory_limit import Memory
+from pcli.replay.client.memory_limit import Memory
 
 
 def test_one_reservation_may_pass_the_limit_and_no_second() -> None:

@@ -1,0 +1,86 @@
+"""The part of the client that connections, producers and consumers use: an interface, implemented by `Engine`.
+
+This module, `actions`, and the modules client_connection, connection_handler, connection_pool and pending_requests of
+`connection` refer to each other: a client owns its connections, and each connection schedules its work with its client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from pcli.codec.proto import pb
+    from pcli.codec.session.timers import Timer
+    from pcli.replay.client.actions import Action
+    from pcli.replay.client.client_settings import ClientSettings
+    from pcli.replay.client.connection.client_connection import Link
+    from pcli.replay.client.connection.connection_handler import Handler, Kind
+    from pcli.replay.client.connection.connection_pool import Pool
+    from pcli.replay.client.connection.errors import Refusal
+    from pcli.replay.client.memory_limit import Memory
+    from pcli.replay.client.producer_settings import ProducerSettings
+    from pcli.replay.service_url import ServiceUrl
+
+__all__ = ["ClientContext"]
+
+
+class ClientContext(Protocol):
+    """A client, as its connections, producers and consumers see it."""
+
+    url: ServiceUrl
+    settings: ClientSettings
+    now: int
+    """Time of this turn in milliseconds since 1970."""
+    random: Callable[[], float]
+    """Returns numbers in [0, 1)."""
+    actions: list[Action]
+    dirty: dict[Link, None]
+    """Connections that may have output."""
+    pool: Pool
+    memory: Memory
+    handlers: dict[Handler, None]
+    """Producers, consumers and watchers that have not given up."""
+    closed: bool
+
+    def call_at(self, due: int, action: Callable[[], None]) -> Timer:
+        """Schedule a call at a time. The call never happens within this one."""
+
+    def next_number(self, kind: Kind) -> int:
+        """Return the id of a new producer, consumer or watcher. Each kind counts from 0."""
+
+    def flush(self, link: Link) -> None:
+        """Turn the output of a connection into an action now, before later actions."""
+
+    def link_for(
+        self,
+        topic: str,
+        done: Callable[[Link | Refusal], None],
+        *,
+        assigned: str = "",
+        cluster: ServiceUrl | None = None,
+        index: int | None = None,
+    ) -> None:
+        """Pass ``done`` a ready connection to the broker of a topic. See `Engine.link_for`."""
+
+    def partitions(self, topic: str, done: Callable[[int | Refusal], None], *, create: bool = True) -> None:
+        """Pass ``done`` the number of partitions of a topic, 0 if it is not partitioned."""
+
+    def topics_of(
+        self,
+        namespace: str,
+        mode: pb.CommandGetTopicsOfNamespace.Mode.ValueType,
+        pattern: str,
+        known_hash: str,
+        done: Callable[[pb.CommandGetTopicsOfNamespaceResponse | Refusal], None],
+    ) -> None:
+        """Pass ``done`` the topics of a namespace that match a pattern."""
+
+    def schema(self, topic: str, version: bytes, done: Callable[[pb.CommandGetSchemaResponse | Refusal], None]) -> None:
+        """Pass ``done`` a schema of a topic. An empty version is the newest one."""
+
+    def fetch(self, url: str, headers: dict[str, str], done: Callable[[int, bytes], None]) -> None:
+        """Send an HTTP GET and pass ``done`` its status and body."""
+
+    def produce(self, topic: str, settings: ProducerSettings, done: Callable[[Any], None]) -> None:
+        """Pass ``done`` a producer of a topic, or a Refusal."""
