@@ -1,8 +1,8 @@
-"""A broker's own figures for `pcli top`, asked by REST: ``GET …/namespaces/NS/topics``, then ``…/TOPIC/stats`` of each.
+"""Statistics of a broker for `pcli top`, from REST: ``GET …/namespaces/NS/topics``, then ``…/TOPIC/stats`` of each.
 
 Rules of this file
-1. What cannot be asked at the first time ends the command; later a line says so, and the last figures stay.
-2. A topic that is gone meanwhile (404) is left out. Of more than MAX_TOPICS the first ones are asked.
+1. An error of the first poll ends the command. After a later error, the last statistics stay, with a line about it.
+2. A topic that was deleted meanwhile (404) is left out. At most MAX_TOPICS topics are requested.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 __all__ = ["MAX_TOPICS", "BrokerSource"]
 
 MAX_TOPICS: Final = 200
-"""Topics that are asked for each page: one request each."""
+"""Maximum number of topics, one request each."""
 
 _TIMEOUT: Final = 10.0
-"""Seconds for an answer."""
+"""Seconds until a request times out."""
 
 _GONE: Final = 404
 
 
 class BrokerSource:
-    """Asks the web service at ``url`` for the topics of some namespaces."""
+    """Requests topics of some namespaces from the web service at ``url``."""
 
     def __init__(self, url: str, namespaces: Sequence[str], security: Security) -> None:
-        """LocalError for what is no web service URL or no namespace, and for files that are no use."""
+        """LocalError if the URL is no web service URL, a namespace is malformed, or a file cannot be read."""
         from pcli.replay.service_url import ServiceUrl
 
         service = ServiceUrl.parse(url)
         if not service.http:
-            raise LocalError(f"--broker {url}: figures come from the web service: write http://host:8080")
+            raise LocalError(f"--broker {url}: this is not the URL of a web service: write http://host:8080")
         for one in namespaces:
             if one.count("/") != 1:
                 raise LocalError(f"--namespace {one}: write tenant/namespace")
@@ -52,11 +52,11 @@ class BrokerSource:
 
     @property
     def title(self) -> str:
-        """What is looked at."""
+        """The name of the source."""
         return f"{self._url} {', '.join(self._namespaces)}"
 
     def poll(self) -> Snapshot:
-        """The figures of now. LocalError: the broker does not answer, and never has."""
+        """Return the current statistics. LocalError if the first request fails."""
         try:
             topics, note = self._topics()
         except LocalError as fault:
@@ -67,7 +67,7 @@ class BrokerSource:
         return self._last
 
     def close(self) -> Exit:
-        """Nothing is open between two questions."""
+        """Return the exit code; no connection is open between polls."""
         return Exit.FINE
 
     def _topics(self) -> tuple[dict[str, Any], str]:
@@ -83,7 +83,7 @@ class BrokerSource:
         return found, f"{MAX_TOPICS} of {len(names)} topics" if len(names) > MAX_TOPICS else ""
 
     def _get(self, path: str) -> Any:
-        """The answer's JSON; None: there is no such topic."""
+        """Return the JSON of a response; None if the topic does not exist."""
         from pcli.replay.client.connection.http_fetch import fetch
 
         headers = {"Accept": "application/json"}
@@ -97,7 +97,7 @@ class BrokerSource:
         try:
             return json.loads(body)
         except ValueError:
-            raise LocalError(f"{self._url} answers what is no answer of a broker") from None
+            raise LocalError(f"{self._url} returned a response that is not JSON") from None
 
 
 def _reason(status: int, body: bytes) -> str:
@@ -105,6 +105,6 @@ def _reason(status: int, body: bytes) -> str:
     if not status:
         return text
     try:
-        return f"answers {status}: {json.loads(text)['reason']}"
+        return f"status {status}: {json.loads(text)['reason']}"
     except (ValueError, KeyError, TypeError):
-        return f"answers {status}"
+        return f"status {status}"

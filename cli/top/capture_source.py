@@ -1,9 +1,9 @@
-"""What `pcli top` shows of a capture: it is read in a thread, at its own pace or as it comes, while the page asks.
+"""Statistics of a capture for `pcli top`: the capture is read in a thread, at its original pace or faster.
 
 Rules of this file
-1. One lock is around the diagnosis: a frame is taken in, or the page gets its answer.
-2. Everything is read, also the broker's own traffic: the rules and the figures leave it out themselves.
-3. A finding stays on the page once it was found: what ended well is worth knowing, too.
+1. A lock protects the diagnosis: it either processes a frame, or returns a snapshot.
+2. All frames are read. The rules and statistics leave out the traffic of the broker's internal client.
+3. A finding stays on the page after its cause has ended.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 __all__ = ["CaptureSource"]
 
 _PATIENCE: Final = 1.0
-"""Seconds for the first frame; a program that may not capture says so sooner."""
+"""Seconds to wait for the first frame. A capture program without permission fails earlier."""
 
 
 class CaptureSource:
-    """Reads inputs. The first answer waits a moment, so that what cannot be read is told before there is a page."""
+    """Reads inputs. The first poll waits a moment, so that an unreadable input is reported before the page opens."""
 
     def __init__(self, reading: CaptureReading, speed: float, *, whole: bool) -> None:
-        """``speed``: times as fast as it was, 0: at once; ``whole``: the first answer is that of the end."""
+        """``speed``: factor of the original pace, 0: no delays; ``whole``: the first poll returns the last state."""
         from pcli.codec.observe.diagnosis import Diagnosis
 
         reading.system, reading.on_note, reading.on_end = True, self._take_note, self._take_end
@@ -42,24 +42,24 @@ class CaptureSource:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._first = threading.Event()
-        """Set by the first frame, or by the end."""
+        """Set after the first frame, or at the end."""
         self._now_ns = self._began_ns = 0
         self._began = 0.0
         self._over = False
         self._fault: PcliError | None = None
         self._asked = False
-        """Whether there is a page."""
+        """Whether a poll has returned."""
         self._found: dict[tuple[Any, ...], Finding] = {}
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
     @property
     def title(self) -> str:
-        """What is looked at."""
+        """The name of the source."""
         return self._reading.interface or " ".join(self._reading.files)
 
     def poll(self) -> Snapshot:
-        """What is known by now. PcliError, the first time only: it could not be read."""
+        """Return the current state. PcliError, only from the first poll, if the input cannot be read."""
         from pcli.codec.observe.diagnosis import by_weight
         from pcli.codec.observe.tracking.statistics.topic_statistics import figures
 
@@ -84,7 +84,7 @@ class CaptureSource:
         return code
 
     def _clock(self) -> int:
-        """The time of now: of the last frame, or what has passed since, where time passes."""
+        """Return the current time: that of the last frame, plus the time since then while the capture runs."""
         if self._over or not self._now_ns:
             return self._now_ns
         if self._reading.interface:
@@ -93,10 +93,10 @@ class CaptureSource:
         return max(self._now_ns, self._began_ns + int(passed))
 
     def _note(self, now_ns: int) -> str:
-        """How far it is, and what is wrong."""
+        """Return the progress, gaps and errors."""
         capture = self._diagnosis.capture
         words = [f"{capture.frames:,} frames", f"{(now_ns - self._began_ns) / 1e9:.1f} s"]
-        words += [f"{capture.gaps.count} holes"] if capture.gaps.count else []
+        words += [f"{capture.gaps.count} gaps"] if capture.gaps.count else []
         words += [str(self._fault)] if self._fault is not None else ["end"] if self._over else []
         return "  ".join(words)
 
@@ -108,7 +108,7 @@ class CaptureSource:
         except PcliError as fault:
             self._fault = fault
         except (OSError, ValueError) as fault:
-            # The file is closed under us at the end; else it is the disk.
+            # At the end the file is closed while it is read; otherwise it is a disk error.
             if not self._stop.is_set():
                 self._fault = LocalError(str(fault))
         self._first.set()
@@ -130,7 +130,7 @@ class CaptureSource:
             self._over = True
 
     def _pace(self, now_ns: int) -> None:
-        """Wait until the frame's time has come."""
+        """Wait until the time of the frame."""
         if not self._began_ns:
             self._began = time.monotonic()
         else:

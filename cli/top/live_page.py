@@ -1,9 +1,10 @@
 """The live page of `pcli top`: a table, findings below it, and keys. Needs textual, the extra ``pulsar-pcli[tui]``.
 
 Rules of this file
-1. All can be done by keys: the page works over ssh and without a mouse.
-2. The source is asked in a thread, one question at a time: a broker that is slow makes no key slow.
-3. Names come from the wire: they are shown as text, never as markup.
+1. Every function has a key: the page works over ssh and without a mouse.
+2. The source is polled in a thread, one poll at a time, so that a slow broker does not delay keys.
+3. Names come from the wire and are shown as text, never as markup.
+4. The page fits 80 columns and 24 rows.
 """
 
 from __future__ import annotations
@@ -19,33 +20,39 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import DataTable, Input, Static
 
-from pcli.cli.top.rows import COLUMNS, SORTS, Path, Row, Snapshot, cells, make_rows, ordered, show_figures
+from pcli.cli.top.rows import COLUMNS, SORTS, Path, Row, Snapshot, cells, make_rows, ordered, statistics_of
 from pcli.codec.observe.text_format import printable
 
 __all__ = ["MAX_ROWS", "TopPage"]
 
 MAX_ROWS: Final = 500
-"""Rows of the table; what is more is counted, and found by the filter."""
+"""Maximum rows of the table; the others are counted, and the filter finds them."""
 
 _FINDINGS: Final = 6
-"""Findings that are shown, a line each."""
+"""Maximum number of findings, one line each."""
 
 _COLOURS: Final = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+_OPTIONAL: Final = ("type", "msgs", "msg/s")
+"""Columns that a narrow terminal does not show, in this order; the sheet of a row has them."""
+
+_LEAST_NAME: Final = 24
+_PADDING: Final = 2
+_SCROLL_BAR: Final = 2
 _ALARMS: Final = ("blocked", "no permits")
 
 _KEYS: Final = (
-    ("↑ ↓ PgUp PgDn", "go through the rows"),
-    ("Enter", "all figures of a row, and what was found about it"),
+    ("↑ ↓ PgUp PgDn", "move in the table"),
+    ("Enter", "show all statistics and findings of a row"),
     *((key, f"sort by {what}") for key, what in SORTS.items()),
-    ("/", "filter by names; Enter keeps it, Escape clears it"),
-    ("Space", "pause, go on"),
-    ("?", "this help"),
+    ("/", "filter by name; Enter keeps the filter, Escape clears it"),
+    ("Space", "pause or resume"),
+    ("?", "show this help"),
     ("q", "quit"),
 )
 
 
 class _Sheet(ModalScreen[None]):
-    """A page of text over the table, until a key closes it."""
+    """A sheet of text above the table; a key closes it."""
 
     CSS = (
         "_Sheet { align: center middle; } #sheet { width: 90%; max-height: 90%; border: round $accent; padding: 0 1; }"
@@ -57,13 +64,28 @@ class _Sheet(ModalScreen[None]):
         self.text = text
 
     def compose(self) -> ComposeResult:
-        """One text, that scrolls."""
+        """Compose one text that scrolls."""
         with VerticalScroll(id="sheet"):
             yield Static(self.text)
 
 
+class _RowTable(DataTable[Text]):
+    """The table; it calls ``redraw`` when its width changes, because the application gets no resize event."""
+
+    def __init__(self, redraw: Callable[[], None]) -> None:
+        super().__init__(id="table", cursor_type="row")
+        self._redraw = redraw
+        self._width = 0
+
+    def on_resize(self) -> None:
+        """Redraw for the new width."""
+        if self.app.size.width != self._width:
+            self._width = self.app.size.width
+            self._redraw()
+
+
 class TopPage(App[None]):
-    """The page; it asks ``poll`` for a snapshot every so many seconds."""
+    """The page; it calls ``poll`` for a snapshot at regular intervals."""
 
     ENABLE_COMMAND_PALETTE = False
     CSS = """
@@ -81,7 +103,7 @@ class TopPage(App[None]):
     ]
 
     def __init__(self, poll: Callable[[], Snapshot], interval: float, title: str, first: Snapshot) -> None:
-        """``first``: what is shown until ``poll`` has answered, which is asked every ``interval`` seconds."""
+        """``first``: the snapshot that is shown until ``poll``, called every ``interval`` seconds, returns another."""
         super().__init__()
         self.paused = False
         self.sorted_by = "n"
@@ -93,31 +115,29 @@ class TopPage(App[None]):
         self._snapshot = first
         self._topics = make_rows(first, None)
         self._shown: dict[str, Row] = {}
-        """The rows of the table by their keys there."""
-        # Kept, not looked up: a sheet may be over them.
+        """The rows of the table by their keys in the table."""
+        # Kept here because a query finds only widgets of the top screen, which may be a sheet.
         self._bar = Static(id="status")
-        self._table: DataTable[Text] = DataTable(id="table", cursor_type="row")
+        self._table = _RowTable(self._draw)
         self._filter = Input(id="filter", placeholder="part of a name")
         self._findings = Static(id="findings")
 
     def compose(self) -> ComposeResult:
-        """Status, table, filter, findings."""
+        """Compose status, table, filter and findings."""
         yield self._bar
         yield self._table
         yield self._filter
         yield self._findings
 
     def on_mount(self) -> None:
-        """Begin to ask."""
-        for title in COLUMNS:
-            self._table.add_column(title, key=title)
+        """Draw the first snapshot and start polling."""
         self._table.focus()
         self._draw()
-        self.set_interval(self._interval, self._ask)
+        self.set_interval(self._interval, self._poll_if_idle)
 
-    # -- figures
+    # -- snapshots
 
-    def _ask(self) -> None:
+    def _poll_if_idle(self) -> None:
         if not self.paused and not any(worker.is_running for worker in self.workers):
             self._poll_once()
 
@@ -128,7 +148,7 @@ class TopPage(App[None]):
             self.call_from_thread(self.show, snapshot)
 
     def show(self, snapshot: Snapshot) -> None:
-        """Show the next page."""
+        """Show a snapshot."""
         before = self._snapshot if self._snapshot.time_ns else None
         if before is None or snapshot.time_ns != before.time_ns:
             self._topics = make_rows(snapshot, before)
@@ -143,22 +163,33 @@ class TopPage(App[None]):
         self._findings.display = bool(self._snapshot.findings)
 
     def _status(self, rows: int) -> Text:
-        words = [self._title, self._snapshot.note, f"by {SORTS[self.sorted_by]}"]
+        words = [self._snapshot.note, f"by {SORTS[self.sorted_by]}"]
         words += [f"filter: {self.words}"] if self.words else []
-        words += [f"{rows - MAX_ROWS} rows more: filter with /"] if rows > MAX_ROWS else []
+        words += [f"{rows - MAX_ROWS} more rows: filter with /"] if rows > MAX_ROWS else []
         words += ["PAUSED"] if self.paused else []
-        return Text("  │  ".join(printable(one) for one in (*words, "? help") if one), no_wrap=True)
+        right = "  │  ".join(printable(one) for one in (*words, "? help") if one)
+        title = printable(self._title)
+        room = max(0, self.size.width - len(right) - len("  │  "))
+        if len(title) > room:  # the end of a path says more than its beginning
+            title = f"…{title[len(title) - room + 1 :]}" if room > 1 else ""
+        return Text("  │  ".join(filter(None, (title, right))), no_wrap=True)
 
     def _fill(self, rows: list[Row]) -> None:
-        """New rows; the cursor stays on the row that it was on."""
+        """Fill the table; the cursor stays on its row."""
         table = self._table
         key, at = self._key_under_cursor(), table.scroll_y
-        table.clear()
-        # Consumers of one name may be several: they are told apart by their place.
+        texts = [_styled(row) for row in rows]
+        columns, room = _fitting(texts, self.size.width)
+        table.clear(columns=True)
+        for column in columns:
+            table.add_column(COLUMNS[column], key=COLUMNS[column])
+        # Several consumers may have the same name: the number of the row makes keys unique.
         self._shown = {f"{number} {row.path}": row for number, row in enumerate(rows)}
         places: dict[Path, int] = {}
         for number, (name, row) in enumerate(self._shown.items()):
-            table.add_row(*_styled(row), key=name)
+            cells_of = texts[number]
+            _shorten(cells_of[0], room)
+            table.add_row(*(cells_of[column] for column in columns), key=name)
             places.setdefault(row.path, number)
         if key is not None and key in places:
             table.move_cursor(row=places[key], scroll=False)
@@ -172,12 +203,12 @@ class TopPage(App[None]):
     # -- keys
 
     def action_pause(self) -> None:
-        """Stop or go on."""
+        """Pause or resume."""
         self.paused = not self.paused
         self._draw()
 
     def action_sort(self, key: str) -> None:
-        """Sort by another figure."""
+        """Sort by another column."""
         self.sorted_by = key
         self._draw()
         self._table.move_cursor(row=self._table.cursor_row, scroll=True)
@@ -188,32 +219,56 @@ class TopPage(App[None]):
         self.push_screen(_Sheet(Text("\n".join(lines))))
 
     def action_filter(self) -> None:
-        """Let a filter be written."""
+        """Open the input of the filter."""
         self._filter.value = self.words
         self._filter.display = True
         self._filter.focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter while it is written."""
+        """Apply the filter while it is typed."""
         self.words = event.value
         self._draw()
 
     def on_input_submitted(self) -> None:
-        """Keep it."""
+        """Keep the filter and close its input."""
         self._filter.display = False
         self._table.focus()
 
     def on_key(self, event: Any) -> None:
-        """Escape in the filter clears it."""
+        """Clear the filter on Escape."""
         if event.key == "escape" and self._filter.display:
             self._filter.value = ""
             self.on_input_submitted()
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
-        """Show all that is known of a row."""
+        """Show all statistics and findings of a row."""
         row = self._shown.get(str(event.row_key.value))
         if row is not None:
             self.push_screen(_Sheet(_detail(row, self._snapshot.findings)))
+
+
+def _fitting(texts: list[list[Text]], width: int) -> tuple[list[int], int]:
+    """Return the columns that fit the width, and the width of the first, which has the names.
+
+    If the names get less than `_LEAST_NAME`, the columns of `_OPTIONAL` are left out, one after the other.
+    """
+    widths = [max(map(len, column)) for column in zip(COLUMNS, *([text.plain for text in row] for row in texts))]
+    columns = list(range(len(COLUMNS)))
+    for left_out in (None, *_OPTIONAL):
+        if left_out is not None:
+            columns.remove(COLUMNS.index(left_out))
+        room = width - sum(widths[column] + _PADDING for column in columns[1:]) - _PADDING - _SCROLL_BAR
+        if room >= min(widths[0], _LEAST_NAME):
+            break
+    return columns, max(room, _LEAST_NAME)
+
+
+def _shorten(name: Text, room: int) -> None:
+    """Shorten a name to its indentation and its end, which differs more often than its beginning."""
+    plain = name.plain
+    if len(plain) > room:
+        indent = len(plain) - len(plain.lstrip())
+        name.plain = f"{plain[:indent]}…{plain[len(plain) - room + indent + 1 :]}"
 
 
 def _styled(row: Row) -> list[Text]:
@@ -227,6 +282,8 @@ def _styled(row: Row) -> list[Text]:
 
 def _findings_text(findings: list[Any]) -> Text:
     lines = [_finding_line(one) for one in findings[:_FINDINGS]]
+    for line in lines:
+        line.no_wrap, line.overflow = True, "ellipsis"
     if len(findings) > _FINDINGS:
         lines.append(Text(f"{len(findings) - _FINDINGS} more: pcli diagnose"))
     return Text("\n").join(lines)
@@ -240,9 +297,9 @@ def _finding_line(finding: Any) -> Text:
 
 
 def _detail(row: Row, findings: list[Any]) -> Text:
-    """All figures of a row, and what was found about it."""
+    """Return all statistics and findings of a row."""
     lines = [Text(printable(" / ".join(row.path)), style="bold")]
-    lines += [Text(f"{name:<34} {value}") for name, value in show_figures(row)]
+    lines += [Text(f"{name:<34} {value}") for name, value in statistics_of(row)]
     about = dict(zip(("topic", "subscription", "consumer"), row.path))
     for finding in findings:
         if all(finding.subject.get(name) == value for name, value in about.items()):

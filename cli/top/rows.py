@@ -1,11 +1,11 @@
 """The rows of `pcli top`, from statistics of topics in Pulsar's shape (``topics stats``).
 
 Rules of this file
-1. Whether the figures come from a capture or from a broker is not seen here: the names are those of TopicStats,
-   SubscriptionStats and ConsumerStats, and what is null or missing is not known.
-2. A rate is what a counter grew by since the page before, a second; on the first page the broker's own, if it says one.
-3. A topic sums up its subscriptions and a subscription its consumers where they have no figure of their own, so that
-   the worst of them decides where the topic stands. Rows below another one stay below it, whatever is sorted by.
+1. Statistics of captures and brokers have the same names: those of TopicStats, SubscriptionStats and ConsumerStats.
+   A missing or null value is unknown.
+2. A rate is the increase of a counter per second since the previous page; on the first page, the rate of the broker.
+3. A topic without a value of its own has the sum or minimum of its subscriptions, and a subscription of its consumers,
+   so that the worst one determines the order of topics. Rows stay below their topic in every order.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-__all__ = ["COLUMNS", "SORTS", "Path", "Row", "Snapshot", "cells", "make_rows", "ordered", "record", "show_figures"]
+__all__ = ["COLUMNS", "SORTS", "Path", "Row", "Snapshot", "cells", "make_rows", "ordered", "record", "statistics_of"]
 
 Stats = dict[str, Any]
 """An object of JSON."""
@@ -29,42 +29,42 @@ class Row:
 
     path: Path
     type: str = ""
-    """Of a subscription."""
+    """The type of a subscription."""
     permits: int | None = None
     unacked: int | None = None
     backlog: int | None = None
     count: int | None = None
-    """Messages in of a topic, out of the others."""
+    """Messages published to a topic, or delivered by a subscription or to a consumer."""
     rate: float | None = None
-    """The same a second."""
+    """The same per second."""
     state: str = ""
-    """What a reader ought to know of it: blocked, no permits, ...."""
+    """A problem or a role: blocked, no permits, active."""
     stats: Stats = field(default_factory=dict)
-    """All that is known of it."""
+    """All statistics."""
     children: list[Row] = field(default_factory=list)
 
     @property
     def name(self) -> str:
-        """Without those above it."""
+        """The last part of the path."""
         return self.path[-1]
 
 
 @dataclass(slots=True)
 class Snapshot:
-    """What a source says at one moment."""
+    """The state of a source at one time."""
 
     time_ns: int
-    """Of the last frame, or of the answer; 0: nothing has come yet."""
+    """Time of the last frame, or of the response; 0 before the first."""
     topics: Stats = field(default_factory=dict)
     """Full name to TopicStats."""
     findings: list[Any] = field(default_factory=list)
-    """Finding objects, those that matter most first."""
+    """Findings, most important first."""
     note: str = ""
-    """A line about the source: how far it is, what is wrong with it."""
+    """A line about the source: its progress, or its error."""
 
 
 COLUMNS: Final = ("name", "type", "permits", "unacked", "backlog", "msg/s", "msgs", "state")
-"""Titles, in order."""
+"""Titles of the columns."""
 
 SORTS: Final[dict[str, str]] = {
     "n": "name",
@@ -73,11 +73,11 @@ SORTS: Final[dict[str, str]] = {
     "b": "largest backlog",
     "r": "highest rate",
 }
-"""Key to what it sorts by."""
+"""Keys and the orders that they select."""
 
 
 def make_rows(now: Snapshot, before: Snapshot | None) -> list[Row]:
-    """The topics of a page, with what belongs to them; ``before``: the page before, for the rates."""
+    """Return the topics with their subscriptions and consumers; ``before``: the previous snapshot, for rates."""
     seconds = 0.0 if before is None else (now.time_ns - before.time_ns) / 1e9
     old = before.topics if before is not None and seconds > 0 else {}
     return [_topic(name, stats, old.get(name, {}), seconds) for name, stats in now.topics.items()]
@@ -139,7 +139,7 @@ def _subscription_state(row: Row) -> str:
 
 def _rate(stats: Stats, old: Stats, seconds: float, counter: str, own: str) -> float | None:
     now, before = stats.get(counter), old.get(counter)
-    if now is None or before is None or now < before:  # a counter that fell began anew
+    if now is None or before is None or now < before:  # a counter that decreased was reset
         return stats.get(own)
     return float((now - before) / seconds)
 
@@ -157,9 +157,9 @@ def _sum(values: Iterable[int | None]) -> int | None:
 
 
 def ordered(rows: list[Row], key: str, words: str = "") -> Iterator[Row]:
-    """Rows as they stand below each other, sorted by a key of SORTS.
+    """Yield rows in the order of the table, sorted by a key of SORTS.
 
-    ``words``: only rows with this in their name or in a name above or below, whatever its case.
+    ``words``: only rows whose name, or a name above or below, contains this text, ignoring case.
     """
     wanted = words.casefold()
     for row in sorted(rows, key=lambda row: (_rank(row, key), row.name)):
@@ -171,7 +171,7 @@ def ordered(rows: list[Row], key: str, words: str = "") -> Iterator[Row]:
 
 
 def _rank(row: Row, key: str) -> tuple[bool, float]:
-    """Small comes first; what is not known comes last."""
+    """Return a sort key; unknown values are last."""
     value = {"p": row.permits, "u": row.unacked, "b": row.backlog, "r": row.rate}.get(key)
     if value is None:
         return True, 0.0
@@ -179,7 +179,7 @@ def _rank(row: Row, key: str) -> tuple[bool, float]:
 
 
 def record(row: Row) -> dict[str, Any]:
-    """The row by COLUMNS, as values; None: not known, or there is no such figure."""
+    """Return the values of the row by column; None if unknown."""
     return dict(
         zip(
             COLUMNS,
@@ -198,7 +198,7 @@ def record(row: Row) -> dict[str, Any]:
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """The row as text; what is None is ``-``."""
+    """Return the cells of the row as text; None is ``-``."""
     from pcli.codec.observe.text_format import printable
 
     def text(value: Any) -> str:
@@ -211,8 +211,8 @@ def cells(row: Row) -> tuple[str, ...]:
     return tuple(map(text, record(row).values()))
 
 
-def show_figures(row: Row) -> list[tuple[str, str]]:
-    """Every figure of a row by its name, but for those that have rows of their own; nested ones as they are."""
+def statistics_of(row: Row) -> list[tuple[str, str]]:
+    """Return the names and values of all statistics of a row, except those that have rows of their own."""
     from pcli.codec.observe.text_format import printable
 
     told = {name: value for name, value in row.stats.items() if name not in ("subscriptions", "consumers")}

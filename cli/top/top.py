@@ -1,4 +1,4 @@
-"""`pcli top`: topics, subscriptions and consumers as they are now, on a page that goes on."""
+"""`pcli top`: current topics, subscriptions and consumers, as a live page or once as text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol
 import typer
 
 from pcli.cli.common.connection_options import TlsCert, TlsKey, TlsTrust, Token
-from pcli.cli.common.options import DecodeAs, Files, MoreFiles, decode_as_ports, named_files
+from pcli.cli.common.options import DecodeAs, Files, Interface, MoreFiles, decode_as_ports, named_files
 from pcli.cli.common.output import Exit, write_line
 from pcli.codec.errors import LocalError
 
@@ -22,29 +22,36 @@ __all__ = ["top"]
 def top(
     read: Files = None,
     more: MoreFiles = None,
-    interface: Annotated[
-        str, typer.Option("-i", "--interface", metavar="IFACE", help="Look at what passes an interface.")
-    ] = "",
+    interface: Interface = "",
     broker: Annotated[
         str,
-        typer.Option("--broker", metavar="URL", help="Ask a broker's web service instead: http://localhost:8080."),
+        typer.Option(
+            "--broker", metavar="URL", help="Show a broker's statistics from its web service: http://localhost:8080."
+        ),
     ] = "",
     namespace: Annotated[
         list[str] | None,
-        typer.Option("--namespace", metavar="TENANT/NS", help="With --broker: of these; else public/default."),
+        typer.Option(
+            "--namespace", metavar="TENANT/NS", help="Namespace to show with --broker. Repeatable. [public/default]"
+        ),
     ] = None,
-    interval: Annotated[float, typer.Option("--interval", min=0.1, help="Seconds between two pages.")] = 1.0,
+    interval: Annotated[
+        float, typer.Option("--interval", metavar="SECONDS", min=0.1, help="Time between two updates.")
+    ] = 1.0,
     speed: Annotated[
-        str, typer.Option("--speed", metavar="X|max", help="With -r: how fast time passes; max: show the end.")
+        str,
+        typer.Option(
+            "--speed", metavar="X|max", help="With -r: factor of the original pace; max: show the end of the capture."
+        ),
     ] = "1",
-    once: Annotated[bool, typer.Option("--once", help="Print one page as text: of a file its end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print the state once as text; for a file, at its end.")] = False,
     decode_as: DecodeAs = None,
     token: Token = "",
     tls_trust: TlsTrust = "",
     tls_cert: TlsCert = "",
     tls_key: TlsKey = "",
 ) -> None:
-    """Topics, subscriptions and consumers live: permits, unacked, backlog, rates, and what is found wrong."""
+    """Show topics, subscriptions and consumers live: permits, unacked messages, backlog, rates, findings."""
     from pcli.cli.common.capture_reading import CaptureReading
     from pcli.cli.common.connection_options import security
     from pcli.cli.top.broker_source import BrokerSource
@@ -52,27 +59,27 @@ def top(
     files = named_files(read, more)
     reading = CaptureReading(files=files, interface=interface, decode_as=decode_as_ports(decode_as), silent=True)
     proof = security(token, tls_trust, tls_cert, tls_key)
-    asked = BrokerSource(broker, namespace or ["public/default"], proof) if broker else None
-    source = _choose(reading, asked, _parse_speed(speed), once=once)
+    broker_source = BrokerSource(broker, namespace or ["public/default"], proof) if broker else None
+    source = _choose(reading, broker_source, _parse_speed(speed), once=once)
     raise typer.Exit(_run(source, interval, once=once))
 
 
 class _Source(Protocol):
-    """Where the figures come from."""
+    """A source of snapshots."""
 
     @property
     def title(self) -> str:
-        """What is looked at."""
+        """The name of the source."""
 
     def poll(self) -> Snapshot:
-        """The figures of now. PcliError, the first time only: there are none."""
+        """Return the current state. PcliError only from the first poll."""
 
     def close(self) -> Exit:
-        """No more will be asked; the exit code."""
+        """Stop; return the exit code."""
 
 
 def _parse_speed(text: str) -> float:
-    """``--speed``: times as fast as it was; 0 for ``max``. LocalError for anything else."""
+    """Return the factor of ``--speed``; 0 for ``max``. LocalError for other texts."""
     if text == "max":
         return 0.0
     try:
@@ -85,37 +92,37 @@ def _parse_speed(text: str) -> float:
 
 
 def _choose(reading: CaptureReading, broker: _Source | None, speed: float, *, once: bool) -> _Source:
-    """The one source that was given. LocalError: there is none, or more than one."""
+    """Return the source that the options name. LocalError unless there is exactly one."""
     given = [bool(reading.files), bool(reading.interface), broker is not None]
     if sum(given) != 1:
-        raise LocalError("top takes one of -r FILE, -i IFACE and --broker URL")
+        raise LocalError("use exactly one of -r FILE, -i IFACE and --broker URL")
     if broker is not None:
         return broker
     if once and reading.interface:
-        raise LocalError("--once goes with -r and --broker: a live interface has no end")
+        raise LocalError("--once requires -r or --broker: a live interface has no end")
     from pcli.cli.top.capture_source import CaptureSource
 
     return CaptureSource(reading, 0.0 if once or reading.interface else speed, whole=once)
 
 
 def _run(source: _Source, interval: float, *, once: bool) -> Exit:
-    """Show it until somebody quits, or print it once; the exit code. LocalError: there is no terminal."""
+    """Show the page until the user quits, or print it once; the exit code. LocalError if there is no terminal."""
     if once:
         _print_page(source.poll())
         return source.close()
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise LocalError("top needs a terminal; --once prints one page as text")
+        raise LocalError("top requires a terminal; --once prints the state as text")
     try:
         from pcli.cli.top.live_page import TopPage
     except ModuleNotFoundError:
-        raise LocalError("for the live page, install pulsar-pcli[tui]; --once needs nothing") from None
+        raise LocalError("the live page requires pulsar-pcli[tui]; --once does not") from None
     first = source.poll()
     TopPage(source.poll, interval, source.title, first).run()
     return source.close()
 
 
 def _print_page(snapshot: Snapshot) -> None:
-    """The rows, and under them the findings."""
+    """Print the rows, and the findings below them."""
     from pcli.cli.common.text_tables import print_rows
     from pcli.cli.top.rows import COLUMNS, make_rows, ordered, record
     from pcli.codec.observe.text_format import printable

@@ -7,11 +7,13 @@ import fcntl
 import json
 import os
 import pty
+import select
 import struct
 import subprocess
 import sys
 import termios
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -157,7 +159,7 @@ def test_the_page_shows_the_rows_and_the_findings(page):
     async def script(pilot: Any, app: Any) -> None:
         assert first_cells(app) == ["bills", "pay", "p", "orders", "audit", "work", "w1", "w2"]
         assert shown(app)[6][1:] == ["", "0", "5", "-", "-", "30", "no permits"]
-        assert "never-acked: w1 holds 5 messages [and] acknowledges none  [frames 7, 9]" in text_of(app, "#findings")
+        assert "never-acked: W1 holds 5 messages [and] acknowledges none  [frames 7, 9]" in text_of(app, "#findings")
         assert "orders.pcapng" in text_of(app, "#status")
 
     page(script, Snapshot(SECOND, topics(), [finding(topic=ORDERS)]))
@@ -226,7 +228,7 @@ def test_into_a_consumer_and_back(page):
         await pilot.press("escape", "down", "enter")
         assert "never-acked" not in text_of(app, "#sheet Static")
         await pilot.press("escape", "question_mark")
-        assert "pause, go on" in text_of(app, "#sheet Static")
+        assert "pause or resume" in text_of(app, "#sheet Static")
 
     page(script, Snapshot(SECOND, topics(), [finding(topic=ORDERS, subscription="work", consumer="w1")]))
 
@@ -260,10 +262,31 @@ def test_new_figures_leave_the_view_where_it_was(page):
     page(script, many(1))
 
 
+def test_the_page_fits_80_by_24(page):
+    async def script(pilot: Any, app: Any) -> None:
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause()
+        assert app.size == (80, 24)
+        table = app.query_one("#table")
+        assert table.virtual_size.width <= 80
+        assert table.size.height >= 10
+        status = text_of(app, "#status")
+        assert status.endswith("? help")
+        assert len(status) <= 80
+        rows = [[cell.plain for cell in table.get_row_at(number)] for number in range(table.row_count)]
+        assert any(row[-1] == "blocked: unacked" for row in rows)
+        assert all(len(row[0]) <= 30 for row in rows)
+
+    name = "persistent://tenant/namespace/a-topic-with-a-name-that-is-longer-than-most-names-are"
+    blocked = consumer("worker-1-of-the-orders-service", 0, 1_000_000, blockedConsumerOnUnackedMsgs=True)
+    stats = {"msgInCounter": 123_456_789, "subscriptions": {"orders-service": subscription(blocked, backlog=9_999_999)}}
+    page(script, Snapshot(SECOND, {name: stats}, [finding() for _ in range(8)], "123,456 frames  100.0 s  12 gaps"))
+
+
 def test_rows_beyond_the_limit_are_counted(page):
     async def script(pilot: Any, app: Any) -> None:
         assert len(shown(app)) == 500
-        assert "20 rows more" in text_of(app, "#status")
+        assert "20 more rows" in text_of(app, "#status")
 
     page(script, Snapshot(SECOND, {f"t{number:03}": {} for number in range(520)}))
 
@@ -352,13 +375,13 @@ def capture_source(path: Path, speed: float) -> Any:
 def test_other_namespaces(pcli_here, broker):
     ran = pcli_here("top", "--broker", broker.http_url, "--namespace", "public/nowhere", "--once")
     assert ran.code == 2
-    assert "answers 404" in ran.err
+    assert "status 404" in ran.err
 
 
 def test_without_a_terminal(pcli_here, broker):
     ran = pcli_here("top", "--broker", broker.http_url)
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == "pcli: top needs a terminal; --once prints one page as text\n"
+    assert ran.err == "pcli: top requires a terminal; --once prints the state as text\n"
 
 
 def test_without_textual(monkeypatch):
@@ -369,7 +392,7 @@ def test_without_textual(monkeypatch):
         monkeypatch.setattr(sys, name, SimpleNamespace(isatty=lambda: True))
     monkeypatch.delitem(sys.modules, "pcli.cli.top.live_page", raising=False)
     monkeypatch.setitem(sys.modules, "textual", None)
-    with pytest.raises(LocalError, match=r"install pulsar-pcli\[tui\]"):
+    with pytest.raises(LocalError, match=r"requires pulsar-pcli\[tui\]"):
         _run(SimpleNamespace(poll=lambda: Snapshot(0)), 1.0, once=False)
 
 
@@ -382,15 +405,23 @@ def test_in_a_terminal_and_out_of_it(small_captures):
     environment = os.environ | {"TERM": "xterm-256color"}
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
         os.close(theirs)
-        seen = b""
-        while b"? help" not in seen:
-            seen += os.read(ours, 65_536)
-        os.write(ours, b"q")
-        while b"\x1b[?1049l" not in seen:  # the other screen again
-            seen += os.read(ours, 65_536)
+        seen = read_until(ours, b"? help")
+        seen += read_until(ours, b"\x1b[?1049l", press=b"q")  # the other screen again
         threading.Thread(target=drain, args=(ours,), daemon=True).start()
         assert process.wait(20) == 0
     assert b"Traceback" not in seen
+
+
+def read_until(terminal: int, mark: bytes, press: bytes = b"") -> bytes:
+    """Read until the mark, pressing a key every second: a key that arrives while the page starts may be discarded."""
+    seen, end = b"", time.monotonic() + 60
+    while mark not in seen:
+        assert time.monotonic() < end, f"{mark!r} is not in {seen[-2000:]!r}"
+        if press:
+            os.write(terminal, press)
+        if select.select([terminal], [], [], 1)[0]:
+            seen += os.read(terminal, 65_536)
+    return seen
 
 
 def drain(terminal: int) -> None:
@@ -404,8 +435,8 @@ def drain(terminal: int) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "top takes one of -r FILE, -i IFACE and --broker URL"),
-        (("-r", "x.pcap", "--broker", "http://localhost:1"), "top takes one of"),
+        ((), "use exactly one of -r FILE, -i IFACE and --broker URL"),
+        (("-r", "x.pcap", "--broker", "http://localhost:1"), "use exactly one of"),
         (("--broker", "pulsar://localhost:6650"), "write http://host:8080"),
         (("--broker", "http://localhost:1", "--namespace", "public"), "write tenant/namespace"),
         (("--broker", "http://localhost:1", "--once"), "http://localhost:1: "),
