@@ -176,8 +176,8 @@ class _Contents:
         yield "findings.txt", "\n".join([*(shown_text(one, text) for one in found), summary(found, diagnosis), ""])
 
     def _trace(self) -> str:
-        from pcli.cli.diagnosis.lifecycle_search import lives_of
-        from pcli.codec.observe.output.message_text import life_lines
+        from pcli.cli.diagnosis.lifecycle_search import lifecycles_of
+        from pcli.codec.observe.output.message_text import lifecycle_lines
         from pcli.codec.observe.tracking.lifecycle_filter import badness, is_system
 
         def versions(facts: Facts) -> None:
@@ -186,10 +186,10 @@ class _Contents:
                 if getattr(body, name, ""):
                     self._versions[side].add(str(getattr(body, name)))
 
-        lives = lives_of(self._facts, versions)
-        worst = nlargest(MOST_TRACED, (life for life in lives if not is_system(life)), key=badness)
+        lifecycles = lifecycles_of(self._facts, versions)
+        worst = nlargest(MOST_TRACED, (lifecycle for lifecycle in lifecycles if not is_system(lifecycle)), key=badness)
         head = "The messages with the worst outcome, the most deliveries, or the longest time."
-        blocks = ("\n".join(line for _, line in life_lines(life)) for life in worst)
+        blocks = ("\n".join(line for _, line in lifecycle_lines(lifecycle)) for lifecycle in worst)
         return "\n\n".join([head, *blocks, ""])
 
     def _versions_text(self) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pcli.codec.observe.tracking.lifecycle_filter import LifecycleFilter
     from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 
-__all__ = ["MOST_DRAWN", "FactsOf", "Mark", "Search", "lives_of", "marks", "show", "wanted"]
+__all__ = ["MOST_DRAWN", "FactsOf", "Mark", "Search", "lifecycles_of", "marks", "show", "wanted"]
 
 MOST_DRAWN: Final = 10
 """Maximum number of lifecycles in one diagram."""
@@ -107,13 +107,15 @@ class Search:
         self._marks = marks
         self._frames = self._messages = 0
 
-    def lives(self, *, slowest: int, count: int) -> Iterator[Lifecycle]:
+    def lifecycles(self, *, slowest: int, count: int) -> Iterator[Lifecycle]:
         """Yield at most ``count`` lifecycles (0: all); with ``slowest`` only the slowest, slowest first."""
         from pcli.codec.observe.tracking.lifecycle_filter import is_system
         from pcli.codec.observe.tracking.message_timeline import duration_ns
 
-        lives = (life for life in self._all() if not is_system(life) and self._wanted.holds(life))
-        chosen = nlargest(slowest, lives, key=duration_ns) if slowest else lives
+        lifecycles = (
+            lifecycle for lifecycle in self._all() if not is_system(lifecycle) and self._wanted.holds(lifecycle)
+        )
+        chosen = nlargest(slowest, lifecycles, key=duration_ns) if slowest else lifecycles
         return islice(chosen, count or None)
 
     def examined(self) -> str:
@@ -121,9 +123,9 @@ class Search:
         return f"{self._messages} messages in {self._frames} frames"
 
     def _all(self) -> Iterator[Lifecycle]:
-        for life in lives_of(self._facts, self._see):
+        for lifecycle in lifecycles_of(self._facts, self._see):
             self._messages += 1
-            yield life
+            yield lifecycle
 
     def _facts(self, on_note: Callable[[Note], None], on_end: Callable[[StreamEnd], None]) -> Iterator[Facts]:
         self.reading.on_note, self.reading.on_end = on_note, on_end
@@ -138,12 +140,12 @@ class Search:
                 bits.add(facts.frame.number)
 
 
-def lives_of(facts_of: FactsOf, see: Callable[[Facts], None]) -> Iterator[Lifecycle]:
+def lifecycles_of(facts_of: FactsOf, see: Callable[[Facts], None]) -> Iterator[Lifecycle]:
     """Yield every lifecycle when it is complete, the others at the end; ``see`` is called for each frame before."""
     from pcli.codec.observe.tracking.tracker import Tracker
 
     over: list[Lifecycle] = []
-    tracker = Tracker(on_life=over.append)
+    tracker = Tracker(on_lifecycle=over.append)
     for facts in facts_of(tracker.note, tracker.ended):
         see(facts)
         tracker.see(facts)
@@ -156,9 +158,9 @@ def lives_of(facts_of: FactsOf, see: Callable[[Facts], None]) -> Iterator[Lifecy
 
 def show(search: Search, output: str, *, slowest: int, count: int, color: bool) -> Exit:
     """Print the lifecycles as ``text``, ``json``, ``ndjson`` or ``mermaid``; the exit code."""
-    lives = search.lives(slowest=slowest, count=count)
+    lifecycles = search.lifecycles(slowest=slowest, count=count)
     printers = {"text": _show_text, "json": _show_json, "ndjson": _show_json, "mermaid": _show_mermaid}
-    shown = printers[output](lives, color, search.packets)
+    shown = printers[output](lifecycles, color, search.packets)
     code = search.reading.finish()
     if shown:
         return code
@@ -166,15 +168,15 @@ def show(search: Search, output: str, *, slowest: int, count: int, color: bool) 
     return Exit.NO
 
 
-def _show_text(lives: Iterable[Lifecycle], color: bool, packets: PacketIndex | None) -> int:
-    from pcli.codec.observe.output.message_text import life_lines
+def _show_text(lifecycles: Iterable[Lifecycle], color: bool, packets: PacketIndex | None) -> int:
+    from pcli.codec.observe.output.message_text import lifecycle_lines
 
     colors = _COLORS if color and colored() else {}
     width = text_width()
     shown = 0
-    for life in lives:
+    for lifecycle in lifecycles:
         shown += 1
-        for kind, line in life_lines(life):
+        for kind, line in lifecycle_lines(lifecycle):
             begin = colors.get(kind, "")
             for part in _fitted(line if packets is None else packets.label(line), width):
                 write_line(f"{begin}{part}\x1b[0m" if begin else part)
@@ -202,22 +204,22 @@ _COLORS: Final = {
 }
 
 
-def _show_json(lives: Iterable[Lifecycle], color: bool, packets: PacketIndex | None) -> int:
-    from pcli.codec.observe.output.message_json import life_object
+def _show_json(lifecycles: Iterable[Lifecycle], color: bool, packets: PacketIndex | None) -> int:
+    from pcli.codec.observe.output.message_json import lifecycle_object
 
     shown = 0
-    for life in lives:
+    for lifecycle in lifecycles:
         shown += 1
-        write_line(json_text(life_object(life)))
+        write_line(json_text(lifecycle_object(lifecycle)))
     return shown
 
 
-def _show_mermaid(lives: Iterator[Lifecycle], color: bool, packets: PacketIndex | None) -> int:
-    from pcli.codec.observe.output.message_text import life_mermaid
+def _show_mermaid(lifecycles: Iterator[Lifecycle], color: bool, packets: PacketIndex | None) -> int:
+    from pcli.codec.observe.output.message_text import lifecycle_diagram
 
-    drawn = list(islice(lives, MOST_DRAWN))
-    for line in life_mermaid(drawn) if drawn else ():
+    drawn = list(islice(lifecycles, MOST_DRAWN))
+    for line in lifecycle_diagram(drawn) if drawn else ():
         write_line(line)
-    if next(lives, None) is not None:
+    if next(lifecycles, None) is not None:
         say(f"the diagram has the first {MOST_DRAWN} messages: select fewer, or use -T text")
     return len(drawn)

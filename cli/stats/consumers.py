@@ -42,7 +42,7 @@ def consumers(
 
     until_ns = epoch_ns("--at", at) if at else None
     taken = read_state(named_files(read, more), decode_as_ports(decode_as), until_ns)
-    found = figures(taken.tracker.lives, taken.moment(at, until_ns), system=system)
+    found = figures(taken.tracker.subscriptions, taken.moment(at, until_ns), system=system)
     if until_ns is not None and taken.truncated and not taken.continues:
         for stats in found.values():
             _mark_unknown(stats)

@@ -50,7 +50,7 @@ def keys(
     until_ns = epoch_ns("--at", at) if at else None
     taken = read_state(named_files(read, more), decode_as_ports(decode_as), until_ns)
     moment_ns = taken.moment(at, until_ns) if at else taken.tracker.capture.last_ns
-    rows = key_figures(taken.tracker.lives, moment_ns, system=system)
+    rows = key_figures(taken.tracker.subscriptions, moment_ns, system=system)
     rows = [row | {"owners": _ranges(row)} for row in rows if subscription in ("", row["subscription"])]
     if output is not TextOrJson.text:
         print_json(rows, output.value)

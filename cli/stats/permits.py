@@ -66,7 +66,7 @@ def permits(
 
 
 def _consumers(tracker: Tracker, *, system: bool) -> Iterator[ConsumerRecord]:
-    for group, record in tracker.lives.records():
+    for group, record in tracker.subscriptions.records():
         if group == "consumer" and (system or not record.system):
             yield record
 

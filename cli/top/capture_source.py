@@ -72,7 +72,7 @@ class CaptureSource:
         with self._lock:
             now_ns = self._clock()
             found = self._diagnosis.findings() if self._over else self._diagnosis.poll(now_ns)
-            topics = figures(self._diagnosis.lives, now_ns)
+            topics = figures(self._diagnosis.subscriptions, now_ns)
         self._found |= {one.identity: one for one in found}
         return Snapshot(now_ns, topics, sorted(self._found.values(), key=by_weight), self._note(now_ns))
 

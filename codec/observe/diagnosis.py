@@ -72,9 +72,9 @@ class Diagnosis:
         return self._tracker.capture
 
     @property
-    def lives(self) -> SubscriptionTracker:
+    def subscriptions(self) -> SubscriptionTracker:
         """What is known of topics, subscriptions and consumers, for their figures."""
-        return self._tracker.lives
+        return self._tracker.subscriptions
 
     def note(self, note: Note) -> None:
         """Take in what the capture says."""
@@ -93,7 +93,7 @@ class Diagnosis:
 
     def poll(self, now_ns: int) -> list[Finding]:
         """What was not told before, of everything so far; ``now_ns`` is the time of now, in ns since 1970."""
-        self._tracker.lives.look(now_ns)
+        self._tracker.subscriptions.update(now_ns)
         moment = Moment(now_ns, over=False, capture=self.capture)
         new = {name: found for name, found in self._found.items() if name not in self._told}
         for group, record in self._tracker.records():

@@ -11,40 +11,40 @@ from pcli.codec.observe.text_format import epoch_text
 from pcli.codec.observe.tracking.message_timeline import Step, duration_ns, since, steps_of
 from pcli.codec.observe.tracking.records.lifecycle import Delivery, Lifecycle
 
-__all__ = ["life_object"]
+__all__ = ["lifecycle_object"]
 
 
-def life_object(life: Lifecycle) -> dict[str, Any]:
+def lifecycle_object(lifecycle: Lifecycle) -> dict[str, Any]:
     """A life; None where the capture does not tell."""
     return {
-        "message_id": life.id or None,
-        "topic": life.topic.name if life.topic is not None else None,
-        "partition": life.partition,
-        "producer": life.producer_name or (life.producer.name if life.producer is not None else None),
-        "sequence_id": life.sequence_id,
-        "highest_sequence_id": max(life.sequence_id, life.highest_sequence_id),
-        "key": life.key or None,
-        "messages": life.messages,
-        "batch": life.batch,
-        "size": life.size,
-        "publish_time": life.publish_ms or None,
-        "deliver_at_time": life.deliver_at_ms or None,
+        "message_id": lifecycle.id or None,
+        "topic": lifecycle.topic.name if lifecycle.topic is not None else None,
+        "partition": lifecycle.partition,
+        "producer": lifecycle.producer_name or (lifecycle.producer.name if lifecycle.producer is not None else None),
+        "sequence_id": lifecycle.sequence_id,
+        "highest_sequence_id": max(lifecycle.sequence_id, lifecycle.highest_sequence_id),
+        "key": lifecycle.key or None,
+        "messages": lifecycle.messages,
+        "batch": lifecycle.batch,
+        "size": lifecycle.size,
+        "publish_time": lifecycle.publish_ms or None,
+        "deliver_at_time": lifecycle.deliver_at_ms or None,
         "chunks": [
             {"chunk": chunk, "frame": frame, "message_id": f"{ledger}:{entry}"}
-            for chunk, frame, ledger, entry in life.chunks
+            for chunk, frame, ledger, entry in lifecycle.chunks
         ],
-        "txn": f"({life.txn[0]},{life.txn[1]})" if life.txn is not None else None,
-        "other_message_ids": [f"{ledger}:{entry}" for ledger, entry in life.other_ids],
-        "state": life.state,
-        "error": life.error or None,
-        "unacked": dict(life.unacked),
-        "dead_letter": life.dead_letters[0][0] if life.dead_letters else None,
-        "complete": not life.doubts,
-        "doubts": sorted(life.doubts),
-        "duration_ms": _ms(duration_ns(life)),
-        "steps": [_step_object(step) for step in steps_of(life)],
+        "txn": f"({lifecycle.txn[0]},{lifecycle.txn[1]})" if lifecycle.txn is not None else None,
+        "other_message_ids": [f"{ledger}:{entry}" for ledger, entry in lifecycle.other_ids],
+        "state": lifecycle.state,
+        "error": lifecycle.error or None,
+        "unacked": dict(lifecycle.unacked),
+        "dead_letter": lifecycle.dead_letters[0][0] if lifecycle.dead_letters else None,
+        "complete": not lifecycle.doubts,
+        "doubts": sorted(lifecycle.doubts),
+        "duration_ms": _ms(duration_ns(lifecycle)),
+        "steps": [_step_object(step) for step in steps_of(lifecycle)],
         "deliveries": [
-            _delivery_object(delivery) for deliveries in life.deliveries.values() for delivery in deliveries
+            _delivery_object(delivery) for deliveries in lifecycle.deliveries.values() for delivery in deliveries
         ],
     }
 

@@ -15,7 +15,7 @@ from pcli.codec.observe.tracking.message_timeline import BROKER, holder_of, step
 from pcli.codec.observe.tracking.records.lifecycle import STATES, Lifecycle
 from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
 
-__all__ = ["life_lines", "life_mermaid"]
+__all__ = ["lifecycle_diagram", "lifecycle_lines"]
 
 _WIDTH: Final = 100
 """Columns of the text."""
@@ -24,16 +24,16 @@ _INDENT: Final = " " * 40
 """In front of what does not fit behind its step."""
 
 
-def life_lines(life: Lifecycle) -> Iterator[tuple[str, str]]:
+def lifecycle_lines(lifecycle: Lifecycle) -> Iterator[tuple[str, str]]:
     """A block of lines: each with what it is (head, state, a step's `what`, doubt), for whoever colours them."""
-    yield "head", _head(life)
-    yield "state", f"  {life.state}: {STATES[life.state]}"
-    if life.other_ids:
-        others = ", ".join(f"{ledger}:{entry}" for ledger, entry in life.other_ids)
+    yield "head", _head(lifecycle)
+    yield "state", f"  {lifecycle.state}: {STATES[lifecycle.state]}"
+    if lifecycle.other_ids:
+        others = ", ".join(f"{ledger}:{entry}" for ledger, entry in lifecycle.other_ids)
         yield "state", f"  stored more than once: also as {others}"
-    for left in _left(life):
+    for left in _left(lifecycle):
         yield "state", f"  {left}"
-    steps = steps_of(life)
+    steps = steps_of(lifecycle)
     start = min((step.time_ns for step in steps if step.time_ns >= 0), default=0)
     for step in steps:
         at = latency_text(step.time_ns - start) if step.time_ns >= 0 else ""
@@ -44,41 +44,41 @@ def life_lines(life: Lifecycle) -> Iterator[tuple[str, str]]:
         yield step.what, f"{line}  {step.says}".rstrip() if fits else line
         if not fits:
             yield from ((step.what, part) for part in _wrapped(step.says))
-    for word in sorted(life.doubts):
+    for word in sorted(lifecycle.doubts):
         yield "doubt", f"  evidence incomplete: {DOUBTS[word]}"
 
 
-def _head(life: Lifecycle) -> str:
-    topic = short_topic(life.topic.name) if life.topic is not None else "unknown topic"
-    place = life.id or "no id"
-    batch = f"{life.messages} messages" if life.batch else ""
-    chunks = f"{life.num_chunks} chunks" if life.num_chunks > 1 else ""
-    key = f"key {printable(life.key)}" if life.key else ""
-    txn = f"txn ({life.txn[0]},{life.txn[1]})" if life.txn is not None else ""
-    marker = "a marker of the broker" if life.marker else ""
-    return "  ".join(filter(None, (topic, place, batch, chunks, size_text(life.size), key, txn, marker)))
+def _head(lifecycle: Lifecycle) -> str:
+    topic = short_topic(lifecycle.topic.name) if lifecycle.topic is not None else "unknown topic"
+    place = lifecycle.id or "no id"
+    batch = f"{lifecycle.messages} messages" if lifecycle.batch else ""
+    chunks = f"{lifecycle.num_chunks} chunks" if lifecycle.num_chunks > 1 else ""
+    key = f"key {printable(lifecycle.key)}" if lifecycle.key else ""
+    txn = f"txn ({lifecycle.txn[0]},{lifecycle.txn[1]})" if lifecycle.txn is not None else ""
+    marker = "a marker of the broker" if lifecycle.marker else ""
+    return "  ".join(filter(None, (topic, place, batch, chunks, size_text(lifecycle.size), key, txn, marker)))
 
 
 def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False)
 
 
-def _left(life: Lifecycle) -> Iterator[str]:
+def _left(lifecycle: Lifecycle) -> Iterator[str]:
     """How much a subscription has not acknowledged, and who holds it, or held it last."""
-    for name, count in life.unacked.items():
-        deliveries = life.deliveries.get(name)
+    for name, count in lifecycle.unacked.items():
+        deliveries = lifecycle.deliveries.get(name)
         if count and deliveries:
             holding = [holder_of(one) for one in deliveries if one.held]
             last = deliveries[-1]
             until = f" until frame {last.taken[1]}" if last.taken[1] else ""
             held = f"held by {', '.join(holding)}" if holding else f"last held by {holder_of(last)}{until}"
-            yield f"{count} of {life.messages} left: {held}"
+            yield f"{count} of {lifecycle.messages} left: {held}"
 
 
-def life_mermaid(lives: Iterable[Lifecycle]) -> Iterator[str]:
+def lifecycle_diagram(lifecycles: Iterable[Lifecycle]) -> Iterator[str]:
     """A Mermaid sequence diagram of a life, or a few: producers on the left, the broker, consumers on the right."""
-    lives = list(lives)
-    steps = [(life, step) for life in lives for step in steps_of(life)]
+    lifecycles = list(lifecycles)
+    steps = [(lifecycle, step) for lifecycle in lifecycles for step in steps_of(lifecycle)]
     senders = dict.fromkeys(step.who for _, step in steps if step.what in ("sent", "sent again"))
     others = dict.fromkeys(name for _, step in steps for name in (step.who, step.whom) if name and name not in senders)
     aliases = {name: f"p{index}" for index, name in enumerate(senders)}
@@ -90,12 +90,12 @@ def life_mermaid(lives: Iterable[Lifecycle]) -> Iterator[str]:
     for name in others:
         yield f"    participant {aliases[name]} as {safe(name)}"
     seen: set[int] = set()
-    for life, step in steps:
-        if id(life) not in seen:
-            seen.add(id(life))
-            yield f"    Note over broker: {safe(_head(life))}"
+    for lifecycle, step in steps:
+        if id(lifecycle) not in seen:
+            seen.add(id(lifecycle))
+            yield f"    Note over broker: {safe(_head(lifecycle))}"
         after = f" after {latency_text(step.after_ns)}" if step.after_ns >= 0 else ""
         arrow = f"{aliases.get(step.who, 'broker')}->>{aliases.get(step.whom, 'broker')}"
         yield f"    {arrow}: {safe(f'{step.what}{after} {step.says} (frame {step.frame})')}"
-    for life in lives:
-        yield f"    Note over broker: {safe(', '.join((life.id, life.state, *_left(life))))}"
+    for lifecycle in lifecycles:
+        yield f"    Note over broker: {safe(', '.join((lifecycle.id, lifecycle.state, *_left(lifecycle))))}"

@@ -38,53 +38,57 @@ class LifecycleFilter:
     frames: list[Bits] = field(default_factory=list)
     """Frames of which a life must have one, for each set."""
 
-    def holds(self, life: Lifecycle) -> bool:
+    def holds(self, lifecycle: Lifecycle) -> bool:
         """Whether a life is wanted."""
         return (
-            (self.message_id is None or _has_id(life, self.message_id))
-            and (self.sequence_id < 0 or self._has_sequence_id(life))
-            and (not self.unacked or life.state == "unacked" or any(life.unacked.values()))
-            and (not self.redelivered or _was_redelivered(life))
-            and (self.slower_ns < 0 or duration_ns(life) > self.slower_ns)
-            and all(any(number in frames for number in _frames(life)) for frames in self.frames)
+            (self.message_id is None or _has_id(lifecycle, self.message_id))
+            and (self.sequence_id < 0 or self._has_sequence_id(lifecycle))
+            and (not self.unacked or lifecycle.state == "unacked" or any(lifecycle.unacked.values()))
+            and (not self.redelivered or _was_redelivered(lifecycle))
+            and (self.slower_ns < 0 or duration_ns(lifecycle) > self.slower_ns)
+            and all(any(number in frames for number in _frames(lifecycle)) for frames in self.frames)
         )
 
-    def _has_sequence_id(self, life: Lifecycle) -> bool:
-        names = {life.producer_name, life.producer.name if life.producer is not None else ""}
-        last = max(life.sequence_id, life.highest_sequence_id)
-        return self.producer in names and life.sequence_id <= self.sequence_id <= last
+    def _has_sequence_id(self, lifecycle: Lifecycle) -> bool:
+        names = {lifecycle.producer_name, lifecycle.producer.name if lifecycle.producer is not None else ""}
+        last = max(lifecycle.sequence_id, lifecycle.highest_sequence_id)
+        return self.producer in names and lifecycle.sequence_id <= self.sequence_id <= last
 
 
-def is_system(life: Lifecycle) -> bool:
+def is_system(lifecycle: Lifecycle) -> bool:
     """Whether it is the broker's own: of a system topic, or a marker in an application's.
 
     Of unknown topic, whoever sent or got it tells.
     """
-    if life.topic is not None:
-        return life.marker or life.topic.system
-    peers = [one.consumer for deliveries in life.deliveries.values() for one in deliveries]
-    return life.marker or any(peer is not None and peer.system for peer in (life.producer, *peers))
+    if lifecycle.topic is not None:
+        return lifecycle.marker or lifecycle.topic.system
+    peers = [one.consumer for deliveries in lifecycle.deliveries.values() for one in deliveries]
+    return lifecycle.marker or any(peer is not None and peer.system for peer in (lifecycle.producer, *peers))
 
 
-def badness(life: Lifecycle) -> tuple[bool, int, int]:
+def badness(lifecycle: Lifecycle) -> tuple[bool, int, int]:
     """A key that puts first what ended badly, then what came most often, then what took longest."""
-    most = max(map(len, life.deliveries.values()), default=0)
-    return life.state in _BAD, most, duration_ns(life)
+    most = max(map(len, lifecycle.deliveries.values()), default=0)
+    return lifecycle.state in _BAD, most, duration_ns(lifecycle)
 
 
-def _has_id(life: Lifecycle, wanted: MessageId) -> bool:
-    if wanted.partition >= 0 and 0 <= life.partition != wanted.partition:
+def _has_id(lifecycle: Lifecycle, wanted: MessageId) -> bool:
+    if wanted.partition >= 0 and 0 <= lifecycle.partition != wanted.partition:
         return False
-    ids = [(life.ledger, life.entry), *life.other_ids, *((ledger, entry) for _, _, ledger, entry in life.chunks)]
+    ids = [
+        (lifecycle.ledger, lifecycle.entry),
+        *lifecycle.other_ids,
+        *((ledger, entry) for _, _, ledger, entry in lifecycle.chunks),
+    ]
     return (wanted.ledger, wanted.entry) in ids
 
 
-def _was_redelivered(life: Lifecycle) -> bool:
+def _was_redelivered(lifecycle: Lifecycle) -> bool:
     return any(
-        one.redelivery_count or one.why for deliveries in life.deliveries.values() for one in deliveries
+        one.redelivery_count or one.why for deliveries in lifecycle.deliveries.values() for one in deliveries
     )  # fmt: skip
 
 
-def _frames(life: Lifecycle) -> Iterator[int]:
-    yield from (step.frame for step in steps_of(life))
-    yield from (frame for _, frame, _, _ in life.chunks)
+def _frames(lifecycle: Lifecycle) -> Iterator[int]:
+    yield from (step.frame for step in steps_of(lifecycle))
+    yield from (frame for _, frame, _, _ in lifecycle.chunks)

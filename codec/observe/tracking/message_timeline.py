@@ -45,17 +45,17 @@ class Step:
     """Since the step that it follows; -1: not known."""
 
 
-def steps_of(life: Lifecycle) -> list[Step]:
+def steps_of(lifecycle: Lifecycle) -> list[Step]:
     """All steps, in order of time."""
-    found = [*_published(life)]
-    stored = life.receipt_ns if life.receipt_ns >= 0 else life.sent_ns
-    for deliveries in life.deliveries.values():
+    found = [*_published(lifecycle)]
+    stored = lifecycle.receipt_ns if lifecycle.receipt_ns >= 0 else lifecycle.sent_ns
+    for deliveries in lifecycle.deliveries.values():
         asked = stored
         for delivery in deliveries:
-            found += _delivered(life, delivery, asked if delivery.why else stored)
+            found += _delivered(lifecycle, delivery, asked if delivery.why else stored)
             asked = max(asked, delivery.again[1])
-    given = max((one.time_ns for deliveries in life.deliveries.values() for one in deliveries), default=-1)
-    for topic, frame, time_ns in life.dead_letters:
+    given = max((one.time_ns for deliveries in lifecycle.deliveries.values() for one in deliveries), default=-1)
+    for topic, frame, time_ns in lifecycle.dead_letters:
         says = f"sent to {short_topic(topic)}"
         found.append(Step("dead letter", time_ns, frame, "a client", BROKER, says, since(time_ns, given)))
     # What has no time of its own comes by its frame. The chunks of a message are acknowledged in one frame.
@@ -63,21 +63,30 @@ def steps_of(life: Lifecycle) -> list[Step]:
     return sorted(different.values(), key=lambda step: step.frame)
 
 
-def _published(life: Lifecycle) -> Iterator[Step]:
-    who = printable(life.producer_name or (life.producer.name if life.producer is not None else "")) or "a producer"
-    if life.sent_frame:
-        yield Step("sent", life.sent_ns, life.sent_frame, who, BROKER, f"sequence {_sequence(life)}")
-    for _, frame, time_ns in life.resent:
-        yield Step("sent again", time_ns, frame, who, BROKER, "", since(time_ns, life.sent_ns))
-    if life.receipt_frame:
-        what = "refused" if life.error else "receipt"
-        place = printable(life.error) or ("a duplicate, dropped" if life.state == "duplicate" else life.id)
-        last = max([life.sent_ns, *(time_ns for _, _, time_ns in life.resent if time_ns <= life.receipt_ns)])
-        yield Step(what, life.receipt_ns, life.receipt_frame, BROKER, who, place, since(life.receipt_ns, last))
+def _published(lifecycle: Lifecycle) -> Iterator[Step]:
+    who = (
+        printable(lifecycle.producer_name or (lifecycle.producer.name if lifecycle.producer is not None else ""))
+        or "a producer"
+    )
+    if lifecycle.sent_frame:
+        yield Step("sent", lifecycle.sent_ns, lifecycle.sent_frame, who, BROKER, f"sequence {_sequence(lifecycle)}")
+    for _, frame, time_ns in lifecycle.resent:
+        yield Step("sent again", time_ns, frame, who, BROKER, "", since(time_ns, lifecycle.sent_ns))
+    if lifecycle.receipt_frame:
+        what = "refused" if lifecycle.error else "receipt"
+        place = printable(lifecycle.error) or (
+            "a duplicate, dropped" if lifecycle.state == "duplicate" else lifecycle.id
+        )
+        last = max(
+            [lifecycle.sent_ns, *(time_ns for _, _, time_ns in lifecycle.resent if time_ns <= lifecycle.receipt_ns)]
+        )
+        yield Step(
+            what, lifecycle.receipt_ns, lifecycle.receipt_frame, BROKER, who, place, since(lifecycle.receipt_ns, last)
+        )
 
 
-def _sequence(life: Lifecycle) -> str:
-    low, high = life.sequence_id, life.highest_sequence_id
+def _sequence(lifecycle: Lifecycle) -> str:
+    low, high = lifecycle.sequence_id, lifecycle.highest_sequence_id
     return f"{low} to {high}" if high > low else str(low)
 
 
@@ -91,11 +100,11 @@ def holder_of(delivery: Delivery) -> str:
     return f"{printable(consumer.subscription_name)}/{printable(consumer.name) or number}"
 
 
-def _delivered(life: Lifecycle, delivery: Delivery, before: int) -> Iterator[Step]:
+def _delivered(lifecycle: Lifecycle, delivery: Delivery, before: int) -> Iterator[Step]:
     who = holder_of(delivery)
     count = f"redelivered {delivery.redelivery_count}" if delivery.redelivery_count else ""
-    brings = f"{delivery.messages} of {life.messages} messages" if delivery.messages != life.messages else ""
-    chunk = f"chunk {max(0, delivery.chunk)}" if life.num_chunks > 1 else ""
+    brings = f"{delivery.messages} of {lifecycle.messages} messages" if delivery.messages != lifecycle.messages else ""
+    chunk = f"chunk {max(0, delivery.chunk)}" if lifecycle.num_chunks > 1 else ""
     why = f"again: {_reason(delivery.why, delivery.why_frame)}" if delivery.why else ""
     after = since(delivery.time_ns, before)
     yield Step("delivered", delivery.time_ns, delivery.frame, BROKER, who, _list(count, chunk, brings, why), after)
@@ -132,7 +141,7 @@ def _list(*words: str) -> str:
     return ", ".join(filter(None, words))
 
 
-def duration_ns(life: Lifecycle) -> int:
+def duration_ns(lifecycle: Lifecycle) -> int:
     """From the first step to the last; -1: there is none with a time."""
-    times = [step.time_ns for step in steps_of(life) if step.time_ns >= 0]
+    times = [step.time_ns for step in steps_of(lifecycle) if step.time_ns >= 0]
     return max(times) - min(times) if times else -1

@@ -35,74 +35,76 @@ class Tracker:
     def __init__(
         self,
         *,
-        on_life: Callable[[Lifecycle], None] | None = None,
+        on_lifecycle: Callable[[Lifecycle], None] | None = None,
         on_done: Done | None = None,
         hosts: Hosts | None = None,
         servers: Iterable[tuple[str, int]] = (),
     ) -> None:
-        """Make one that has seen nothing.
+        """Create a tracker of a whole capture, or of a part of one.
 
-        ``on_life`` is given every message when nothing more is expected of it, or there are too many; at `finish` the
-        rest. ``on_done`` is given other records that are forgotten. Of a part of a recording only: ``hosts`` hears
-        what happens to hosts, which other parts speak of, too; ``servers`` speak Pulsar somewhere in the recording.
+        ``on_lifecycle`` receives each lifecycle when it is complete or evicted; `finish` passes the remaining ones.
+        ``on_done`` receives other evicted records. For a part of a capture: ``hosts`` replaces the tracker's own
+        `Hosts` and is shared with other parts; ``servers`` are addresses known to speak Pulsar.
         """
         self.capture = CaptureRecord()
-        self.links = ConnectionTracker(self.capture, on_end=self._end, on_done=on_done, hosts=hosts, servers=servers)
-        self.lives = SubscriptionTracker(self.capture, on_life=on_life, on_done=on_done)
-        self.publishing = ProducerTracker(self.lives, on_done=on_done)
+        self.connections = ConnectionTracker(
+            self.capture, on_end=self._end_connection, on_done=on_done, hosts=hosts, servers=servers
+        )
+        self.subscriptions = SubscriptionTracker(self.capture, on_lifecycle=on_lifecycle, on_done=on_done)
+        self.producers = ProducerTracker(self.subscriptions, on_done=on_done)
 
     def see(self, facts: Facts) -> None:
         """Take in a frame."""
-        if self.links.see(facts):
-            self.publishing.see(facts)
-            self.lives.see(facts)
-        if self.links.fresh_doubts:
-            self._doubt()
+        if self.connections.see(facts):
+            self.producers.see(facts)
+            self.subscriptions.see(facts)
+        if self.connections.changed_streams:
+            self._propagate_doubts()
 
     def note(self, note: Note) -> None:
         """Take in what the capture says: holes, damage, streams of other kinds."""
-        stream = self.links.note(note)
+        stream = self.connections.note(note)
         if stream >= 0:
-            self.links.fresh_doubts.add(stream)
-            self._doubt()
+            self.connections.changed_streams.add(stream)
+            self._propagate_doubts()
 
     def heard(self, stream: int, time_ns: int, frame: int) -> None:
         """The broker has sent a frame, of which only this is known."""
-        self.publishing.heard(stream, time_ns, frame)
+        self.producers.heard(stream, time_ns, frame)
 
     def ended(self, end: StreamEnd) -> None:
         """A TCP connection has ended."""
-        self.links.ended(end)
+        self.connections.ended(end)
 
-    def _doubt(self) -> None:
+    def _propagate_doubts(self) -> None:
         """Tell of the connections that something is to be said against since the last time."""
-        while self.links.fresh_doubts:
-            stream = self.links.fresh_doubts.pop()
+        while self.connections.changed_streams:
+            stream = self.connections.changed_streams.pop()
             # What began before the capture on a connection that did is known by its own beginning.
-            self._doubted(stream, self.links.doubts_of(stream) - {"start"})
+            self._pass_doubts_on(stream, self.connections.doubts_of(stream) - {"start"})
 
-    def _doubted(self, stream: int, doubts: set[str]) -> None:
-        self.publishing.doubt(stream, doubts)
-        self.lives.doubt(stream, doubts)
+    def _pass_doubts_on(self, stream: int, doubts: set[str]) -> None:
+        self.producers.add_doubts(stream, doubts)
+        self.subscriptions.add_doubts(stream, doubts)
 
-    def _end(self, stream: int, end: str, time_ns: int, frame: int) -> None:
-        self.publishing.end(stream, end, time_ns, frame)
-        self.lives.end(stream, end, time_ns, frame)
+    def _end_connection(self, stream: int, end: str, time_ns: int, frame: int) -> None:
+        self.producers.end(stream, end, time_ns, frame)
+        self.subscriptions.end(stream, end, time_ns, frame)
 
     def finish(self) -> None:
         """The capture is over."""
         now = self.capture.last_ns
-        self.links.finish(now)
-        self._doubt()
-        self.publishing.finish(now)
-        self.lives.finish(now)
+        self.connections.finish(now)
+        self._propagate_doubts()
+        self.producers.finish(now)
+        self.subscriptions.finish(now)
 
     def records(self) -> Iterator[tuple[str, Any]]:
         """Every record that is kept, with the name of its group."""
         yield "capture", self.capture
-        yield from self.links.records()
-        yield from self.publishing.records()
-        yield from self.lives.records()
+        yield from self.connections.records()
+        yield from self.producers.records()
+        yield from self.subscriptions.records()
 
 
 class RecordingSink(Protocol):

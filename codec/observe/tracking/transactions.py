@@ -37,13 +37,13 @@ class Transactions:
 
     def __init__(
         self,
-        lives: SubscriptionTracker,
+        subscriptions: SubscriptionTracker,
         *,
         on_done: Callable[[str, Any], None] | None = None,
         limit: int = MAX_TRANSACTIONS,
     ) -> None:
         """``on_done`` is given ``transaction`` and a record that is forgotten."""
-        self._lives = lives
+        self._subscriptions = subscriptions
         self._on_done = on_done
         self._limit = limit
         self._kept: dict[tuple[int, int], TransactionRecord] = {}
@@ -91,10 +91,10 @@ class Transactions:
         most, least = read(f"pulsar.{field}.txnid_most_bits"), read(f"pulsar.{field}.txnid_least_bits")
         return None if most is None or least is None else self._of((most, least), facts)
 
-    def sent(self, life: Lifecycle, facts: Facts) -> None:
+    def sent(self, lifecycle: Lifecycle, facts: Facts) -> None:
         """A SEND in a transaction."""
-        if life.txn is not None:
-            self._of(life.txn, facts).sent += life.messages
+        if lifecycle.txn is not None:
+            self._of(lifecycle.txn, facts).sent += lifecycle.messages
 
     def acknowledge(self, facts: Facts) -> None:
         """ACK: counts when it is one in a transaction."""
@@ -117,7 +117,7 @@ class Transactions:
                 record.left_ns = time_ns
         self._doubts.pop(stream, None)
 
-    def doubt(self, stream: int, doubts: set[str]) -> None:
+    def add_doubts(self, stream: int, doubts: set[str]) -> None:
         """The capture does not show all of this connection."""
         self._doubts[stream] = set(doubts)
         for record in self._kept.values():
@@ -149,7 +149,7 @@ class Transactions:
         record = self._kept.pop(number)
         if not record.action:
             record.doubts.add("evicted")
-            evicted = self._lives.capture.evicted
+            evicted = self._subscriptions.capture.evicted
             evicted["transactions"] = evicted.get("transactions", 0) + 1
         if self._on_done is not None:
             self._on_done("transaction", record)

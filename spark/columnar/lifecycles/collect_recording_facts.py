@@ -141,7 +141,7 @@ class _Learner:
         key, number = (facts.frame.stream.number, peer.id), facts.frame.number
         sender = peer.record
         record = sender.record if isinstance(sender, ProducerSession) else None
-        topic = self._tracker.lives.topic(peer.topic) if peer.topic else None
+        topic = self._tracker.subscriptions.topic(peer.topic) if peer.topic else None
         name = peer.name or (record.name if record is not None else "")
         if not name and facts.frame.type == SEND:
             name = text_of(fields_of(facts.frame), FIELD["producer_name"])
@@ -158,7 +158,7 @@ class _Learner:
         if not isinstance(member, AttachedConsumer):
             return
         key, number = (facts.frame.stream.number, peer.id), facts.frame.number
-        record, book = member.record, member.book
+        record, book = member.record, member.subscription
         topic = book.topic.record
         sub = self._subs.setdefault((topic.name, book.record.name), len(self._subs))
         if self._books.setdefault(sub, book) is not book:
@@ -231,7 +231,7 @@ class _Learner:
             return
         txn = (asked.get("txnid_most_bits", 0), asked.get("txnid_least_bits", 0))
         topic = asked.get("topic", "")
-        full = self._tracker.lives.topic(topic).name if topic else ""
+        full = self._tracker.subscriptions.topic(topic).name if topic else ""
         end = TxnEnd(facts.frame.number, asked.get("txn_action") == "COMMIT", full, asked.get("subscription", ""))
         self._txns.setdefault(txn, []).append(end)
 

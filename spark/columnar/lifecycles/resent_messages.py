@@ -86,9 +86,9 @@ def settle(small: Partials, back: pa.Table, known: Known, streams: Sequence[Stre
     """SETTLED of all that is loose in ``small``, and of the rows of PUBLISHED in ``back``."""
     publishers = _Publishers()
     tracker = Tracker()
-    tracker.lives = cast(SubscriptionTracker, publishers)
+    tracker.subscriptions = cast(SubscriptionTracker, publishers)
     publishers.capture = tracker.capture
-    tracker.publishing = ProducerTracker(tracker.lives)
+    tracker.producers = ProducerTracker(tracker.subscriptions)
     observer = Observer()
     spoken = pa.concat_tables([with_role(small.spoken, "control", "loose"), _spoken(back, known)])
     for _, item in replay(spoken, small.events, {one.number: one for one in streams}):
@@ -116,11 +116,11 @@ class _Publishers:
         self.owners: dict[int, int] = {}
         """Producer ids by frame."""
         self.capture = CaptureRecord()
-        self._shelf = OpenLifecycles(self.capture, None, None, 0)
+        self._lifecycles = OpenLifecycles(self.capture, None, None, 0)
 
     def topic(self, name: str) -> TopicRecord:
         """As Lives."""
-        return self._shelf.topic(name).record
+        return self._lifecycles.topic(name).record
 
     def stored(self, life: Lifecycle) -> None:
         """As Lives."""
@@ -133,7 +133,7 @@ class _Publishers:
     def see(self, facts: object) -> None:
         """Nothing to do."""
 
-    def doubt(self, stream: int, doubts: set[str]) -> None:
+    def add_doubts(self, stream: int, doubts: set[str]) -> None:
         """Nothing to do."""
 
     def end(self, stream: int, end: str, time_ns: int, frame: int) -> None:

@@ -29,10 +29,12 @@ class Standing:
         return self._consumers.get(id(record), {})
 
 
-def standing_of(lives: SubscriptionTracker, now_ns: int) -> Standing:
+def standing_of(tracker: SubscriptionTracker, now_ns: int) -> Standing:
     """The figures at a time, ns since 1970; the records must live on as long as these."""
-    lives.look(now_ns)
-    books = lives.shelf.topics.items()
-    members = [one for _, book in books for subscription in book.subscriptions.values() for one in subscription.members]
+    tracker.update(now_ns)
+    books = tracker.lifecycles.topics.items()
+    members = [
+        one for _, book in books for subscription in book.subscriptions.values() for one in subscription.attached
+    ]
     topics = {name: topic_figures(book, now_ns) for name, book in books if name}
     return Standing(topics, {id(one.record): consumer_figures(one) for one in members}, now_ns)

@@ -169,7 +169,7 @@ class _Group(Generic[_T]):
         """Nothing more will come: all tables."""
         known, capture = self._recording.capture, self._diagnosis.capture
         capture.last_ns, capture.frames, capture.cut = known.last_ns, known.frames, known.cut
-        now, lives, records = known.last_ns, self._diagnosis.lives, self._records
+        now, lives, records = known.last_ns, self._diagnosis.subscriptions, self._records
         standing = standing_of(lives, now)
         self._diagnosis.finish()
         topics, subscriptions = topics_of(lives, standing, self._is_own)

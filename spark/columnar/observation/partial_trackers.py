@@ -68,16 +68,16 @@ class LinkTracker(Tracker):
     def see(self, facts: Facts) -> None:
         """Take in a frame."""
         stream = facts.frame.stream.number
-        if not self.links.see(facts) and stream not in self._legs:
+        if not self.connections.see(facts) and stream not in self._legs:
             self._legs.add(stream)
             self._write("leg", stream)
-        if self.links.fresh_doubts:
-            self._doubt()
+        if self.connections.changed_streams:
+            self._propagate_doubts()
 
-    def _doubted(self, stream: int, doubts: set[str]) -> None:
+    def _pass_doubts_on(self, stream: int, doubts: set[str]) -> None:
         self._write("doubt", stream, words=sorted(doubts))
 
-    def _end(self, stream: int, end: str, time_ns: int, frame: int) -> None:
+    def _end_connection(self, stream: int, end: str, time_ns: int, frame: int) -> None:
         self._write("end", stream, time_ns=time_ns, frame=frame, words=[end])
 
     def finish(self) -> None:
@@ -117,8 +117,8 @@ class TopicTracker(Tracker):
         self.play(frame.number)
         self.capture.last_ns, self.capture.frames = frame.time_ns, frame.number
         if frame.stream.number not in self._legs:
-            self.publishing.see(facts)
-            self.lives.see(facts)
+            self.producers.see(facts)
+            self.subscriptions.see(facts)
 
     def heard(self, stream: int, time_ns: int, frame: int) -> None:
         """The broker has sent a frame, which another part has."""
@@ -136,19 +136,19 @@ class TopicTracker(Tracker):
     def finish(self) -> None:
         """The capture is over."""
         self.play(LAST + 1)
-        self.publishing.finish(self.capture.last_ns)
-        self.lives.finish(self.capture.last_ns)
+        self.producers.finish(self.capture.last_ns)
+        self.subscriptions.finish(self.capture.last_ns)
 
     def records(self) -> Iterator[tuple[str, Any]]:
         """Every record that is kept, with the name of its group, but for those of connections."""
-        yield from self.publishing.records()
-        yield from self.lives.records()
+        yield from self.producers.records()
+        yield from self.subscriptions.records()
 
     def _happen(self, event: _Event) -> None:
         stream, words = event["stream"], event["words"]
         if event["event"] == "leg":
             self._legs.add(stream)
         elif event["event"] == "end":
-            self._end(stream, words[0], event["time_ns"], event["frame"])
+            self._end_connection(stream, words[0], event["time_ns"], event["frame"])
         else:
-            self._doubted(stream, set(words))
+            self._pass_doubts_on(stream, set(words))

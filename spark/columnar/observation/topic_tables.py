@@ -48,7 +48,7 @@ class OneSubscription:
 
 
 def topics_of(
-    lives: SubscriptionTracker, standing: Standing, is_own: Callable[[Any], bool]
+    tracker: SubscriptionTracker, standing: Standing, is_own: Callable[[Any], bool]
 ) -> tuple[list[OneTopic], list[OneSubscription]]:
     """All topics that have names, and their subscriptions but those whose SUBSCRIBE was not seen.
 
@@ -57,19 +57,19 @@ def topics_of(
     topics: list[OneTopic] = []
     subscriptions: list[OneSubscription] = []
     now = standing.now_ns
-    for book in lives.shelf.topics.values():
+    for book in tracker.lifecycles.topics.values():
         found = standing.topics.get(book.record.name)
         if found is not None and is_own(book.record):
             topics.append(OneTopic(book.record, found))
-            nameless = {name for name, one in book.subscriptions.items() if one.stranger}
+            nameless = {name for name, one in book.subscriptions.items() if one.unidentified}
             known = ((name, one) for name, one in book.record.subscriptions.items() if name not in nameless)
             subscriptions += (OneSubscription(one, found["subscriptions"].get(name, {}), now) for name, one in known)
     return topics, subscriptions
 
 
-def keys_of(lives: SubscriptionTracker, is_own: Callable[[Any], bool]) -> Iterator[dict[str, Any]]:
+def keys_of(tracker: SubscriptionTracker, is_own: Callable[[Any], bool]) -> Iterator[dict[str, Any]]:
     """Every key of Key_Shared subscriptions that is remembered: as Keys.rows, with its topic and subscription."""
-    for topic in lives.shelf.topics.values():
+    for topic in tracker.lifecycles.topics.values():
         for book in topic.subscriptions.values():
             if book.keys is not None and is_own(book.record):
                 records: dict[str, KeyRecord] = book.keys.records

@@ -176,7 +176,7 @@ class Stage:
         self.lives: list[Any] = []
         """The lives that were given out."""
         self.observer = Observer()
-        self.tracker = Tracker(on_life=self.lives.append)
+        self.tracker = Tracker(on_lifecycle=self.lives.append)
         self.frames: list[CapturedFrame] = []
         self.after: Callable[[], None] | None = None
         """Called after every turn of the broker."""

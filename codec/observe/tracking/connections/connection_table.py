@@ -44,14 +44,14 @@ class ConnectionTable:
         """The connection of this ``tcp.stream``."""
         return self._links.get(number)
 
-    def heard(self, number: int) -> ConnectionState | None:
+    def touch(self, number: int) -> ConnectionState | None:
         """The same, which speaks now."""
         link = self._links.pop(number, None)
         if link is not None:
             self._links[number] = link  # the last is the one heard last
         return link
 
-    def open(self, stream: Stream, time_ns: int) -> ConnectionState:
+    def add(self, stream: Stream, time_ns: int) -> ConnectionState:
         """A connection that is new."""
         ports = (stream.client, stream.server)
         older = self._links.get(self._ports.get(ports, -1))

@@ -54,7 +54,7 @@ class ConnectionTracker:
         ``on_done`` is given the records that are forgotten; ``hosts`` hears what happens to hosts, instead of our own;
         ``servers`` are known to speak Pulsar.
         """
-        self.fresh_doubts: set[int] = set()
+        self.changed_streams: set[int] = set()
         """Streams whose doubts have grown by frames; whoever passes them on empties it."""
         self._capture = capture
         self._on_end = on_end
@@ -94,9 +94,9 @@ class ConnectionTracker:
     def _enter(self, frame: ObservedFrame) -> None:
         stream = cast(Stream, frame.stream)
         self._stream = stream
-        link = self._table.heard(stream.number)
+        link = self._table.touch(stream.number)
         if link is None:
-            link = self._table.open(stream, frame.time_ns)
+            link = self._table.add(stream, frame.time_ns)
             self._non_pulsar.speaks_pulsar(link.record.server)
         record = link.record
         if not record.first_frame:
@@ -123,7 +123,7 @@ class ConnectionTracker:
     def _doubt(self, link: ConnectionState, word: str) -> None:
         if word not in link.record.doubts:
             link.record.doubts.add(word)
-            self.fresh_doubts.add(link.record.stream)
+            self.changed_streams.add(link.record.stream)
 
     # -- the commands of which traffic consists
 
@@ -216,7 +216,7 @@ class ConnectionTracker:
         stream = note.stream
         link = None if stream is None else self._table.get(stream.number)
         if link is None and stream is not None and note.kind in OPENING:
-            link = self._table.open(stream, self._capture.last_ns)
+            link = self._table.add(stream, self._capture.last_ns)
         word = take_note(self._capture, self._non_pulsar, link, note)
         if word is None or link is None:
             return -1

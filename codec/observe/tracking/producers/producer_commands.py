@@ -29,14 +29,14 @@ def sender_of(facts: Facts) -> ProducerSession | None:
 class ProducerCommands:
     """Takes in what opens and closes producers."""
 
-    def __init__(self, roster: ProducerRegistry) -> None:
-        self._roster = roster
+    def __init__(self, registry: ProducerRegistry) -> None:
+        self._registry = registry
 
     def ask(self, facts: Facts) -> None:
         """PRODUCER."""
         peer = facts.peer
         if isinstance(peer, Producer):
-            sender = self._roster.begin(facts, peer, peer.name)
+            sender = self._registry.begin(facts, peer, peer.name)
             sender.session.number = facts.frame.number
             sender.record.access_mode = facts.command.get("pulsar.producer.producer_access_mode", "Shared")
 
@@ -46,8 +46,8 @@ class ProducerCommands:
         sender = sender_of(facts)
         if sender is None:
             return
-        self._roster.rename(sender)
-        self._roster.attach(sender, frame.time_ns)
+        self._registry.rename(sender)
+        self._registry.attach(sender, frame.time_ns)
         record, session = sender.record, sender.session
         record.sessions += session.ready_ns < 0 and record.waiting.since_ns < 0
         if facts.command.get("pulsar.producer_success.producer_ready", True):
@@ -67,27 +67,27 @@ class ProducerCommands:
         text = str(values.get("pulsar.error.message", ""))
         refused = sender.record.refused.setdefault(error, Occurrences())
         refused.add(frame.time_ns, request.number, frame.number, sample=text)
-        self._roster.close(sender, "refused", frame.time_ns, frame.number)
-        self._roster.settle(sender, frame.time_ns, frame.number)
+        self._registry.close(sender, "refused", frame.time_ns, frame.number)
+        self._registry.settle(sender, frame.time_ns, frame.number)
 
     def close(self, facts: Facts) -> None:
         """CLOSE_PRODUCER: the session is over; receipts may still come."""
         frame = facts.frame
         sender = sender_of(facts)
         if sender is not None:
-            self._roster.close(sender, "closed" if frame.from_client else "broker", frame.time_ns, frame.number)
+            self._registry.close(sender, "closed" if frame.from_client else "broker", frame.time_ns, frame.number)
 
     def closed(self, facts: Facts) -> None:
         """SUCCESS: when it answers CLOSE_PRODUCER, all receipts have come that will."""
         request = facts.request
         sender = sender_of(facts)
         if request is not None and request.type == _CLOSE_PRODUCER and sender is not None:
-            self._roster.settle(sender, facts.frame.time_ns, facts.frame.number)
+            self._registry.settle(sender, facts.frame.time_ns, facts.frame.number)
 
     def end(self, stream: int, end: str, time_ns: int, frame: int) -> None:
         """A connection has ended, and so have its sessions."""
-        wire = self._roster.wires.get(stream)
+        wire = self._registry.wires.get(stream)
         for sender in list(wire.senders.values()) if wire is not None else ():
-            self._roster.close(sender, end, time_ns, frame)
-            self._roster.settle(sender, time_ns, frame)
-        self._roster.forget(stream)
+            self._registry.close(sender, end, time_ns, frame)
+            self._registry.settle(sender, time_ns, frame)
+        self._registry.forget(stream)

@@ -42,16 +42,16 @@ class ProducerRegistry:
 
     def __init__(
         self,
-        lives: SubscriptionTracker,
+        subscriptions: SubscriptionTracker,
         on_done: Callable[[str, Any], None] | None,
         max_producers: int = MAX_PRODUCERS,
         max_open: int = MAX_OPEN,
     ) -> None:
         """``on_done`` is given ``producer`` and a record that is forgotten."""
-        self.lives = lives
+        self.subscriptions = subscriptions
         self.wires: dict[int, ConnectionProducers] = {}
         """Connections with sessions that are not settled."""
-        self.open = 0
+        self.open_count = 0
         """SENDs without an answer, over all sessions."""
         self.max_open = max_open
         self._on_done = on_done
@@ -99,7 +99,7 @@ class ProducerRegistry:
             self._midway[name] = None if name in self._midway else sender
 
     def _record(self, peer: Producer, name: str, time_ns: int) -> ProducerRecord:
-        topic = self.lives.topic(peer.topic) if peer.topic else None
+        topic = self.subscriptions.topic(peer.topic) if peer.topic else None
         full = topic.name if topic is not None else ""
         return ProducerRecord(full, name, topic, system=peer.system, first_ns=time_ns, last_ns=time_ns)
 
@@ -151,53 +151,53 @@ class ProducerRegistry:
         if sender.peer.record is sender:
             sender.peer.record = None
         if sender.place:
-            self.lose(sender, [one for one, life in sender.before.items() if life.stream != session.stream])
+            self.lose(sender, [one for one, lifecycle in sender.before.items() if lifecycle.stream != session.stream])
         left, sender.open = sender.open, deque()
-        self.open -= len(left)
+        self.open_count -= len(left)
         sender.answered(time_ns, frame)
         for one in left:
             record.unreceipted.add(time_ns, one.frame, sample=str(one.sequence_id))
             if one.place < sender.front:
                 record.skipped.add(one.time_ns, one.frame, sender.front_frame, sample=str(one.sequence_id))
-            if one.life.receipt_ns < 0:
-                one.life.state = "lost"
-            sender.before[one.sequence_id] = one.life
+            if one.lifecycle.receipt_ns < 0:
+                one.lifecycle.state = "lost"
+            sender.before[one.sequence_id] = one.lifecycle
         sender.flush(over=True)
 
     # -- lives without a receipt
 
-    def give_up(self, life: Lifecycle, state: str) -> None:
+    def give_up(self, lifecycle: Lifecycle, state: str) -> None:
         """Nothing more is expected of a life that was not stored; one that was goes on."""
-        if life.receipt_ns < 0 or life.error:
-            life.state = state
-            if life.ledger < 0:
-                self.lives.gone(life)
+        if lifecycle.receipt_ns < 0 or lifecycle.error:
+            lifecycle.state = state
+            if lifecycle.ledger < 0:
+                self.subscriptions.gone(lifecycle)
 
     def lose(self, sender: ProducerSession, sequence_ids: Iterable[int]) -> None:
         """Nobody will send these again."""
         for sequence_id in sequence_ids:
-            life = sender.before.pop(sequence_id)
-            if life.receipt_ns < 0:
-                sender.record.lost.add(life.sent_ns, life.sent_frame, sample=str(sequence_id))
-            self.give_up(life, "refused" if life.error else "lost")
+            lifecycle = sender.before.pop(sequence_id)
+            if lifecycle.receipt_ns < 0:
+                sender.record.lost.add(lifecycle.sent_ns, lifecycle.sent_frame, sample=str(sequence_id))
+            self.give_up(lifecycle, "refused" if lifecycle.error else "lost")
 
     def give_up_oldest(self, sender: ProducerSession) -> None:
         """There is one open SEND too many: the oldest of this session goes."""
-        self.open -= 1
-        self.give_up(sender.open.popleft().life, "in_flight")
+        self.open_count -= 1
+        self.give_up(sender.open.popleft().lifecycle, "in_flight")
         sender.record.doubts.add("evicted")
         self._count("sends")
 
     # -- all of them
 
-    def doubt(self, stream: int, doubts: set[str]) -> None:
+    def add_doubts(self, stream: int, doubts: set[str]) -> None:
         """The capture does not show all of this connection."""
         self._doubts[stream] = set(doubts)
         wire = self.wires.get(stream)
         for sender in wire.senders.values() if wire is not None else ():
             sender.record.doubts |= doubts
             for one in sender.open:
-                one.life.doubts |= doubts
+                one.lifecycle.doubts |= doubts
 
     def forget(self, stream: int) -> None:
         """A connection is no more."""
@@ -208,7 +208,7 @@ class ProducerRegistry:
         for wire in self.wires.values():
             for sender in wire.senders.values():
                 for one in sender.open:
-                    self.give_up(one.life, "in_flight")
+                    self.give_up(one.lifecycle, "in_flight")
         for sender in self._kept.values():
             sender.flush(over=True)
             self.lose(sender, list(sender.before))
@@ -243,5 +243,5 @@ class ProducerRegistry:
             self._on_done("producer", record)
 
     def _count(self, kind: str) -> None:
-        evicted = self.lives.capture.evicted
+        evicted = self.subscriptions.capture.evicted
         evicted[kind] = evicted.get(kind, 0) + 1

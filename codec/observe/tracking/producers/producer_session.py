@@ -27,7 +27,7 @@ class OpenSend(NamedTuple):
     """A SEND without an answer."""
 
     sequence_id: int
-    life: Lifecycle
+    lifecycle: Lifecycle
     frame: int
     time_ns: int
     place: int

@@ -32,13 +32,15 @@ __all__ = ["ProducerTracker"]
 class ProducerTracker:
     """Producers, what they send, and transactions."""
 
-    def __init__(self, lives: SubscriptionTracker, *, on_done: Callable[[str, Any], None] | None = None) -> None:
+    def __init__(
+        self, subscriptions: SubscriptionTracker, *, on_done: Callable[[str, Any], None] | None = None
+    ) -> None:
         """``on_done`` is given records that are forgotten to bound the memory, with their group."""
-        self._roster = roster = ProducerRegistry(lives, on_done)
-        self._senders = senders = ProducerCommands(roster)
-        self._transactions = transactions = Transactions(lives, on_done=on_done)
-        receipts = Receipts(roster)
-        self._sends = Sends(roster, receipts)
+        self._registry = registry = ProducerRegistry(subscriptions, on_done)
+        self._senders = senders = ProducerCommands(registry)
+        self._transactions = transactions = Transactions(subscriptions, on_done=on_done)
+        receipts = Receipts(registry)
+        self._sends = Sends(registry, receipts)
         steps: dict[str, Callable[[Facts], object]] = {
             "SEND": self._send,
             "SEND_RECEIPT": receipts.receipt,
@@ -73,14 +75,14 @@ class ProducerTracker:
 
     def heard(self, stream: int, time_ns: int, frame: int) -> None:
         """The broker has sent a frame on a connection, whatever it was."""
-        wire = self._roster.wires.get(stream)
+        wire = self._registry.wires.get(stream)
         if wire is not None:
             wire.heard_ns, wire.heard_frame = time_ns, frame
 
-    def doubt(self, stream: int, doubts: set[str]) -> None:
+    def add_doubts(self, stream: int, doubts: set[str]) -> None:
         """The capture does not show all of a connection, for these reasons (doubts.py)."""
-        self._roster.doubt(stream, doubts)
-        self._transactions.doubt(stream, doubts)
+        self._registry.add_doubts(stream, doubts)
+        self._transactions.add_doubts(stream, doubts)
 
     def end(self, stream: int, end: str, time_ns: int, frame: int) -> None:
         """A connection has ended, in one of the ways of links.ENDS; ``frame`` is its last one."""
@@ -89,17 +91,17 @@ class ProducerTracker:
 
     def finish(self, now_ns: int) -> None:
         """No more will come; ``now_ns`` is the time of the last frame."""
-        self._roster.finish()
+        self._registry.finish()
         self._transactions.finish()
 
     def records(self) -> Iterator[tuple[str, Any]]:
         """Every record that is kept, up to date, with the name of its group."""
-        for producer in self._roster.records():
+        for producer in self._registry.records():
             yield "producer", producer
         for transaction in self._transactions.records():
             yield "transaction", transaction
 
     def _send(self, facts: Facts) -> None:
-        life = self._sends.see(facts)
-        if life is not None and life.txn is not None:
-            self._transactions.sent(life, facts)
+        lifecycle = self._sends.see(facts)
+        if lifecycle is not None and lifecycle.txn is not None:
+            self._transactions.sent(lifecycle, facts)

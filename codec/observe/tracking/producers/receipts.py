@@ -47,9 +47,9 @@ MAX_OTHERS: Final = 64
 class Receipts:
     """Takes in the answers to SENDs."""
 
-    def __init__(self, roster: ProducerRegistry) -> None:
-        self._roster = roster
-        self._lives = roster.lives
+    def __init__(self, registry: ProducerRegistry) -> None:
+        self._registry = registry
+        self._subscriptions = registry.subscriptions
 
     def receipt(self, facts: Facts) -> None:
         """SEND_RECEIPT."""
@@ -82,7 +82,7 @@ class Receipts:
         if one.sequence_id in sender.early:
             ledger, entry, time_ns, number = sender.early.pop(one.sequence_id)
             sender.open.pop()
-            self._roster.open -= 1
+            self._registry.open_count -= 1
             self._answer(sender, one, (ledger, entry), time_ns, number)
 
     def _answer(self, sender: ProducerSession, one: OpenSend, at: tuple[int, int], now: int, number: int) -> None:
@@ -115,29 +115,29 @@ class Receipts:
         sender.answered(frame.time_ns, frame.number)
         if sender.topic is not None and code not in _UNCOUNTED:
             _count(sender.topic, one, frame.time_ns)
-        life = one.life
-        if life.receipt_ns < 0:
-            life.error, life.state = code, "refused"
-            life.receipt_ns, life.receipt_frame = frame.time_ns, frame.number
-            sender.before[one.sequence_id] = life
+        lifecycle = one.lifecycle
+        if lifecycle.receipt_ns < 0:
+            lifecycle.error, lifecycle.state = code, "refused"
+            lifecycle.receipt_ns, lifecycle.receipt_frame = frame.time_ns, frame.number
+            sender.before[one.sequence_id] = lifecycle
             if len(sender.before) > MAX_BEFORE:
-                self._roster.lose(sender, [next(iter(sender.before))])
+                self._registry.lose(sender, [next(iter(sender.before))])
 
     def _take(self, sender: ProducerSession, sequence_id: int) -> OpenSend | None:
         """The oldest open SEND with this id, open no more."""
         queue = sender.open
         if queue and queue[0].sequence_id == sequence_id:
-            self._roster.open -= 1
+            self._registry.open_count -= 1
             return queue.popleft()
         for place, one in enumerate(queue):
-            if sequence_id in (one.sequence_id, one.life.highest_sequence_id):
+            if sequence_id in (one.sequence_id, one.lifecycle.highest_sequence_id):
                 del queue[place]
-                self._roster.open -= 1
+                self._registry.open_count -= 1
                 return one
         return None
 
     def _duplicate(self, sender: ProducerSession, one: OpenSend, now: int, number: int) -> None:
-        record, topic, life = sender.record, sender.topic, one.life
+        record, topic, lifecycle = sender.record, sender.topic, one.lifecycle
         persistent = topic is None or topic.persistent
         if persistent:
             record.duplicates_refused.add(now, one.frame, number, sample=str(one.sequence_id))
@@ -146,14 +146,14 @@ class Receipts:
         if topic is not None and persistent:
             topic.deduplicates = True
             _count(topic, one, now)
-        if life.receipt_ns < 0:
-            life.receipt_ns, life.receipt_frame = now, number
-            life.state, life.error = ("duplicate", "") if persistent else ("refused", "dropped")
-            if life.ledger < 0:
-                self._lives.gone(life)
+        if lifecycle.receipt_ns < 0:
+            lifecycle.receipt_ns, lifecycle.receipt_frame = now, number
+            lifecycle.state, lifecycle.error = ("duplicate", "") if persistent else ("refused", "dropped")
+            if lifecycle.ledger < 0:
+                self._subscriptions.gone(lifecycle)
 
     def _stored(self, sender: ProducerSession, one: OpenSend, at: tuple[int, int], now: int, number: int) -> None:
-        topic, life = sender.topic, one.life
+        topic, lifecycle = sender.topic, one.lifecycle
         persistent = topic is None or topic.persistent
         if topic is not None:
             _count(topic, one, now)
@@ -161,44 +161,44 @@ class Receipts:
             if persistent and at > topic.last_id:
                 topic.last_id = at
         if one.chunk >= 0:
-            life = _chunk_stored(sender, one, at, now, number)
-        elif life.receipt_ns >= 0:
-            life = _stored_again(sender, one, at, now, number)
+            lifecycle = _chunk_stored(sender, one, at, now, number)
+        elif lifecycle.receipt_ns >= 0:
+            lifecycle = _stored_again(sender, one, at, now, number)
         else:
-            life.receipt_ns, life.receipt_frame, life.state = now, number, "stored"
+            lifecycle.receipt_ns, lifecycle.receipt_frame, lifecycle.state = now, number, "stored"
         if persistent:
-            life.ledger, life.entry = at
+            lifecycle.ledger, lifecycle.entry = at
         else:
-            life.state = "non_persistent"
-        self._lives.stored(life)
+            lifecycle.state = "non_persistent"
+        self._subscriptions.stored(lifecycle)
 
 
 def _chunk_stored(sender: ProducerSession, one: OpenSend, at: tuple[int, int], now: int, number: int) -> Lifecycle:
     """A chunk has its id; the message is stored with its last one."""
-    life = one.life
-    for place, (chunk, frame, ledger, entry) in enumerate(life.chunks):
+    lifecycle = one.lifecycle
+    for place, (chunk, frame, ledger, entry) in enumerate(lifecycle.chunks):
         if chunk == one.chunk and ledger < 0:
-            life.chunks[place] = (chunk, frame, *at)
+            lifecycle.chunks[place] = (chunk, frame, *at)
         elif chunk == one.chunk:
             ids = f"{ledger}:{entry} and {at[0]}:{at[1]}"
             sender.record.duplicates_stored.add(now, frame, one.frame, number, sample=ids)
-            life.other_ids += (at,)
-    if one.chunk + 1 == life.num_chunks and life.receipt_ns < 0:
-        life.receipt_ns, life.receipt_frame, life.state = now, number, "stored"
-    return life
+            lifecycle.other_ids += (at,)
+    if one.chunk + 1 == lifecycle.num_chunks and lifecycle.receipt_ns < 0:
+        lifecycle.receipt_ns, lifecycle.receipt_frame, lifecycle.state = now, number, "stored"
+    return lifecycle
 
 
 def _stored_again(sender: ProducerSession, one: OpenSend, at: tuple[int, int], now: int, number: int) -> Lifecycle:
     """A second entry with the same message: its life."""
-    life = one.life
-    ids = f"{life.id} and {at[0]}:{at[1]}" if life.id else str(one.sequence_id)
-    sender.record.duplicates_stored.add(now, life.receipt_frame, one.frame, number, sample=ids)
+    lifecycle = one.lifecycle
+    ids = f"{lifecycle.id} and {at[0]}:{at[1]}" if lifecycle.id else str(one.sequence_id)
+    sender.record.duplicates_stored.add(now, lifecycle.receipt_frame, one.frame, number, sample=ids)
     copy = replace(
-        life, resent=(), other_ids=((life.ledger, life.entry),), deliveries={}, unacked={}, doubts=set(life.doubts),
-        sent_frame=one.frame, sent_ns=one.time_ns, receipt_frame=number, receipt_ns=now,
+        lifecycle, resent=(), other_ids=((lifecycle.ledger, lifecycle.entry),), deliveries={}, unacked={},
+        doubts=set(lifecycle.doubts), sent_frame=one.frame, sent_ns=one.time_ns, receipt_frame=number, receipt_ns=now,
     )  # fmt: skip
-    if len(life.other_ids) < MAX_OTHERS:
-        life.other_ids += (at,)
+    if len(lifecycle.other_ids) < MAX_OTHERS:
+        lifecycle.other_ids += (at,)
     return copy
 
 

@@ -24,24 +24,28 @@ MAX_SENT: Final = 50_000
 class RecentSends:
     """The entries sent lately, by producer and sequence id."""
 
-    __slots__ = ("_limit", "_lives", "_order")
+    __slots__ = ("_lifecycles", "_limit", "_order")
 
     def __init__(self, limit: int = MAX_SENT) -> None:
         self._limit = limit
-        self._lives: dict[tuple[int, int], Lifecycle] = {}
+        self._lifecycles: dict[tuple[int, int], Lifecycle] = {}
         self._order: deque[tuple[int, int]] = deque()
 
-    def put(self, producer: int, life: Lifecycle) -> None:
+    def put(self, producer: int, lifecycle: Lifecycle) -> None:
         """Remember what a producer (by the number of its record) has sent."""
-        place = (producer, life.sequence_id)
-        self._lives[place] = life
+        place = (producer, lifecycle.sequence_id)
+        self._lifecycles[place] = lifecycle
         self._order.append(place)
         if len(self._order) > self._limit:
-            self._lives.pop(self._order.popleft(), None)
+            self._lifecycles.pop(self._order.popleft(), None)
 
     def find(self, producer: int, sequence_id: int, publish_ms: int, size: int, messages: int) -> Lifecycle | None:
         """The same entry, sent before."""
-        life = self._lives.get((producer, sequence_id))
-        if life is None or (life.publish_ms, life.size, life.messages) != (publish_ms, size, messages):
+        lifecycle = self._lifecycles.get((producer, sequence_id))
+        if lifecycle is None or (lifecycle.publish_ms, lifecycle.size, lifecycle.messages) != (
+            publish_ms,
+            size,
+            messages,
+        ):
             return None
-        return life
+        return lifecycle

@@ -33,8 +33,8 @@ _MOST: Final = 64
 class Sends:
     """Takes in SENDs."""
 
-    def __init__(self, roster: ProducerRegistry, receipts: Receipts) -> None:
-        self._roster = roster
+    def __init__(self, registry: ProducerRegistry, receipts: Receipts) -> None:
+        self._registry = registry
         self._receipts = receipts
         self._sent = RecentSends()
 
@@ -56,28 +56,28 @@ class Sends:
         sender: ProducerSession = peer.record or self._unseen(facts, peer, fields)
         ids = (sequence_id, highest, messages if messages > 1 else 1)
         if _CHUNK_ID in fields and _UUID in fields:
-            life, chunk, again = self._chunk(facts, sender, fields, ids)
+            lifecycle, chunk, again = self._chunk(facts, sender, fields, ids)
         else:
             chunk, old = -1, None
             # Chunks look alike; one whose metadata is cut is not taken for the one before.
             if not part and (sequence_id <= sender.numbering.highest or sequence_id <= sender.ceiling):
                 old = self._old(facts, sender, fields, ids)
             again = old is not None
-            life = old or self._begin(facts, sender, fields, ids)
+            lifecycle = old or self._begin(facts, sender, fields, ids)
         if again:
-            _send_again(sender, life, facts)
+            _send_again(sender, lifecycle, facts)
         if txn is not None:
-            life.txn = txn
-        self._open(sender, facts, life, ids, chunk, again=again)
+            lifecycle.txn = txn
+        self._open(sender, facts, lifecycle, ids, chunk, again=again)
         if sender.early:
             self._receipts.late(sender, frame.time_ns)
-        return life
+        return lifecycle
 
     def _open(
         self,
         sender: ProducerSession,
         facts: Facts,
-        life: Lifecycle,
+        lifecycle: Lifecycle,
         ids: tuple[int, int, int],
         chunk: int,
         *,
@@ -87,17 +87,17 @@ class Sends:
         now, number = frame.time_ns, frame.number
         sender.place += 1
         size = frame.length - frame.parts.command_end
-        sender.open.append(OpenSend(ids[0], life, number, now, sender.place, ids[2], size, chunk, again))
+        sender.open.append(OpenSend(ids[0], lifecycle, number, now, sender.place, ids[2], size, chunk, again))
         if sender.since_ns < 0:
             sender.since_ns, sender.since_frame = now, number
-        roster = self._roster
-        roster.open += 1
-        if roster.open > roster.max_open:
-            roster.give_up_oldest(sender)
+        registry = self._registry
+        registry.open_count += 1
+        if registry.open_count > registry.max_open:
+            registry.give_up_oldest(sender)
         record.sent_entries += 1
         record.last_ns = now
-        if not again and (chunk < 0 or chunk + 1 == life.num_chunks):
-            record.sent += life.messages
+        if not again and (chunk < 0 or chunk + 1 == lifecycle.num_chunks):
+            record.sent += lifecycle.messages
 
     def _old(
         self, facts: Facts, sender: ProducerSession, fields: Fields, ids: tuple[int, int, int]
@@ -110,9 +110,9 @@ class Sends:
 
     def _unseen(self, facts: Facts, peer: Producer, fields: Fields) -> ProducerSession:
         """A session for a SEND whose PRODUCER was not seen, or is over."""
-        sender = self._roster.begin(facts, peer, peer.name)
+        sender = self._registry.begin(facts, peer, peer.name)
         if not peer.topic:
-            self._roster.midway(sender, text_of(fields, _NAME))
+            self._registry.midway(sender, text_of(fields, _NAME))
         return sender
 
     def _begin(self, facts: Facts, sender: ProducerSession, fields: Fields, ids: tuple[int, int, int]) -> Lifecycle:
@@ -124,19 +124,19 @@ class Sends:
         if not numbering.take(sequence_id, highest, messages, now, number) and "cut" not in record.doubts:
             record.backwards.add(now, number, sample=f"{sequence_id} after {numbering.highest}")
         publish_ms = number_of(fields, _PUBLISHED)
-        life = Lifecycle(
+        lifecycle = Lifecycle(
             sender.topic, record, record.name or text_of(fields, _NAME), sequence_id, highest, sender.partition,
             frame.stream.number, number, now, messages, _BATCH in fields, parts.payload_end - parts.payload_start,
             key_of(fields), publish_ms,
         )  # fmt: skip
         if _DELIVER_AT in fields:
-            life.deliver_at_ms = number_of(fields, _DELIVER_AT)
+            lifecycle.deliver_at_ms = number_of(fields, _DELIVER_AT)
         if _MARKER in fields:
-            life.marker = True
+            lifecycle.marker = True
         if publish_ms:
             _compare_clocks(record, now, number, publish_ms)
-        self._sent.put(sender.serial, life)
-        return life
+        self._sent.put(sender.serial, lifecycle)
+        return lifecycle
 
     def _chunk(
         self, facts: Facts, sender: ProducerSession, fields: Fields, ids: tuple[int, int, int]
@@ -144,46 +144,48 @@ class Sends:
         """A chunk: the life of its message, its number, whether it was sent before."""
         frame = facts.frame
         uuid, chunk = text_of(fields, _UUID), number_of(fields, _CHUNK_ID)
-        life, last = sender.chunks.pop(uuid, (None, -1))
+        lifecycle, last = sender.chunks.pop(uuid, (None, -1))
         again = chunk <= last
-        if life is None:
-            life = self._begin(facts, sender, fields, ids)
-            life.messages, life.uuid, life.num_chunks = 1, uuid, number_of(fields, _CHUNKS)
+        if lifecycle is None:
+            lifecycle = self._begin(facts, sender, fields, ids)
+            lifecycle.messages, lifecycle.uuid, lifecycle.num_chunks = 1, uuid, number_of(fields, _CHUNKS)
             if chunk:
-                life.doubts.add("start")
+                lifecycle.doubts.add("start")
         elif again:
             sender.record.chunks_resent.add(frame.time_ns, frame.number, sample=f"{uuid} chunk {chunk}")
         else:
-            life.size += frame.parts.payload_end - frame.parts.payload_start
-        if not again and len(life.chunks) < MOST_CHUNKS:
-            life.chunks.append((chunk, frame.number, -1, -1))
-        sender.chunks[uuid] = (life, max(chunk, last))
+            lifecycle.size += frame.parts.payload_end - frame.parts.payload_start
+        if not again and len(lifecycle.chunks) < MOST_CHUNKS:
+            lifecycle.chunks.append((chunk, frame.number, -1, -1))
+        sender.chunks[uuid] = (lifecycle, max(chunk, last))
         if len(sender.chunks) > _MOST:
             del sender.chunks[next(iter(sender.chunks))]
-        return life, chunk, again
+        return lifecycle, chunk, again
 
 
-def _send_again(sender: ProducerSession, life: Lifecycle, facts: Facts) -> None:
+def _send_again(sender: ProducerSession, lifecycle: Lifecycle, facts: Facts) -> None:
     """The same bytes once more."""
     frame, record = facts.frame, sender.record
     now, number, stream = frame.time_ns, frame.number, frame.stream.number
-    sender.before.pop(life.sequence_id, None)
-    life.stream = stream
-    if len(life.resent) < _MOST:
-        life.resent += ((stream, number, now),)
-    record.resent.add(now, life.sent_frame, number, sample=str(life.sequence_id))
-    if life.receipt_ns >= 0 and not life.error:
-        record.resent_with_receipt.add(now, life.sent_frame, life.receipt_frame, number, sample=str(life.sequence_id))
+    sender.before.pop(lifecycle.sequence_id, None)
+    lifecycle.stream = stream
+    if len(lifecycle.resent) < _MOST:
+        lifecycle.resent += ((stream, number, now),)
+    record.resent.add(now, lifecycle.sent_frame, number, sample=str(lifecycle.sequence_id))
+    if lifecycle.receipt_ns >= 0 and not lifecycle.error:
+        record.resent_with_receipt.add(
+            now, lifecycle.sent_frame, lifecycle.receipt_frame, number, sample=str(lifecycle.sequence_id)
+        )
     else:
-        if not life.error and life.state == "lost":
-            record.resent_blind.add(now, life.sent_frame, number, sample=str(life.sequence_id))
-        life.state, life.error, life.receipt_ns = "in_flight", "", -1
-    sender.numbering.skip(life.sequence_id, life.highest_sequence_id, life.messages)
+        if not lifecycle.error and lifecycle.state == "lost":
+            record.resent_blind.add(now, lifecycle.sent_frame, number, sample=str(lifecycle.sequence_id))
+        lifecycle.state, lifecycle.error, lifecycle.receipt_ns = "in_flight", "", -1
+    sender.numbering.skip(lifecycle.sequence_id, lifecycle.highest_sequence_id, lifecycle.messages)
 
 
-def _used_up(life: Lifecycle, sender: ProducerSession) -> bool:
+def _used_up(lifecycle: Lifecycle, sender: ProducerSession) -> bool:
     """Whether the client had its receipt on this very session: it is the application that sends the same again."""
-    return life.receipt_ns >= sender.session.began_ns and not life.error
+    return lifecycle.receipt_ns >= sender.session.began_ns and not lifecycle.error
 
 
 def _compare_clocks(record: ProducerRecord, now: int, number: int, publish_ms: int) -> None:

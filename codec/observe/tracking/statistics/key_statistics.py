@@ -23,19 +23,19 @@ __all__ = ["key_figures"]
 _Row = dict[str, Any]
 
 
-def key_figures(lives: SubscriptionTracker, now_ns: int, *, system: bool = False) -> list[_Row]:
+def key_figures(tracker: SubscriptionTracker, now_ns: int, *, system: bool = False) -> list[_Row]:
     """Every Key_Shared subscription at a time, ns since 1970; ``system``: those of the broker's own topics, too.
 
     "keys" are those that are remembered; None when the subscription was removed, and its keys with it.
     """
-    lives.look(now_ns)
+    tracker.update(now_ns)
     found = []
-    for topic in lives.shelf.topics.values():
+    for topic in tracker.lifecycles.topics.values():
         for record in topic.record.subscriptions.values():
             if record.type == "Key_Shared" and (system or not topic.record.system):
-                book = topic.subscriptions.get(record.name)
-                rows = book.keys.rows() if book is not None and book.keys is not None else []
-                found.append(_subscription(record, None if book is None else rows, now_ns))
+                subscription = topic.subscriptions.get(record.name)
+                rows = subscription.keys.rows() if subscription is not None and subscription.keys is not None else []
+                found.append(_subscription(record, None if subscription is None else rows, now_ns))
     return found
 
 

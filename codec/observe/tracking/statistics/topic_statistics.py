@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pcli.codec.observe.tracking.records.client_records import PermitLedger
-from pcli.codec.observe.tracking.subscriptions.backlog import backlog_of, doubt_of, shared_with_strangers
-from pcli.codec.observe.tracking.subscriptions.cursor_positions import lived_on
+from pcli.codec.observe.tracking.subscriptions.backlog import backlog_of, doubt_of, shared_with_unidentified
+from pcli.codec.observe.tracking.subscriptions.cursor_positions import survived_close
 from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import QUIET_NS
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import TopicState
@@ -29,14 +29,14 @@ _Figure = tuple[Any, str]
 """A value, or None with the reason."""
 
 
-def figures(lives: SubscriptionTracker, now_ns: int, *, system: bool = False) -> dict[str, Any]:
+def figures(tracker: SubscriptionTracker, now_ns: int, *, system: bool = False) -> dict[str, Any]:
     """The state of every topic at this time, the capture's: ``{topic: {"msgInCounter": …}}``.
 
     ``system``: those of the broker, too. Beside the figures of `topics stats` each object has "unknown": name of a
     figure to why it is None.
     """
-    lives.look(now_ns)
-    topics = lives.shelf.topics
+    tracker.update(now_ns)
+    topics = tracker.lifecycles.topics
     shown = [name for name in sorted(topics) if name and (system or not topics[name].record.system)]
     return {name: topic_figures(topics[name], now_ns) for name in shown}
 
@@ -47,42 +47,42 @@ def topic_figures(topic: TopicState, now_ns: int) -> dict[str, Any]:
     fields: dict[str, _Figure] = {"msgInCounter": (topic.record.messages_in - topic.base, early or _unseen(topic))}
     found = _object(fields)
     found["subscriptions"] = {
-        name: _subscription(book, early, now_ns)
-        for name, book in sorted(topic.subscriptions.items())
-        if book.opened and not book.stranger
+        name: _subscription(subscription, early, now_ns)
+        for name, subscription in sorted(topic.subscriptions.items())
+        if subscription.opened and not subscription.unidentified
     }
     return found
 
 
-def _subscription(book: SubscriptionState, early: str, now_ns: int) -> dict[str, Any]:
-    record = book.record
-    doubt = doubt_of(record.doubts) or shared_with_strangers(book)
-    unacked = record.unacked + sum(member.drift for member in book.members)
-    limit = next(filter(None, map(_blocked_why, book.members)), "")
+def _subscription(subscription: SubscriptionState, early: str, now_ns: int) -> dict[str, Any]:
+    record = subscription.record
+    doubt = doubt_of(record.doubts) or shared_with_unidentified(subscription)
+    unacked = record.unacked + sum(consumer.unacked_offset for consumer in subscription.attached)
+    limit = next(filter(None, map(_blocked_why, subscription.attached)), "")
     out = _object(
         {
-            "msgBacklog": backlog_of(book, now_ns),
-            "msgOutCounter": (record.delivered - book.base, doubt or early),
-            "unackedMessages": (unacked, doubt or _repeats(book)),
-            "type": (record.type if book.served or book.members else "None", ""),
+            "msgBacklog": backlog_of(subscription, now_ns),
+            "msgOutCounter": (record.delivered - subscription.base, doubt or early),
+            "unackedMessages": (unacked, doubt or _repeats(subscription)),
+            "type": (record.type if subscription.had_consumer or subscription.attached else "None", ""),
             "blockedSubscriptionOnUnackedMsgs": (False, limit),
         }
     )
-    out["consumers"] = [consumer_figures(member) for member in book.members]
+    out["consumers"] = [consumer_figures(consumer) for consumer in subscription.attached]
     return out
 
 
-def consumer_figures(member: AttachedConsumer) -> dict[str, Any]:
+def consumer_figures(consumer: AttachedConsumer) -> dict[str, Any]:
     """Those of an attached consumer."""
-    record, permits = member.record, member.record.permits
-    doubt, limit = doubt_of(record.doubts), _blocked_why(member)
+    record, permits = consumer.record, consumer.record.permits
+    doubt, limit = doubt_of(record.doubts), _blocked_why(consumer)
     blocked = record.blocked.since_ns >= 0
     parked = permits.unspent if blocked else 0
     return _object(
         {
             "consumerName": (record.name, ""),
             "availablePermits": (permits.balance - parked, doubt or _unasked(permits) or (limit if parked else "")),
-            "unackedMessages": (record.unacked + member.drift, doubt or _repeats(member.book)),
+            "unackedMessages": (record.unacked + consumer.unacked_offset, doubt or _repeats(consumer.subscription)),
             "msgOutCounter": (record.received, doubt),
             "bytesOutCounter": (record.bytes_out, doubt),
             "blockedConsumerOnUnackedMsgs": (blocked, doubt or limit),
@@ -94,15 +94,15 @@ def _unasked(permits: PermitLedger) -> str:
     return "" if permits.known else "it was sent messages before its first FLOW in the capture"
 
 
-def _repeats(book: SubscriptionState) -> str:
-    if book.repeats:
+def _repeats(subscription: SubscriptionState) -> str:
+    if subscription.ambiguous_acks:
         return "an ACK named parts of a batch more than once: what the broker takes for that is not known"
     return ""
 
 
-def _blocked_why(member: AttachedConsumer) -> str:
+def _blocked_why(consumer: AttachedConsumer) -> str:
     """Why the limit that stops a consumer is not known; empty: it is its own, for others go on."""
-    record, others = member.record, [one.record for one in member.book.members if one is not member]
+    record, others = consumer.record, [one.record for one in consumer.subscription.attached if one is not consumer]
     since = record.blocked.since_ns
     if since < 0 or not others or any(one.last_message_ns > since + QUIET_NS for one in others):
         return ""
@@ -121,9 +121,9 @@ def _early(topic: TopicState) -> str:
 def _lived_on(topic: TopicState) -> bool:
     """Whether a producer or consumer stayed when the broker closed others: then it was no unload."""
     sessions = [one.session for one in topic.record.producers.values()]
-    for book in topic.subscriptions.values():
-        sessions += [one.session for one in book.record.consumers.values()]
-    return any(session is not None and lived_on(topic, session) for session in sessions)
+    for subscription in topic.subscriptions.values():
+        sessions += [one.session for one in subscription.record.consumers.values()]
+    return any(session is not None and survived_close(topic, session) for session in sessions)
 
 
 def _unseen(topic: TopicState) -> str:

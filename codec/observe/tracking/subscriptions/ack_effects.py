@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from pcli.codec.observe.tracking.records.lifecycle import Ack, Delivery
-from pcli.codec.observe.tracking.subscriptions.redelivery import let_go
+from pcli.codec.observe.tracking.subscriptions.redelivery import release
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 from pcli.codec.wire.bits import left_of
@@ -35,7 +35,7 @@ class TransactionAck(NamedTuple):
     """What is left of the batch; NO_BITS: the whole entry."""
     cumulative: bool
     ack: Ack
-    member: AttachedConsumer
+    consumer: AttachedConsumer
     """Whose ACK it was."""
     messages: int
     """So many count no more as unacknowledged from the ACK on (Consumer.individualAckWithTransaction)."""
@@ -45,24 +45,33 @@ class AckEffects:
     """What one ACK does to a subscription."""
 
     __slots__ = (
-        "acks", "age", "book", "entries", "frame", "given", "messages", "now", "oldest", "settled",
+        "acknowledged",
+        "acks",
+        "age",
+        "entries",
+        "frame",
+        "messages",
+        "noted_ack",
+        "now",
+        "oldest",
+        "subscription",
     )  # fmt: skip
 
-    def __init__(self, book: SubscriptionState, frame: int, now: int) -> None:
-        self.book = book
+    def __init__(self, subscription: SubscriptionState, frame: int, now: int) -> None:
+        self.subscription = subscription
         self.frame = frame
         self.now = now
         self.acks: list[Ack] = []
-        self.settled: list[Position] = []
+        self.acknowledged: list[Position] = []
         self.entries = self.messages = self.age = self.oldest = 0
-        self.given: Ack | None = None
+        self.noted_ack: Ack | None = None
         """Of a transaction: the ack that was noted when it was sent."""
 
     def individual(self, ids: list[Id]) -> None:
         """An ACK of single ids."""
-        last = self.book.topic.last
+        last = self.subscription.topic.last
         for at, bits in ids:
-            if at > last and at not in self.book.open and self.book.mark is not None:
+            if at > last and at not in self.subscription.pending_acks and self.subscription.mark_delete is not None:
                 return
             self.one(at, bits)
 
@@ -75,67 +84,71 @@ class AckEffects:
 
     def cumulative(self, at: Position, bits: int) -> None:
         """An ACK of everything up to a position."""
-        book = self.book
-        if book.mark is not None and at <= book.mark:
+        subscription = self.subscription
+        if subscription.mark_delete is not None and at <= subscription.mark_delete:
             return
-        if book.open:
+        if subscription.pending_acks:
             passed = []
-            for place in book.open:
+            for place in subscription.pending_acks:
                 if place < at or (place == at and bits == NO_BITS):
                     passed.append(place)
-                elif book.sorted:
+                elif subscription.sorted:
                     break
             for place in passed:
                 self._whole(place, "cumulative")
         if bits == NO_BITS:
-            book.move(at)
-            self.settled.append(at)
+            subscription.move(at)
+            self.acknowledged.append(at)
         else:
-            book.move((at[0], at[1] - 1))
+            subscription.move((at[0], at[1] - 1))
             self._part(at, bits, "cumulative")
-        if at > book.read:
-            book.read = at
+        if at > subscription.read_position:
+            subscription.read_position = at
 
-    def wait(self, txn: tuple[int, int], member: AttachedConsumer, ids: list[Id], *, cumulative: bool) -> None:
+    def in_transaction(
+        self, txn: tuple[int, int], consumer: AttachedConsumer, ids: list[Id], *, cumulative: bool
+    ) -> None:
         """Note what is to be acknowledged when the transaction commits."""
-        book = self.book
-        promises = book.txns.setdefault(txn, [])
+        subscription = self.subscription
+        transaction_acks = subscription.transaction_acks.setdefault(txn, [])
         for at, bits in ids:
             ack = Ack(self.frame, self.now, "transaction", effective=False)
             self.acks.append(ack)
-            life, messages = book.topic.lives.get(at), 1
-            if life is not None:
-                deliveries = life.deliveries.get(book.record.name)
+            lifecycle, messages = subscription.topic.lifecycles.get(at), 1
+            if lifecycle is not None:
+                deliveries = lifecycle.deliveries.get(subscription.record.name)
                 if deliveries:
                     deliveries[-1].acks += (ack,)
-                messages = life.messages if bits == NO_BITS else life.messages - left_of(bits, life.messages)
-            if book.individual and not cumulative:
-                member.drift -= messages
-            promises.append(TransactionAck(at, bits, cumulative, ack, member, messages))
+                messages = (
+                    lifecycle.messages if bits == NO_BITS else lifecycle.messages - left_of(bits, lifecycle.messages)
+                )
+            if subscription.individual and not cumulative:
+                consumer.unacked_offset -= messages
+            transaction_acks.append(TransactionAck(at, bits, cumulative, ack, consumer, messages))
 
     def _whole(self, at: Position, kind: str) -> None:
-        book = self.book
-        delivery = book.open.pop(at, None)
-        known = book.is_acked(at)
+        subscription = self.subscription
+        delivery = subscription.pending_acks.pop(at, None)
+        known = subscription.is_acked(at)
         left = delivery.held if delivery is not None else 0
         self._note(at, kind, 0, delivery, effective=not known)
         if delivery is not None:
-            let_go(book, delivery)
-            if book.keys is not None:
-                book.keys.released(book.topic.lives.get(at), delivery, self.now, self.frame)
+            release(subscription, delivery)
+            if subscription.keys is not None:
+                subscription.keys.released(subscription.topic.lifecycles.get(at), delivery, self.now, self.frame)
         if not known:
             self.messages += left
-            book.ack(at)
-            book.note_done(at, self.frame)
-            self.settled.append(at)
+            subscription.ack(at)
+            subscription.note_done(at, self.frame)
+            self.acknowledged.append(at)
 
     def _part(self, at: Position, bits: int, kind: str) -> None:
-        book = self.book
-        delivery, life = book.open.get(at), book.topic.lives.get(at)
-        messages = life.messages if life is not None else delivery.messages if delivery is not None else 1
-        old = book.sets.get(at)
+        subscription = self.subscription
+        delivery, lifecycle = subscription.pending_acks.get(at), subscription.topic.lifecycles.get(at)
+        messages = lifecycle.messages if lifecycle is not None else delivery.messages if delivery is not None else 1
+        old = subscription.ack_sets.get(at)
         new = bits if old is None else old & bits
-        left, known = left_of(new, messages), book.is_acked(at)
+        left, known = left_of(new, messages), subscription.is_acked(at)
         cleared = 0 if known else (messages if old is None else left_of(old, messages)) - left
         if not left:
             self._whole(at, kind)
@@ -143,31 +156,31 @@ class AckEffects:
         if known:
             self._note(at, kind, 0, delivery, effective=False)
             return
-        book.sets[at] = new
+        subscription.ack_sets[at] = new
         self.messages += cleared
         if delivery is not None and delivery.held:
             cleared = min(cleared, delivery.held)
             delivery.held -= cleared
-            if book.individual:
+            if subscription.individual:
                 delivery.consumer.unacked -= cleared
-                book.record.unacked -= cleared
+                subscription.record.unacked -= cleared
         self._note(at, kind, left, delivery, effective=True)
 
     def _note(self, at: Position, kind: str, left: int, delivery: Delivery | None, *, effective: bool) -> None:
         """Write the ack into the life of the entry."""
-        name = self.book.record.name
-        life = self.book.topic.lives.get(at)
-        if delivery is None and life is not None:
-            past = life.deliveries.get(name)
+        name = self.subscription.record.name
+        lifecycle = self.subscription.topic.lifecycles.get(at)
+        if delivery is None and lifecycle is not None:
+            past = lifecycle.deliveries.get(name)
             delivery = past[-1] if past else None
         if delivery is None:
             return
-        if self.given is None:
+        if self.noted_ack is None:
             ack = Ack(self.frame, self.now, kind, left, effective=effective)
             delivery.acks += (ack,)
             self.acks.append(ack)
-        if life is not None and name in life.unacked:
-            life.unacked[name] = left if not life.chunks else life.unacked[name] - 1
+        if lifecycle is not None and name in lifecycle.unacked:
+            lifecycle.unacked[name] = left if not lifecycle.chunks else lifecycle.unacked[name] - 1
         if effective and not left:
             self.entries += 1
             age = self.now - delivery.time_ns

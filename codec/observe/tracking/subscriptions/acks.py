@@ -31,57 +31,57 @@ MAX_OPEN_ACKS: Final = 50_000
 class Acks:
     """The acknowledgements of all consumers."""
 
-    def __init__(self, shelf: OpenLifecycles) -> None:
-        self._shelf = shelf
+    def __init__(self, lifecycles: OpenLifecycles) -> None:
+        self._lifecycles = lifecycles
         self._open: dict[int, tuple[AttachedConsumer, list[Ack], list[Position], int]] = {}
 
-    def see(self, member: AttachedConsumer, facts: Facts) -> None:
+    def see(self, consumer: AttachedConsumer, facts: Facts) -> None:
         """An ACK."""
-        frame, record = facts.frame, member.record
+        frame, record = facts.frame, consumer.record
         hot = facts.hot
         if hot is not None:
             _, kind, places, request = hot
             ids: list[Id] = [((one[0], one[1]), NO_BITS) for one in places]
         else:
-            kind, ids, request = _slow(member, facts)
+            kind, ids, request = _slow(consumer, facts)
         record.last_ack_ns, record.last_ack_frame = frame.time_ns, frame.number
-        work = AckEffects(member.book, frame.number, frame.time_ns)
+        effects = AckEffects(consumer.subscription, frame.number, frame.time_ns)
         if hot is None and "pulsar.ack.txnid_most_bits" in facts.command:
-            work.wait(_transaction(facts.command), member, ids, cumulative=kind == 1)
+            effects.in_transaction(_transaction(facts.command), consumer, ids, cumulative=kind == 1)
         elif kind != 1:
-            work.individual(ids)
-        elif len(ids) == 1 and not member.book.individual:
+            effects.individual(ids)
+        elif len(ids) == 1 and not consumer.subscription.individual:
             (ledger, entry), bits = ids[0]
-            work.cumulative((ledger, signed(entry)), bits)  # C++: ledger:-1, what is before its first entry
-        _credit(record, work)
+            effects.cumulative((ledger, signed(entry)), bits)  # C++: ledger:-1, what is before its first entry
+        _credit(record, effects)
         if request >= 0:
-            self._open[frame.number] = (member, work.acks, work.settled, frame.time_ns)
+            self._open[frame.number] = (consumer, effects.acks, effects.acknowledged, frame.time_ns)
             if len(self._open) > MAX_OPEN_ACKS:
                 self._forget(next(iter(self._open)))
         else:
-            for at in work.settled:
-                self._shelf.settle(member.book.topic, at)
+            for at in effects.acknowledged:
+                self._lifecycles.remove_if_acknowledged(consumer.subscription.topic, at)
 
-    def answer(self, facts: Facts) -> None:
+    def response(self, facts: Facts) -> None:
         """An ACK_RESPONSE."""
-        waiting = self._open.pop(facts.request_number, None)
-        if waiting is None:
+        pending = self._open.pop(facts.request_number, None)
+        if pending is None:
             return
-        member, acks, settled, _ = waiting
+        consumer, acks, settled, _ = pending
         frame, error = facts.frame, facts.command.get("pulsar.ackResponse.error", "")
         if error:
             text = facts.command.get("pulsar.ackResponse.message", "")
-            member.record.acks_failed.setdefault(error, Occurrences()).add(frame.time_ns, frame.number, sample=text)
-            _refuse(member.book, facts.request_number)
+            consumer.record.acks_failed.setdefault(error, Occurrences()).add(frame.time_ns, frame.number, sample=text)
+            _refuse(consumer.subscription, facts.request_number)
         for ack in acks:
             ack.answer_frame, ack.answer_ns, ack.error = frame.number, frame.time_ns, error
             ack.effective = ack.effective and not error
         for at in settled:
-            self._shelf.settle(member.book.topic, at)
+            self._lifecycles.remove_if_acknowledged(consumer.subscription.topic, at)
 
-    def left(self, member: AttachedConsumer) -> None:
+    def consumer_left(self, consumer: AttachedConsumer) -> None:
         """The consumer is gone: its open ACKs stay without answer."""
-        self._unanswered([number for number, one in self._open.items() if one[0] is member])
+        self._unanswered([number for number, one in self._open.items() if one[0] is consumer])
 
     def finish(self) -> None:
         """No more will come."""
@@ -89,68 +89,68 @@ class Acks:
 
     def _unanswered(self, numbers: list[int]) -> None:
         for number in numbers:
-            member, _, _, asked_ns = self._open[number]
-            member.record.acks_unanswered.add(asked_ns, number)
+            consumer, _, _, asked_ns = self._open[number]
+            consumer.record.acks_unanswered.add(asked_ns, number)
             self._forget(number)
 
     def transaction(
-        self, book: SubscriptionState, txn: tuple[int, int], time_ns: int, frame: int, *, commit: bool
+        self, subscription: SubscriptionState, txn: tuple[int, int], time_ns: int, frame: int, *, commit: bool
     ) -> None:
         """A transaction has ended for a subscription."""
-        for one in book.txns.pop(txn, ()):
-            record, delivery = one.member.record, book.open.get(one.at)
+        for one in subscription.transaction_acks.pop(txn, ()):
+            record, delivery = one.consumer.record, subscription.pending_acks.get(one.at)
             before, one.ack.effective = record.unacked, commit
             if commit:
-                work = AckEffects(book, frame, time_ns)
-                work.given = one.ack
-                (work.cumulative if one.cumulative else work.one)(one.at, one.bits)
-                _credit(record, work)
-                for at in work.settled:
-                    self._shelf.settle(book.topic, at)
+                effects = AckEffects(subscription, frame, time_ns)
+                effects.noted_ack = one.ack
+                (effects.cumulative if one.cumulative else effects.one)(one.at, one.bits)
+                _credit(record, effects)
+                for at in effects.acknowledged:
+                    self._lifecycles.remove_if_acknowledged(subscription.topic, at)
             elif not one.cumulative and delivery is not None:
-                take_back(book, one.at, delivery, "aborted", time_ns, frame)
-            if book.individual:
-                one.member.drift += before - record.unacked
+                take_back(subscription, one.at, delivery, "aborted", time_ns, frame)
+            if subscription.individual:
+                one.consumer.unacked_offset += before - record.unacked
 
     def _forget(self, number: int) -> None:
-        member, _, settled, _ = self._open.pop(number)
+        consumer, _, settled, _ = self._open.pop(number)
         for at in settled:
-            self._shelf.settle(member.book.topic, at)
+            self._lifecycles.remove_if_acknowledged(consumer.subscription.topic, at)
 
 
-def _credit(record: ConsumerRecord, work: AckEffects) -> None:
+def _credit(record: ConsumerRecord, effects: AckEffects) -> None:
     """What was settled counts for a consumer."""
-    if work.entries or work.messages:
-        record.acked += work.messages
-        record.ack_ages.add(work.now, work.frame, count=work.entries)
-        record.ack_age_total_ns += work.age
-        record.ack_age_max_ns = max(record.ack_age_max_ns, work.oldest)
+    if effects.entries or effects.messages:
+        record.acked += effects.messages
+        record.ack_ages.add(effects.now, effects.frame, count=effects.entries)
+        record.ack_age_total_ns += effects.age
+        record.ack_age_max_ns = max(record.ack_age_max_ns, effects.oldest)
 
 
-def _refuse(book: SubscriptionState, frame: int) -> None:
+def _refuse(subscription: SubscriptionState, frame: int) -> None:
     """An ACK of a transaction was refused."""
-    for promises in book.txns.values():
-        for one in promises:
-            if one.ack.frame == frame and book.individual and not one.cumulative:
-                one.member.drift += one.messages
-        promises[:] = [one for one in promises if one.ack.frame != frame]
+    for transaction_acks in subscription.transaction_acks.values():
+        for one in transaction_acks:
+            if one.ack.frame == frame and subscription.individual and not one.cumulative:
+                one.consumer.unacked_offset += one.messages
+        transaction_acks[:] = [one for one in transaction_acks if one.ack.frame != frame]
 
 
 def _transaction(values: dict[str, Any]) -> tuple[int, int]:
     return values["pulsar.ack.txnid_most_bits"], values.get("pulsar.ack.txnid_least_bits", 0)
 
 
-def _slow(member: AttachedConsumer, facts: Facts) -> tuple[int, list[Id], int]:
+def _slow(consumer: AttachedConsumer, facts: Facts) -> tuple[int, list[Id], int]:
     values = facts.command
     ids = []
     for one in values.get("pulsar.ack.message_id", ()):
         words = one.get("ack_set")
         ids.append(((one.get("ledgerId", -1), one.get("entryId", -1)), set_of(words) if words else NO_BITS))
     parts = [at for at, bits in ids if bits != NO_BITS]
-    member.book.repeats = member.book.repeats or len(set(parts)) < len(parts)
+    consumer.subscription.ambiguous_acks = consumer.subscription.ambiguous_acks or len(set(parts)) < len(parts)
     error = values.get("pulsar.ack.validation_error", "")
     if error:
         frame = facts.frame
-        member.record.validation.setdefault(error, Occurrences()).add(frame.time_ns, frame.number)
+        consumer.record.validation.setdefault(error, Occurrences()).add(frame.time_ns, frame.number)
     kind = 1 if values.get("pulsar.ack.ack_type") == "Cumulative" else 0
     return kind, ids, values.get("pulsar.ack.request_id", -1)

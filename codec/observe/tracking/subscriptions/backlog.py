@@ -5,48 +5,51 @@ from __future__ import annotations
 from typing import Final
 
 from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
-from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import able, waiting
+from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import can_receive, next_deliverable
 from pcli.codec.observe.tracking.subscriptions.subscription_state import SubscriptionState
 
-__all__ = ["backlog_of", "doubt_of", "shared_with_strangers"]
+__all__ = ["backlog_of", "doubt_of", "shared_with_unidentified"]
 
 _HARMFUL: Final = ("gap", "cut", "one_way", "weak_sync", "evicted", "start")
 """Doubts with which a count can't be trusted."""
 
 
-def backlog_of(book: SubscriptionState, now_ns: int) -> tuple[int | None, str]:
+def backlog_of(subscription: SubscriptionState, now_ns: int) -> tuple[int | None, str]:
     """Return the number of entries that a subscription has not acknowledged, or None and the reason."""
-    topic, mark = book.topic, book.mark
-    doubt = doubt_of(book.record.doubts | topic.record.doubts) or shared_with_strangers(book)
+    topic, mark = subscription.topic, subscription.mark_delete
+    doubt = doubt_of(subscription.record.doubts | topic.record.doubts) or shared_with_unidentified(subscription)
     if doubt:
         return None, doubt
     if not topic.record.persistent:
         return 0, ""
-    if topic.last[0] < 0 or book.at_next:
+    if topic.last[0] < 0 or subscription.starts_at_next:
         return 0, ""
     if mark is None:
         return None, "nothing was delivered yet: no frame says where the subscription stands"
     early = [ledger for ledger in topic.ledgers if mark[0] <= ledger and ledger not in topic.written]
-    if any(ledger >= book.read[0] for ledger in early) and not _drained(book, now_ns):
+    if any(ledger >= subscription.read_position[0] for ledger in early) and not _drained(subscription, now_ns):
         return None, "how many entries the topic has was not seen"
-    return topic.count(mark, topic.last) - len(book.acked), ""
+    return topic.count(mark, topic.last) - len(subscription.acked), ""
 
 
-def shared_with_strangers(book: SubscriptionState) -> str:
+def shared_with_unidentified(subscription: SubscriptionState) -> str:
     """Return why an unseen consumer may share a subscription's figures; empty if none can."""
-    others = book.topic.subscriptions.values()
+    others = subscription.topic.subscriptions.values()
     if (
-        book.stranger
-        or book.record.type == "Exclusive"
-        or not any(one.stranger and one.record.entries_out for one in others)
+        subscription.unidentified
+        or subscription.record.type == "Exclusive"
+        or not any(one.unidentified and one.record.entries_out for one in others)
     ):
         return ""
     return "a consumer whose SUBSCRIBE is not in the capture gets messages of this topic"
 
 
-def _drained(book: SubscriptionState, now_ns: int) -> bool:
+def _drained(subscription: SubscriptionState, now_ns: int) -> bool:
     """Whether a consumer could be given more and there is no more."""
-    return any(able(member) for member in book.members) and waiting(book, now_ns) is None
+    return (
+        any(can_receive(consumer) for consumer in subscription.attached)
+        and next_deliverable(subscription, now_ns) is None
+    )
 
 
 def doubt_of(doubts: set[str]) -> str:

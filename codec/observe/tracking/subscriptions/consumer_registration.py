@@ -17,31 +17,31 @@ from pcli.codec.observe.tracking.subscriptions import permit_ledger
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 
-__all__ = ["count_held", "joining", "newcomer", "stranger"]
+__all__ = ["begin_session", "count_held", "register", "register_unidentified"]
 
 
-def newcomer(book: SubscriptionState, facts: Facts, peer: Consumer, stream: int) -> ConsumerRecord:
+def register(subscription: SubscriptionState, facts: Facts, peer: Consumer, stream: int) -> ConsumerRecord:
     """The record of a consumer that subscribes, with the settings of its SUBSCRIBE."""
-    record = _record(book, peer, f"{stream}#{peer.id}")
+    record = _record(subscription, peer, f"{stream}#{peer.id}")
     _read_settings(record, facts.command)
     record.system = facts.system
     record.first_ns = record.first_ns or facts.frame.time_ns
     return record
 
 
-def stranger(shelf: OpenLifecycles, facts: Facts, stream: int, consumer_id: int) -> AttachedConsumer:
+def register_unidentified(lifecycles: OpenLifecycles, facts: Facts, stream: int, consumer_id: int) -> AttachedConsumer:
     """A consumer whose SUBSCRIBE was not seen."""
     name = f"{stream}#{consumer_id}"
-    book = shelf.subscription(shelf.topic(""), name)
-    book.stranger = True
+    subscription = lifecycles.subscription(lifecycles.topic(""), name)
+    subscription.unidentified = True
     record = ConsumerRecord("", "", name, "", None, system=facts.system, first_ns=facts.frame.time_ns)
     record.doubts.add("start")
-    book.record.consumers[name] = record
-    return joining(record, book, (stream, consumer_id), facts.frame.time_ns, 0)
+    subscription.record.consumers[name] = record
+    return begin_session(record, subscription, (stream, consumer_id), facts.frame.time_ns, 0)
 
 
-def joining(
-    record: ConsumerRecord, book: SubscriptionState, key: tuple[int, int], time_ns: int, frame: int
+def begin_session(
+    record: ConsumerRecord, subscription: SubscriptionState, key: tuple[int, int], time_ns: int, frame: int
 ) -> AttachedConsumer:
     """A session begins; ``frame`` is that of its SUBSCRIBE, 0: not seen."""
     record.session = Session(key[0], key[1], frame, time_ns)
@@ -49,27 +49,27 @@ def joining(
     record.permits = permit_ledger.begin(time_ns, frame, known=frame > 0)
     record.unacked = record.received = record.received_entries = record.bytes_out = 0
     record.active = None
-    return AttachedConsumer(record, book, *key)
+    return AttachedConsumer(record, subscription, *key)
 
 
-def _record(book: SubscriptionState, peer: Consumer, place: str) -> ConsumerRecord:
+def _record(subscription: SubscriptionState, peer: Consumer, place: str) -> ConsumerRecord:
     name = peer.name or place
-    known = book.record.consumers.get(name)
-    if known is not None and any(member.record is known for member in book.members):
+    known = subscription.record.consumers.get(name)
+    if known is not None and any(consumer.record is known for consumer in subscription.attached):
         name = f"{name} {place}"
-        known = book.record.consumers.get(name)
+        known = subscription.record.consumers.get(name)
     if known is None:
-        topic = book.topic.record.name
-        known = ConsumerRecord(topic, book.record.name, peer.name, peer.type, book.record)
-        book.record.consumers[name] = known
+        topic = subscription.topic.record.name
+        known = ConsumerRecord(topic, subscription.record.name, peer.name, peer.type, subscription.record)
+        subscription.record.consumers[name] = known
     known.type = peer.type
     return known
 
 
-def count_held(member: AttachedConsumer) -> None:
+def count_held(consumer: AttachedConsumer) -> None:
     """What a consumer holds at the end."""
-    record = member.record
-    held = [(one, at) for at, one in member.book.open.items() if one.held and one.consumer is record]
+    record = consumer.record
+    held = [(one, at) for at, one in consumer.subscription.pending_acks.items() if one.held and one.consumer is record]
     held.sort(key=lambda pair: pair[0].frame)
     record.never_acked = Occurrences()
     for one, at in held:

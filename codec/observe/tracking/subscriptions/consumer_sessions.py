@@ -15,9 +15,19 @@ from pcli.codec.observe.observer_state import Consumer, Facts
 from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.observe.tracking.subscriptions.ack_effects import NO_BITS
 from pcli.codec.observe.tracking.subscriptions.acks import Acks
-from pcli.codec.observe.tracking.subscriptions.consumer_registration import count_held, joining, newcomer, stranger
-from pcli.codec.observe.tracking.subscriptions.cursor_positions import closed_by_broker, lived_on, open_cursor, seek
-from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import look
+from pcli.codec.observe.tracking.subscriptions.consumer_registration import (
+    begin_session,
+    count_held,
+    register,
+    register_unidentified,
+)
+from pcli.codec.observe.tracking.subscriptions.cursor_positions import (
+    closed_by_broker,
+    open_cursor,
+    seek,
+    survived_close,
+)
+from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import update_stalls
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles
 from pcli.codec.observe.tracking.subscriptions.redelivery import LEAST, TICK_NS, take_back
 from pcli.codec.observe.tracking.subscriptions.subscription_state import INDIVIDUAL, AttachedConsumer, SubscriptionState
@@ -35,29 +45,29 @@ _SUBSCRIBE: Final = BY_NAME["SUBSCRIBE"].number
 class ConsumerSessions:
     """Every consumer on every connection."""
 
-    def __init__(self, shelf: OpenLifecycles, acks: Acks) -> None:
-        self._shelf = shelf
+    def __init__(self, lifecycles: OpenLifecycles, acks: Acks) -> None:
+        self._lifecycles = lifecycles
         self._acks = acks
-        self._members: dict[tuple[int, int], AttachedConsumer] = {}
+        self._consumers: dict[tuple[int, int], AttachedConsumer] = {}
         self._least: dict[int, int] = {}
         self._doubts: dict[int, set[str]] = {}
         self._seeks: dict[int, AttachedConsumer] = {}
 
-    def member(self, facts: Facts, consumer_id: int) -> AttachedConsumer:
+    def consumer(self, facts: Facts, consumer_id: int) -> AttachedConsumer:
         """The consumer that a frame speaks of, perhaps one that is closed; without a SUBSCRIBE it begins here."""
         peer = facts.peer
-        member: AttachedConsumer | None = peer.record if isinstance(peer, Consumer) else None
-        if member is None:
+        consumer: AttachedConsumer | None = peer.record if isinstance(peer, Consumer) else None
+        if consumer is None:
             key = (facts.frame.stream.number, consumer_id)
-            member = self._members.get(key)
-            if member is None:
-                member = self._members[key] = stranger(self._shelf, facts, *key)
-                self._equip(member)
+            consumer = self._consumers.get(key)
+            if consumer is None:
+                consumer = self._consumers[key] = register_unidentified(self._lifecycles, facts, *key)
+                self._apply_connection(consumer)
             if isinstance(peer, Consumer):
-                peer.record = member
-        if not member.ready and not member.ended:
-            self._attach(member, facts.frame.time_ns, facts.frame.number, answered=False)
-        return member
+                peer.record = consumer
+        if not consumer.ready and not consumer.ended:
+            self._attach(consumer, facts.frame.time_ns, facts.frame.number, answered=False)
+        return consumer
 
     def connect(self, facts: Facts) -> None:
         """A CONNECT."""
@@ -71,20 +81,20 @@ class ConsumerSessions:
         if not isinstance(peer, Consumer):
             return
         key = (frame.stream.number, peer.id)
-        living = self._members.get(key)
-        if living is not None and living.book.stranger:
+        living = self._consumers.get(key)
+        if living is not None and living.subscription.unidentified:
             self._leave(living, "replaced", frame.time_ns, frame.number)
         elif living is not None and living.ready:
             living.record.double_subscribe.add(frame.time_ns, frame.number)
             peer.record = living
             return
-        book = self._shelf.subscription(self._shelf.topic(peer.topic), peer.subscription)
-        record = newcomer(book, facts, peer, key[0])
-        member = joining(record, book, key, frame.time_ns, frame.number)
-        self._equip(member)
-        self._members[key] = peer.record = member
+        subscription = self._lifecycles.subscription(self._lifecycles.topic(peer.topic), peer.subscription)
+        record = register(subscription, facts, peer, key[0])
+        consumer = begin_session(record, subscription, key, frame.time_ns, frame.number)
+        self._apply_connection(consumer)
+        self._consumers[key] = peer.record = consumer
 
-    def answered(self, facts: Facts) -> None:
+    def response(self, facts: Facts) -> None:
         """SUCCESS or ERROR to a request of a consumer."""
         request, frame = facts.request, facts.frame
         peer = facts.peer
@@ -92,177 +102,188 @@ class ConsumerSessions:
             return
         error = facts.command.get("pulsar.error.error", "")
         if request.number in self._seeks:
-            book = self._seeks.pop(request.number).book
-            target = book.seeking.pop(request.number)
+            subscription = self._seeks.pop(request.number).subscription
+            target = subscription.open_seeks.pop(request.number)
             if not error:
-                seek(self._shelf, book, target, request.number, frame)
+                seek(self._lifecycles, subscription, target, request.number, frame)
             return
-        member: AttachedConsumer | None = peer.record if isinstance(peer, Consumer) else None
-        if member is None:
+        consumer: AttachedConsumer | None = peer.record if isinstance(peer, Consumer) else None
+        if consumer is None:
             return
         if request.type == _SUBSCRIBE:
             if not error:
-                self._attach(member, frame.time_ns, frame.number, answered=True, request=request.number)
-            elif not member.ready:
+                self._attach(consumer, frame.time_ns, frame.number, answered=True, request=request.number)
+            elif not consumer.ready:
                 text = facts.command.get("pulsar.error.message", "")
-                member.record.refused.setdefault(error, Occurrences()).add(frame.time_ns, frame.number, sample=text)
-                self._leave(member, "refused", frame.time_ns, frame.number)
+                consumer.record.refused.setdefault(error, Occurrences()).add(frame.time_ns, frame.number, sample=text)
+                self._leave(consumer, "refused", frame.time_ns, frame.number)
         elif not error and request.type == BY_NAME["UNSUBSCRIBE"].number:
-            self._leave(member, "closed", frame.time_ns, frame.number)
-            self._gone(member.book)
+            self._leave(consumer, "closed", frame.time_ns, frame.number)
+            self._remove_subscription(consumer.subscription)
 
-    def asked_seek(self, facts: Facts) -> None:
+    def seek_request(self, facts: Facts) -> None:
         """A SEEK."""
-        member = self.member(facts, facts.command.get("pulsar.seek.consumer_id", -1))
+        consumer = self.consumer(facts, facts.command.get("pulsar.seek.consumer_id", -1))
         values, number = facts.command, facts.frame.number
-        self._seeks[number] = member
+        self._seeks[number] = consumer
         if "pulsar.seek.message_id.ledgerId" in values:
             at = (values["pulsar.seek.message_id.ledgerId"], values.get("pulsar.seek.message_id.entryId", -1))
             words = values.get("pulsar.seek.message_id.ack_set")
-            member.book.seeking[number] = (at, set_of(words) if words else NO_BITS)
+            consumer.subscription.open_seeks[number] = (at, set_of(words) if words else NO_BITS)
         else:
-            member.book.seeking[number] = None
-        member.book.record.seeks.add(facts.frame.time_ns, number)
+            consumer.subscription.open_seeks[number] = None
+        consumer.subscription.record.seeks.add(facts.frame.time_ns, number)
 
-    def told_mark(self, facts: Facts) -> None:
+    def last_message_id(self, facts: Facts) -> None:
         """GET_LAST_MESSAGE_ID_RESPONSE: how far a topic reaches, and where the subscription stands."""
         peer, values = facts.peer, facts.command
-        member: AttachedConsumer | None = peer.record if isinstance(peer, Consumer) else None
-        if member is None:
+        consumer: AttachedConsumer | None = peer.record if isinstance(peer, Consumer) else None
+        if consumer is None:
             return
         place = "pulsar.getLastMessageIdResponse"
-        book = member.book
+        subscription = consumer.subscription
         last = values.get(f"{place}.last_message_id.ledgerId", -1), values.get(f"{place}.last_message_id.entryId", -1)
         if min(last) >= 0:
-            book.topic.grow(last, written=True)
+            subscription.topic.grow(last, written=True)
         ledger_id = values.get(f"{place}.consumer_mark_delete_position.ledgerId", -1)
-        if book.mark is None and ledger_id >= 0:
-            book.mark = (ledger_id, values.get(f"{place}.consumer_mark_delete_position.entryId", -1))
-            book.read = max(book.read, book.mark)
-            book.advance()
+        if subscription.mark_delete is None and ledger_id >= 0:
+            subscription.mark_delete = (ledger_id, values.get(f"{place}.consumer_mark_delete_position.entryId", -1))
+            subscription.read_position = max(subscription.read_position, subscription.mark_delete)
+            subscription.advance()
 
     def close(self, facts: Facts) -> None:
         """CLOSE_CONSUMER, from either side."""
         frame = facts.frame
         key = (frame.stream.number, facts.command.get("pulsar.close_consumer.consumer_id", -1))
-        member = self._members.get(key)
-        if member is None:
+        consumer = self._consumers.get(key)
+        if consumer is None:
             return
-        if not frame.from_client and not member.book.seeking:
-            session = member.record.session
+        if not frame.from_client and not consumer.subscription.open_seeks:
+            session = consumer.record.session
             began = -1 if session is None else session.began_ns
-            closed_by_broker(member.book.topic, member.book.record.name, frame.time_ns, frame.number, began)
-        self._leave(member, "closed" if frame.from_client else "broker", frame.time_ns, frame.number)
+            closed_by_broker(
+                consumer.subscription.topic, consumer.subscription.record.name, frame.time_ns, frame.number, began
+            )
+        self._leave(consumer, "closed" if frame.from_client else "broker", frame.time_ns, frame.number)
 
-    def active(self, facts: Facts) -> None:
+    def active_change(self, facts: Facts) -> None:
         """ACTIVE_CONSUMER_CHANGE."""
         frame, values = facts.frame, facts.command
         peer = facts.peer
-        member: AttachedConsumer | None = peer.record if isinstance(peer, Consumer) else None
-        if member is None:
+        consumer: AttachedConsumer | None = peer.record if isinstance(peer, Consumer) else None
+        if consumer is None:
             return
-        record, now = member.record, values.get("pulsar.active_consumer_change.is_active", False)
+        record, now = consumer.record, values.get("pulsar.active_consumer_change.is_active", False)
         record.active, record.active_frame, record.active_ns = now, frame.number, frame.time_ns
-        book = member.book
+        subscription = consumer.subscription
         if now:
-            for at, delivery in book.open.items():
+            for at, delivery in subscription.pending_acks.items():
                 if delivery.consumer is not record:
-                    take_back(book, at, delivery, "takeover", frame.time_ns, frame.number)
-            if book.mark is not None:
-                book.read = book.mark
-            book.last_ns = frame.time_ns
+                    take_back(subscription, at, delivery, "takeover", frame.time_ns, frame.number)
+            if subscription.mark_delete is not None:
+                subscription.read_position = subscription.mark_delete
+            subscription.last_ns = frame.time_ns
 
     def end(self, stream: int, end: str, time_ns: int, frame: int) -> None:
         """A connection has ended."""
         self._least.pop(stream, None)
         self._doubts.pop(stream, None)
-        for number in [number for number, member in self._seeks.items() if member.stream == stream]:
-            self._seeks.pop(number).book.seeking.pop(number)
-        for key in [key for key in self._members if key[0] == stream]:
-            member = self._members.pop(key)
-            self._leave(member, end, time_ns, frame)
+        for number in [number for number, consumer in self._seeks.items() if consumer.stream == stream]:
+            self._seeks.pop(number).subscription.open_seeks.pop(number)
+        for key in [key for key in self._consumers if key[0] == stream]:
+            consumer = self._consumers.pop(key)
+            self._leave(consumer, end, time_ns, frame)
 
-    def doubt(self, stream: int, doubts: set[str]) -> None:
+    def add_doubts(self, stream: int, doubts: set[str]) -> None:
         """Something of a connection is not in the capture."""
         self._doubts.setdefault(stream, set()).update(doubts)
-        for key, member in self._members.items():
+        for key, consumer in self._consumers.items():
             if key[0] == stream:
-                self._equip(member)
+                self._apply_connection(consumer)
 
-    def _equip(self, member: AttachedConsumer) -> None:
+    def _apply_connection(self, consumer: AttachedConsumer) -> None:
         """What is known of its connection."""
-        member.least_timeout = self._least.get(member.stream, TICK_NS)
-        doubts = self._doubts.get(member.stream)
+        consumer.least_timeout = self._least.get(consumer.stream, TICK_NS)
+        doubts = self._doubts.get(consumer.stream)
         if doubts:
-            member.record.doubts |= doubts
-            member.book.record.doubts |= doubts
+            consumer.record.doubts |= doubts
+            consumer.subscription.record.doubts |= doubts
 
     def finish(self, now_ns: int) -> None:
         """No more will come."""
-        for member in self._members.values():
-            if member.ready:
-                count_held(member)
-                member.record.doubts.add("end")
+        for consumer in self._consumers.values():
+            if consumer.ready:
+                count_held(consumer)
+                consumer.record.doubts.add("end")
 
     # -- how they come and go
 
-    def _attach(self, member: AttachedConsumer, time_ns: int, frame: int, *, answered: bool, request: int = 0) -> None:
-        if member.ready:
+    def _attach(
+        self, consumer: AttachedConsumer, time_ns: int, frame: int, *, answered: bool, request: int = 0
+    ) -> None:
+        if consumer.ready:
             return
-        member.ready = True
-        record, book, session = member.record, member.book, member.record.session
+        consumer.ready = True
+        record, subscription, session = consumer.record, consumer.subscription, consumer.record.session
         if session is not None:
             session.ready_ns, session.ready_frame = time_ns, frame if answered else 0
-        subscription = book.record
-        subscription.type, subscription.durable = record.type, record.durable
-        book.individual = record.type in INDIVIDUAL
-        subscription.allow_out_of_order = record.allow_out_of_order
+        subscription.record.type, subscription.record.durable = record.type, record.durable
+        subscription.individual = record.type in INDIVIDUAL
+        subscription.record.allow_out_of_order = record.allow_out_of_order
         if record.type == "Key_Shared":
-            subscription.key_shared_mode = "STICKY" if record.key_ranges else "AUTO_SPLIT"
-        book.picky = book.stranger or record.read_compacted or (bool(record.key_ranges) and not book.individual)
-        if not book.opened:
-            book.opened, book.since_ns, book.blind = True, time_ns, book.topic.last
-        book.members.append(member)
-        book.served = True
-        book.last_ns = time_ns
-        if len(book.members) == 1:
-            open_cursor(book, record)
+            subscription.record.key_shared_mode = "STICKY" if record.key_ranges else "AUTO_SPLIT"
+        subscription.selective = (
+            subscription.unidentified
+            or record.read_compacted
+            or (bool(record.key_ranges) and not subscription.individual)
+        )
+        if not subscription.opened:
+            subscription.opened, subscription.since_ns, subscription.possibly_evicted = (
+                True,
+                time_ns,
+                subscription.topic.last,
+            )
+        subscription.attached.append(consumer)
+        subscription.had_consumer = True
+        subscription.last_ns = time_ns
+        if len(subscription.attached) == 1:
+            open_cursor(subscription, record)
 
-    def _leave(self, member: AttachedConsumer, end: str, time_ns: int, frame: int) -> None:
-        record, book, session = member.record, member.book, member.record.session
-        if session is None or member.ended:
+    def _leave(self, consumer: AttachedConsumer, end: str, time_ns: int, frame: int) -> None:
+        record, subscription, session = consumer.record, consumer.subscription, consumer.record.session
+        if session is None or consumer.ended:
             return
-        member.ended = True
+        consumer.ended = True
         session.end, session.ended_ns, session.ended_frame = end, time_ns, frame
         record.last_ns = time_ns
         record.ends.setdefault(end, Occurrences()).add(time_ns, frame)
-        self._acks.left(member)
-        if not member.ready:
+        self._acks.consumer_left(consumer)
+        if not consumer.ready:
             return
-        look(book, time_ns)
-        member.ready = False
-        count_held(member)
-        why = "seek" if end == "broker" and book.seeking else _WHY.get(end, "lost")
-        for at, delivery in book.open.items():
+        update_stalls(subscription, time_ns)
+        consumer.ready = False
+        count_held(consumer)
+        why = "seek" if end == "broker" and subscription.open_seeks else _WHY.get(end, "lost")
+        for at, delivery in subscription.pending_acks.items():
             if delivery.consumer is record:
-                take_back(book, at, delivery, why, time_ns, frame)
+                take_back(subscription, at, delivery, why, time_ns, frame)
         for stretch in (record.permits.exhausted, record.blocked, record.silent):
             stretch.end(time_ns, frame)
-        book.members.remove(member)
-        if len(book.topic.closers) == 1 and lived_on(book.topic, session):
-            book.topic.closers.clear()
-        if not book.members:
-            book.repeats = False
-            if book.mark is not None:
-                book.read = book.mark
-            if not record.durable and book.topic.record.name:
-                if book.seeking:
-                    book.base = book.record.delivered
+        subscription.attached.remove(consumer)
+        if len(subscription.topic.closers) == 1 and survived_close(subscription.topic, session):
+            subscription.topic.closers.clear()
+        if not subscription.attached:
+            subscription.ambiguous_acks = False
+            if subscription.mark_delete is not None:
+                subscription.read_position = subscription.mark_delete
+            if not record.durable and subscription.topic.record.name:
+                if subscription.open_seeks:
+                    subscription.base = subscription.record.delivered
                 else:
-                    self._gone(book)
+                    self._remove_subscription(subscription)
 
-    def _gone(self, book: SubscriptionState) -> None:
+    def _remove_subscription(self, subscription: SubscriptionState) -> None:
         """The broker forgets a subscription."""
-        book.record.gone = True
-        book.topic.subscriptions.pop(book.record.name, None)
-        self._shelf.settle_all(book.topic)
+        subscription.record.gone = True
+        subscription.topic.subscriptions.pop(subscription.record.name, None)
+        self._lifecycles.remove_acknowledged(subscription.topic)

@@ -28,11 +28,11 @@ __all__ = [
     "LATEST",
     "closed_by_broker",
     "earliest",
-    "lived_on",
     "new_ledger",
     "open_cursor",
-    "repeated_reconnects",
+    "producer_reconnected",
     "seek",
+    "survived_close",
 ]
 
 CLOSING_NS: Final = 1_000_000_000
@@ -45,33 +45,33 @@ LATEST: Final = 1 << 62
 """Ledgers above are none: clients write "latest" as the greatest number that they have."""
 
 
-def open_cursor(book: SubscriptionState, record: ConsumerRecord) -> None:
+def open_cursor(subscription: SubscriptionState, record: ConsumerRecord) -> None:
     """The first consumer has come: reading begins at the mark."""
     if record.rollback_seconds:
-        book.reset_to(None)
-    elif book.mark is None and not record.durable and not book.at_next:
-        _begin(book, record)
-    elif book.mark is None and book.picky and record.initial_position == "Earliest":
-        book.mark = earliest(book.topic)
-    if book.mark is not None:
-        book.read = book.mark
-    book.rewound = True
+        subscription.reset_to(None)
+    elif subscription.mark_delete is None and not record.durable and not subscription.starts_at_next:
+        _begin(subscription, record)
+    elif subscription.mark_delete is None and subscription.selective and record.initial_position == "Earliest":
+        subscription.mark_delete = earliest(subscription.topic)
+    if subscription.mark_delete is not None:
+        subscription.read_position = subscription.mark_delete
+    subscription.rewound = True
 
 
-def _begin(book: SubscriptionState, record: ConsumerRecord) -> None:
+def _begin(subscription: SubscriptionState, record: ConsumerRecord) -> None:
     """A new subscription that is not durable."""
-    topic, start = book.topic, record.start_id
+    topic, start = subscription.topic, record.start_id
     latest = start is None or start[0] >= LATEST or (topic.last[0] >= 0 and start > topic.last)
     if start is not None and not latest:
         if start[0] >= 0:
-            book.mark = (start[0], start[1] - 1 if start[1] > 0 else -1)
-        elif book.picky:
-            book.mark = earliest(topic)
+            subscription.mark_delete = (start[0], start[1] - 1 if start[1] > 0 else -1)
+        elif subscription.selective:
+            subscription.mark_delete = earliest(topic)
     elif record.initial_position == "Latest" or start is None:
         if topic.last[0] >= 0:
-            book.mark = topic.last
+            subscription.mark_delete = topic.last
         else:
-            book.at_next = True
+            subscription.starts_at_next = True
 
 
 def earliest(topic: TopicState) -> Position | None:
@@ -81,39 +81,39 @@ def earliest(topic: TopicState) -> Position | None:
 
 
 def seek(
-    shelf: OpenLifecycles,
-    book: SubscriptionState,
+    lifecycles: OpenLifecycles,
+    subscription: SubscriptionState,
     target: tuple[Position, int] | None,
     asked: int,
     frame: ObservedFrame,
 ) -> None:
     """A SEEK was answered with success."""
-    topic = book.topic
+    topic = subscription.topic
     if not topic.record.persistent:
         return
-    book.highest = max(book.highest, book.read)
-    for at, delivery in book.open.items():
-        take_back(book, at, delivery, "seek", frame.time_ns, asked)
-    book.open.clear()
-    book.sorted = True
-    book.reset = (frame.number, "seek", asked)
+    subscription.highest = max(subscription.highest, subscription.read_position)
+    for at, delivery in subscription.pending_acks.items():
+        take_back(subscription, at, delivery, "seek", frame.time_ns, asked)
+    subscription.pending_acks.clear()
+    subscription.sorted = True
+    subscription.reset = (frame.number, "seek", asked)
     mark: Position | None = None
     if target is not None:
         at, bits = target
         if at[0] >= LATEST or at > topic.last:
             mark = topic.last if topic.last[0] >= 0 else None
-            book.at_next = mark is None
+            subscription.starts_at_next = mark is None
         elif at[0] >= 0:
             mark = (at[0], at[1] - 1 if at[1] > 0 else -1)
         else:
             mark = earliest(topic)
-        book.reset_to(mark)
+        subscription.reset_to(mark)
         if bits != NO_BITS:
-            book.sets[at] = bits
+            subscription.ack_sets[at] = bits
     else:
-        book.reset_to(None)
-    book.last_ns = frame.time_ns
-    shelf.settle_all(topic)
+        subscription.reset_to(None)
+    subscription.last_ns = frame.time_ns
+    lifecycles.remove_acknowledged(topic)
 
 
 def closed_by_broker(topic: TopicState, who: str, time_ns: int, frame: int, began_ns: int = -1) -> None:
@@ -125,44 +125,44 @@ def closed_by_broker(topic: TopicState, who: str, time_ns: int, frame: int, bega
         topic.closed_ns = time_ns
         topic.closers = set()
         topic.restarted = False
-        for book in topic.subscriptions.values():
-            book.snapshot = book.record.delivered
+        for subscription in topic.subscriptions.values():
+            subscription.snapshot = subscription.record.delivered
         topic.record.unloads.add(time_ns, frame)
     before = len(topic.closers)
     topic.closers.add(who)
     if who in topic.subscriptions:
-        book = topic.subscriptions[who]
-        book.reset = (frame, "unload", frame)
-        book.highest = max(book.highest, book.read)
+        subscription = topic.subscriptions[who]
+        subscription.reset = (frame, "unload", frame)
+        subscription.highest = max(subscription.highest, subscription.read_position)
     if before == 1 and len(topic.closers) == 2:
-        _restart(topic)
+        _reload(topic)
 
 
 def new_ledger(topic: TopicState) -> None:
     """An entry was stored in a ledger that was not there before."""
     if (topic.closed_ns >= 0 and len(topic.closers) == 1 and "" not in topic.closers) or topic.closers == {""}:
-        _restart(topic)
+        _reload(topic)
         topic.closers = set()
 
 
-def lived_on(topic: TopicState, session: Session) -> bool:
+def survived_close(topic: TopicState, session: Session) -> bool:
     """Whether a session shows that the topic was not unloaded when the broker closed others."""
     before = session.began_ns < topic.closed_ns
     return before and session.end != "broker" and (not session.end or session.ended_ns > topic.closed_ns + PROMPT_NS)
 
 
-def repeated_reconnects(topic: TopicState) -> None:
+def producer_reconnected(topic: TopicState) -> None:
     """A producer is there again: what was counted until now belongs to the time before an unload."""
     if topic.restarted:
         topic.base = topic.record.messages_in
         topic.restarted = False
 
 
-def _restart(topic: TopicState) -> None:
+def _reload(topic: TopicState) -> None:
     """The broker has loaded the topic anew."""
     topic.restarted = True
     topic.base = topic.record.messages_in
-    for book in topic.subscriptions.values():
-        book.base = book.snapshot
-        book.served = False
-        book.sets.clear()
+    for subscription in topic.subscriptions.values():
+        subscription.base = subscription.snapshot
+        subscription.had_consumer = False
+        subscription.ack_sets.clear()

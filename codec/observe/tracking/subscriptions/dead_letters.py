@@ -30,17 +30,17 @@ _MOST: Final = 64
 _ID: Final = re.compile(r"\(?(\d+)[:,](\d+)")
 
 
-def dead_letter(shelf: OpenLifecycles, facts: Facts) -> None:
+def dead_letter(lifecycles: OpenLifecycles, facts: Facts) -> None:
     """A SEND with the mark in its metadata."""
-    frame, topic = facts.frame, getattr(facts.peer, "topic", "")
+    frame, target = facts.frame, getattr(facts.peer, "topic", "")
     for origin, at, name in origins(facts):
-        book = shelf.topic(origin)
-        life = book.lives.get(at)
-        if life is not None and len(life.dead_letters) < _MOST:
-            life.dead_letters += ((topic, frame.number, frame.time_ns),)
-        subscription = _subscription(book, at, name)
+        topic = lifecycles.topic(origin)
+        lifecycle = topic.lifecycles.get(at)
+        if lifecycle is not None and len(lifecycle.dead_letters) < _MOST:
+            lifecycle.dead_letters += ((target, frame.number, frame.time_ns),)
+        subscription = _subscription(topic, at, name)
         if subscription is not None:
-            subscription.record.dead_lettered.add(frame.time_ns, frame.number, sample=f"{at[0]}:{at[1]} to {topic}")
+            subscription.record.dead_lettered.add(frame.time_ns, frame.number, sample=f"{at[0]}:{at[1]} to {target}")
 
 
 def origins(facts: Facts) -> Iterator[tuple[str, Position, str]]:
@@ -60,11 +60,11 @@ def _properties(facts: Facts, values: dict[str, Any]) -> Iterator[dict[str, str]
         yield {pair["key"]: pair.get("value", "") for pair in one.get("properties", ())}
 
 
-def _subscription(book: TopicState, at: Position, name: str) -> SubscriptionState | None:
+def _subscription(topic: TopicState, at: Position, name: str) -> SubscriptionState | None:
     if name:
-        return book.subscriptions.get(name)
-    opened = [one for one in book.subscriptions.values() if one.opened]
-    holders = [one for one in opened if at in one.open]
+        return topic.subscriptions.get(name)
+    opened = [one for one in topic.subscriptions.values() if one.opened]
+    holders = [one for one in opened if at in one.pending_acks]
     if len(holders) == 1:
         return holders[0]
     return opened[0] if len(opened) == 1 else None

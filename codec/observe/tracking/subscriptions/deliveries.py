@@ -18,13 +18,18 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 from pcli.codec.observe.tracking.records.lifecycle import Delivery, Lifecycle
 from pcli.codec.observe.tracking.subscriptions import permit_ledger
 from pcli.codec.observe.tracking.subscriptions.cursor_positions import earliest
-from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import SILENCE_NS, heard
+from pcli.codec.observe.tracking.subscriptions.dispatch_stalls import SILENCE_NS, end_silence
 from pcli.codec.observe.tracking.subscriptions.key_order import KeyOrder
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles, positions
-from pcli.codec.observe.tracking.subscriptions.redelivery import came_again, let_go, set_back, take_back
+from pcli.codec.observe.tracking.subscriptions.redelivery import (
+    record_redelivery,
+    record_redelivery_after_reset,
+    release,
+    take_back,
+)
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
-from pcli.codec.observe.tracking.subscriptions.unseen_publishes import loose, new_life
+from pcli.codec.observe.tracking.subscriptions.unseen_publishes import find_unpositioned, new_life
 from pcli.codec.wire.bits import left_of, set_of
 
 __all__ = ["RACE_NS", "deliver"]
@@ -35,9 +40,9 @@ RACE_NS: Final = 5_000_000
 _two_lengths = Struct(">II").unpack_from
 
 
-def deliver(shelf: OpenLifecycles, member: AttachedConsumer, facts: Facts) -> None:
+def deliver(lifecycles: OpenLifecycles, consumer: AttachedConsumer, facts: Facts) -> None:
     """Take in a MESSAGE for a consumer."""
-    frame, record, book = facts.frame, member.record, member.book
+    frame, record, subscription = facts.frame, consumer.record, consumer.subscription
     now, number = frame.time_ns, frame.number
     hot, words = facts.hot, None
     if hot is not None:
@@ -45,40 +50,42 @@ def deliver(shelf: OpenLifecycles, member: AttachedConsumer, facts: Facts) -> No
     else:
         place, entry, partition, redeliveries, words = _slow(facts)
     at = (place, entry)
-    topic = book.topic
-    if book.stranger and place in shelf.owners:
-        topic = shelf.adopt(book, shelf.owners[place])
-    life = topic.lives.get(at) if topic.record.persistent else loose(topic, facts)
-    if life is None:
-        life = new_life(shelf, topic, at, partition, facts)
-    messages = size = life.messages
+    topic = subscription.topic
+    if subscription.unidentified and place in lifecycles.owners:
+        topic = lifecycles.move_to_topic(subscription, lifecycles.owners[place])
+    lifecycle = topic.lifecycles.get(at) if topic.record.persistent else find_unpositioned(topic, facts)
+    if lifecycle is None:
+        lifecycle = new_life(lifecycles, topic, at, partition, facts)
+    messages = size = lifecycle.messages
     if words:
         bits = set_of(words)
         messages = left_of(bits, size)
-        book.sets[at] = bits
-    elif book.sets:
-        book.sets.pop(at, None)
-    _count(member, frame, messages, size)
+        subscription.ack_sets[at] = bits
+    elif subscription.ack_sets:
+        subscription.ack_sets.pop(at, None)
+    _count(consumer, frame, messages, size)
     delivery = Delivery(record, number, now, frame.stream.number, max(redeliveries, 0), messages)
-    if now - book.last_ns > SILENCE_NS:
-        heard(book, record, life, now, number)
-    book.last_ns = record.last_message_ns = now
+    if now - subscription.last_ns > SILENCE_NS:
+        end_silence(subscription, record, lifecycle, now, number)
+    subscription.last_ns = record.last_message_ns = now
     record.last_message_frame = number
-    first = _enter(book, at, life, delivery)
+    first = _add_delivery(subscription, at, lifecycle, delivery)
     if topic.record.persistent:
-        _hold(book, at, life, delivery, frame, first=first)
-        many = life.chunks
-        life.unacked[book.record.name] = sum(one in book.open for one in positions(life)) if many else messages
-    if member.ended:
-        take_back(book, at, delivery, "left", now, number)
+        _add_pending(subscription, at, lifecycle, delivery, frame, first=first)
+        many = lifecycle.chunks
+        lifecycle.unacked[subscription.record.name] = (
+            sum(one in subscription.pending_acks for one in positions(lifecycle)) if many else messages
+        )
+    if consumer.ended:
+        take_back(subscription, at, delivery, "left", now, number)
 
 
-def _count(member: AttachedConsumer, frame: ObservedFrame, messages: int, size: int) -> None:
+def _count(consumer: AttachedConsumer, frame: ObservedFrame, messages: int, size: int) -> None:
     """An entry of ``size`` messages went to a consumer, of which ``messages`` were not acknowledged yet."""
-    record, subscription = member.record, member.book.record
+    record, totals = consumer.record, consumer.subscription.record
     permits, now, number = record.permits, frame.time_ns, frame.number
     if messages > 1 and messages > permits.balance:
-        _starves(member.book, record, now, number)
+        _check_large_batch(consumer.subscription, record, now, number)
     permit_ledger.spend(permits, messages, size - messages, now, number)
     parts = frame.parts
     # The same value twice is most of the traffic; only else it is worth asking what is wrong.
@@ -88,141 +95,171 @@ def _count(member: AttachedConsumer, frame: ObservedFrame, messages: int, size: 
     record.received_entries += 1
     whole, command = _two_lengths(frame.data)
     record.bytes_out += whole - command - 4
-    subscription.delivered += size
-    subscription.entries_out += 1
-    member.turn = subscription.entries_out
+    totals.delivered += size
+    totals.entries_out += 1
+    consumer.last_entries_out = totals.entries_out
 
 
-def _enter(book: SubscriptionState, at: Position, life: Lifecycle, delivery: Delivery) -> bool:
+def _add_delivery(subscription: SubscriptionState, at: Position, lifecycle: Lifecycle, delivery: Delivery) -> bool:
     """Write the delivery into the life; whether it is the first to the subscription."""
-    if life.chunks:
-        delivery.chunk = next((chunk for chunk, _, *place in life.chunks if (*place,) == at), -1)
-    past = life.deliveries.get(book.record.name)
+    if lifecycle.chunks:
+        delivery.chunk = next((chunk for chunk, _, *place in lifecycle.chunks if (*place,) == at), -1)
+    past = lifecycle.deliveries.get(subscription.record.name)
     if past is None:
-        life.deliveries[book.record.name] = [delivery]
+        lifecycle.deliveries[subscription.record.name] = [delivery]
         return True
-    earlier = past if not life.chunks else [one for one in past if one.chunk == delivery.chunk]
+    earlier = past if not lifecycle.chunks else [one for one in past if one.chunk == delivery.chunk]
     if earlier:
-        came_again(book, at, life, earlier, delivery)
+        record_redelivery(subscription, at, lifecycle, earlier, delivery)
     past.append(delivery)
     return False
 
 
-def _starves(book: SubscriptionState, record: ConsumerRecord, now: int, number: int) -> None:
+def _check_large_batch(subscription: SubscriptionState, record: ConsumerRecord, now: int, number: int) -> None:
     """A batch is larger than the permits of its consumer; see whether another one could have had some of it."""
-    others = (member.record for member in book.members if member.record is not record)
-    if book.record.type == "Shared" and any(
+    others = (consumer.record for consumer in subscription.attached if consumer.record is not record)
+    if subscription.record.type == "Shared" and any(
         one.permits.balance > 0 and one.priority <= record.priority for one in others
     ):
-        book.record.large_batches.add(now, number)
+        subscription.record.large_batches.add(now, number)
 
 
-def _hold(
-    book: SubscriptionState, at: Position, life: Lifecycle, delivery: Delivery, frame: ObservedFrame, *, first: bool
+def _add_pending(
+    subscription: SubscriptionState,
+    at: Position,
+    lifecycle: Lifecycle,
+    delivery: Delivery,
+    frame: ObservedFrame,
+    *,
+    first: bool,
 ) -> None:
     """The entry is with a consumer of the subscription."""
-    before = book.open.get(at)
+    before = subscription.pending_acks.get(at)
     if before is not None:
-        let_go(book, before)
+        release(subscription, before)
         before.taken = before.taken if before.taken[0] else ("twice", 0)
-    elif book.open and book.sorted and at < next(reversed(book.open)):
-        book.sorted = False
+    elif subscription.pending_acks and subscription.sorted and at < next(reversed(subscription.pending_acks)):
+        subscription.sorted = False
     if before is None:
-        done = book.done.pop(at, 0)
-        if done or book.is_acked(at):
-            _undo(book, at, life, delivery, done)
-        if at <= book.highest and first and not life.sent_frame and at >= book.lowest and done <= book.reset[0]:
-            set_back(book, at, delivery)
-    if at < book.lowest:
-        book.lowest = at
-    book.open[at] = delivery
+        done = subscription.ack_frames.pop(at, 0)
+        if done or subscription.is_acked(at):
+            _undo_ack(subscription, at, lifecycle, delivery, done)
+        if (
+            at <= subscription.highest
+            and first
+            and not lifecycle.sent_frame
+            and at >= subscription.lowest
+            and done <= subscription.reset[0]
+        ):
+            record_redelivery_after_reset(subscription, at, delivery)
+    if at < subscription.lowest:
+        subscription.lowest = at
+    subscription.pending_acks[at] = delivery
     delivery.held = messages = delivery.messages
-    if book.individual:
+    if subscription.individual:
         delivery.consumer.unacked += messages
-        book.record.unacked += messages
-        if life.key and book.record.type == "Key_Shared":
-            if book.keys is None:
-                book.keys = KeyOrder(book.record)
-            book.record.hash_waits.end(delivery.time_ns, delivery.frame)
+        subscription.record.unacked += messages
+        if lifecycle.key and subscription.record.type == "Key_Shared":
+            if subscription.keys is None:
+                subscription.keys = KeyOrder(subscription.record)
+            subscription.record.hash_waits.end(delivery.time_ns, delivery.frame)
             if first:
-                book.keys.waited(life, delivery)
-            book.keys.delivered(life.key, at, delivery, frame, first=first)
-    _pass(book, at)
+                subscription.keys.waited(lifecycle, delivery)
+            subscription.keys.delivered(lifecycle.key, at, delivery, frame, first=first)
+    _advance_read_position(subscription, at)
 
 
-def _pass(book: SubscriptionState, at: Position) -> None:
+def _advance_read_position(subscription: SubscriptionState, at: Position) -> None:
     """The dispatcher has read up to there; see what it has left out on its way."""
-    if book.mark is None:
-        if book.picky:
-            book.read = max(book.read, at)
+    if subscription.mark_delete is None:
+        if subscription.selective:
+            subscription.read_position = max(subscription.read_position, at)
             return
-        oldest = _oldest(book, at)
-        book.mark = book.read = (oldest[0], oldest[1] - 1)
-        book.advance()
-    elif at <= book.read:
+        oldest = _oldest(subscription, at)
+        subscription.mark_delete = subscription.read_position = (oldest[0], oldest[1] - 1)
+        subscription.advance()
+    elif at <= subscription.read_position:
         return
-    read = book.read if book.read > book.mark else book.mark
-    topic = book.topic
+    read = (
+        subscription.read_position
+        if subscription.read_position > subscription.mark_delete
+        else subscription.mark_delete
+    )
+    topic = subscription.topic
     gap = at[0] in topic.ledgers and (at[0] != read[0] or at[1] != read[1] + 1)
-    if gap and not book.individual and not book.picky and book.mark >= book.read:
+    if (
+        gap
+        and not subscription.individual
+        and not subscription.selective
+        and subscription.mark_delete >= subscription.read_position
+    ):
         # Nobody holds anything, and all of it is passed over.
-        book.move((at[0], at[1] - 1))
+        subscription.move((at[0], at[1] - 1))
         gap = False
-    ahead = book.ahead(at) if gap else ()
-    book.read = at
+    ahead = subscription.ahead(at) if gap else ()
+    subscription.read_position = at
     if ahead:
-        everything = (not book.individual or (book.rewound and book.in_order)) and not book.picky
+        everything = (
+            not subscription.individual or (subscription.rewound and subscription.in_order)
+        ) and not subscription.selective
         for place in ahead:
-            life = topic.lives.get(place)
-            if life is not None and book.individual and place > book.redo and _may_wait(life):
+            lifecycle = topic.lifecycles.get(place)
+            if (
+                lifecycle is not None
+                and subscription.individual
+                and place > subscription.rewound_from
+                and _may_wait(lifecycle)
+            ):
                 continue
-            known = book.open.get(place)
-            if everything or (known is None and (place <= book.redo or book.skips(place))):
+            known = subscription.pending_acks.get(place)
+            if everything or (known is None and (place <= subscription.rewound_from or subscription.skips(place))):
                 if known is not None and not known.held:
-                    del book.open[place]
-                book.ack(place)
-    book.rewound = False
+                    del subscription.pending_acks[place]
+                subscription.ack(place)
+    subscription.rewound = False
 
 
-def _oldest(book: SubscriptionState, at: Position) -> Position:
+def _oldest(subscription: SubscriptionState, at: Position) -> Position:
     """The oldest unacknowledged entry, when this one comes first: it, but where others may have been passed over.
 
     Consumers of a Key_Shared subscription with permits get theirs while older ones of others wait.
     """
-    if not book.individual:
+    if not subscription.individual:
         return at
-    since = book.since_ns
-    if not book.in_order and any(one.record.initial_position == "Earliest" for one in book.members):
-        begin = earliest(book.topic)
+    since = subscription.since_ns
+    if not subscription.in_order and any(one.record.initial_position == "Earliest" for one in subscription.attached):
+        begin = earliest(subscription.topic)
         if begin is not None:
             return (begin[0], 0)
         since = -1
-    lives = book.topic.lives.items()
-    older = [(place, life) for place, life in lives if place < at and life.receipt_ns >= since]
-    return min((place for place, life in older if not book.in_order or _may_wait(life)), default=at)
+    lifecycles = subscription.topic.lifecycles.items()
+    older = [(place, lifecycle) for place, lifecycle in lifecycles if place < at and lifecycle.receipt_ns >= since]
+    return min((place for place, lifecycle in older if not subscription.in_order or _may_wait(lifecycle)), default=at)
 
 
-def _may_wait(life: Lifecycle) -> bool:
+def _may_wait(lifecycle: Lifecycle) -> bool:
     """Whether Shared consumers may be given later entries first: it is delayed, or a chunk.
 
     A chunk goes to the consumer that has the first one, and to nobody when that is missing (SharedConsumerAssignor).
     """
-    return bool(life.deliver_at_ms or life.uuid)
+    return bool(lifecycle.deliver_at_ms or lifecycle.uuid)
 
 
-def _undo(book: SubscriptionState, at: Position, life: Lifecycle, delivery: Delivery, frame: int) -> None:
+def _undo_ack(
+    subscription: SubscriptionState, at: Position, lifecycle: Lifecycle, delivery: Delivery, frame: int
+) -> None:
     """It was acknowledged, as far as was seen, and comes all the same (rule 2); ``frame``: in which, 0: not known."""
-    past = life.deliveries[book.record.name]
+    past = lifecycle.deliveries[subscription.record.name]
     acks = past[-2].acks if len(past) > 1 else ()
     if acks and delivery.time_ns - acks[-1].time_ns < RACE_NS:
-        book.note_done(at, frame)
+        subscription.note_done(at, frame)
         return
-    if at in book.acked:
-        book.acked.discard(at)
-    elif book.mark is not None and at <= book.mark:
-        book.redo = max(book.redo, book.mark)
-        book.mark = book.read = (at[0], at[1] - 1)
-    if frame > book.reset[0]:
+    if at in subscription.acked:
+        subscription.acked.discard(at)
+    elif subscription.mark_delete is not None and at <= subscription.mark_delete:
+        subscription.rewound_from = max(subscription.rewound_from, subscription.mark_delete)
+        subscription.mark_delete = subscription.read_position = (at[0], at[1] - 1)
+    if frame > subscription.reset[0]:
         delivery.consumer.acked_but_back.add(delivery.time_ns, frame, delivery.frame, sample=f"{at[0]}:{at[1]}")
 
 

@@ -24,7 +24,17 @@ from pcli.codec.observe.tracking.subscriptions.key_order import slot_of_key
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 
-__all__ = ["QUIET_NS", "ROUNDS", "SILENCE_NS", "able", "caught_up", "heard", "look", "may_be_blocked", "waiting"]
+__all__ = [
+    "QUIET_NS",
+    "ROUNDS",
+    "SILENCE_NS",
+    "acknowledge_skipped",
+    "can_receive",
+    "end_silence",
+    "may_be_blocked",
+    "next_deliverable",
+    "update_stalls",
+]
 
 SILENCE_NS: Final = 3_000_000_000
 """A consumer that gets nothing for less is not silent."""
@@ -40,58 +50,81 @@ _END: Final = (1 << 64, 0)
 """Behind all positions."""
 
 
-def heard(book: SubscriptionState, record: ConsumerRecord, life: Lifecycle, now_ns: int, frame: int) -> None:
+def end_silence(
+    subscription: SubscriptionState, record: ConsumerRecord, lifecycle: Lifecycle, now_ns: int, frame: int
+) -> None:
     """A MESSAGE comes after a silence of its subscription; see whether it could have come earlier."""
     if record.blocked.since_ns >= 0:
         record.blocked.end(now_ns, frame)
         return
-    since = max(_available(book, life), record.permits.able_ns, book.last_ns, record.last_ack_ns, record.active_ns)
-    if life.receipt_ns < 0 or life.txn is not None or book.record.name in life.deliveries:
+    since = max(
+        _available_since(subscription, lifecycle),
+        record.permits.able_ns,
+        subscription.last_ns,
+        record.last_ack_ns,
+        record.active_ns,
+    )
+    if lifecycle.receipt_ns < 0 or lifecycle.txn is not None or subscription.record.name in lifecycle.deliveries:
         return
-    if not _is_for(book, record, life):
+    if not _is_for(subscription, record, lifecycle):
         return
     if now_ns - since > SILENCE_NS:
         record.silent.end(now_ns, frame)
-        record.silent.begin(since, life.receipt_frame)
+        record.silent.begin(since, lifecycle.receipt_frame)
         record.silent.end(now_ns, frame)
 
 
-def look(book: SubscriptionState, now_ns: int) -> None:
+def update_stalls(subscription: SubscriptionState, now_ns: int) -> None:
     """See how the subscription stands, when nothing comes."""
-    members = [member for member in book.members if able(member)]
-    if not members:
+    consumers = [consumer for consumer in subscription.attached if can_receive(consumer)]
+    if not consumers:
         return
-    if book.mark is None and book.record.key_shared_mode != "STICKY" and len(members) == len(book.members):
-        _settle_down(book, members, now_ns)
-    for member in members:
-        _passed_over(member)
-    found = waiting(book, now_ns)
+    if (
+        subscription.mark_delete is None
+        and subscription.record.key_shared_mode != "STICKY"
+        and len(consumers) == len(subscription.attached)
+    ):
+        _assume_no_backlog(subscription, consumers, now_ns)
+    for consumer in consumers:
+        _check_passed_over(consumer)
+    found = next_deliverable(subscription, now_ns)
     if found is None:
-        caught_up(book)
+        acknowledge_skipped(subscription)
         return
-    _, life = found
-    if _wait_for_key(book, life):
+    _, lifecycle = found
+    if _wait_for_key(subscription, lifecycle):
         return
-    for member in members:
-        record = member.record
-        since = max(_available(book, life), record.permits.able_ns, book.last_ns, record.last_ack_ns)
-        if _is_for(book, record, life) and now_ns - since > SILENCE_NS:
-            if book.individual and record.unacked > 0:
+    for consumer in consumers:
+        record = consumer.record
+        since = max(
+            _available_since(subscription, lifecycle), record.permits.able_ns, subscription.last_ns, record.last_ack_ns
+        )
+        if _is_for(subscription, record, lifecycle) and now_ns - since > SILENCE_NS:
+            if subscription.individual and record.unacked > 0:
                 _block(record)
             else:
-                record.silent.begin(since, life.receipt_frame)
+                record.silent.begin(since, lifecycle.receipt_frame)
 
 
-def may_be_blocked(member: AttachedConsumer, now_ns: int) -> None:
+def may_be_blocked(consumer: AttachedConsumer, now_ns: int) -> None:
     """An ACK or REDELIVER comes; see whether the consumer was blocked until now."""
-    record, book = member.record, member.book
-    _passed_over(member)
-    if now_ns - book.last_ns < QUIET_NS or not record.unacked or record.blocked.since_ns >= 0 or not able(member):
+    record, subscription = consumer.record, consumer.subscription
+    _check_passed_over(consumer)
+    if (
+        now_ns - subscription.last_ns < QUIET_NS
+        or not record.unacked
+        or record.blocked.since_ns >= 0
+        or not can_receive(consumer)
+    ):
         return
-    found = waiting(book, now_ns)
-    if found is None or now_ns - _available(book, found[1]) < QUIET_NS or _wait_for_key(book, found[1]):
+    found = next_deliverable(subscription, now_ns)
+    if (
+        found is None
+        or now_ns - _available_since(subscription, found[1]) < QUIET_NS
+        or _wait_for_key(subscription, found[1])
+    ):
         return
-    if _is_for(book, record, found[1]):
+    if _is_for(subscription, record, found[1]):
         _block(record)
 
 
@@ -100,99 +133,110 @@ def _block(record: ConsumerRecord) -> None:
     record.blocked_at = max(record.blocked_at, record.unacked)
 
 
-def _is_for(book: SubscriptionState, record: ConsumerRecord, life: Lifecycle) -> bool:
+def _is_for(subscription: SubscriptionState, record: ConsumerRecord, lifecycle: Lifecycle) -> bool:
     """Whether a message that waits is for this consumer, for all that is known."""
-    if book.individual and life.uuid:
+    if subscription.individual and lifecycle.uuid:
         return False  # a chunk is for the consumer that got the first one, when anybody did
     if record.type != "Key_Shared":
         return True
-    keys = book.keys
+    keys = subscription.keys
     if record.key_ranges:
-        slot = slot_of_key(life.key) if keys is None else keys.slot(life.key)
-        return bool(life.key) and any(low <= slot <= high for low, high in record.key_ranges)
-    return len(book.members) == 1 or (keys is not None and keys.owner(life.key) is record)
+        slot = slot_of_key(lifecycle.key) if keys is None else keys.slot(lifecycle.key)
+        return bool(lifecycle.key) and any(low <= slot <= high for low, high in record.key_ranges)
+    return len(subscription.attached) == 1 or (keys is not None and keys.owner(lifecycle.key) is record)
 
 
-def _wait_for_key(book: SubscriptionState, life: Lifecycle) -> bool:
+def _wait_for_key(subscription: SubscriptionState, lifecycle: Lifecycle) -> bool:
     """Whether a message waits for a consumer that holds earlier ones of its key, but could get it itself."""
-    holder = book.keys.holder(life.key) if book.keys is not None else None
+    holder = subscription.keys.holder(lifecycle.key) if subscription.keys is not None else None
     if holder is None or holder.permits.balance <= 0 or holder.blocked.since_ns >= 0:
         return False
-    if all(member.record is holder for member in book.members):
+    if all(consumer.record is holder for consumer in subscription.attached):
         return False
-    book.record.hash_waits.begin(max(_available(book, life), book.last_ns), life.receipt_frame)
-    if not book.record.hash_waits.longest_ns:
-        book.record.hash_holder = f"{holder.name} holds {life.key}"
+    subscription.record.hash_waits.begin(
+        max(_available_since(subscription, lifecycle), subscription.last_ns), lifecycle.receipt_frame
+    )
+    if not subscription.record.hash_waits.longest_ns:
+        subscription.record.hash_holder = f"{holder.name} holds {lifecycle.key}"
     return True
 
 
-def _passed_over(member: AttachedConsumer) -> None:
+def _check_passed_over(consumer: AttachedConsumer) -> None:
     """See whether others of a Shared subscription got all, for several rounds, though this one had permits."""
-    record, book = member.record, member.book
-    if record.type != "Shared" or not record.unacked or book.record.entries_out - member.turn < ROUNDS:
+    record, subscription = consumer.record, consumer.subscription
+    if (
+        record.type != "Shared"
+        or not record.unacked
+        or subscription.record.entries_out - consumer.last_entries_out < ROUNDS
+    ):
         return
     permits = record.permits
-    if permits.balance > permits.unspent and able(member):
+    if permits.balance > permits.unspent and can_receive(consumer):
         _block(record)
 
 
-def able(member: AttachedConsumer) -> bool:
+def can_receive(consumer: AttachedConsumer) -> bool:
     """Whether a consumer may be given something, for all that is known."""
-    record, book = member.record, member.book
+    record, subscription = consumer.record, consumer.subscription
     if record.permits.balance <= 0 or record.active is False:
         return False
-    better = (one.record for one in book.members if one.record.priority < record.priority)
+    better = (one.record for one in subscription.attached if one.record.priority < record.priority)
     return not any(one.permits.balance > 0 for one in better)
 
 
-def waiting(book: SubscriptionState, now_ns: int) -> tuple[Position, Lifecycle] | None:
+def next_deliverable(subscription: SubscriptionState, now_ns: int) -> tuple[Position, Lifecycle] | None:
     """The first entry that the subscription could be given now; None: there is none that is known."""
-    topic = book.topic
-    for at, delivery in book.open.items():
-        if not delivery.held and at in topic.lives and not book.is_acked(at):
-            return at, topic.lives[at]
-    if book.mark is None or topic.last <= book.read:
+    topic = subscription.topic
+    for at, delivery in subscription.pending_acks.items():
+        if not delivery.held and at in topic.lifecycles and not subscription.is_acked(at):
+            return at, topic.lifecycles[at]
+    if subscription.mark_delete is None or topic.last <= subscription.read_position:
         return None
     barrier = topic.barrier
-    place = topic.following(max(book.read, book.mark))
+    place = topic.following(max(subscription.read_position, subscription.mark_delete))
     for _ in range(_MAX_STEPS):
         if place is None or (barrier is not None and place >= barrier):
             return None
-        life = topic.lives.get(place)
-        if life is not None and place not in topic.aborted and place not in book.open and not book.is_acked(place):
-            due = not book.individual or life.deliver_at_ms * 1_000_000 <= now_ns
+        lifecycle = topic.lifecycles.get(place)
+        if (
+            lifecycle is not None
+            and place not in topic.aborted
+            and place not in subscription.pending_acks
+            and not subscription.is_acked(place)
+        ):
+            due = not subscription.individual or lifecycle.deliver_at_ms * 1_000_000 <= now_ns
             if due:
-                return None if book.picky else (place, life)
+                return None if subscription.selective else (place, lifecycle)
         place = topic.following(place)
     return None
 
 
-def caught_up(book: SubscriptionState) -> None:
+def acknowledge_skipped(subscription: SubscriptionState) -> None:
     """The dispatcher has read all: what was no message is acknowledged by the broker itself."""
-    topic = book.topic
-    if book.mark is None or topic.last <= book.read:
+    topic = subscription.topic
+    if subscription.mark_delete is None or topic.last <= subscription.read_position:
         return
-    for at in book.ahead(topic.barrier or _END):
-        if book.skips(at):
-            book.ack(at)
+    for at in subscription.ahead(topic.barrier or _END):
+        if subscription.skips(at):
+            subscription.ack(at)
 
 
-def _settle_down(book: SubscriptionState, members: list[AttachedConsumer], now_ns: int) -> None:
+def _assume_no_backlog(subscription: SubscriptionState, consumers: list[AttachedConsumer], now_ns: int) -> None:
     """A consumer with permits gets nothing: there is nothing for its subscription.
 
     Of a Failover consumer that is so only when it was told to be the active one.
     """
-    if not any(member.record.type != "Failover" or member.record.active for member in members):
+    if not any(consumer.record.type != "Failover" or consumer.record.active for consumer in consumers):
         return
-    newest = book.topic.lives.get(book.topic.last)
+    newest = subscription.topic.lifecycles.get(subscription.topic.last)
     stored = newest.receipt_ns if newest is not None else -1
-    since = [max(member.record.permits.able_ns, book.last_ns, stored) for member in members]
-    if book.topic.last[0] >= 0 and now_ns - min(since) > QUIET_NS:
-        book.mark = book.read = book.topic.last
-        book.advance()
+    since = [max(consumer.record.permits.able_ns, subscription.last_ns, stored) for consumer in consumers]
+    if subscription.topic.last[0] >= 0 and now_ns - min(since) > QUIET_NS:
+        subscription.mark_delete = subscription.read_position = subscription.topic.last
+        subscription.advance()
 
 
-def _available(book: SubscriptionState, life: Lifecycle) -> int:
+def _available_since(subscription: SubscriptionState, lifecycle: Lifecycle) -> int:
     """Since when the broker may deliver it, ns."""
-    since = max(life.receipt_ns if life.receipt_ns >= 0 else life.sent_ns, book.freed_ns)
-    return max(since, life.deliver_at_ms * 1_000_000) if book.individual else since
+    since = max(lifecycle.receipt_ns if lifecycle.receipt_ns >= 0 else lifecycle.sent_ns, subscription.returned_ns)
+    return max(since, lifecycle.deliver_at_ms * 1_000_000) if subscription.individual else since

@@ -61,7 +61,7 @@ class KeyOrder:
         consumer = delivery.consumer
         if state is None:
             state = self._keys[key] = _Key(consumer, _slot_in(frame, key))
-            self._bound()
+            self._limit_keys()
         mine = id(consumer)
         if len(state.held) > (mine in state.held):
             self._record(key, state).open_at_two.add(delivery.time_ns, delivery.frame, sample=key)
@@ -80,9 +80,9 @@ class KeyOrder:
             state.owner = consumer
         state.held[mine] = state.held.get(mine, 0) + 1
 
-    def released(self, life: Lifecycle | None, delivery: Delivery, time_ns: int = -1, frame: int = 0) -> None:
+    def released(self, lifecycle: Lifecycle | None, delivery: Delivery, time_ns: int = -1, frame: int = 0) -> None:
         """An entry is with its consumer no more: acknowledged, or taken back."""
-        state = self._keys.get(life.key) if life is not None else None
+        state = self._keys.get(lifecycle.key) if lifecycle is not None else None
         if state is None:
             return
         mine = id(delivery.consumer)
@@ -92,20 +92,20 @@ class KeyOrder:
         elif state.held.pop(mine, None) is not None and time_ns >= 0:
             state.freed = (time_ns, frame, delivery.consumer)
 
-    def waited(self, life: Lifecycle, delivery: Delivery) -> None:
+    def waited(self, lifecycle: Lifecycle, delivery: Delivery) -> None:
         """An entry comes for the first time: see whether it had to wait for another consumer."""
-        state = self._keys.get(life.key)
-        if state is None or state.freed is None or life.receipt_ns < 0:
+        state = self._keys.get(lifecycle.key)
+        if state is None or state.freed is None or lifecycle.receipt_ns < 0:
             return
         freed, frame, holder = state.freed
-        if holder is delivery.consumer or freed - life.receipt_ns < _NOTICEABLE_NS:
+        if holder is delivery.consumer or freed - lifecycle.receipt_ns < _NOTICEABLE_NS:
             return
         waits = self._subscription.hash_waits
         longest = waits.longest_ns
-        waits.begin(life.receipt_ns, life.receipt_frame)
+        waits.begin(lifecycle.receipt_ns, lifecycle.receipt_frame)
         waits.end(freed, frame)
         if waits.longest_ns > longest:
-            self._subscription.hash_holder = f"{holder.name} held {life.key}"
+            self._subscription.hash_holder = f"{holder.name} held {lifecycle.key}"
         state.freed = None
 
     def holder(self, key: str) -> ConsumerRecord | None:
@@ -144,7 +144,7 @@ class KeyOrder:
             record.owners.append(state.owner.name)
         return record
 
-    def _bound(self) -> None:
+    def _limit_keys(self) -> None:
         if len(self._keys) > MAX_KEYS:
             gone = next((key for key, one in self._keys.items() if not one.held), next(iter(self._keys)))
             del self._keys[gone]

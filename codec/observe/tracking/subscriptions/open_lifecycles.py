@@ -23,12 +23,12 @@ from pcli.codec.observe.tracking.subscriptions.subscription_state import Subscri
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
 from pcli.codec.wire.topic_name import TopicName
 
-__all__ = ["LINGER", "MAX_LIVES", "OpenLifecycles", "full_name"]
+__all__ = ["MAX_LIFECYCLES", "MAX_NON_PERSISTENT", "OpenLifecycles", "full_name"]
 
-MAX_LIVES: Final = 100_000
+MAX_LIFECYCLES: Final = 100_000
 """Lives in memory: some 150 MB, when each was delivered once."""
 
-LINGER: Final = 1_000
+MAX_NON_PERSISTENT: Final = 1_000
 """Lives of a non-persistent topic in memory: nothing says that they are over."""
 
 
@@ -38,25 +38,25 @@ class OpenLifecycles:
     def __init__(
         self,
         capture: CaptureRecord,
-        on_life: Callable[[Lifecycle], None] | None,
+        on_lifecycle: Callable[[Lifecycle], None] | None,
         on_done: Callable[[str, Any], None] | None,
-        max_lives: int,
+        max_lifecycles: int,
     ) -> None:
         self.capture = capture
         self.on_done = on_done
         self.topics: dict[str, TopicState] = {}
         self.owners: dict[int, TopicState] = {}
         """Ledgers, and whose they are."""
-        self._on_life = on_life
-        self._max_lives = max_lives
-        self._alive: dict[int, tuple[TopicState, Lifecycle]] = {}
+        self._on_lifecycle = on_lifecycle
+        self._max_lifecycles = max_lifecycles
+        self._lifecycles: dict[int, tuple[TopicState, Lifecycle]] = {}
         self._names: dict[str, str] = {}
 
     def topic(self, name: str) -> TopicState:
         """The book of a topic, made when new; any way to write its name will do."""
-        book = self.topics.get(name)
-        if book is not None:
-            return book
+        known = self.topics.get(name)
+        if known is not None:
+            return known
         full = self._names.get(name)
         if full is None:
             full = self._names[name] = full_name(name)
@@ -67,110 +67,114 @@ class OpenLifecycles:
 
     def subscription(self, topic: TopicState, name: str) -> SubscriptionState:
         """The book of a subscription, made when new."""
-        book = topic.subscriptions.get(name)
-        if book is None:
+        subscription = topic.subscriptions.get(name)
+        if subscription is None:
             record = topic.record.subscriptions.get(name)
             if record is None:
                 record = topic.record.subscriptions[name] = SubscriptionRecord(topic.record, name)
-            book = topic.subscriptions[name] = SubscriptionState(topic, record)
-            book.base = record.delivered
+            subscription = topic.subscriptions[name] = SubscriptionState(topic, record)
+            subscription.base = record.delivered
             record.gone = False
-        return book
+        return subscription
 
-    def adopt(self, book: SubscriptionState, topic: TopicState) -> TopicState:
+    def move_to_topic(self, subscription: SubscriptionState, topic: TopicState) -> TopicState:
         """A stranger was given an entry of this topic: it belongs there."""
-        name, old = book.record.name, book.topic
+        name, old = subscription.record.name, subscription.topic
         if old is not topic:
             del old.subscriptions[name], old.record.subscriptions[name]
-            topic.subscriptions[name], topic.record.subscriptions[name] = book, book.record
-            book.topic, book.record.topic = topic, topic.record
-            for consumer in book.record.consumers.values():
+            topic.subscriptions[name], topic.record.subscriptions[name] = subscription, subscription.record
+            subscription.topic, subscription.record.topic = topic, topic.record
+            for consumer in subscription.record.consumers.values():
                 consumer.topic = topic.record.name
         return topic
 
-    def put(self, topic: TopicState, at: Position, life: Lifecycle) -> None:
+    def put(self, topic: TopicState, at: Position, lifecycle: Lifecycle) -> None:
         """A life has a position."""
-        topic.lives[at] = life
+        topic.lifecycles[at] = lifecycle
         if topic.record.name:
             self.owners[at[0]] = topic
-        if id(life) not in self._alive:
-            self.add(topic, life)
+        if id(lifecycle) not in self._lifecycles:
+            self.add(topic, lifecycle)
 
-    def add(self, topic: TopicState, life: Lifecycle) -> None:
+    def add(self, topic: TopicState, lifecycle: Lifecycle) -> None:
         """A life begins; the oldest may have to leave."""
-        self._alive[id(life)] = (topic, life)
-        if len(self._alive) > self._max_lives:
+        self._lifecycles[id(lifecycle)] = (topic, lifecycle)
+        if len(self._lifecycles) > self._max_lifecycles:
             self._evict()
 
     def _evict(self) -> None:
         """The oldest leave, some at once: to look for the first one of a dict takes long when many have gone."""
         evicted = self.capture.evicted
-        for other, oldest in list(islice(self._alive.values(), 1 + self._max_lives // 100)):
+        for other, oldest in list(islice(self._lifecycles.values(), 1 + self._max_lifecycles // 100)):
             oldest.evicted = True
             evicted["lives"] = evicted.get("lives", 0) + 1
-            self.leave(other, oldest)
+            self.remove(other, oldest)
 
-    def leave(self, topic: TopicState, life: Lifecycle) -> None:
+    def remove(self, topic: TopicState, lifecycle: Lifecycle) -> None:
         """A life leaves memory and is given out."""
-        if self._alive.pop(id(life), None) is None:
+        if self._lifecycles.pop(id(lifecycle), None) is None:
             return
-        for at in positions(life):
-            topic.lives.pop(at, None)
-        for name in (life.uuid, (life.producer_name, life.sequence_id)):
-            if topic.loose.get(name) is life:
-                del topic.loose[name]
-        life.state = state_of(life)
-        if self._on_life is not None:
-            self._on_life(life)
+        for at in positions(lifecycle):
+            topic.lifecycles.pop(at, None)
+        for name in (lifecycle.uuid, (lifecycle.producer_name, lifecycle.sequence_id)):
+            if topic.unpositioned.get(name) is lifecycle:
+                del topic.unpositioned[name]
+        lifecycle.state = final_state(lifecycle)
+        if self._on_lifecycle is not None:
+            self._on_lifecycle(lifecycle)
 
-    def give(self, life: Lifecycle) -> None:
+    def emit(self, lifecycle: Lifecycle) -> None:
         """Give out a life that was never stored."""
-        if self._on_life is not None:
-            self._on_life(life)
+        if self._on_lifecycle is not None:
+            self._on_lifecycle(lifecycle)
 
-    def drop(self, life: Lifecycle) -> None:
+    def forget(self, lifecycle: Lifecycle) -> None:
         """Forget a life that another one has taken in."""
-        self._alive.pop(id(life), None)
+        self._lifecycles.pop(id(lifecycle), None)
 
-    def settle(self, topic: TopicState, at: Position) -> None:
+    def remove_if_acknowledged(self, topic: TopicState, at: Position) -> None:
         """Let the life there go, if all subscriptions have acknowledged it."""
-        life = topic.lives.get(at)
-        if life is None:
+        lifecycle = topic.lifecycles.get(at)
+        if lifecycle is None:
             return
-        places = positions(life)
-        for book in topic.subscriptions.values():
+        places = positions(lifecycle)
+        for subscription in topic.subscriptions.values():
             for place in places:
-                if place in book.open if book.stranger else book.opened and not book.is_acked(place):
+                if (
+                    place in subscription.pending_acks
+                    if subscription.unidentified
+                    else subscription.opened and not subscription.is_acked(place)
+                ):
                     return
-        self.leave(topic, life)
+        self.remove(topic, lifecycle)
 
-    def settle_all(self, topic: TopicState) -> None:
+    def remove_acknowledged(self, topic: TopicState) -> None:
         """The same for all lives of a topic: a subscription has moved, or is gone."""
-        for at in list(topic.lives):
-            self.settle(topic, at)
+        for at in list(topic.lifecycles):
+            self.remove_if_acknowledged(topic, at)
 
     def finish(self) -> None:
         """No more will come: give out what is left."""
-        for topic, life in list(self._alive.values()):
-            self.leave(topic, life)
+        for topic, lifecycle in list(self._lifecycles.values()):
+            self.remove(topic, lifecycle)
 
 
-def positions(life: Lifecycle) -> list[Position]:
+def positions(lifecycle: Lifecycle) -> list[Position]:
     """Where a life stands: one entry, or those of all its chunks that have an id."""
-    if life.chunks:
-        found = [(ledger, entry) for _, _, ledger, entry in life.chunks if ledger >= 0]
+    if lifecycle.chunks:
+        found = [(ledger, entry) for _, _, ledger, entry in lifecycle.chunks if ledger >= 0]
         if found:
             return found
-    return [(life.ledger, life.entry)] if life.ledger >= 0 else []
+    return [(lifecycle.ledger, lifecycle.entry)] if lifecycle.ledger >= 0 else []
 
 
-def state_of(life: Lifecycle) -> str:
+def final_state(lifecycle: Lifecycle) -> str:
     """What has become of a life that has an id or was delivered: a key of life.STATES."""
-    if life.topic is not None and not life.topic.persistent:
+    if lifecycle.topic is not None and not lifecycle.topic.persistent:
         return "non_persistent"
-    if life.unacked:
-        return "unacked" if any(life.unacked.values()) else "acked"
-    if life.topic is not None and any(not one.gone for one in life.topic.subscriptions.values()):
+    if lifecycle.unacked:
+        return "unacked" if any(lifecycle.unacked.values()) else "acked"
+    if lifecycle.topic is not None and any(not one.gone for one in lifecycle.topic.subscriptions.values()):
         return "never_delivered"
     return "stored"
 

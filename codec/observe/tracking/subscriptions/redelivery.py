@@ -21,7 +21,16 @@ from pcli.codec.observe.tracking.records.lifecycle import Delivery, Lifecycle
 from pcli.codec.observe.tracking.subscriptions.subscription_state import AttachedConsumer, SubscriptionState
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position
 
-__all__ = ["LEAST", "MAX_AGES", "TICK_NS", "ask", "came_again", "let_go", "set_back", "take_back"]
+__all__ = [
+    "LEAST",
+    "MAX_AGES",
+    "TICK_NS",
+    "record_redelivery",
+    "record_redelivery_after_reset",
+    "redeliver",
+    "release",
+    "take_back",
+]
 
 TICK_NS: Final = 1_000_000_000
 """ackTimeoutTickTime: a message may be held so much longer than the time-out."""
@@ -37,50 +46,52 @@ _WORST: Final = 8
 _IDS: Final = "pulsar.redeliverUnacknowledgedMessages.message_ids"
 
 
-def let_go(book: SubscriptionState, delivery: Delivery) -> None:
+def release(subscription: SubscriptionState, delivery: Delivery) -> None:
     """The messages of a delivery are with its consumer no more, whatever became of them."""
     held, delivery.held = delivery.held, 0
-    if held and book.individual:
+    if held and subscription.individual:
         delivery.consumer.unacked -= held
-        book.record.unacked -= held
+        subscription.record.unacked -= held
 
 
-def take_back(book: SubscriptionState, at: Position, delivery: Delivery, why: str, time_ns: int, frame: int) -> None:
+def take_back(
+    subscription: SubscriptionState, at: Position, delivery: Delivery, why: str, time_ns: int, frame: int
+) -> None:
     """The broker takes an unacknowledged delivery back; ``why`` is a key of topics.AGAIN."""
     if delivery.held:
-        let_go(book, delivery)
-        book.freed_ns = time_ns
+        release(subscription, delivery)
+        subscription.returned_ns = time_ns
         delivery.taken = (why, frame)
-        if book.keys is not None:
-            book.keys.released(book.topic.lives.get(at), delivery)
+        if subscription.keys is not None:
+            subscription.keys.released(subscription.topic.lifecycles.get(at), delivery)
 
 
-def ask(member: AttachedConsumer, facts: Facts) -> None:
+def redeliver(consumer: AttachedConsumer, facts: Facts) -> None:
     """A REDELIVER_UNACKNOWLEDGED_MESSAGES."""
-    record, book, frame = member.record, member.book, facts.frame
+    record, subscription, frame = consumer.record, consumer.subscription, facts.frame
     ids: list[dict[str, Any]] = facts.command.get(_IDS, [])
     (record.asked_again if ids else record.asked_all).add(frame.time_ns, frame.number, count=max(1, len(ids)))
     record.blocked.end(frame.time_ns, frame.number)
     wanted = [(one.get("ledgerId", -1), one.get("entryId", -1)) for one in ids]
-    if ids and (book.individual or book.stranger):
-        _ask_for(member, wanted, frame)
+    if ids and (subscription.individual or subscription.unidentified):
+        _redeliver_ids(consumer, wanted, frame)
         return
-    if not book.individual and record.active is False:
+    if not subscription.individual and record.active is False:
         return  # only the active consumer sets the cursor back (PersistentDispatcherSingleActiveConsumer)
-    member.drift = 0
+    consumer.unacked_offset = 0
     for at in wanted:
-        if at in book.open:
-            book.open[at].again = (frame.number, frame.time_ns)
-    for at, delivery in list(book.open.items()):
-        if delivery.consumer is record or not book.individual:
-            take_back(book, at, delivery, "rewind", frame.time_ns, frame.number)
-    if not book.individual and book.mark is not None:
-        book.read = book.mark
+        if at in subscription.pending_acks:
+            subscription.pending_acks[at].again = (frame.number, frame.time_ns)
+    for at, delivery in list(subscription.pending_acks.items()):
+        if delivery.consumer is record or not subscription.individual:
+            take_back(subscription, at, delivery, "rewind", frame.time_ns, frame.number)
+    if not subscription.individual and subscription.mark_delete is not None:
+        subscription.read_position = subscription.mark_delete
 
 
-def _ask_for(member: AttachedConsumer, wanted: list[Position], frame: Any) -> None:
-    record, book = member.record, member.book
-    found = [(at, book.open[at]) for at in dict.fromkeys(wanted) if at in book.open]
+def _redeliver_ids(consumer: AttachedConsumer, wanted: list[Position], frame: Any) -> None:
+    record, subscription = consumer.record, consumer.subscription
+    found = [(at, subscription.pending_acks[at]) for at in dict.fromkeys(wanted) if at in subscription.pending_acks]
     held = [(at, one) for at, one in found if one.held and one.consumer is record]
     if not held:
         return
@@ -90,38 +101,38 @@ def _ask_for(member: AttachedConsumer, wanted: list[Position], frame: Any) -> No
         if not delivery.why and len(record.hold_ages) < MAX_AGES:
             record.hold_ages.append(age)
     refused = any(one.why == "nack" for _, one in held)
-    why = "ack_timeout" if not refused and _is_timeout(member, {at for at, _ in held}, ages, oldest) else "nack"
+    why = "ack_timeout" if not refused and _is_timeout(consumer, {at for at, _ in held}, ages, oldest) else "nack"
     for at, delivery in held:
         delivery.again = (frame.number, frame.time_ns)
-        take_back(book, at, delivery, why, frame.time_ns, frame.number)
+        take_back(subscription, at, delivery, why, frame.time_ns, frame.number)
 
 
-def _is_timeout(member: AttachedConsumer, asked: set[Position], ages: list[int], oldest: int) -> bool:
-    if min(ages) < member.least_timeout:
+def _is_timeout(consumer: AttachedConsumer, asked: set[Position], ages: list[int], oldest: int) -> bool:
+    if min(ages) < consumer.least_timeout:
         return False
-    young, old = member.timeouts
-    member.timeouts = young, old = min(young or ages[0], *ages), max(old, *ages)
+    young, old = consumer.timeouts
+    consumer.timeouts = young, old = min(young or ages[0], *ages), max(old, *ages)
     if old - young > TICK_NS:
         return False
     return not any(
-        one.held and one.consumer is member.record and one.time_ns < oldest and at not in asked
-        for at, one in member.book.open.items()
+        one.held and one.consumer is consumer.record and one.time_ns < oldest and at not in asked
+        for at, one in consumer.subscription.pending_acks.items()
     )
 
 
-def came_again(
-    book: SubscriptionState, at: Position, life: Lifecycle, past: list[Delivery], delivery: Delivery
+def record_redelivery(
+    subscription: SubscriptionState, at: Position, lifecycle: Lifecycle, past: list[Delivery], delivery: Delivery
 ) -> None:
     """An entry is delivered to a subscription that had it before."""
     last = past[-1]
     why, cause = last.taken
-    if book.reset[0] > last.frame:
-        _, why, cause = book.reset
-    elif why in ("left", "lost") and cause and _alone(book, delivery, cause):
+    if subscription.reset[0] > last.frame:
+        _, why, cause = subscription.reset
+    elif why in ("left", "lost") and cause and _alone(subscription, delivery, cause):
         why = "reopened" if why == "left" else why
-    record = book.record
-    name = _tell(book, at, delivery, why or "twice", cause)
-    if life.batch and life.messages > 1 and delivery.messages == life.messages and last.again[0]:
+    record = subscription.record
+    name = _record_cause(subscription, at, delivery, why or "twice", cause)
+    if lifecycle.batch and lifecycle.messages > 1 and delivery.messages == lifecycle.messages and last.again[0]:
         delivery.consumer.whole_batches_again.add(delivery.time_ns, delivery.frame, sample=name)
     worst = record.most_redelivered
     if len(worst) < _WORST or len(past) >= worst[-1][0]:
@@ -131,31 +142,31 @@ def came_again(
         worst[:] = kept[:_WORST]
 
 
-def set_back(book: SubscriptionState, at: Position, delivery: Delivery) -> None:
+def record_redelivery_after_reset(subscription: SubscriptionState, at: Position, delivery: Delivery) -> None:
     """An entry comes behind a reset whose life was over: it was delivered before, and when is forgotten."""
-    _tell(book, at, delivery, *book.reset[1:])
+    _record_cause(subscription, at, delivery, *subscription.reset[1:])
 
 
-def _tell(book: SubscriptionState, at: Position, delivery: Delivery, why: str, cause: int) -> str:
+def _record_cause(subscription: SubscriptionState, at: Position, delivery: Delivery, why: str, cause: int) -> str:
     """Count a delivery that is not the first; the id of the entry."""
     delivery.why, delivery.why_frame = why, cause
     name = f"{at[0]}:{at[1]}"
-    book.record.again.setdefault(why, Occurrences()).add(delivery.time_ns, delivery.frame, cause, sample=name)
-    _count(book, delivery.time_ns)
+    subscription.record.again.setdefault(why, Occurrences()).add(delivery.time_ns, delivery.frame, cause, sample=name)
+    _count(subscription, delivery.time_ns)
     return name
 
 
-def _alone(book: SubscriptionState, delivery: Delivery, left: int) -> bool:
+def _alone(subscription: SubscriptionState, delivery: Delivery, left: int) -> bool:
     """Whether all consumers of the subscription came behind that frame."""
-    sessions = [member.record.session for member in book.members]
+    sessions = [consumer.record.session for consumer in subscription.attached]
     return all(one is not None and one.ready_frame > left for one in sessions)
 
 
-def _count(book: SubscriptionState, time_ns: int) -> None:
-    second, count = book.second
+def _count(subscription: SubscriptionState, time_ns: int) -> None:
+    second, count = subscription.current_second
     now = time_ns // 1_000_000_000
     count = count + 1 if now == second else 1
-    book.second = (now, count)
-    if count > book.record.redelivered_per_second:
-        book.record.redelivered_per_second = count
-        book.record.redelivered_peak_ns = now * 1_000_000_000
+    subscription.current_second = (now, count)
+    if count > subscription.record.redelivered_per_second:
+        subscription.record.redelivered_per_second = count
+        subscription.record.redelivered_peak_ns = now * 1_000_000_000

@@ -12,31 +12,31 @@ from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.observe.tracking.subscriptions.cursor_positions import new_ledger
 from pcli.codec.observe.tracking.subscriptions.open_lifecycles import OpenLifecycles, positions
 from pcli.codec.observe.tracking.subscriptions.topic_state import Position, TopicState
-from pcli.codec.observe.tracking.subscriptions.unseen_publishes import linger
+from pcli.codec.observe.tracking.subscriptions.unseen_publishes import evict_non_persistent
 
 __all__ = ["stored"]
 
 
-def stored(shelf: OpenLifecycles, life: Lifecycle) -> None:
+def stored(lifecycles: OpenLifecycles, lifecycle: Lifecycle) -> None:
     """An entry of a life has an id, of a chunked message any of its entries."""
-    topic = shelf.topic(life.topic.name if life.topic is not None else "")
+    topic = lifecycles.topic(lifecycle.topic.name if lifecycle.topic is not None else "")
     if not topic.record.persistent:
-        _stored_loose(shelf, topic, life)
+        _store_non_persistent(lifecycles, topic, lifecycle)
         return
-    at = (life.ledger, life.entry)
-    _grow(topic, at, life)
-    known = topic.lives.get(at) or (topic.loose.get(life.uuid) if life.uuid else None)
-    if known is not None and known is not life:
-        _merge(known, life)
-        shelf.drop(known)
+    at = (lifecycle.ledger, lifecycle.entry)
+    _grow(topic, at, lifecycle)
+    known = topic.lifecycles.get(at) or (topic.unpositioned.get(lifecycle.uuid) if lifecycle.uuid else None)
+    if known is not None and known is not lifecycle:
+        _merge(known, lifecycle)
+        lifecycles.forget(known)
         for place in positions(known):
-            topic.lives[place] = life
-    if life.uuid:
-        topic.loose[life.uuid] = life
-    shelf.put(topic, at, life)
+            topic.lifecycles[place] = lifecycle
+    if lifecycle.uuid:
+        topic.unpositioned[lifecycle.uuid] = lifecycle
+    lifecycles.put(topic, at, lifecycle)
 
 
-def _grow(topic: TopicState, at: Position, life: Lifecycle) -> None:
+def _grow(topic: TopicState, at: Position, lifecycle: Lifecycle) -> None:
     if at[0] not in topic.ledgers:
         new_ledger(topic)
     if at in topic.markers:
@@ -45,28 +45,28 @@ def _grow(topic: TopicState, at: Position, life: Lifecycle) -> None:
         topic.markers.add(marker)
         topic.grow(marker, written=True)
     topic.grow(at, written=True)
-    if life.txn is not None:
-        topic.hidden.setdefault(life.txn, []).append(at)
-    for book in topic.subscriptions.values():
-        if book.at_next:
-            book.at_next = False
-            book.mark = book.read = (at[0], at[1] - 1)
+    if lifecycle.txn is not None:
+        topic.uncommitted.setdefault(lifecycle.txn, []).append(at)
+    for subscription in topic.subscriptions.values():
+        if subscription.starts_at_next:
+            subscription.starts_at_next = False
+            subscription.mark_delete = subscription.read_position = (at[0], at[1] - 1)
 
 
-def _stored_loose(shelf: OpenLifecycles, topic: TopicState, life: Lifecycle) -> None:
-    key = (life.producer_name, life.sequence_id)
-    known = topic.loose.get(key)
+def _store_non_persistent(lifecycles: OpenLifecycles, topic: TopicState, lifecycle: Lifecycle) -> None:
+    key = (lifecycle.producer_name, lifecycle.sequence_id)
+    known = topic.unpositioned.get(key)
     if known is not None:
-        _merge(known, life)
-        shelf.drop(known)
-    topic.loose[key] = life
-    shelf.add(topic, life)
-    linger(shelf, topic)
+        _merge(known, lifecycle)
+        lifecycles.forget(known)
+    topic.unpositioned[key] = lifecycle
+    lifecycles.add(topic, lifecycle)
+    evict_non_persistent(lifecycles, topic)
 
 
-def _merge(known: Lifecycle, life: Lifecycle) -> None:
+def _merge(known: Lifecycle, lifecycle: Lifecycle) -> None:
     """Take over what came before the receipt."""
-    life.deliveries, life.unacked = known.deliveries, known.unacked
-    life.doubts |= known.doubts - {"cut"}
-    if life.partition < 0:
-        life.partition = known.partition
+    lifecycle.deliveries, lifecycle.unacked = known.deliveries, known.unacked
+    lifecycle.doubts |= known.doubts - {"cut"}
+    if lifecycle.partition < 0:
+        lifecycle.partition = known.partition

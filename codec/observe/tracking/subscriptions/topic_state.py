@@ -26,15 +26,28 @@ class TopicState:
     """A topic."""
 
     __slots__ = (
-        "aborted", "base", "closed_ns", "closers", "first", "hidden", "last", "ledgers", "lives", "loose", "markers",
-        "record", "restarted", "subscriptions", "written",
+        "aborted",
+        "base",
+        "closed_ns",
+        "closers",
+        "first",
+        "last",
+        "ledgers",
+        "lifecycles",
+        "markers",
+        "record",
+        "restarted",
+        "subscriptions",
+        "uncommitted",
+        "unpositioned",
+        "written",
     )  # fmt: skip
 
     def __init__(self, record: TopicRecord) -> None:
         self.record = record
-        self.lives: dict[Position, Lifecycle] = {}
+        self.lifecycles: dict[Position, Lifecycle] = {}
         """By position; all chunks of a message lead to one life."""
-        self.loose: dict[tuple[str, int] | str, Lifecycle] = {}
+        self.unpositioned: dict[tuple[str, int] | str, Lifecycle] = {}
         """Lives without a position of their own: by producer and sequence id on non-persistent topics, chunked
         messages of which not all chunks have come by uuid."""
         self.subscriptions: dict[str, SubscriptionState] = {}
@@ -54,7 +67,7 @@ class TopicState:
         """Whether it was an unload for sure."""
         self.base = 0
         """messages_in when the broker loaded it last: its counters begin anew then."""
-        self.hidden: dict[tuple[int, int], list[Position]] = {}
+        self.uncommitted: dict[tuple[int, int], list[Position]] = {}
         """Messages of open transactions."""
         self.aborted: set[Position] = set()
         self.markers: set[Position] = set()
@@ -85,7 +98,7 @@ class TopicState:
     @property
     def barrier(self) -> Position | None:
         """The first message of an open transaction: nothing from there on is delivered; None: there is none."""
-        return min((min(places) for places in self.hidden.values() if places), default=None)
+        return min((min(places) for places in self.uncommitted.values() if places), default=None)
 
     def following(self, at: Position) -> Position | None:
         """The next position; None at the end."""

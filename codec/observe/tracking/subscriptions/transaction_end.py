@@ -26,12 +26,12 @@ _Txn = tuple[int, int]
 class TransactionEnd:
     """Transactions that end."""
 
-    def __init__(self, shelf: OpenLifecycles, acks: Acks) -> None:
-        self._shelf = shelf
+    def __init__(self, lifecycles: OpenLifecycles, acks: Acks) -> None:
+        self._lifecycles = lifecycles
         self._acks = acks
         self._asked: dict[tuple[int, int], tuple[_Txn, bool, str, str]] = {}
 
-    def ask(self, facts: Facts) -> None:
+    def request(self, facts: Facts) -> None:
         """END_TXN, END_TXN_ON_PARTITION or END_TXN_ON_SUBSCRIPTION."""
         values = facts.command
         words: dict[str, Any] = {name.rpartition(".")[2]: value for name, value in values.items()}
@@ -42,25 +42,25 @@ class TransactionEnd:
             del self._asked[next(iter(self._asked))]
         self._asked[key] = (txn, commit, words.get("topic", ""), words.get("subscription", ""))
 
-    def answer(self, facts: Facts) -> None:
+    def response(self, facts: Facts) -> None:
         """The answer to one of them."""
         words: dict[str, Any] = {name.rpartition(".")[2]: value for name, value in facts.command.items()}
         asked = self._asked.pop((facts.frame.stream.number, words.get("request_id", -1)), None)
         if asked is None or words.get("error"):
             return
-        txn, commit, name, subscription = asked
-        topics = [self._shelf.topic(name)] if name else list(self._shelf.topics.values())
+        txn, commit, name, subscription_name = asked
+        topics = [self._lifecycles.topic(name)] if name else list(self._lifecycles.topics.values())
         now, number = facts.frame.time_ns, facts.frame.number
         for topic in topics:
-            if not subscription:
+            if not subscription_name:
                 self._published(topic, txn, commit=commit)
-            if subscription or not name:
-                for book in list(topic.subscriptions.values()):
-                    if txn in book.txns and subscription in ("", book.record.name):
-                        self._acks.transaction(book, txn, now, number, commit=commit)
+            if subscription_name or not name:
+                for subscription in list(topic.subscriptions.values()):
+                    if txn in subscription.transaction_acks and subscription_name in ("", subscription.record.name):
+                        self._acks.transaction(subscription, txn, now, number, commit=commit)
 
     def _published(self, topic: TopicState, txn: _Txn, *, commit: bool) -> None:
-        places = topic.hidden.pop(txn, None)
+        places = topic.uncommitted.pop(txn, None)
         if places is None:
             return
         if not commit:

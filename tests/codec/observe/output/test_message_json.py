@@ -2,7 +2,7 @@
 
 import json
 
-from pcli.codec.observe.output.message_json import life_object
+from pcli.codec.observe.output.message_json import lifecycle_object
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 from pcli.codec.observe.tracking.records.lifecycle import Ack, Delivery, Lifecycle
 from pcli.codec.observe.tracking.records.topic_records import TopicRecord
@@ -21,7 +21,7 @@ def test_a_life_with_everything():
         state="acked", unacked={"bill": 0},
     )  # fmt: skip
     one.deliveries["bill"] = [Delivery(ANN, 12, 1700000002 * SECOND, 2, redelivery_count=1, why="nack", acks=(ack,))]
-    told = json.loads(json.dumps(life_object(one)))
+    told = json.loads(json.dumps(lifecycle_object(one)))
     assert told["message_id"] == "7:1"
     assert told["topic"] == TOPIC.name
     assert told["txn"] == "(0,3)"
@@ -43,7 +43,7 @@ def test_a_life_with_everything():
 def test_what_is_not_known_is_null():
     one = Lifecycle(None, doubts={"start"})
     one.deliveries["2#0"] = [Delivery(NOBODY, 12, 1, 2)]
-    told = life_object(one)
+    told = lifecycle_object(one)
     assert [told[name] for name in ("message_id", "topic", "producer", "key", "txn", "error")] == [None] * 6
     assert (told["complete"], told["doubts"]) == (False, ["start"])
     assert told["deliveries"][0]["subscription"] is None

@@ -1,6 +1,6 @@
 """Lives for people."""
 
-from pcli.codec.observe.output.message_text import life_lines, life_mermaid
+from pcli.codec.observe.output.message_text import lifecycle_diagram, lifecycle_lines
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 from pcli.codec.observe.tracking.records.lifecycle import Ack, Delivery, Lifecycle
 from pcli.codec.observe.tracking.records.topic_records import AGAIN, TopicRecord
@@ -24,7 +24,7 @@ def a_batch():
 
 
 def test_a_block():
-    assert [line for _, line in life_lines(a_batch())] == [
+    assert [line for _, line in lifecycle_lines(a_batch())] == [
         "orders  7:1  10 messages  1.2 kB  key k",
         "  unacked: delivered; at least one subscription that received it has not acknowledged all of it",
         "  3 of 10 left: last held by bill/ann until frame 30",
@@ -40,19 +40,19 @@ def test_a_block():
 def test_who_holds_it_still():
     one = a_batch()
     one.deliveries["bill"][0].held = 3
-    assert "  3 of 10 left: held by bill/ann" in [line for _, line in life_lines(one)]
+    assert "  3 of 10 left: held by bill/ann" in [line for _, line in lifecycle_lines(one)]
 
 
 def test_what_is_in_the_topic_twice():
     one = a_batch()
     one.other_ids = ((7, 5), (8, 0))
-    assert "  stored more than once: also as 7:5, 8:0" in [line for _, line in life_lines(one)]
+    assert "  stored more than once: also as 7:5, 8:0" in [line for _, line in lifecycle_lines(one)]
 
 
 def test_what_was_not_seen_is_said():
     one = a_batch()
     one.doubts |= {"gap", "end"}
-    doubts = [line for kind, line in life_lines(one) if kind == "doubt"]
+    doubts = [line for kind, line in lifecycle_lines(one) if kind == "doubt"]
     assert doubts == [
         "  evidence incomplete: it had not ended when the capture ended",
         "  evidence incomplete: packets of its connection are missing in the capture",
@@ -63,11 +63,11 @@ def test_lines_stay_within_a_hundred_columns():
     one = a_batch()
     for why in AGAIN:
         one.deliveries["bill"].append(Delivery(ANN, 40, 200 * MS, 2, redelivery_count=3, why=why, why_frame=39))
-    assert max(len(line) for _, line in life_lines(one)) <= 100
+    assert max(len(line) for _, line in lifecycle_lines(one)) <= 100
 
 
 def test_a_diagram_has_everybody_once_and_an_arrow_a_step():
-    lines = list(life_mermaid([a_batch(), a_batch()]))
+    lines = list(lifecycle_diagram([a_batch(), a_batch()]))
     assert lines[:4] == [
         "sequenceDiagram",
         "    participant p0 as till",
@@ -82,4 +82,4 @@ def test_a_diagram_has_everybody_once_and_an_arrow_a_step():
 def test_names_do_not_break_a_diagram():
     one = a_batch()
     one.producer_name = "a;b\n%% x"
-    assert "    participant p0 as a#59;b\\n#37;#37; x" in list(life_mermaid([one]))
+    assert "    participant p0 as a#59;b\\n#37;#37; x" in list(lifecycle_diagram([one]))

@@ -49,7 +49,7 @@ class Producing:
         self.talk.now = START * MILLISECOND
         self.lives: list[Lifecycle] = []
         self.done: list[tuple[str, Any]] = []
-        self.tracker = Tracker(on_life=self.lives.append, on_done=lambda *one: self.done.append(one))
+        self.tracker = Tracker(on_lifecycle=self.lives.append, on_done=lambda *one: self.done.append(one))
         self.entry = -1
         """The last entry that was stored."""
 
@@ -170,7 +170,7 @@ class Wire:
         self.ends: list[tuple[int, str, int, int]] = []
         self.done: list[tuple[str, Any]] = []
         self.capture = CaptureRecord()
-        self.links = ConnectionTracker(
+        self.connections = ConnectionTracker(
             self.capture, on_end=lambda *end: self.ends.append(end), on_done=lambda *one: self.done.append(one)
         )
         self.counted: list[bool] = []
@@ -197,7 +197,7 @@ class Wire:
         if on not in self.talk.streams:
             self.open(on)
         facts = say(body, entry, on, **capture)
-        self.counted.append(self.links.see(facts))
+        self.counted.append(self.connections.see(facts))
         return facts
 
     def hello(self, on: int = 0, answer: bool = True, max_message_size: int = 5_242_880, **fields: Any) -> None:
@@ -215,25 +215,27 @@ class Wire:
         stream = self.talk.streams[on] if on in self.talk.streams else self.open(on)
         seen = {"refused": False, "silent": False} | how
         self.talk.now += MILLISECOND
-        self.links.ended(StreamEnd(stream, 99, self.talk.now, from_client=client, reset=reset, **seen))
+        self.connections.ended(StreamEnd(stream, 99, self.talk.now, from_client=client, reset=reset, **seen))
 
     def note(self, kind: str, on: int | None = 0, **more: Any) -> int:
         """What the capture says about a stream, or about none."""
         stream = None if on is None else self.talk.streams.get(on) or self.open(on, kind=more.pop("of", "pulsar"))
-        return self.links.note(Note(kind, f"a note on {kind}", 50, stream, **more))
+        return self.connections.note(Note(kind, f"a note on {kind}", 50, stream, **more))
 
     def finish(self) -> None:
-        self.links.finish(self.capture.last_ns)
+        self.connections.finish(self.capture.last_ns)
 
     def connection(self, on: int = 0) -> ConnectionRecord:
-        return next(one for _, one in self.links.records() if isinstance(one, ConnectionRecord) and one.stream == on)
+        return next(
+            one for _, one in self.connections.records() if isinstance(one, ConnectionRecord) and one.stream == on
+        )
 
     def exchange(self, type_: str, on: int = 0) -> ExchangeRecord:
-        records = [one for _, one in self.links.records() if isinstance(one, ExchangeRecord)]
+        records = [one for _, one in self.connections.records() if isinstance(one, ExchangeRecord)]
         return next(one for one in records if (one.stream, one.type) == (on, type_))
 
     def host(self) -> HostRecord:
-        return next(one for _, one in self.links.records() if isinstance(one, HostRecord))
+        return next(one for _, one in self.connections.records() if isinstance(one, HostRecord))
 
 
 @pytest.fixture

@@ -98,9 +98,11 @@ def test_one_from_before_the_capture(producing):
 
 def test_too_many(producing, monkeypatch):
     assert MAX_TRANSACTIONS > 3
-    transactions = Transactions(producing.tracker.lives, on_done=lambda *one: producing.done.append(one), limit=2)
-    steps = producing.tracker.publishing._steps
-    monkeypatch.setattr(producing.tracker.publishing, "_transactions", transactions)
+    transactions = Transactions(
+        producing.tracker.subscriptions, on_done=lambda *one: producing.done.append(one), limit=2
+    )
+    steps = producing.tracker.producers._steps
+    monkeypatch.setattr(producing.tracker.producers, "_transactions", transactions)
     for kind, step in {51: transactions.answer, 50: transactions.ask}.items():
         monkeypatch.setitem(steps, kind, step)
     for least in (4, 5, 6):

@@ -33,7 +33,7 @@ def lives_of(recording):
     """The tracker's lives, by what a row is known by. Those of one id are one: the first has left memory, acknowledged
     by all, before a seek or a new subscription brought the message again."""
     lives = []
-    take_in(recording.items, Tracker(on_life=lives.append))
+    take_in(recording.items, Tracker(on_lifecycle=lives.append))
     found = defaultdict(list)
     for life in lives:
         found[key_of_life(life)].append(life)

@@ -60,7 +60,7 @@ def rows(bulk, recorded):
 
     def made(*sides):
         frames, lives = taken(sides), []
-        take_in(frames, Tracker(on_life=lives.append))
+        take_in(frames, Tracker(on_lifecycle=lives.append))
         return bulk(recorded(frames)).messages(), lives
 
     return made

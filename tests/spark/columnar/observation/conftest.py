@@ -144,7 +144,7 @@ class Objects:
         take_in(items, self)
         self.findings = sorted(map(told, self.diagnosis.findings()))
         self.connections = self._connections.rows()
-        records = self.diagnosis.lives.records()
+        records = self.diagnosis.subscriptions.records()
         self.consumers = [record for group, record in records if group == "consumer" and record.session is not None]
 
     def see(self, facts: Facts) -> None:
@@ -159,7 +159,7 @@ class Objects:
 
     def finish(self) -> None:
         # As `pcli stats consumers` has them: before the tracker gives its lives away.
-        self.figures = figures(self.diagnosis.lives, self.diagnosis.capture.last_ns, system=True)
+        self.figures = figures(self.diagnosis.subscriptions, self.diagnosis.capture.last_ns, system=True)
         self.diagnosis.finish()
 
 

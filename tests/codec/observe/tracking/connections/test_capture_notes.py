@@ -16,8 +16,8 @@ def test_what_notes_put_in_doubt(wire):
     assert wire.note("leftover", 0) == 0
     assert wire.note("gap", 7, length=1) == -1
     assert wire.note("file", None) == -1
-    assert wire.links.doubts_of(0) == {"gap", "weak_sync"}
-    assert wire.links.doubts_of(9) == set()
+    assert wire.connections.doubts_of(0) == {"gap", "weak_sync"}
+    assert wire.connections.doubts_of(9) == set()
     capture = wire.capture
     assert (capture.gaps.count, capture.gap_bytes, capture.resyncs, capture.damaged) == (2, 101, 1, True)
     assert capture.packets == 50

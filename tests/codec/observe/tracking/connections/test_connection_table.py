@@ -39,4 +39,4 @@ def test_one_that_comes_back_is_not_all_there(wire, say, monkeypatch):
     wire.hello(on=0)
     wire.hello(on=1)
     wire.client(say("LookupTopic"), on=0)
-    assert wire.links.doubts_of(0) == {"evicted"}
+    assert wire.connections.doubts_of(0) == {"evicted"}

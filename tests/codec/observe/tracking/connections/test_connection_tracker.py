@@ -50,25 +50,25 @@ def test_frames_and_times(wire):
 
 def test_what_frames_put_in_doubt(wire):
     wire.hello()
-    assert wire.links.fresh_doubts == set()
+    assert wire.connections.changed_streams == set()
     wire.note("snaplen", 3)
     wire.client(pb.CommandPing(), problems=(Problem("cut", "truncated from packets before this frame"),))
-    assert wire.links.fresh_doubts == {0}
-    assert wire.links.doubts_of(0) == {"cut"}
+    assert wire.connections.changed_streams == {0}
+    assert wire.connections.doubts_of(0) == {"cut"}
     assert wire.capture.cut
 
 
 def test_a_frame_that_the_end_of_the_capture_cuts_is_no_snap_length(wire):
     wire.hello()
     wire.client(pb.CommandPing(), problems=(Problem("cut", "the capture ends 3 bytes before the end of this frame"),))
-    assert wire.links.doubts_of(0) == set()
+    assert wire.connections.doubts_of(0) == set()
     assert wire.capture.unfinished == 1
 
 
 def test_one_side_of_the_handshake(wire):
     wire.open(0, opening=(1,))
     wire.hello(answer=False)
-    assert wire.links.doubts_of(0) == {"one_way"}
+    assert wire.connections.doubts_of(0) == {"one_way"}
 
 
 def test_one_side_of_a_connection_that_began_before(wire):
@@ -78,7 +78,7 @@ def test_one_side_of_a_connection_that_began_before(wire):
     wire.open(1, midstream=True)
     wire.client(pb.CommandPing(), on=1)
     wire.finish()
-    assert wire.links.doubts_of(0) == wire.links.doubts_of(1) == {"start", "one_way", "end"}
+    assert wire.connections.doubts_of(0) == wire.connections.doubts_of(1) == {"start", "one_way", "end"}
     assert (wire.capture.one_way, wire.capture.midstream) == (1, 0)
 
 

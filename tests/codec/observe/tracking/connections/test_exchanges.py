@@ -103,7 +103,7 @@ def test_an_id_used_again_is_a_new_request(wire, say):
 def test_an_error_to_nobody_is_no_answer(wire, say):
     wire.hello()
     wire.broker(say("Error", request_id=2**64 - 1))
-    assert [one.type for group, one in wire.links.records() if group == "exchange"] == ["CONNECT"]
+    assert [one.type for group, one in wire.connections.records() if group == "exchange"] == ["CONNECT"]
 
 
 def test_packets_in_another_order_than_on_the_wire(wire, say):
@@ -158,7 +158,7 @@ def test_a_broker_that_closes_waits_for_nobody(wire, say):
     wire.client(say("Subscribe"))
     wire.broker(say("Success"))
     wire.broker(say("CloseConsumer", request_id=5))
-    assert not any(one.type == "CLOSE_CONSUMER" for group, one in wire.links.records() if group == "exchange")
+    assert not any(one.type == "CLOSE_CONSUMER" for group, one in wire.connections.records() if group == "exchange")
 
 
 def test_the_brokers_own_traffic_is_not_counted(wire, say):
@@ -166,5 +166,5 @@ def test_the_brokers_own_traffic_is_not_counted(wire, say):
     wire.client(say("Producer", topic="persistent://public/default/__change_events"))
     wire.broker(say("ProducerSuccess"))
     wire.client(send(0))
-    assert not any(group == "exchange" for group, _ in wire.links.records())
+    assert not any(group == "exchange" for group, _ in wire.connections.records())
     assert wire.connection().system

@@ -17,7 +17,7 @@ def two_brokers(wire):
 
 
 def loops(wire):
-    return {one.server[0]: one.redirect_loops.count for group, one in wire.links.records() if group == "host"}
+    return {one.server[0]: one.redirect_loops.count for group, one in wire.connections.records() if group == "host"}
 
 
 def test_attempts_and_ends(wire):

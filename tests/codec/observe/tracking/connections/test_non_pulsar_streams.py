@@ -43,7 +43,7 @@ def test_on_a_port_of_its_own(wire):
     wire.note("tls", 0)
     wire.note("http", 1)
     wire.hello(on=2)
-    assert [one.stream for group, one in wire.links.records() if group == "connection"] == [2]
+    assert [one.stream for group, one in wire.connections.records() if group == "connection"] == [2]
     assert wire.capture.other_streams == {"tls": 1, "http": 1}
 
 

@@ -43,7 +43,7 @@ def test_through_a_pulsar_proxy(proxied, say):
     assert back.other_leg is front
     assert proxied.exchange("LOOKUP", on=0).answered == 1
     assert ("LOOKUP", 1) not in [
-        (one.type, one.stream) for group, one in proxied.links.records() if group == "exchange"
+        (one.type, one.stream) for group, one in proxied.connections.records() if group == "exchange"
     ]
     proxied.end(on=1)
     proxied.end(on=0)

@@ -12,10 +12,10 @@ def bounded(producing):
 
     def bound(**limits):
         tracker = producing.tracker
-        publishing = ProducerTracker(tracker.lives, on_done=lambda *one: producing.done.append(one))
-        publishing._roster.__init__(tracker.lives, lambda *one: producing.done.append(one), **limits)
-        tracker.publishing = publishing
-        assert isinstance(publishing._roster, ProducerRegistry)
+        publishing = ProducerTracker(tracker.subscriptions, on_done=lambda *one: producing.done.append(one))
+        publishing._registry.__init__(tracker.subscriptions, lambda *one: producing.done.append(one), **limits)
+        tracker.producers = publishing
+        assert isinstance(publishing._registry, ProducerRegistry)
         return producing
 
     return bound
@@ -110,7 +110,7 @@ def test_too_many_open_sends(bounded):
 def test_doubts_reach_producers_and_what_is_open(producing):
     producing.opens()
     producing.sends(0)
-    producing.tracker.publishing.doubt(0, {"gap"})
+    producing.tracker.producers.add_doubts(0, {"gap"})
     producing.receipt(0)
     producing.opens("later", producer_id=2)
     producing.opens("elsewhere", stream=1)

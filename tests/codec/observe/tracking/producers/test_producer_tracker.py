@@ -33,7 +33,7 @@ def test_topics_count_as_the_broker_did(corpus, name):
 def test_every_message_of_the_application_is_a_life(corpus):
     name = "python/28-busy-system"
     observer, lives = Observer(), []
-    tracker = Tracker(on_life=lives.append)
+    tracker = Tracker(on_lifecycle=lives.append)
     for frame in corpus.frames(name):
         tracker.see(observer.see(frame))
     tracker.finish()

@@ -25,7 +25,7 @@ def figures_of(corpus: Any, name: str, **options: bool) -> list[Row]:
     for item in read_capture([(name, io.BytesIO(corpus.data(name)))]):
         if isinstance(item, CapturedFrame):
             tracker.see(observer.see(item))
-    return key_figures(tracker.lives, tracker.capture.last_ns, **options)
+    return key_figures(tracker.subscriptions, tracker.capture.last_ns, **options)
 
 
 @pytest.mark.parametrize("name", ["python/12-key-shared", "java/key-shared-auto-split", "go/key-based-batcher"])
@@ -93,7 +93,7 @@ def test_the_slot_of_a_binary_key_is_that_of_its_bytes(talk: Any, key: dict[str,
     message.message_id.ledgerId = message.message_id.entryId = 0
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, **key)
     tracker.see(talk.broker(message, push_entry(metadata, b"hello")))
-    (row,) = key_figures(tracker.lives, talk.now)
+    (row,) = key_figures(tracker.subscriptions, talk.now)
     assert [(one["key"], one["slot"]) for one in row["keys"]] == [("/wA=", sticky_hash(b"\xff\x00"))]
 
 
@@ -115,11 +115,11 @@ def test_with_an_unsubscribe_the_keys_are_gone_and_that_is_said(talk: Any) -> No
     message.message_id.ledgerId = message.message_id.entryId = 0
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, partition_key="k")
     broker(message, push_entry(metadata, b"hello"))
-    (row,) = key_figures(tracker.lives, talk.now)
+    (row,) = key_figures(tracker.subscriptions, talk.now)
     assert [(key["key"], key["owner"], key["held"]) for key in row["keys"]] == [("k", "c", 1)]
     client(pb.CommandUnsubscribe(consumer_id=1, request_id=2))
     broker(pb.CommandSuccess(request_id=2))
-    (row,) = key_figures(tracker.lives, talk.now)
+    (row,) = key_figures(tracker.subscriptions, talk.now)
     assert row["keys"] is None
     assert "removed" in row["unknown"]["keys"]
 

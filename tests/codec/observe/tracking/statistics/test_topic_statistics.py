@@ -118,7 +118,7 @@ def test_every_figure_is_the_brokers_own_or_unknown_for_a_reason(corpus: Any) ->
         truth = corpus.truth(name)
         at = int(truth["capture"]["stats_at"] * 1e9)
         tracker, goes_on = tracked(corpus, name, at)
-        mine = figures(tracker.lives, at)
+        mine = figures(tracker.subscriptions, at)
         if name in SHORT:
             assert not goes_on
             continue
@@ -141,7 +141,7 @@ def test_so_are_the_figures_of_other_moments(corpus: Any) -> None:
             tracker, _ = tracked(corpus, name, at)
             if at - tracker.capture.last_ns < QUIET_NS:
                 continue
-            found = figures(tracker.lives, at)
+            found = figures(tracker.subscriptions, at)
             for topic, true in of_the_broker({snapshot["topic"]: snapshot["stats"]}):
                 whole.topic(f"{name} {snapshot['when']}", found[topic], true)
     assert not whole.wrong
@@ -161,14 +161,14 @@ def test_an_unload_is_one_event_however_many_it_closes(stage: Any) -> None:
     client.producer()
     client.publish(1)
     client.publish(2)
-    [found] = figures(play.tracker.lives, play.now * 1_000_000).values()
+    [found] = figures(play.tracker.subscriptions, play.now * 1_000_000).values()
     assert found["msgInCounter"] == 2
     [topic] = [record for group, record in play.tracker.records() if group == "topic"]
     assert topic.unloads.count == 1
     types = {name: one["type"] for name, one in found["subscriptions"].items()}
     assert types == dict.fromkeys(types, "None")  # nobody has come back
     client.subscribe(consumer_id=8, subscription="Failover", kind="Failover")
-    [found] = figures(play.tracker.lives, play.now * 1_000_000).values()
+    [found] = figures(play.tracker.subscriptions, play.now * 1_000_000).values()
     assert found["subscriptions"]["Failover"]["type"] == "Failover"
 
 
@@ -184,7 +184,7 @@ def test_a_subscription_is_not_known_that_may_have_a_consumer_whom_nobody_saw_su
     message = pb.CommandMessage(consumer_id=5)
     message.message_id.ledgerId, message.message_id.entryId = 7, 0
     producing.broker(message, stream=1)
-    found = figures(producing.tracker.lives, producing.talk.now)[TOPIC]["subscriptions"]
+    found = figures(producing.tracker.subscriptions, producing.talk.now)[TOPIC]["subscriptions"]
     for figure in ("msgOutCounter", "unackedMessages", "msgBacklog"):
         assert found["shared"][figure] is None
         assert "SUBSCRIBE" in found["shared"]["unknown"][figure]

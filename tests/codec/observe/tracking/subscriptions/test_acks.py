@@ -45,7 +45,7 @@ class Working:
         self.wire.broker(pb.CommandEndTxnResponse(**ids))
 
     def figure(self) -> dict[str, Any]:
-        lives = self.wire.tracker.lives
+        lives = self.wire.tracker.subscriptions
         found: dict[str, Any] = figures(lives, self.wire.talk.now)[TOPIC]["subscriptions"]["s"]["consumers"][0]
         return found
 
@@ -103,5 +103,5 @@ def test_a_cumulative_ack_of_what_is_before_the_first_entry(producing: Any) -> N
         working.is_sent(entry, 1)
     place = pb.MessageIdData(ledgerId=7, entryId=2**64 - 1)
     producing.client(pb.CommandAck(consumer_id=3, ack_type=1, message_id=[place]))
-    found = figures(producing.tracker.lives, producing.talk.now)[TOPIC]["subscriptions"]["s"]
+    found = figures(producing.tracker.subscriptions, producing.talk.now)[TOPIC]["subscriptions"]["s"]
     assert found["msgBacklog"] == 2

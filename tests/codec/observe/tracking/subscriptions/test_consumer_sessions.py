@@ -21,7 +21,7 @@ def test_the_oldest_message_that_is_held_is_named(stage: Any) -> None:
         client.publish(number)
     client.redeliver(client.messages[0].message_id)
     client(pb.CommandCloseConsumer(consumer_id=1))
-    kept = play.tracker.lives.shelf.topics[TOPIC].record.subscriptions["s"].consumers["c1"].never_acked
+    kept = play.tracker.subscriptions.lifecycles.topics[TOPIC].record.subscriptions["s"].consumers["c1"].never_acked
     assert (kept.count, kept.sample) == (3, "0:1")
     assert kept.frames == sorted(kept.frames)
 
@@ -46,10 +46,10 @@ def test_a_seek_that_its_connection_does_not_outlive_is_forgotten(stage: Any) ->
     other.subscribe(kind="Shared", consumer_name="other")
     play.fault("drop on pulsar.type == 'SEEK'")
     client(pb.CommandSeek(consumer_id=1, message_publish_time=1))
-    book = play.tracker.lives.shelf.topics[TOPIC].subscriptions["s"]
-    assert len(book.seeking) == 1
+    subscription = play.tracker.subscriptions.lifecycles.topics[TOPIC].subscriptions["s"]
+    assert len(subscription.open_seeks) == 1
     client.cut()
-    assert not book.seeking
+    assert not subscription.open_seeks
 
 
 @pytest.mark.parametrize(("asks_all", "short"), [(False, 1), (True, 0)])
@@ -67,7 +67,7 @@ def test_what_was_asked_for_again_may_lie_in_the_clients_queue(stage: Any, asks_
     else:
         client.ack(*(message.message_id for message in client.messages))
     client.flow(1)
-    record = play.tracker.lives.shelf.topics[TOPIC].record.subscriptions["s"].consumers["c1"]
+    record = play.tracker.subscriptions.lifecycles.topics[TOPIC].record.subscriptions["s"].consumers["c1"]
     assert record.permits.short.count == short
 
 
@@ -84,6 +84,6 @@ def test_a_consumer_that_stands_by_can_ask_for_nothing_again(stage: Any) -> None
     active, other = sorted(actors, key=lambda actor: -len(actor.messages))
     other.redeliver()
     actors[0].publish(1)
-    book = play.tracker.lives.shelf.topics[TOPIC].subscriptions["s"]
-    assert (len(active.messages), len(other.messages), len(book.open)) == (2, 0, 2)
-    assert all(one.held for one in book.open.values())
+    subscription = play.tracker.subscriptions.lifecycles.topics[TOPIC].subscriptions["s"]
+    assert (len(active.messages), len(other.messages), len(subscription.pending_acks)) == (2, 0, 2)
+    assert all(one.held for one in subscription.pending_acks.values())

@@ -25,11 +25,11 @@ def take_and_ack(play: Any, count: int) -> Any:
 
 
 @pytest.fixture
-def book() -> Any:
-    return lambda play: play.tracker.lives.shelf.topics[TOPIC].subscriptions["s"]
+def subscription() -> Any:
+    return lambda play: play.tracker.subscriptions.lifecycles.topics[TOPIC].subscriptions["s"]
 
 
-def test_each_message_counts_whose_ack_was_lost(stage: Any, book: Any) -> None:
+def test_each_message_counts_whose_ack_was_lost(stage: Any, subscription: Any) -> None:
     play = stage()
     play.fault("drop on pulsar.type == 'ACK'")
     client = take_and_ack(play, 3)
@@ -38,12 +38,12 @@ def test_each_message_counts_whose_ack_was_lost(stage: Any, book: Any) -> None:
     again = play.actor()
     again.subscribe(kind="Shared")
     again.flow(10)
-    back = book(play).record.consumers["c1"].acked_but_back
+    back = subscription(play).record.consumers["c1"].acked_but_back
     assert (back.count, back.sample) == (3, "0:0")
     assert len(set(back.frames)) == 4
 
 
-def test_what_was_acknowledged_before_a_seek_comes_again_because_of_it(stage: Any, book: Any) -> None:
+def test_what_was_acknowledged_before_a_seek_comes_again_because_of_it(stage: Any, subscription: Any) -> None:
     play = stage()
     client = take_and_ack(play, 5)
     assert len(play.lives) == 5
@@ -52,12 +52,12 @@ def test_what_was_acknowledged_before_a_seek_comes_again_because_of_it(stage: An
     client.subscribe(kind="Shared")
     client.flow(10)
     client.publish(6)
-    record = book(play).record
+    record = subscription(play).record
     assert [(why, one.count, one.sample) for why, one in record.again.items()] == [("seek", 5, "0:1")]
     assert not record.consumers["c1"].acked_but_back.count
 
 
-def test_what_comes_for_the_first_time_behind_a_seek_is_no_repetition(stage: Any, book: Any) -> None:
+def test_what_comes_for_the_first_time_behind_a_seek_is_no_repetition(stage: Any, subscription: Any) -> None:
     play = stage()
     client = take_and_ack(play, 2)
     client.subscribe(consumer_id=2, subscription="t", kind="Shared")
@@ -65,4 +65,4 @@ def test_what_comes_for_the_first_time_behind_a_seek_is_no_repetition(stage: Any
     client.subscribe(consumer_id=2, subscription="t", kind="Shared")
     client.flow(10, consumer_id=2)
     assert [one.consumer_id for one in client.messages] == [1, 1, 2, 2]
-    assert not play.tracker.lives.shelf.topics[TOPIC].subscriptions["t"].record.again
+    assert not play.tracker.subscriptions.lifecycles.topics[TOPIC].subscriptions["t"].record.again

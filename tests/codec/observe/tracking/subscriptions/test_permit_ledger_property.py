@@ -268,22 +268,22 @@ def parts(subscription: Any) -> dict[tuple[int, int], int]:
 
 def of_the_tracker(tracker: Any, topic: str, entries: list[tuple[int, int]], now_ns: int) -> dict[str, Any]:
     """The same as frames tell it, of these entries."""
-    tracker.lives.look(now_ns)
-    book = tracker.lives.shelf.topics[topic].subscriptions.get("s")
-    if book is None or not (book.members or book.topic.record.persistent):
+    tracker.subscriptions.update(now_ns)
+    book = tracker.subscriptions.lifecycles.topics[topic].subscriptions.get("s")
+    if book is None or not (book.attached or book.topic.record.persistent):
         # On a non-persistent topic the broker drops a subscription with its last consumer, and tells nobody.
         return {}
     held: dict[str, dict[tuple[int, int], int]] = {}
-    for place, delivery in book.open.items():
+    for place, delivery in book.pending_acks.items():
         if delivery.held and book.individual:  # of the others the broker knows nothing
             held.setdefault(delivery.consumer.name, {})[place] = delivery.held
     figures = {}
-    for member in book.members:
+    for member in book.attached:
         ledger, record = member.record.permits, member.record
         permits = ledger.balance
         figures[record.name] = {"permits": permits, "unacked": record.unacked, "held": held.get(record.name, {})}
     known = {place for place in entries if book.is_acked(place)}
-    return {"backlog": book.record.backlog, "consumers": figures, "acked": known, "parts": dict(book.sets)}
+    return {"backlog": book.record.backlog, "consumers": figures, "acked": known, "parts": dict(book.ack_sets)}
 
 
 def knows_backlog(tracker: Any, topic: str, entries: list[tuple[int, int]], told: dict[str, Any]) -> bool:
@@ -292,13 +292,13 @@ def knows_backlog(tracker: Any, topic: str, entries: list[tuple[int, int]], told
     Until something is delivered none says where a subscription stands that may be an old one; and none ever says that
     ledgers were trimmed which no subscription needed.
     """
-    book = tracker.lives.shelf.topics[topic].subscriptions.get("s")
+    book = tracker.subscriptions.lifecycles.topics[topic].subscriptions.get("s")
     if book is None or not told:
         return True
     if told["backlog"] is None:
-        assert book.mark is None
+        assert book.mark_delete is None
         return False
-    return not (entries and entries[0] > (0, 0) and book.mark < entries[0])
+    return not (entries and entries[0] > (0, 0) and book.mark_delete < entries[0])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -388,8 +388,8 @@ def test_who_cannot_be_given_what_waits_is_not_blocked(
     for verb, who, what in steps:
         getattr(application, verb)(who, what)
         play.wait(6_000)
-        play.tracker.lives.look(play.now * 1_000_000)
-        for member in play.tracker.lives.shelf.topics[TOPIC].subscriptions["s"].members:
+        play.tracker.subscriptions.update(play.now * 1_000_000)
+        for member in play.tracker.subscriptions.lifecycles.topics[TOPIC].subscriptions["s"].attached:
             assert not member.record.blocked.count
 
 
@@ -406,12 +406,12 @@ def test_a_consumer_that_others_left_behind_is_free_again_with_half_of_its_limit
         last = sink.messages[-1]
         if last.consumer_id == 2:
             sink.ack(last.message_id, consumer_id=2)
-    record = play.tracker.lives.shelf.topics[TOPIC].subscriptions["s"].record.consumers["c1"]
+    record = play.tracker.subscriptions.lifecycles.topics[TOPIC].subscriptions["s"].record.consumers["c1"]
     mine = [one.message_id for one in sink.messages if one.consumer_id == 1]
     assert (record.unacked, len(mine)) == (6, 6)
     for number, blocked in ((1, True), (2, True), (3, False), (3, False)):
         sink.ack(*mine[:number])
-        play.tracker.lives.look(play.now * 1_000_000)
+        play.tracker.subscriptions.update(play.now * 1_000_000)
         assert (record.blocked.since_ns >= 0) is blocked
 
 
@@ -425,11 +425,11 @@ def test_a_consumer_is_blocked_at_its_limit(stage: Any) -> None:
     for number in range(10):
         source.publish(number)
     [held] = play.broker.topics[TOPIC].subscriptions["s"].consumers
-    book = play.tracker.lives.shelf.topics[TOPIC].subscriptions["s"]
+    book = play.tracker.subscriptions.lifecycles.topics[TOPIC].subscriptions["s"]
     record = book.record.consumers["c1"]
 
     def blocked() -> bool:
-        play.tracker.lives.look(play.now * 1_000_000)
+        play.tracker.subscriptions.update(play.now * 1_000_000)
         return bool(record.blocked.since_ns >= 0)
 
     assert held.blocked

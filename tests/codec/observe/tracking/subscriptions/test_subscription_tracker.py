@@ -30,7 +30,7 @@ class Told:
         self.by_id: dict[Place, list[Lifecycle]] = defaultdict(list)
         self.singles: set[tuple[str, Place]] = set()
         self.marks: dict[str, list[Place]] = defaultdict(list)
-        observer, tracker = Observer(), Tracker(on_life=self.lives.append)
+        observer, tracker = Observer(), Tracker(on_lifecycle=self.lives.append)
         for item in read_capture([("", io.BytesIO(data))], ReadOptions(ends=True)):
             if isinstance(item, CapturedFrame):
                 facts = observer.see(item)
