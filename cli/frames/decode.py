@@ -33,7 +33,7 @@ class _Side(StrEnum):
 
 def decode(
     source: Annotated[
-        str, typer.Argument(metavar="[HEX|FILE|-]", help="Frames as text, a file, or - for stdin.")
+        str, typer.Argument(metavar="HEX|FILE|-", help="Frames as text, a file, or - for stdin.")
     ] = "-",
     output: Annotated[
         _Format,

@@ -1,4 +1,4 @@
-"""`pcli replay`: the clients of a capture, played against a live broker."""
+"""`pcli replay`: the clients of a capture, replayed against a broker."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from pcli.cli.common.completion import complete_setting, complete_topic
 from pcli.cli.common.connection_options import TlsCert, TlsKey, TlsTrust, Token, security
 from pcli.cli.common.options import Captures, ConnectionFilter, DecodeAs, OnlyStream, decode_as_ports
 
@@ -28,33 +29,46 @@ def replay(
     capture: Captures,
     to: Annotated[
         list[str] | None,
-        typer.Option("--to", metavar="URL", help="The broker: pulsar://host:6650. Two compare two. [one of its own]"),
+        typer.Option("--to", metavar="URL", help="Broker URL; two URLs compare two brokers. [a mini-broker in memory]"),
     ] = None,
     admin: Annotated[
         list[str] | None,
-        typer.Option("--admin", metavar="URL", help="Its REST interface: http://host:8080; one for each --to."),
+        typer.Option("--admin", metavar="URL", help="Web service URL of the broker; one for each --to."),
     ] = None,
     speed: Annotated[
-        _Speed, typer.Option("--speed", help="As in the capture, ten times as fast, or as causality allows.")
+        _Speed, typer.Option("--speed", help="Original pace, ten times faster, or as fast as causality allows.")
     ] = _Speed.most,
     filter_: ConnectionFilter = "",
     only_stream: OnlyStream = None,
     map_topic: Annotated[
         list[str] | None,
-        typer.Option("--map-topic", metavar="REGEX=REPL", help="Rename topics: '/old/=/new/'; again for more."),
+        typer.Option(
+            "--map-topic",
+            metavar="REGEX=REPL",
+            help="Rename topics: '/old/=/new/'. Repeatable.",
+            autocompletion=complete_topic,
+        ),
     ] = None,
-    repeat: Annotated[int, typer.Option("--repeat", metavar="N", min=1, help="Play it so often.")] = 1,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be played; connect to nobody.")] = False,
-    report: Annotated[str, typer.Option("--report", metavar="FILE", help="Write the result here, as JSON.")] = "",
+    repeat: Annotated[int, typer.Option("--repeat", metavar="N", min=1, help="Number of repetitions.")] = 1,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan without connecting.")] = False,
+    report: Annotated[
+        str, typer.Option("--report", metavar="FILE", help="Write the result to this file as JSON.")
+    ] = "",
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the broker of its own; again for more."),
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Setting of the mini-broker. Repeatable.",
+            autocompletion=complete_setting,
+        ),
     ] = None,
     side: Annotated[
-        _Side, typer.Option("--side", help="Who is played: the clients to a broker, or the broker to live clients.")
+        _Side, typer.Option("--side", help="Side to replay: the clients, or the broker for live clients.")
     ] = _Side.client,
     port: Annotated[
-        int | None, typer.Option("--port", min=0, max=65535, help="With --side broker: listen here; 0: any. [6650]")
+        int | None,
+        typer.Option("--port", metavar="PORT", min=0, max=65535, help="Port of --side broker; 0: any. [6650]"),
     ] = None,
     decode_as: DecodeAs = None,
     token: Token = "",
@@ -62,18 +76,18 @@ def replay(
     tls_cert: TlsCert = "",
     tls_key: TlsKey = "",
 ) -> None:
-    """Play the clients of a capture against a broker, and compare every answer with the captured one.
+    """Replay the clients of a capture against a broker, and compare each response with the captured one.
 
-    pcli replay talk.pcapng
+    pcli replay capture.pcapng
 
-    pcli replay talk.pcapng --to pulsar://localhost:6650 --admin http://localhost:8080 --report result.json
+    pcli replay capture.pcapng --to pulsar://localhost:6650 --admin http://localhost:8080 --report result.json
 
-    pcli replay talk.pcapng --to pulsar://old:6650 --to pulsar://new:6650
+    pcli replay capture.pcapng --to pulsar://old:6650 --to pulsar://new:6650
 
-    pcli replay talk.pcapng --side broker --port 6650
+    pcli replay capture.pcapng --side broker --port 6650
 
-    Without --to a broker of its own is prepared from the capture. Exit code: 0 every answer is equal or explained by a
-    rule, 1 not every one, 2 there is nothing that can be played. See docs/replay.md.
+    Without --to, the command prepares a mini-broker from the capture. Exit codes: 0 if every response is equal or
+    explained by a rule, 1 if not, 2 if nothing can be replayed. See docs/replay.md.
     """
     from pcli.cli.replay.replay_session import Run
 

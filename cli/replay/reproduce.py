@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 __all__ = ["reproduce", "reproduction"]
 
 _MANY = 2000
-"""Lines that nobody reads."""
+"""Lines of a test above which a smaller test is suggested."""
 
 
 def reproduce(
     capture: Captures,
     filter_: ConnectionFilter = "",
     only_stream: OnlyStream = None,
-    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="The test. [stdout]")] = "",
+    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="File of the test. [stdout]")] = "",
     decode_as: DecodeAs = None,
 ) -> None:
-    """Write a pytest test that plays the conversation of a capture against a mini-broker and asserts the answers.
+    """Write a pytest test that replays a capture against a mini-broker and asserts the responses.
 
-    pcli reproduce talk.pcapng -Y "pulsar.topic == 'orders'" -o test_orders.py
+    pcli reproduce capture.pcapng -Y "pulsar.topic == 'orders'" -o test_orders.py
 
-    Exit code: 2 there is nothing that can be played. See docs/replay.md.
+    Exit code: 2 if nothing can be replayed. See docs/replay.md.
     """
     _write_test(capture, output, filter_=filter_, only=only_stream, decode_as=decode_as_ports(decode_as))
 

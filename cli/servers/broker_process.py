@@ -1,4 +1,4 @@
-"""How `pcli broker` runs: from its options to a broker, until somebody stops it."""
+"""The process of `pcli broker`: a mini-broker from options, which runs until it is stopped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Run", "list_dispatchers"]
 
 @dataclass(slots=True)
 class Run:
-    """Everything that `broker` was told."""
+    """The options of `broker`."""
 
     port: int | None
     http_port: int | None
@@ -34,7 +34,7 @@ class Run:
     topics: list[str]
     max_backlog: str
     log: str
-    """frames, events, quiet; empty: as the terminal has it."""
+    """frames, events or quiet; empty: events on a terminal, else quiet."""
     filter: str
     capture: str
     faults: list[str]
@@ -42,14 +42,14 @@ class Run:
     json: bool
 
     def run(self) -> None:
-        """Start, tell where, and wait for the end. LocalError for whatever can't be."""
+        """Start, print the URLs, and wait for a signal. LocalError if an option is wrong."""
         stop = stop_event()
         kind = self.log or ("frames" if self.filter else "events" if sys.stdout.isatty() and not self.json else "quiet")
         log = open_log(kind, self.filter, stop, json=self.json)
         broker = self._broker(log)
         self._remove_ready_file()
         with broker:
-            self._tell(broker)
+            self._announce(broker)
             stop.wait()
             self._remove_ready_file()
         if log is not None and log.broken:
@@ -95,7 +95,7 @@ class Run:
         except OSError as fault:
             raise LocalError(f"--conf {self.conf}: {reason_of(fault)}") from None
         except UnicodeDecodeError:
-            raise LocalError(f"--conf {self.conf}: this is no text") from None
+            raise LocalError(f"--conf {self.conf}: not UTF-8 text") from None
         try:
             base = Settings.from_file(text)
         except LocalError as fault:
@@ -103,26 +103,26 @@ class Run:
         return Settings.from_pairs(self.settings, base)
 
     def _remove_ready_file(self) -> None:
-        """One that is there while no broker accepts would send somebody to a dead port."""
+        """Remove the file: while it exists, a client may connect."""
         if self.ready_file and Path(self.ready_file).is_file():
             Path(self.ready_file).unlink()
 
-    def _tell(self, broker: MiniBroker) -> None:
-        """Say where it is: on stdout, and in the file that somebody waits for."""
+    def _announce(self, broker: MiniBroker) -> None:
+        """Print the URLs, and write them to the ready file."""
         urls = {"service_url": broker.service_url, "http_url": broker.http_url, "pid": os.getpid()}
         if self.ready_file:
             path = Path(self.ready_file)
             from pcli.replay.sources.lazy_file import reason_of
 
             try:
-                # Whoever waits for the file must not see half of it.
+                # A program that waits for the file must not see a part of it.
                 part = path.with_name(f"{path.name}.part")
                 part.write_text(json_text(urls) + "\n")
                 part.replace(path)
             except OSError as fault:
                 raise LocalError(f"--ready-file {self.ready_file}: {reason_of(fault)}") from None
             except ValueError:
-                raise LocalError(f"--ready-file {self.ready_file}: this is no name of a file") from None
+                raise LocalError(f"--ready-file {self.ready_file}: not a valid file name") from None
         print_urls("broker", urls, json=self.json)
 
 
@@ -132,7 +132,7 @@ def list_dispatchers(output: str) -> None:
     from pcli.minibroker.capabilities import dispatcher_rows
 
     rows: list[dict[str, Any]] = dispatcher_rows()
-    if output == "json":
+    if output != "text":
         print_rows(rows, output, {})
         return
     titles = ("class", "subscriptions", "topics", "setting", "since", "until", "file")

@@ -1,9 +1,9 @@
-"""A conversation while it goes on: the lines of `dissect`, or only who comes and goes.
+"""The log of live connections: the lines of `dissect`, or only connections, producers, consumers and errors.
 
 Rules of this file
-1. It is a tap of a broker or a proxy: it runs in that one's thread, and a slow reader of stdout makes it slow.
-2. When nobody reads stdout any more, ``on_closed`` is told, and nothing is written again.
-3. Of events nearly all frames are passed over by their type alone, so that watching costs little.
+1. The log is a tap of a broker or a proxy and runs in its thread: a slow reader of stdout slows the server down.
+2. When stdout is closed, ``on_closed`` is called, and nothing more is written.
+3. With ``events``, most frames are skipped by their type, without decoding.
 """
 
 from __future__ import annotations
@@ -34,20 +34,19 @@ _EVENTS: Final = frozenset(
         "ERROR", "ACTIVE_CONSUMER_CHANGE", "REACHED_END_OF_TOPIC",
     )
 )  # fmt: skip
-"""What tells who comes and goes, and what was refused."""
+"""Commands that open and close producers and consumers, and errors."""
 
 _ANY_SIZE: Final = 1 << 28
-"""Bytes: frames are as large as the broker takes them, which closes the connection over larger ones; but what says that
-it is larger than this is none, and is not waited for."""
+"""Bytes of the largest frame. The server limits frames itself; a larger size means that the bytes are not Pulsar."""
 
 
 class LiveLog:
-    """Writes lines on stdout as things happen."""
+    """A tap that prints lines on stdout."""
 
     def __init__(self, *, events: bool, filter_: str, json: bool, on_closed: Callable[[], None]) -> None:
-        """``on_closed`` is called when stdout takes no more. LocalError: the filter is wrong."""
+        """``on_closed`` is called when stdout is closed. LocalError if the filter is wrong."""
         self.broken = False
-        """Whether stdout took no more."""
+        """Whether stdout is closed."""
         self._events = events
         self._match = compile_filter(filter_).match if filter_ else None
         self._json = json
@@ -59,14 +58,14 @@ class LiveLog:
         self._clients: dict[int, str] = {}
 
     def opened(self, number: int, client: Address, server: Address, time_ns: int) -> None:
-        """A client has come."""
+        """A client has connected."""
         self._reading.first_ns = self._reading.first_ns or time_ns
         self._live.open(number, client, server)
         self._clients[number] = f"[{client[0]}]:{client[1]}" if ":" in client[0] else f"{client[0]}:{client[1]}"
         self._event(number, time_ns, "connected")
 
     def passed(self, number: int, data: bytes, time_ns: int, *, from_client: bool) -> None:
-        """Bytes crossed the socket."""
+        """Bytes were received from one side."""
         for facts in self._live.feed(number, data, time_ns, from_client=from_client):
             shown = not self._events or facts.frame.type in _EVENTS
             if shown and (self._match is None or self._match(facts)):
@@ -75,7 +74,7 @@ class LiveLog:
             self._reading.before_ns = time_ns
 
     def closed(self, number: int, time_ns: int, *, from_client: bool, reset: bool, reason: str) -> None:
-        """A connection has ended."""
+        """A connection was closed."""
         self._live.close(number)
         who = "the client" if from_client else "the broker"
         why = f": {printable(reason)}" if reason and not from_client else ""
@@ -83,7 +82,7 @@ class LiveLog:
         self._clients.pop(number, None)
 
     def _event(self, number: int, time_ns: int, text: str) -> None:
-        """A line about a connection as such; a filter for frames leaves them out."""
+        """Print a line about a connection, unless a filter selects frames."""
         if not self._events or self._match is not None:
             return
         client = self._clients.get(number, "?")

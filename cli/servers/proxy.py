@@ -1,4 +1,4 @@
-"""`pcli proxy`: a tap between clients and a broker."""
+"""`pcli proxy`: a proxy between clients and a broker, which shows, captures and disturbs the traffic."""
 
 from __future__ import annotations
 
@@ -18,55 +18,58 @@ __all__ = ["proxy"]
 
 def proxy(
     to: Annotated[
-        str, typer.Option("--to", metavar="HOST:PORT", help="The broker; pulsar+ssl://HOST:PORT for one behind TLS.")
+        str, typer.Option("--to", metavar="HOST:PORT", help="Broker address; pulsar+ssl://HOST:PORT for TLS.")
     ],
     listen: Annotated[
-        int, typer.Option("--listen", min=0, max=65535, metavar="PORT", help="Where clients come; 0: any port.")
+        int, typer.Option("--listen", min=0, max=65535, metavar="PORT", help="Port for clients; 0: any.")
     ],
-    bind: Annotated[str, typer.Option("--bind", metavar="ADDRESS", help="Listen at this address.")] = "127.0.0.1",
+    bind: Annotated[str, typer.Option("--bind", metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1",
     advertised_address: Annotated[
-        str, typer.Option("--advertised-address", metavar="HOST", help="The host that clients are told to go to.")
+        str, typer.Option("--advertised-address", metavar="HOST", help="Host name in lookup responses.")
     ] = "",
     http_listen: Annotated[
         int | None,
-        typer.Option("--http-listen", min=0, max=65535, metavar="PORT", help="Where clients with http:// URLs come."),
+        typer.Option("--http-listen", min=0, max=65535, metavar="PORT", help="Port for HTTP lookups."),
     ] = None,
     http_to: Annotated[
-        str, typer.Option("--http-to", metavar="URL", help="The broker's web service: http://HOST:8080.")
+        str, typer.Option("--http-to", metavar="URL", help="Web service of the broker: http://HOST:8080.")
     ] = "",
     write: Annotated[
-        str, typer.Option("-w", "--write", metavar="OUT.pcapng", help="Record every byte, in the clear.")
+        str, typer.Option("-w", "--write", metavar="OUT.pcapng", help="Capture all bytes to this file, decrypted.")
     ] = "",
-    log: Annotated[LogKind, typer.Option("--log", help="Show every frame, or who comes and goes.")] = LogKind.frames,
+    log: Annotated[LogKind, typer.Option("--log", help="Print frames, or connections and errors.")] = LogKind.frames,
     filter_: Annotated[
-        str, typer.Option("-Y", "--filter", metavar="FILTER", help="Of --log only what matches: pulsar.type == 'SEND'.")
+        str, typer.Option("-Y", "--filter", metavar="FILTER", help="Print only matching frames of --log.")
     ] = "",
     diagnose: Annotated[
-        bool, typer.Option("--diagnose", help="Say on stderr what is wrong, as it arises; docs/diagnose.md.")
+        bool, typer.Option("--diagnose", help="Print findings on stderr as they arise; see docs/diagnose.md.")
     ] = False,
     output: Annotated[
-        TextOrJson, typer.Option("-T", "--format", help="json: an object with the URLs, then one a line of --log.")
+        TextOrJson,
+        typer.Option("-T", "--format", help="json and ndjson: an object with the URLs, then one per line of --log."),
     ] = TextOrJson.text,
     fault: Annotated[
         list[str] | None,
-        typer.Option("--fault", metavar="'DO … on FILTER'", help="Let something go wrong; again for more."),
+        typer.Option("--fault", metavar="'DO … on FILTER'", help="Inject a fault. Repeatable."),
     ] = None,
     bytes_: Annotated[
         list[str] | None,
-        typer.Option("--bytes", metavar="'WORD=VALUE …'", help="A bad line: latency=50ms jitter=20ms; again for more."),
+        typer.Option(
+            "--bytes", metavar="'WORD=VALUE …'", help="Disturb the byte stream: latency=50ms jitter=20ms. Repeatable."
+        ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", help="Makes the chances of --bytes the same again.")
+        int | None, typer.Option("--seed", metavar="N", help="Seed of the random choices of --bytes.")
     ] = None,
     listen_cert: Annotated[
-        str, typer.Option("--listen-cert", metavar="PEM", help="Speak TLS to clients, with this certificate.")
+        str, typer.Option("--listen-cert", metavar="PEM", help="Certificate for TLS connections of clients.")
     ] = "",
-    listen_key: Annotated[str, typer.Option("--listen-key", metavar="PEM", help="Its private key.")] = "",
+    listen_key: Annotated[str, typer.Option("--listen-key", metavar="PEM", help="Private key of --listen-cert.")] = "",
     tls_trust: TlsTrust = "",
     tls_cert: TlsCert = "",
     tls_key: TlsKey = "",
 ) -> None:
-    """Stand between clients and a broker: show, record and disturb what they say, until Ctrl-C.
+    """Run a proxy between clients and a broker that shows, captures and disturbs the traffic, until Ctrl-C.
 
     pcli proxy --listen 6660 --to localhost:6650
 
@@ -99,7 +102,7 @@ def proxy(
         },
         log=log.value,
         filter_=filter_,
-        json=output is TextOrJson.json,
+        json=output is not TextOrJson.text,
         faults=fault or [],
         byte_faults=bytes_ or [],
         diagnose=diagnose,
@@ -116,7 +119,7 @@ def _run(
     byte_faults: list[str],
     diagnose: bool,
 ) -> None:
-    """``stated``: arguments of Proxy. LocalError for whatever can't be, and for a recording that ended early."""
+    """Run the proxy. ``stated``: arguments of Proxy. LocalError if an option or the capture file is wrong."""
     from pcli.cli.common.output import say
     from pcli.cli.common.signals import stop_event
     from pcli.cli.servers.server_output import open_log, print_urls

@@ -31,7 +31,7 @@ def analyze(
     report: Report = "",
     decode_as: DecodeAs = None,
 ) -> None:
-    """Make tables of captures: the life of every message, requests, consumers, findings, gaps. Parquet, a folder each.
+    """Make Parquet tables of captures: lifecycles of messages, requests, consumers, findings, gaps.
 
     pcli analyze captures/ -o out/
 

@@ -1,4 +1,4 @@
-"""`pcli doctor`: what this machine has for pcli, and what it lacks."""
+"""`pcli doctor`: the requirements of pcli that this machine meets and lacks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pcli.cli.common.options import Output, TextOrJson
-from pcli.cli.common.output import Exit, json_text, write_line
+from pcli.cli.common.output import Exit, print_json, write_line
 from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ __all__ = ["doctor"]
 def doctor(
     parts: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PART…]", help="spark, tables, report, capture, crypto, tui; all without one."),
+        typer.Argument(metavar="PART", help="spark, tables, report, capture, crypto or tui. [all]"),
     ] = None,
     output: Output = TextOrJson.text,
 ) -> None:
-    """Look what is there, what is missing and how to get it: Java, Spark, tcpdump, rights, extras.
+    """Check for Java, Spark, tcpdump, capture rights and extras, and print how to get what is missing.
 
-    Exit code 1: something is missing of the parts that were named. Without a name nothing counts as missing.
+    Exit code: 1 if a part that was named lacks something. Without a name the exit code is 0.
 
     pcli doctor
 
@@ -36,7 +36,7 @@ def doctor(
 
 
 def _check(parts: Sequence[str], output: str) -> Exit:
-    """Check these parts, or all, and print; the exit code. LocalError: there is no such part."""
+    """Check these parts, or all, and print the results; the exit code. LocalError if a part is unknown."""
     from dataclasses import asdict
 
     from pcli.cli.tables.doctor_checks import PARTS
@@ -44,10 +44,10 @@ def _check(parts: Sequence[str], output: str) -> Exit:
 
     for part in parts:
         if part not in PARTS:
-            raise LocalError(f"doctor {part}: no such part{nearest(part, list(PARTS)) or ': ' + ', '.join(PARTS)}")
+            raise LocalError(f"doctor {part}: unknown part{nearest(part, list(PARTS)) or ': ' + ', '.join(PARTS)}")
     checks = [check for part in parts or PARTS for check in PARTS[part](part)]
-    if output == "json":
-        write_line(json_text([asdict(check) for check in checks], indent=1))
+    if output != "text":
+        print_json([asdict(check) for check in checks], output)
     else:
         _show(checks)
     return Exit.NO if parts and not all(check.good for check in checks) else Exit.FINE

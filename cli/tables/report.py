@@ -17,16 +17,16 @@ _NEEDS: Final = ("jinja2", "matplotlib", "numpy", "pyarrow")
 
 
 def report(
-    tables: Annotated[str, typer.Argument(metavar="OUT", help="The folder (or URI) that an analysis has written.")],
+    tables: Annotated[str, typer.Argument(metavar="OUT", help="Folder or URI of the tables.")],
     output: Annotated[
-        str, typer.Option("-o", "--output", metavar="FILE", help="Where to write it; - is stdout.")
+        str, typer.Option("-o", "--output", metavar="FILE", help="File to write; - is stdout.")
     ] = "report.html",
-    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="The heading of the page.")] = "Pulsar traffic",
+    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="Heading of the page.")] = "Pulsar traffic",
 ) -> None:
-    """Write a report of the tables that `analyze` or `spark-analyze` made: one HTML file that needs nothing else.
+    """Write a self-contained HTML report of the tables of `analyze` or `spark-analyze`.
 
-    Traffic over time, durations from SEND to receipt, delivery and acknowledgement, permits, what was left
-    unacknowledged or came again, the slowest messages, findings, and what the captures do not have.
+    It shows traffic over time, durations from SEND to receipt, delivery and acknowledgement, permits, unacknowledged
+    and redelivered messages, the slowest messages, findings, and gaps in the captures.
 
     pcli analyze captures/ -o out/ && pcli report out/ -o report.html
     """

@@ -21,25 +21,28 @@ __all__ = ["spark_stream"]
 
 def spark_stream(
     context: typer.Context,
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="Folder into which finished captures are moved.")],
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="Folder that receives finished captures.")],
     out: Out,
     checkpoint: Annotated[
-        str, typer.Option("--checkpoint", metavar="FOLDER", help="Where Spark keeps which files were taken.")
+        str,
+        typer.Option("--checkpoint", metavar="FOLDER", help="Folder where Spark records the files that it has read."),
     ],
     master: Master = "local[*]",
     conf: Conf = None,
     only: Only = None,
     cluster: Cluster = "",
-    every: Annotated[float, typer.Option("--every", min=1, help="Seconds between two looks at the folder.")] = 10,
-    most: Annotated[int, typer.Option("--most", metavar="N", min=1, help="Files taken at a time.")] = 1000,
-    once: Annotated[bool, typer.Option("--once", help="Take what is there, and end: for cron.")] = False,
+    every: Annotated[
+        float, typer.Option("--every", metavar="SECONDS", min=1, help="Time between two scans of the folder.")
+    ] = 10,
+    most: Annotated[int, typer.Option("--most", metavar="N", min=1, help="Maximum number of files in a batch.")] = 1000,
+    once: Annotated[bool, typer.Option("--once", help="Read the files that exist, then exit; for cron.")] = False,
     decode_as: DecodeAs = None,
     debug: Debug = False,
 ) -> None:
-    """Take finished captures of a rotation as they come, and keep the tables up to date; Ctrl-C ends it.
+    """Read the files of a rotated capture as they are finished, and keep the tables up to date, until Ctrl-C.
 
-    A file is taken once. Stopped or killed, it goes on where it was: the tables are the same as without.
-    Move files in when they are finished: tcpdump -G 60 -z does it.
+    Each file is read once. After a stop or a crash the command resumes, and the tables are the same as without it.
+    Move files into the folder when they are finished, for example with tcpdump -G 60 -z.
 
     pcli spark-stream captures/ -o out/ --checkpoint state/
 

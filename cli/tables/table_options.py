@@ -24,19 +24,19 @@ __all__ = [
 
 Paths = Annotated[
     list[str],
-    typer.Argument(metavar="PATH…", help="Captures, folders of them, patterns, or URIs (s3://bucket/captures)."),
+    typer.Argument(metavar="PATH", help="Captures, folders of them, patterns, or URIs (s3://bucket/captures)."),
 ]
-Out = Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="Folder of the tables, or a URI of one.")]
+Out = Annotated[str, typer.Option("-o", "--output", metavar="OUT", help="Folder or URI of the tables.")]
 Only = Annotated[
     list[str] | None,
     typer.Option(
         "--only",
         metavar="TABLE,…",
-        help="Make these tables only, as messages,findings: exchanges, topics, subscriptions, consumers, producers, "
-        "connections, permits, keys, frames. captures and gaps are always there.",
+        help="Write only these tables, for example messages,findings. Also exchanges, topics, subscriptions, "
+        "consumers, producers, connections, permits, keys, frames. captures and gaps are always written.",
     ),
 ]
-Frames = Annotated[bool, typer.Option("--frames", help="Make the table of all frames too; it is large.")]
+Frames = Annotated[bool, typer.Option("--frames", help="Also write the table of all frames, which is large.")]
 Cluster = Annotated[
     str,
     typer.Option(
@@ -48,7 +48,7 @@ Cluster = Annotated[
 Incremental = Annotated[
     bool,
     typer.Option(
-        "--incremental", help="Read only files that are new since the last such run; tables hold all of them."
+        "--incremental", help="Read only files that are new since the last incremental run, and add them to the tables."
     ),
 ]
 Since = Annotated[
@@ -56,21 +56,19 @@ Since = Annotated[
     typer.Option(
         "--since",
         metavar="TIME",
-        help="Leave out packets before this time: 2026-11-20T18:15:11.25Z, or seconds since 1970.",
+        help="Ignore packets before this time: 2026-11-20T18:15:11.25Z, or seconds since 1970.",
     ),
 ]
-Until = Annotated[str, typer.Option("--until", metavar="TIME", help="Leave out packets from this time on.")]
-Strict = Annotated[
-    bool, typer.Option("--strict", help="Fail when a file cannot be read to its end; OUT stays as it is.")
-]
-Report = Annotated[str, typer.Option("--report", metavar="FILE", help="Write a report of the tables too, as HTML.")]
+Until = Annotated[str, typer.Option("--until", metavar="TIME", help="Ignore packets at or after this time.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Fail if a file cannot be read to its end; OUT is not changed.")]
+Report = Annotated[str, typer.Option("--report", metavar="FILE", help="Also write an HTML report of the tables.")]
 Master = Annotated[
     str, typer.Option("--master", metavar="URL", help="local[*], local[4], spark://host:7077, yarn, k8s://https://….")
 ]
 Conf = Annotated[
     list[str] | None,
     typer.Option(
-        "--conf", metavar="KEY=VALUE", help="A setting of Spark, as spark.executor.memory=4g; again for more."
+        "--conf", metavar="KEY=VALUE", help="Setting of Spark, for example spark.executor.memory=4g. Repeatable."
     ),
 ]
-Debug = Annotated[bool, typer.Option("--debug", help="Show what Spark prints, and traces of errors.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the output of Spark, and stack traces of errors.")]

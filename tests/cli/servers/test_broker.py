@@ -185,7 +185,7 @@ def test_a_reader_that_goes_away_ends_it(start):
         (["-Y", "pulsar.type", "--log", "quiet"], "cannot be used with --log quiet"),
         (["--capture", "/nowhere/talk.pcapng"], "/nowhere/talk.pcapng: no such file"),
         (["--ready-file", "/nowhere/ready"], "--ready-file /nowhere/ready: no such file"),
-        (["--ready-file", "/"], "--ready-file /: this is no name of a file"),
+        (["--ready-file", "/"], "--ready-file /: not a valid file name"),
         (["--fault", "dropp on pulsar.type"], "a fault can't 'dropp'"),
         (["--fault", "drop"], "on FILTER"),
         (["--topic", "jobs:x"], "must be 1 or more"),
