@@ -32,9 +32,7 @@ class _Side(StrEnum):
 
 
 def decode(
-    source: Annotated[
-        str, typer.Argument(metavar="HEX|FILE|-", help="Frames as text, a file, or - for stdin.")
-    ] = "-",
+    source: Annotated[str, typer.Argument(metavar="HEX|FILE|-", help="Frames as text, a file, or - for stdin.")] = "-",
     output: Annotated[
         _Format,
         typer.Option(
