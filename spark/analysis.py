@@ -124,7 +124,7 @@ def _of_recording(
 
 _MEASURE: Final = {
     "messages": ("published", "consumed"),
-    "exchanges": ("answered", "spoken"),
+    "exchanges": ("answered", "forwarded"),
     "permits": ("permit_changes",),
     "frames": ("frames",),
 }

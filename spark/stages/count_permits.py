@@ -36,7 +36,7 @@ def count_permits(
         [batch for split in reading.splits for batch in _batches(staging, split, f"permit_{name}")]
         for name in ("totals", "events")
     )
-    starts = engine.share(_without(permit_starts(totals, events), reading.legs))
+    starts = engine.share(_without(permit_starts(totals, events), reading.duplicate_connections))
     buckets = 1 + size_of(reading.splits, "permit_changes") // _BUCKET_BYTES
     made = engine.exchange(
         "permits",
@@ -48,11 +48,13 @@ def count_permits(
     return [one for some in made for one in some]
 
 
-def _without(starts: pa.RecordBatch, legs: frozenset[int]) -> pa.RecordBatch:
+def _without(starts: pa.RecordBatch, duplicate_connections: frozenset[int]) -> pa.RecordBatch:
     """All but those of second legs, whose frames are counted on the first."""
-    if not legs:
+    if not duplicate_connections:
         return starts
-    return starts.filter(pc.invert(pc.is_in(starts.column("stream"), pa.array(sorted(legs), pa.int64()))))
+    return starts.filter(
+        pc.invert(pc.is_in(starts.column("stream"), pa.array(sorted(duplicate_connections), pa.int64())))
+    )
 
 
 def _batches(staging: Staging, split: SplitParts, name: str) -> Iterator[pa.RecordBatch]:

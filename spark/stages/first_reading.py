@@ -21,8 +21,8 @@ import pyarrow as pa
 from pcli.codec.capture.frames import CapturedFrame, Note, StreamEnd
 from pcli.spark.columnar.fields import places_of, read_fields
 from pcli.spark.columnar.frame_columns import Longs, Places
-from pcli.spark.columnar.lifecycles.partial_renumbering import Shift
-from pcli.spark.columnar.lifecycles.split_aggregation import Combiner
+from pcli.spark.columnar.lifecycles.partial_renumbering import Renumbering
+from pcli.spark.columnar.lifecycles.split_aggregation import SplitAggregator
 from pcli.spark.columnar.observation.capture_event_rows import Aside
 from pcli.spark.columnar.reading.packet_records import Records
 from pcli.spark.columnar.split_merge.merge_results import OWN, Extra, Joined
@@ -82,7 +82,7 @@ def put_right(staging: Staging, number: int, own: SplitParts, joined: Joined) ->
     renaming = joined.renaming
     turn, stream = _turns(staging, own)
     numbers, others = joined.numbers(turn, stream)
-    shift = Shift.of(renaming.streams, numbers, renaming.packets, renaming.offsets, renaming.sync)
+    shift = Renumbering.of(renaming.streams, numbers, renaming.packets, renaming.offsets, renaming.sync)
     tables = {
         name: [replace(part, shift=shift) for part in some] for name, some in own.tables.items() if name != _TURNS
     }
@@ -103,10 +103,10 @@ def _added(extra: Sequence[Extra], numbers: Longs) -> Iterator[tuple[str, pa.Tab
         return
     both = list(zip(numbers.tolist(), (one.item for one in extra), strict=True))
     frames = [(number, item) for number, item in both if isinstance(item, CapturedFrame)]
-    combiner = Combiner()
+    aggregator = SplitAggregator()
     places = places_of([item for _, item in frames])
-    combiner.add(read_fields(places, checksums=False), numbers=np.array([number for number, _ in frames], np.int64))
-    combiner.tell(Aside(number, 0, 0, item) for number, item in both if isinstance(item, StreamEnd))
-    partials = combiner.finish()
+    aggregator.add(read_fields(places, checksums=False), numbers=np.array([number for number, _ in frames], np.int64))
+    aggregator.add_events(Aside(number, 0, 0, item) for number, item in both if isinstance(item, StreamEnd))
+    partials = aggregator.finish()
     for one in fields(partials):
         yield one.name, getattr(partials, one.name)

@@ -1,7 +1,7 @@
 """From partials to the tables `messages` and `exchanges`.
 
 Rules of this file
-1. What is few (names, sessions, cumulative acks, doubts) comes together on the driver and goes to all tasks as `Known`.
+1. What is few (names, sessions, cumulative acks, doubts) comes together on the driver and goes to all tasks as `RecordingFacts`.
    What is as long as the traffic never does: it is exchanged by the ids of messages, which no one large connection
    makes uneven.
 2. A message that needs more than its own rows (sent again, refused, lost, in chunks) is settled on the driver. There
@@ -19,23 +19,23 @@ import numpy as np
 import pyarrow as pa
 
 from pcli.codec.capture.frames import Stream
-from pcli.spark.columnar.lifecycles.bucket_merge import merge
+from pcli.spark.columnar.lifecycles.bucket_merge import merge_bucket
 from pcli.spark.columnar.lifecycles.chunked_messages import join_chunks
-from pcli.spark.columnar.lifecycles.collect_recording_facts import know
+from pcli.spark.columnar.lifecycles.collect_recording_facts import collect_facts
 from pcli.spark.columnar.lifecycles.exchange_rows import exchanges_of_acks, exchanges_of_requests
 from pcli.spark.columnar.lifecycles.lifecycle_schemas import EXCHANGES
-from pcli.spark.columnar.lifecycles.partial_renumbering import joined
+from pcli.spark.columnar.lifecycles.partial_renumbering import concat_partials
 from pcli.spark.columnar.lifecycles.partial_tables import PARTIALS, Partials
-from pcli.spark.columnar.lifecycles.recording_facts import Known
-from pcli.spark.columnar.lifecycles.resend_candidates import recall
-from pcli.spark.columnar.lifecycles.resent_messages import SETTLED, settle
+from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
+from pcli.spark.columnar.lifecycles.resend_candidates import separate_candidates
+from pcli.spark.columnar.lifecycles.resent_messages import RESOLVED, resolve_sends
 from pcli.spark.engine import Engine, Piece, Shared
 from pcli.spark.stages.read_recording import ReadRecording, part_number, tables_of
 from pcli.spark.stages.split_tables import SplitParts, size_of
 from pcli.spark.tables.catalog import TABLES
 from pcli.spark.tables.staging import Made, Staging, write_rows
 
-__all__ = ["Learned", "learn", "merge_exchanges", "merge_messages"]
+__all__ = ["MergedFacts", "learn", "merge_exchanges", "merge_messages"]
 
 _BUCKET_BYTES: Final = 96 << 20
 """Bytes of partials that one task merges; it needs about twice as much memory."""
@@ -45,19 +45,19 @@ _LONG: Final = frozenset({"published", "consumed", "answered"})
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
+class MergedFacts:
     """What is few of a recording."""
 
     small: Partials
-    known: Known
+    facts: RecordingFacts
 
 
-def learn(staging: Staging, reading: ReadRecording) -> Learned:
+def learn(staging: Staging, reading: ReadRecording) -> MergedFacts:
     """Bring together what is few, and what follows from it; tells the recording which connections are second legs."""
-    small = joined([Partials(*(_all(staging, reading.splits, one.name) for one in fields(Partials)))])
-    known = know(small, list(reading.streams.values()))
-    reading.legs = known.legs
-    return Learned(small, known)
+    small = concat_partials([Partials(*(_all(staging, reading.splits, one.name) for one in fields(Partials)))])
+    facts = collect_facts(small, list(reading.streams.values()))
+    reading.duplicate_connections = facts.duplicate_connections
+    return MergedFacts(small, facts)
 
 
 def _all(staging: Staging, splits: Iterable[SplitParts], name: str) -> pa.Table:
@@ -66,45 +66,45 @@ def _all(staging: Staging, splits: Iterable[SplitParts], name: str) -> pa.Table:
 
 
 def merge_messages(
-    engine: Engine, staging: Staging, reading: ReadRecording, learned: Learned, place: int, *, partitioned: bool
+    engine: Engine, staging: Staging, reading: ReadRecording, learned: MergedFacts, place: int, *, partitioned: bool
 ) -> list[Made]:
     """The table `messages` of one recording, written; ``place`` is that of the recording among all."""
-    known = engine.share(learned.known)
-    settled = _settled(engine, staging, reading, learned, known)
+    facts = engine.share(learned.facts)
+    resolved = _resolved(engine, staging, reading, learned, facts)
     buckets = 1 + size_of(reading.splits, "published", "consumed") // _BUCKET_BYTES
-    items: list[SplitParts | pa.Table] = [settled, *reading.splits]
+    items: list[SplitParts | pa.Table] = [resolved, *reading.splits]
     sizes = [1, *(size_of([split], "published", "consumed") for split in reading.splits)]
     write = _Write(staging, "messages", reading.recording.cluster, place, partitioned)
     given = engine.exchange(
-        "merge", partial(_cut, staging, known, buckets), items, buckets, partial(_join, write, known), sizes=sizes
+        "merge", partial(_cut, staging, facts, buckets), items, buckets, partial(_join, write, facts), sizes=sizes
     )
     chunks = pa.concat_tables([PARTIALS["consumed"].empty_table(), *(one for _, one in given)])
-    rows = join_chunks(chunks, settled, learned.known, write.cluster)
+    rows = join_chunks(chunks, resolved, learned.facts, write.cluster)
     return [one for made, _ in given for one in made] + write.rows(buckets, rows)
 
 
-def _settled(
-    engine: Engine, staging: Staging, reading: ReadRecording, learned: Learned, known: Shared[Known]
+def _resolved(
+    engine: Engine, staging: Staging, reading: ReadRecording, learned: MergedFacts, facts: Shared[RecordingFacts]
 ) -> pa.Table:
     back = [PARTIALS["published"].empty_table()]
-    if learned.known.suspects:
-        back += engine.map("settle", partial(_called_back, staging, known), reading.splits)
-    return settle(learned.small, pa.concat_tables(back), learned.known, list(reading.streams.values()))
+    if learned.facts.resend_candidates:
+        back += engine.map("settle", partial(_called_back, staging, facts), reading.splits)
+    return resolve_sends(learned.small, pa.concat_tables(back), learned.facts, list(reading.streams.values()))
 
 
-def _called_back(staging: Staging, known: Shared[Known], split: SplitParts) -> pa.Table:
+def _called_back(staging: Staging, facts: Shared[RecordingFacts], split: SplitParts) -> pa.Table:
     """The rows of a split that have to be looked at one by one."""
-    found = [recall(table, known.value)[1] for table in tables_of(staging, split, "published")]
+    found = [separate_candidates(table, facts.value)[1] for table in tables_of(staging, split, "published")]
     return pa.concat_tables([PARTIALS["published"].empty_table(), *found])
 
 
-def _cut(staging: Staging, known: Shared[Known], buckets: int, item: SplitParts | pa.Table) -> Iterator[Piece]:
+def _cut(staging: Staging, facts: Shared[RecordingFacts], buckets: int, item: SplitParts | pa.Table) -> Iterator[Piece]:
     """The rows of a split, or of what was settled, by message."""
     if isinstance(item, pa.Table):
-        yield from _pieces("settled", 0, item, buckets)
+        yield from _pieces("resolved", 0, item, buckets)
         return
     for table in tables_of(staging, item, "published"):
-        yield from _pieces("published", item.split + 1, recall(table, known.value)[0], buckets)
+        yield from _pieces("published", item.split + 1, separate_candidates(table, facts.value)[0], buckets)
     for table in tables_of(staging, item, "consumed"):
         yield from _pieces("consumed", item.split + 1, table, buckets)
 
@@ -140,38 +140,38 @@ class _Write:
         return write_rows(self.staging, TABLES[self.table], part, rows, partitioned=self.partitioned)
 
 
-_KINDS: Final = {"published": PARTIALS["published"], "consumed": PARTIALS["consumed"], "settled": SETTLED}
+_KINDS: Final = {"published": PARTIALS["published"], "consumed": PARTIALS["consumed"], "resolved": RESOLVED}
 
 
 def _join(
-    write: _Write, known: Shared[Known], bucket: int, rows: Iterator[tuple[str, pa.RecordBatch]]
+    write: _Write, facts: Shared[RecordingFacts], bucket: int, rows: Iterator[tuple[str, pa.RecordBatch]]
 ) -> tuple[list[Made], pa.Table]:
     """The messages of a bucket, written, and the chunks in it."""
     batches: dict[str, list[pa.RecordBatch]] = {kind: [] for kind in _KINDS}
     for kind, batch in rows:
         batches[kind].append(pa.RecordBatch.from_arrays(batch.columns, schema=_KINDS[kind]))
     tables = {kind: pa.Table.from_batches(batches.pop(kind), schema) for kind, schema in _KINDS.items()}
-    merged = merge(tables["published"], tables["consumed"], tables["settled"], known.value, write.cluster)
+    merged = merge_bucket(tables["published"], tables["consumed"], tables["resolved"], facts.value, write.cluster)
     return write.rows(bucket, merged.messages), merged.chunks
 
 
 def merge_exchanges(
-    engine: Engine, staging: Staging, reading: ReadRecording, learned: Learned, place: int, *, partitioned: bool
+    engine: Engine, staging: Staging, reading: ReadRecording, learned: MergedFacts, place: int, *, partitioned: bool
 ) -> list[Made]:
     """The table `exchanges` of one recording, written; ``place`` is that of the recording among all."""
-    known, streams = learned.known, list(reading.streams.values())
-    few = exchanges_of_requests(learned.small, known, streams, reading.recording.cluster)
+    facts, streams = learned.facts, list(reading.streams.values())
+    few = exchanges_of_requests(learned.small, facts, streams, reading.recording.cluster)
     write = _Write(staging, "exchanges", reading.recording.cluster, place, partitioned)
-    shared = engine.share((known, streams))
+    shared = engine.share((facts, streams))
     sizes = [size_of([split], "answered") for split in reading.splits]
     made = engine.map("exchanges", partial(_acks, write, shared), reading.splits, sizes=sizes)
     return [one for some in made for one in some] + write.rows(0, few)
 
 
-def _acks(write: _Write, shared: Shared[tuple[Known, list[Stream]]], split: SplitParts) -> list[Made]:
+def _acks(write: _Write, shared: Shared[tuple[RecordingFacts, list[Stream]]], split: SplitParts) -> list[Made]:
     """The ACKs of a split that were answered, written."""
-    known, streams = shared.value
+    facts, streams = shared.value
     tables = [
-        exchanges_of_acks(table, known, streams, write.cluster) for table in tables_of(write.staging, split, "answered")
+        exchanges_of_acks(table, facts, streams, write.cluster) for table in tables_of(write.staging, split, "answered")
     ]
     return write.rows(split.split + 1, pa.concat_tables([EXCHANGES.empty_table(), *tables]))

@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from pcli.codec.capture.frames import Stream
-from pcli.spark.columnar.lifecycles.partial_renumbering import globalize_table
+from pcli.spark.columnar.lifecycles.partial_renumbering import renumber_table
 from pcli.spark.engine import Engine, Progress
 from pcli.spark.input.read_plan import Entry, Recording
 from pcli.spark.request import Request, Wanted
@@ -36,7 +36,7 @@ class ReadRecording:
     first_ns: int = 0
     """Time of the first frame; 0: there is none."""
     last_ns: int = 0
-    legs: frozenset[int] = frozenset()
+    duplicate_connections: frozenset[int] = frozenset()
     """Connections that are the second leg of one through a Pulsar proxy; known when lives are merged, or observed."""
     positions: dict[int, int] = field(default_factory=dict)
     """By part: how far it was read, in bytes of what it unpacks to."""
@@ -93,7 +93,7 @@ def tables_of(staging: Staging, split: SplitParts, name: str) -> Iterator[pa.Tab
     """A table of a split, in the recording's own numbers, in one piece or several."""
     for part in split.tables.get(name, ()):
         table = load(staging, part)
-        yield table if part.shift is None else globalize_table(name, table, part.shift)
+        yield table if part.shift is None else renumber_table(name, table, part.shift)
 
 
 def part_number(place: int, number: int) -> int:

@@ -22,7 +22,7 @@ from pcli.spark.request import Wanted
 from pcli.spark.stages.split_tables import Keeper, SplitParts, as_batch
 
 if TYPE_CHECKING:
-    from pcli.spark.columnar.lifecycles.split_aggregation import Combiner
+    from pcli.spark.columnar.lifecycles.split_aggregation import SplitAggregator
 
 __all__ = ["SplitParser"]
 
@@ -88,9 +88,9 @@ def _collectors(split: int, cluster: str, wanted: Wanted) -> list[_Collector]:
     # What nobody wants is not even imported: the rules and the Tracker take their time.
     found: list[_Collector] = []
     if wanted.lives:
-        from pcli.spark.columnar.lifecycles.split_aggregation import Combiner
+        from pcli.spark.columnar.lifecycles.split_aggregation import SplitAggregator
 
-        found.append(_Lives(Combiner()))
+        found.append(_Lives(SplitAggregator()))
     if wanted.observing:
         found.append(_Heads())
     if wanted.permits:
@@ -101,15 +101,15 @@ def _collectors(split: int, cluster: str, wanted: Wanted) -> list[_Collector]:
 
 
 class _Lives:
-    def __init__(self, combiner: Combiner) -> None:
-        self._combiner = combiner
+    def __init__(self, aggregator: SplitAggregator) -> None:
+        self._aggregator = aggregator
 
     def add(self, frames: Frames, numbers: Longs, events: Events) -> dict[str, pa.Table]:
-        self._combiner.add(frames, events, numbers=numbers)
+        self._aggregator.add(frames, events, numbers=numbers)
         return {}
 
     def finish(self) -> dict[str, pa.Table]:
-        partials = self._combiner.finish()
+        partials = self._aggregator.finish()
         return {one.name: getattr(partials, one.name) for one in fields(partials)}
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pcli.codec.capture.frames import Note, StreamEnd
-from pcli.spark.columnar.lifecycles.partial_renumbering import Shift
+from pcli.spark.columnar.lifecycles.partial_renumbering import Renumbering
 from pcli.spark.tables.staging import Staging
 from pcli.spark.tables.table_store import refused
 
@@ -39,7 +39,7 @@ class Part:
     table: pa.Table | None = None
     path: str = ""
     """In the store; empty: it is in memory."""
-    shift: Shift | None = None
+    shift: Renumbering | None = None
     """How its rows become the recording's; None: they are."""
 
 

@@ -21,18 +21,18 @@ import pyarrow.compute as pc
 from pcli.spark.columnar.frame_columns import Bools, Longs, ranges
 from pcli.spark.columnar.lifecycles.bucket_rows import Consumers, Producers, consumers_of, longs, producers_of
 from pcli.spark.columnar.lifecycles.chunked_messages import is_chunk
-from pcli.spark.columnar.lifecycles.cumulative_acks import reaching
-from pcli.spark.columnar.lifecycles.event_histories import Parts, story_of
+from pcli.spark.columnar.lifecycles.cumulative_acks import first_reaching
+from pcli.spark.columnar.lifecycles.event_histories import MessageRows, message_of
 from pcli.spark.columnar.lifecycles.lifecycle_schemas import MESSAGES, MESSAGES_ORDER
-from pcli.spark.columnar.lifecycles.message_table import Usual, build
-from pcli.spark.columnar.lifecycles.non_persistent_messages import loose_messages
-from pcli.spark.columnar.lifecycles.recording_facts import Known
-from pcli.spark.columnar.lifecycles.row_operations import edges, joint, order_of, ranked
-from pcli.spark.columnar.lifecycles.state_certainty import weigh
+from pcli.spark.columnar.lifecycles.message_table import UsualMessages, build_table
+from pcli.spark.columnar.lifecycles.non_persistent_messages import messages_of_non_persistent_topics
+from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
+from pcli.spark.columnar.lifecycles.row_operations import group_starts, joint_key, order_of, ranked
+from pcli.spark.columnar.lifecycles.state_certainty import add_evidence
 
-__all__ = ["Merged", "between", "merge"]
+__all__ = ["MergedBucket", "merge_bucket", "merge_in_order"]
 
-_PARTS: Final = ("group", "delivered", "acked", "mark", "marked", "again")
+_PARTS: Final = ("group", "delivered", "acked", "cumulative_ns", "cumulative_number", "redelivered")
 
 
 _AT_ONCE: Final = 8192
@@ -43,7 +43,7 @@ _FAR: Final = np.iinfo(np.int64).max
 
 
 @dataclass(slots=True)
-class Merged:
+class MergedBucket:
     """What a bucket gives."""
 
     messages: pa.Table
@@ -52,31 +52,33 @@ class Merged:
     """Rows of CONSUMED about chunks: `chunking.join_chunks` makes messages of those of all buckets."""
 
 
-def merge(published: pa.Table, consumed: pa.Table, settled: pa.Table, known: Known, cluster: str) -> Merged:
+def merge_bucket(
+    published: pa.Table, consumed: pa.Table, resolved: pa.Table, facts: RecordingFacts, cluster: str
+) -> MergedBucket:
     """The messages of one bucket.
 
-    ``published``, ``consumed`` and ``settled`` are all rows of the recording whose ``place`` falls into the bucket, in
-    the recording's numbers; of ``published`` those that `recall` let stay.
+    ``published``, ``consumed`` and ``resolved`` are all rows of the recording whose ``place`` falls into the bucket, in
+    the recording's numbers; of ``published`` those that `separate_candidates` let stay.
     """
-    settled = settled.filter(pc.equal(settled.column("uuid"), ""))
-    producers = producers_of(published.combine_chunks(), known)
-    consumers = consumers_of(consumed.combine_chunks(), known)
-    stories = loose_messages(producers, consumers, settled, known, cluster)
-    producers, consumers = producers.lasting(), consumers.lasting()
-    idless = pc.less(settled.column("ledger"), 0)
-    gone = settled.filter(pc.and_(idless, pc.or_(settled.column("persistent"), pc.invert(settled.column("stored")))))
+    resolved = resolved.filter(pc.equal(resolved.column("uuid"), ""))
+    producers = producers_of(published.combine_chunks(), facts)
+    consumers = consumers_of(consumed.combine_chunks(), facts)
+    stories = messages_of_non_persistent_topics(producers, consumers, resolved, facts, cluster)
+    producers, consumers = producers.of_persistent_topics(), consumers.of_persistent_topics()
+    idless = pc.less(resolved.column("ledger"), 0)
+    gone = resolved.filter(pc.and_(idless, pc.or_(resolved.column("persistent"), pc.invert(resolved.column("stored")))))
     batches = gone.to_batches(_AT_ONCE)
-    lost = ([story_of(Parts(settled=one), known, cluster) for one in some.to_pylist()] for some in batches)
-    groups = _Groups(producers, consumers, settled.filter(pc.invert(idless)))
-    usual = groups.usual(known)
-    unusual = [story_of(one, known, cluster) for one in groups.unusual()]
+    lost = ([message_of(MessageRows(resolved=one), facts, cluster) for one in some.to_pylist()] for some in batches)
+    groups = _MessageGroups(producers, consumers, resolved.filter(pc.invert(idless)))
+    usual = groups.usual(facts)
+    unusual = [message_of(one, facts, cluster) for one in groups.unusual()]
     rest = pa.concat_tables(
-        pa.Table.from_pylist(weigh(some, known), MESSAGES) for some in chain([stories], lost, [unusual])
+        pa.Table.from_pylist(add_evidence(some, facts), MESSAGES) for some in chain([stories], lost, [unusual])
     )
-    return Merged(between(build(usual, known, cluster), rest), groups.chunks())
+    return MergedBucket(merge_in_order(build_table(usual, facts, cluster), rest), groups.chunks())
 
 
-def between(usual: pa.Table, rest: pa.Table) -> pa.Table:
+def merge_in_order(usual: pa.Table, rest: pa.Table) -> pa.Table:
     """Both, in order of time where that is little work: each row of ``rest`` that goes between costs two slices."""
     if not 0 < len(rest) <= _FEW or not len(usual):
         return pa.concat_tables([usual, rest])
@@ -98,23 +100,23 @@ def _id(row: dict[str, Any]) -> tuple[int, int]:
     return ledger, entry
 
 
-class _Groups:
+class _MessageGroups:
     """Rows by message: those of one id have one number, in order of ids."""
 
-    def __init__(self, producers: Producers, consumers: Consumers, settled: pa.Table) -> None:
-        self._producers, self._consumers, self._settled = producers, consumers, settled
+    def __init__(self, producers: Producers, consumers: Consumers, resolved: pa.Table) -> None:
+        self._producers, self._consumers, self._resolved = producers, consumers, resolved
         sizes = np.cumsum([len(producers.ledger), len(consumers.ledger)])
         sides = ((producers.ledger, producers.entry), (consumers.ledger, consumers.entry),
-                 (longs(settled, "ledger"), longs(settled, "entry")))  # fmt: skip
-        key = joint((np.concatenate([one[0] for one in sides]), np.concatenate([one[1] for one in sides])))
+                 (longs(resolved, "ledger"), longs(resolved, "entry")))  # fmt: skip
+        key = joint_key((np.concatenate([one[0] for one in sides]), np.concatenate([one[1] for one in sides])))
         order = order_of(key)
         group = np.empty(len(key), np.int64)
-        group[order] = np.cumsum(edges(key.take(order))) - 1
-        self._of_producers, self._of_consumers, self._of_settled = np.split(group, sizes)
+        group[order] = np.cumsum(group_starts(key.take(order))) - 1
+        self._of_producers, self._of_consumers, self._of_resolved = np.split(group, sizes)
         self.count = int(group.max()) + 1 if len(group) else 0
         self.published = self._first(self._of_producers)
         self.odd = np.zeros(self.count, np.bool_)
-        self.odd[self._of_settled] = True
+        self.odd[self._of_resolved] = True
         self.odd[self._of_consumers[consumers.unusual]] = True
         self._chunk = np.zeros(self.count, np.bool_)
         heads = consumers.table.column("head")
@@ -128,11 +130,11 @@ class _Groups:
         found[groups[::-1]] = np.arange(len(groups))[::-1]
         return found
 
-    def usual(self, known: Known) -> Usual:
+    def usual(self, facts: RecordingFacts) -> UsualMessages:
         """The usual messages; what is not is noted in ``odd``."""
-        usual = self._deliveries(known)
+        usual = self._deliveries(facts)
         at = np.flatnonzero(~self.odd[usual.group])
-        usual = Usual(*(getattr(usual, name)[at] for name in _PARTS))
+        usual = UsualMessages(*(getattr(usual, name)[at] for name in _PARTS))
         there = np.zeros(self.count, np.bool_)
         there[usual.group] = True
         there |= self.published >= 0
@@ -145,23 +147,23 @@ class _Groups:
         usual.producers, usual.consumers = self._producers, self._consumers
         return usual
 
-    def _deliveries(self, known: Known) -> Usual:
+    def _deliveries(self, facts: RecordingFacts) -> UsualMessages:
         """One row for each message and subscription that is usual, so far as it tells itself."""
         consumers = self._consumers
         subs, code = ranked(consumers.sub)
         key = self._of_consumers * max(1, len(subs)) + code
         order = order_of(key)
-        begins = np.flatnonzero(edges(key.take(order))) if len(key) else order
+        begins = np.flatnonzero(group_starts(key.take(order))) if len(key) else order
         if not len(begins):
             none = np.zeros(0, np.int64)
-            return Usual(none, none, none, none, none, none)
+            return UsualMessages(none, none, none, none, none, none)
         pairs = _Pairs(order, begins)
-        deliveries, delivered = pairs.told(consumers.delivered)
-        acks, acked = pairs.told(consumers.acked)
-        nacks, _ = pairs.told(consumers.nacked)
+        deliveries, delivered = pairs.count_and_last(consumers.delivered)
+        acks, acked = pairs.count_and_last(consumers.acked)
+        nacks, _ = pairs.count_and_last(consumers.nacked)
         group, sub = self._of_consumers.take(pairs.first), code.take(pairs.first)
         early = (acked >= 0) & (delivered >= 0) & (consumers.acked[acked] < consumers.delivered[delivered])
-        failed = (acked >= 0) & np.isin(consumers.acked[acked], list(known.failed)) if known.failed else early
+        failed = (acked >= 0) & np.isin(consumers.acked[acked], list(facts.failed_acks)) if facts.failed_acks else early
         again = np.full(len(begins), -1, np.int64)
         some = np.flatnonzero((deliveries == 2) & (nacks == 1) & (acks <= 1) & ~failed)
         if len(some):
@@ -169,64 +171,64 @@ class _Groups:
             places = places[consumers.delivered[order[places]] >= 0]
             both = order[places].reshape(-1, 2)
             both = np.take_along_axis(both, np.argsort(consumers.delivered[both], axis=1), axis=1)
-            good = self._redelivered(both, acked[some], known)
+            good = self._redelivered(both, acked[some], facts)
             again[some[good]], delivered[some[good]] = both[good, 1], both[good, 0]
         twice = again >= 0
         odd = (deliveries > 1) | (nacks > 0) | ((acks > 1) & (deliveries > 0)) | early | failed
         self.odd[group[odd & ~twice]] = True
         kept = np.flatnonzero((deliveries == 1) | twice)
         none = np.full(len(kept), -1, np.int64)
-        usual = Usual(group[kept], delivered[kept], acked[kept], none, none.copy(), again[kept])
-        self._reach(usual, subs, sub[kept], known)
+        usual = UsualMessages(group[kept], delivered[kept], acked[kept], none, none.copy(), again[kept])
+        self._apply_cumulative_acks(usual, subs, sub[kept], facts)
         return usual
 
-    def _redelivered(self, both: Longs, acked: Longs, known: Known) -> Bools:
+    def _redelivered(self, both: Longs, acked: Longs, facts: RecordingFacts) -> Bools:
         """Which of these pairs of deliveries are: one, a REDELIVER of it, the next; and at most an ACK behind.
 
         Only of subscriptions that acknowledge one by one: on others a REDELIVER asks for all.
         """
         consumers = self._consumers
         first, second = both[:, 0], both[:, 1]
-        individual = np.array([*(one.individual for one in known.sessions), False])
+        individual = np.array([*(one.individual for one in facts.sessions), False])
         good: Bools = individual[consumers.session[first]] & individual[consumers.session[second]]
         good &= (consumers.nacked[first] > consumers.delivered[first]) & (
             consumers.nacked[first] < consumers.delivered[second]
         )
         good &= (acked < 0) | (consumers.acked[acked] > consumers.delivered[second])
-        good &= ~np.isin(consumers.sub[first], [*known.marks, *known.resets])
+        good &= ~np.isin(consumers.sub[first], [*facts.cumulative_acks, *facts.cursor_resets])
         return good
 
-    def _reach(self, usual: Usual, subs: Longs, code: Longs, known: Known) -> None:
-        """See which cumulative ACK reaches each delivery, in ``usual.mark``: its time, and its frame as the order."""
+    def _apply_cumulative_acks(self, usual: UsualMessages, subs: Longs, code: Longs, facts: RecordingFacts) -> None:
+        """See which cumulative ACK reaches each delivery, in ``usual.cumulative_ns``: its time, and its frame as the order."""
         consumers = self._consumers
         for place, sub in enumerate(subs.tolist()):
-            marks = known.marks.get(sub)
+            marks = facts.cumulative_acks.get(sub)
             if marks is None:
                 continue
             rows = np.flatnonzero(code == place)
             group, delivered = usual.group[rows], usual.delivered[rows]
-            if not marks.plain or (known.failed and not known.failed.isdisjoint(marks.number.tolist())):
+            if not marks.plain or (facts.failed_acks and not facts.failed_acks.isdisjoint(marks.number.tolist())):
                 self.odd[group] = True
                 continue
-            mark = reaching(marks, consumers.ledger[delivered], consumers.entry[delivered])
+            mark = first_reaching(marks, consumers.ledger[delivered], consumers.entry[delivered])
             number = marks.number[mark]
             strange = number <= consumers.delivered[delivered]
-            if sub in known.resets:
-                sets = np.array(known.resets[sub])
+            if sub in facts.cursor_resets:
+                sets = np.array(facts.cursor_resets[sub])
                 strange |= np.searchsorted(sets, number) != np.searchsorted(sets, consumers.delivered[delivered])
             self.odd[group[(mark >= 0) & strange]] = True
             own = usual.acked[rows]
             first = (mark >= 0) & ((own < 0) | (number < consumers.acked[own]))
-            usual.mark[rows] = np.where(first, marks.time_ns[mark], -1)
-            usual.marked[rows] = number
+            usual.cumulative_ns[rows] = np.where(first, marks.time_ns[mark], -1)
+            usual.cumulative_number[rows] = number
             usual.acked[rows] = np.where(first, -1, own)
 
-    def unusual(self) -> list[Parts]:
+    def unusual(self) -> list[MessageRows]:
         """The rows of each unusual message that is no chunk."""
         odd: Bools = self.odd & ~self._chunk
-        found = {group: Parts() for group in np.flatnonzero(odd).tolist()}
-        for group, row in _picked(self._of_settled, odd, self._settled):
-            found[group].settled = row
+        found = {group: MessageRows() for group in np.flatnonzero(odd).tolist()}
+        for group, row in _picked(self._of_resolved, odd, self._resolved):
+            found[group].resolved = row
         rows = np.flatnonzero(odd[self._of_producers])
         picked = self._producers.pick(rows)
         for row, group, publisher in zip(
@@ -257,7 +259,7 @@ class _Pairs:
         self._rows = order.take(ranges(begins[self._many], begins[self._many] + counts))
         self._begins = np.cumsum(counts) - counts
 
-    def told(self, numbers: Longs) -> tuple[Longs, Longs]:
+    def count_and_last(self, numbers: Longs) -> tuple[Longs, Longs]:
         """How many rows of each pair have a number, and the last of these; -1: none has."""
         there = numbers.take(self.first) >= 0
         count, last = there.astype(np.int64), np.where(there, self.first, -1)

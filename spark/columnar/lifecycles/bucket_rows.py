@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from pcli.spark.columnar.frame_columns import Bools, Longs
 from pcli.spark.columnar.lifecycles.cumulative_acks import subscriptions_of
-from pcli.spark.columnar.lifecycles.recording_facts import Known
+from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
 
 __all__ = ["Consumers", "Producers", "consumers_of", "longs", "producers_of"]
 
@@ -38,7 +38,7 @@ class Producers:
             self.ledger[rows], self.entry[rows], self.publisher[rows], self.persistent[rows],
         )  # fmt: skip
 
-    def lasting(self) -> Producers:
+    def of_persistent_topics(self) -> Producers:
         """Those of persistent topics."""
         return self if self.persistent.all() else self.pick(np.flatnonzero(self.persistent))
 
@@ -70,7 +70,7 @@ class Consumers:
             self.delivered[rows], self.acked[rows], self.persistent[rows], self.unusual[rows], self.nacked[rows],
         )  # fmt: skip
 
-    def lasting(self) -> Consumers:
+    def of_persistent_topics(self) -> Consumers:
         """Those of persistent topics."""
         return self if self.persistent.all() else self.pick(np.flatnonzero(self.persistent))
 
@@ -89,25 +89,25 @@ def longs(table: pa.Table, name: str) -> Any:
     return table.column(name).to_numpy()
 
 
-def producers_of(published: pa.Table, known: Known) -> Producers:
+def producers_of(published: pa.Table, facts: RecordingFacts) -> Producers:
     """PUBLISHED with its names."""
-    published = _without_legs(published, known)
+    published = _without_duplicate_connections(published, facts)
     stream, owner, number = (longs(published, name) for name in ("stream", "producer_id", "sent_number"))
-    at = known.producers.find(stream, owner, number)
-    publisher = np.where(at >= 0, known.publisher[at], -1) if len(known.publisher) else at
-    lasting = np.array([*(one.persistent for one in known.publishers), True])
-    return Producers(published, longs(published, "ledger"), longs(published, "entry"), publisher, lasting[publisher])
+    at = facts.producers.find(stream, owner, number)
+    publisher = np.where(at >= 0, facts.publisher[at], -1) if len(facts.publisher) else at
+    persistent = np.array([*(one.persistent for one in facts.publishers), True])
+    return Producers(published, longs(published, "ledger"), longs(published, "entry"), publisher, persistent[publisher])
 
 
-def consumers_of(consumed: pa.Table, known: Known) -> Consumers:
+def consumers_of(consumed: pa.Table, facts: RecordingFacts) -> Consumers:
     """CONSUMED with its names."""
-    consumed = _without_legs(consumed, known)
+    consumed = _without_duplicate_connections(consumed, facts)
     names = ("stream", "consumer_id", "delivered_number", "acked_number", "nacked_number")
     stream, owner, delivered, acked, nacked = (longs(consumed, name) for name in names)
     first = np.where(delivered >= 0, delivered, np.where(acked >= 0, acked, nacked))
-    sub, at = subscriptions_of(known, stream, owner, first)
-    session = np.where(at >= 0, known.session[at], -1) if len(known.session) else at
-    lasting = np.array([*(one.persistent for one in known.sessions), True])
+    sub, at = subscriptions_of(facts, stream, owner, first)
+    session = np.where(at >= 0, facts.session[at], -1) if len(facts.session) else at
+    persistent = np.array([*(one.persistent for one in facts.sessions), True])
     unusual = np.zeros(len(nacked), np.bool_)
     for name in ("head", "ack"):
         column = consumed.column(name)
@@ -115,22 +115,22 @@ def consumers_of(consumed: pa.Table, known: Known) -> Consumers:
             unusual = unusual | column.is_valid().to_numpy()
     return Consumers(
         consumed, longs(consumed, "ledger"), longs(consumed, "entry"), sub, session, delivered,
-        _counting(known, stream, owner, acked, at), lasting[session], unusual, nacked,
+        _counting(facts, stream, owner, acked, at), persistent[session], unusual, nacked,
     )  # fmt: skip
 
 
-def _counting(known: Known, stream: Longs, owner: Longs, acked: Longs, at: Longs) -> Longs:
+def _counting(facts: RecordingFacts, stream: Longs, owner: Longs, acked: Longs, at: Longs) -> Longs:
     """The ACKs that the broker looks at: those of an attached consumer."""
-    if not len(known.ready):
+    if not len(facts.ready):
         return acked
-    later = np.flatnonzero((acked >= 0) & (at >= 0) & (acked >= known.until[at]))
+    later = np.flatnonzero((acked >= 0) & (at >= 0) & (acked >= facts.until[at]))
     if len(later):
         at = at.copy()
-        at[later] = known.consumers.find(stream[later], owner[later], acked[later])
-    return np.where((at < 0) | known.ready[at], acked, -1)
+        at[later] = facts.consumers.find(stream[later], owner[later], acked[later])
+    return np.where((at < 0) | facts.ready[at], acked, -1)
 
 
-def _without_legs(table: pa.Table, known: Known) -> pa.Table:
-    if not known.legs:
+def _without_duplicate_connections(table: pa.Table, facts: RecordingFacts) -> pa.Table:
+    if not facts.duplicate_connections:
         return table
-    return table.filter(pa.array(~np.isin(longs(table, "stream"), list(known.legs))))
+    return table.filter(pa.array(~np.isin(longs(table, "stream"), list(facts.duplicate_connections))))

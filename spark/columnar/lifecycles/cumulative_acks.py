@@ -14,22 +14,22 @@ import numpy as np
 import pyarrow as pa
 
 from pcli.spark.columnar.frame_columns import Longs
-from pcli.spark.columnar.lifecycles.recording_facts import Known, Marks
-from pcli.spark.columnar.lifecycles.row_operations import joint
+from pcli.spark.columnar.lifecycles.recording_facts import CumulativeAcks, RecordingFacts
+from pcli.spark.columnar.lifecycles.row_operations import joint_key
 
-__all__ = ["marks_of", "reaching", "subscriptions_of"]
+__all__ = ["cumulative_acks_of", "first_reaching", "subscriptions_of"]
 
 _FAR = np.iinfo(np.int64).max
 _SPREAD = -7046029254386353131
 """2^64 by the golden ratio, as int64: brings the connections far apart."""
 
 
-def subscriptions_of(known: Known, stream: Longs, owner: Longs, number: Longs) -> tuple[Longs, Longs]:
+def subscriptions_of(facts: RecordingFacts, stream: Longs, owner: Longs, number: Longs) -> tuple[Longs, Longs]:
     """The number of the subscription of a consumer at a frame (of one without a name below 0), and its row."""
-    at = known.consumers.find(stream, owner, number)
-    if not len(known.session):
+    at = facts.consumers.find(stream, owner, number)
+    if not len(facts.session):
         return _nameless(stream, owner), at
-    subs = np.array([one.sub for one in known.sessions], np.int64)[known.session]
+    subs = np.array([one.sub for one in facts.sessions], np.int64)[facts.session]
     return np.where(at >= 0, subs[at], _nameless(stream, owner)), at
 
 
@@ -46,26 +46,28 @@ def _nameless(stream: Longs, owner: Longs) -> Longs:
     return found
 
 
-def marks_of(cumulative: pa.Table, known: Known) -> dict[int, Marks]:
+def cumulative_acks_of(cumulative: pa.Table, facts: RecordingFacts) -> dict[int, CumulativeAcks]:
     """The cumulative ACKs that count, by subscription."""
     names = ("stream", "consumer_id", "number", "ledger", "entry", "time_ns")
     stream, owner, number, ledger, entry, time_ns = (cumulative.column(name).to_numpy() for name in names)
-    subs, at = subscriptions_of(known, stream, owner, number)
-    counts = ~np.isin(stream, list(known.legs))
-    if len(known.session):
-        individual = np.array([one.individual for one in known.sessions])[known.session]
-        counts &= (at < 0) | (known.ready[at] & ~individual[at])
+    subs, at = subscriptions_of(facts, stream, owner, number)
+    counts = ~np.isin(stream, list(facts.duplicate_connections))
+    if len(facts.session):
+        individual = np.array([one.individual for one in facts.sessions])[facts.session]
+        counts &= (at < 0) | (facts.ready[at] & ~individual[at])
     rows = np.flatnonzero(counts)
     rows = rows[np.lexsort((number[rows], entry[rows], ledger[rows], subs[rows]))]
     acks = cumulative.column("ack").combine_chunks()
     found = {}
-    edges = np.flatnonzero(np.diff(subs[rows])) + 1
-    for part in np.split(rows, edges) if len(rows) else ():
+    group_starts = np.flatnonzero(np.diff(subs[rows])) + 1
+    for part in np.split(rows, group_starts) if len(rows) else ():
         own = acks.take(pa.array(part))
         usual = own.is_null().to_numpy(zero_copy_only=False)
         odd = {row: own[row].as_py() for row in np.flatnonzero(~usual).tolist()}
         earliest = _earliest(number[part], usual)
-        found[int(subs[part[0]])] = Marks(ledger[part], entry[part], number[part], time_ns[part], earliest, odd)
+        found[int(subs[part[0]])] = CumulativeAcks(
+            ledger[part], entry[part], number[part], time_ns[part], earliest, odd
+        )
     return found
 
 
@@ -78,10 +80,10 @@ def _earliest(number: Longs, usual: np.typing.NDArray[np.bool_]) -> Longs:
     return found
 
 
-def reaching(marks: Marks, ledger: Longs, entry: Longs) -> Longs:
+def first_reaching(marks: CumulativeAcks, ledger: Longs, entry: Longs) -> Longs:
     """For each position the row of the first usual ACK in time that reaches it; -1: none does."""
     columns = ((marks.ledger, ledger), (marks.entry, entry))
-    key = joint(np.concatenate(pair) for pair in columns)
+    key = joint_key(np.concatenate(pair) for pair in columns)
     row = np.searchsorted(key[: len(marks.number)], key[len(marks.number) :])
     found: Longs = np.append(marks.earliest, -1)[row]
     return found

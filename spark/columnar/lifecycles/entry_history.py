@@ -17,10 +17,21 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pcli.codec.wire.bits import left_of, set_of
-from pcli.spark.columnar.lifecycles.recording_facts import Known, Marks, TxnEnd
+from pcli.spark.columnar.lifecycles.recording_facts import CumulativeAcks, RecordingFacts, TransactionEnd
 from pcli.spark.columnar.lifecycles.split_deliveries import unpack_ack
 
-__all__ = ["ACKED", "DELIVERED", "NACKED", "RESET", "Event", "Handed", "Sub", "ends", "play", "reached"]
+__all__ = [
+    "ACKED",
+    "DELIVERED",
+    "NACKED",
+    "RESET",
+    "Delivery",
+    "EntryAtSubscription",
+    "Event",
+    "apply_events",
+    "cumulative_ack_events",
+    "transaction_ends",
+]
 
 RESET, DELIVERED, ACKED, NACKED, REACHED, ENDED = range(6)
 """Kinds of events: the cursor was set, MESSAGE, individual ACK, REDELIVER with the id, cumulative ACK, end of a
@@ -30,7 +41,7 @@ _NO_BITS = -1
 
 
 @dataclass(slots=True)
-class Handed:
+class Delivery:
     """One MESSAGE frame, and what was said of it."""
 
     stream: int
@@ -61,36 +72,36 @@ class Event:
     time_ns: int
     stream: int = -1
     consumer_id: int = -1
-    handed: Handed | None = None
+    delivery: Delivery | None = None
     bits: int = _NO_BITS
     txn: tuple[int, int] | None = None
-    end: TxnEnd | None = None
-    given_bits: int | None = None
+    end: TransactionEnd | None = None
+    remaining_bits: int | None = None
     """Of a delivery with an ack set: what is left, as bits."""
 
 
 @dataclass(slots=True)
-class Sub:
+class EntryAtSubscription:
     """The entry at one subscription."""
 
     size: int
     """Messages in the entry."""
     individual: bool
-    handed: list[Handed] = field(default_factory=list)
-    left: int = 0
+    deliveries: list[Delivery] = field(default_factory=list)
+    unacked: int = 0
     """Messages that are not acknowledged."""
-    open: bool = False
+    pending: bool = False
     """Whether the last delivery has not been acknowledged whole."""
     bits: int | None = None
     """What is left of a batch acknowledged in part; None: nothing was."""
-    closed: int = -1
+    acked_number: int = -1
     """The frame that acknowledged it whole, the last time."""
-    known: bool = False
+    acknowledged: bool = False
     """Whether it is acknowledged, as the broker sees it."""
-    promises: list[tuple[tuple[int, int], int, bool, Handed | None, int, str]] = field(default_factory=list)
+    transaction_acks: list[tuple[tuple[int, int], int, bool, Delivery | None, int, str]] = field(default_factory=list)
 
 
-def play(sub: Sub, events: list[Event], failed: frozenset[int]) -> Sub:
+def apply_events(sub: EntryAtSubscription, events: list[Event], failed_acks: frozenset[int]) -> EntryAtSubscription:
     """Let all of it happen, in order of the frames."""
     for one in sorted(events, key=lambda one: (one.number, one.kind)):
         if one.kind == DELIVERED:
@@ -100,73 +111,73 @@ def play(sub: Sub, events: list[Event], failed: frozenset[int]) -> Sub:
         elif one.kind == ENDED:
             _end(sub, one)
         elif one.kind == RESET:
-            sub.open = False
-        elif not sub.handed:
+            sub.pending = False
+        elif not sub.deliveries:
             if one.bits != _NO_BITS and one.txn is None:
                 sub.bits = one.bits if sub.bits is None else sub.bits & one.bits
         elif one.txn is not None:
-            last = sub.handed[-1]
-            if one.number not in failed:
-                sub.promises.append((one.txn, one.bits, one.kind == REACHED, last, one.time_ns, "transaction"))
-        elif one.kind == ACKED or sub.open:
+            last = sub.deliveries[-1]
+            if one.number not in failed_acks:
+                sub.transaction_acks.append((one.txn, one.bits, one.kind == REACHED, last, one.time_ns, "transaction"))
+        elif one.kind == ACKED or sub.pending:
             kind = "cumulative" if one.kind == REACHED else "batch" if one.bits != _NO_BITS else "individual"
-            _ack(sub, one, (one.bits, one.time_ns, kind), effective=one.number not in failed)
+            _ack(sub, one, (one.bits, one.time_ns, kind), effective=one.number not in failed_acks)
     return sub
 
 
-def _deliver(sub: Sub, one: Event) -> None:
-    assert one.handed is not None
-    sub.bits = one.given_bits
-    sub.handed.append(one.handed)
-    sub.left, sub.open, sub.known = one.handed.messages, True, False
+def _deliver(sub: EntryAtSubscription, one: Event) -> None:
+    assert one.delivery is not None
+    sub.bits = one.remaining_bits
+    sub.deliveries.append(one.delivery)
+    sub.unacked, sub.pending, sub.acknowledged = one.delivery.messages, True, False
 
 
-def _nack(sub: Sub, one: Event) -> None:
+def _nack(sub: EntryAtSubscription, one: Event) -> None:
     """Only what the consumer holds can be asked for; on Exclusive and Failover ids mean nothing, and are noted."""
-    if not sub.handed or not sub.open:
+    if not sub.deliveries or not sub.pending:
         return
-    last = sub.handed[-1]
+    last = sub.deliveries[-1]
     mine = (last.stream, last.consumer_id) == (one.stream, one.consumer_id)
     if (not sub.individual or (mine and last.held)) and last.nacked_ns < 0:
         last.nacked_ns, last.nacked_number = one.time_ns, one.number
         last.held = False
 
 
-def _ack(sub: Sub, one: Event, what: tuple[int, int, str], *, effective: bool) -> None:
+def _ack(sub: EntryAtSubscription, one: Event, what: tuple[int, int, str], *, effective: bool) -> None:
     """``what``: the bits that are left, when it was sent, which kind."""
     bits, time_ns, kind = what
-    last = sub.handed[-1]
+    last = sub.deliveries[-1]
     if bits != _NO_BITS:
         new = bits if sub.bits is None else bits & sub.bits
         left = left_of(new, sub.size)
         if left:
-            if sub.known:
+            if sub.acknowledged:
                 return
-            sub.bits, sub.left = new, left
+            sub.bits, sub.unacked = new, left
             return
-    if not sub.known and effective and last.acked_ns < 0:
+    if not sub.acknowledged and effective and last.acked_ns < 0:
         last.acked_ns, last.ack_type = time_ns, kind
-    sub.left, sub.open, sub.known, sub.bits, sub.closed = 0, False, True, None, one.number
+    sub.unacked, sub.pending, sub.acknowledged, sub.bits, sub.acked_number = 0, False, True, None, one.number
 
 
-def _end(sub: Sub, one: Event) -> None:
+def _end(sub: EntryAtSubscription, one: Event) -> None:
     assert one.end is not None
     kept = []
-    for promise in sub.promises:
-        txn, bits, _, handed, time_ns, kind = promise
+    for ack in sub.transaction_acks:
+        txn, bits, _, delivery, time_ns, kind = ack
         if txn != one.txn:
-            kept.append(promise)
-        elif one.end.commit and handed is not None:
-            again = handed is not sub.handed[-1]
+            kept.append(ack)
+        elif one.end.commit and delivery is not None:
+            again = delivery is not sub.deliveries[-1]
             _ack(sub, one, (bits, time_ns, kind), effective=not again)
-            if again and handed.acked_ns < 0:
-                handed.acked_ns, handed.ack_type = time_ns, kind
-        elif handed is not None and handed.aborted_number < 0:
-            handed.aborted_number = one.number
-    sub.promises = kept
+            if again and delivery.acked_ns < 0:
+                delivery.acked_ns, delivery.ack_type = time_ns, kind
+        elif delivery is not None and delivery.aborted_number < 0:
+            delivery.aborted_number = one.number
+    sub.transaction_acks = kept
 
 
-def reached(marks: Marks, at: tuple[int, int], delivered: list[int]) -> list[Event]:
+def cumulative_ack_events(marks: CumulativeAcks, at: tuple[int, int], delivered: list[int]) -> list[Event]:
     """The cumulative ACKs that may acknowledge a position.
 
     Behind each delivery the first usual one that reaches it, and all that are unusual.
@@ -190,7 +201,7 @@ def reached(marks: Marks, at: tuple[int, int], delivered: list[int]) -> list[Eve
     return [_mark(marks, begin + row, at) for row in rows]
 
 
-def _mark(marks: Marks, row: int, at: tuple[int, int]) -> Event:
+def _mark(marks: CumulativeAcks, row: int, at: tuple[int, int]) -> Event:
     event = Event(int(marks.number[row]), REACHED, int(marks.time_ns[row]))
     data = marks.odd.get(row)
     if data is not None:
@@ -200,11 +211,13 @@ def _mark(marks: Marks, row: int, at: tuple[int, int]) -> Event:
     return event
 
 
-def ends(known: Known, txns: set[tuple[int, int]], topic: str, subscription: str) -> list[Event]:
+def transaction_ends(
+    facts: RecordingFacts, transactions: set[tuple[int, int]], topic: str, subscription: str
+) -> list[Event]:
     """The ends of transactions at a subscription."""
     return [
         Event(one.number, ENDED, -1, txn=txn, end=one)
-        for txn in txns
-        for one in known.txns.get(txn, ())
+        for txn in transactions
+        for one in facts.transactions.get(txn, ())
         if (one.topic in ("", topic) and one.subscription == subscription) or not one.topic
     ]

@@ -28,7 +28,7 @@ from pcli.spark.columnar.lifecycles.bucket_rows import longs
 from pcli.spark.columnar.lifecycles.frame_replay import replay, with_role
 from pcli.spark.columnar.lifecycles.lifecycle_schemas import EXCHANGES
 from pcli.spark.columnar.lifecycles.partial_tables import Partials
-from pcli.spark.columnar.lifecycles.recording_facts import Known
+from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
 
 __all__ = ["exchanges_of_acks", "exchanges_of_requests"]
 
@@ -45,11 +45,11 @@ _OWNERS: Final = {
 """The fields that name an error, and an owner, by command type."""
 
 
-def exchanges_of_requests(small: Partials, known: Known, streams: Sequence[Stream], cluster: str) -> pa.Table:
+def exchanges_of_requests(small: Partials, facts: RecordingFacts, streams: Sequence[Stream], cluster: str) -> pa.Table:
     """EXCHANGES of all requests but those of ``answered``; ``small`` speaks in the recording's numbers."""
     by_number = {one.number: one for one in streams}
-    pairing = _Pairing(known, by_number, cluster)
-    for _, item in replay(with_role(small.spoken, "control", "asking"), small.events, by_number):
+    pairing = _Pairing(facts, by_number, cluster)
+    for _, item in replay(with_role(small.forwarded, "control", "acks"), small.events, by_number):
         if isinstance(item, CapturedFrame):
             pairing.see(item)
     return pa.Table.from_pylist(pairing.finish(), EXCHANGES)
@@ -58,47 +58,47 @@ def exchanges_of_requests(small: Partials, known: Known, streams: Sequence[Strea
 class _Pairing:
     """Sees the frames that ask and answer."""
 
-    def __init__(self, known: Known, streams: Mapping[int, Stream], cluster: str) -> None:
+    def __init__(self, facts: RecordingFacts, streams: Mapping[int, Stream], cluster: str) -> None:
         self._observer = Observer()
-        self._known, self._streams, self._cluster = known, streams, cluster
+        self._facts, self._streams, self._cluster = facts, streams, cluster
         self._asked: dict[int, tuple[bool, int | None]] = {}
         self._rows: dict[int, dict[str, Any]] = {}
 
     def see(self, frame: CapturedFrame) -> None:
         """Take in a frame."""
-        facts = self._observer.see(frame)
+        observed = self._observer.see(frame)
         row = COMMANDS.get(frame.type)
         if row is not None and row.answers:
-            owner = facts.command.get(_OWNERS.get(frame.type, ""))
+            owner = observed.command.get(_OWNERS.get(frame.type, ""))
             self._asked[frame.number] = frame.from_client, owner
-        request = facts.request
+        request = observed.request
         if request is not None and request.number not in self._rows:
-            self._rows[request.number] = self._row(request, facts)
+            self._rows[request.number] = self._row(request, observed)
 
     def finish(self) -> list[dict[str, Any]]:
         """All rows."""
         for request in self._observer.unanswered():
             if request.type != _SEND and request.number not in self._rows:
                 self._rows[request.number] = self._row(request, None)
-        return [row for row in self._rows.values() if row["connection"] not in self._known.legs]
+        return [row for row in self._rows.values() if row["connection"] not in self._facts.duplicate_connections]
 
-    def _row(self, request: Request, facts: Facts | None) -> dict[str, Any]:
+    def _row(self, request: Request, observed: Facts | None) -> dict[str, Any]:
         from_client, owner = self._asked.get(request.number, (True, None))
         stream, peer = self._streams[request.stream], request.peer
         error = None
-        if facts is not None:
-            error = facts.command.get(_ERRORS.get(facts.frame.type, "")) or None
+        if observed is not None:
+            error = observed.command.get(_ERRORS.get(observed.frame.type, "")) or None
         topic = _first(request.topic) or (peer.topic if peer is not None else "")
         return {
             "cluster": self._cluster, "connection": request.stream, "client": _address(stream.client),
             "server": _address(stream.server), "request": name_of(request.type),
-            "answer": None if facts is None else name_of(facts.frame.type), "from_client": from_client,
+            "answer": None if observed is None else name_of(observed.frame.type), "from_client": from_client,
             "request_id": _number(request), "owner_id": _owner(owner if peer is None else peer.id),
             "topic": _full(topic) or None,
             "subscription": _first(request.subscription) or getattr(peer, "subscription", "") or None,
-            "asked_ns": request.time_ns, "answered_ns": None if facts is None else facts.frame.time_ns,
-            "latency_ns": None if facts is None else facts.latency_ns, "error": None if error is None else str(error),
-            "asked_frame": request.number, "answered_frame": None if facts is None else facts.frame.number,
+            "asked_ns": request.time_ns, "answered_ns": None if observed is None else observed.frame.time_ns,
+            "latency_ns": None if observed is None else observed.latency_ns, "error": None if error is None else str(error),
+            "asked_frame": request.number, "answered_frame": None if observed is None else observed.frame.number,
             "system": request.system,
         }  # fmt: skip
 
@@ -129,20 +129,20 @@ def _address(ends: tuple[str, int]) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def exchanges_of_acks(answered: pa.Table, known: Known, streams: Sequence[Stream], cluster: str) -> pa.Table:
+def exchanges_of_acks(answered: pa.Table, facts: RecordingFacts, streams: Sequence[Stream], cluster: str) -> pa.Table:
     """EXCHANGES of ACKs and their plain answers: rows of ANSWERED in the recording's numbers, all or some."""
     stream = longs(answered, "stream")
-    kept = ~np.isin(stream, list(known.legs))
+    kept = ~np.isin(stream, list(facts.duplicate_connections))
     if not kept.all():
         answered, stream = answered.filter(pa.array(kept)), stream[kept]
     owner, asked = longs(answered, "consumer_id"), longs(answered, "asked_number")
-    at = known.consumers.find(stream, owner, asked)
-    session = np.where(at >= 0, known.session[at], -1) if len(known.session) else at
+    at = facts.consumers.find(stream, owner, asked)
+    session = np.where(at >= 0, facts.session[at], -1) if len(facts.session) else at
     asked_ns, answered_ns = longs(answered, "asked_ns"), longs(answered, "answered_ns")
     ends = {one.number: one for one in streams}
     numbers, place = np.unique(stream, return_inverse=True)
     size = len(answered)
-    own = np.array([*(one.system for one in known.sessions), False])[session]
+    own = np.array([*(one.system for one in facts.sessions), False])[session]
     columns = {
         "cluster": pa.repeat(cluster, size),
         "connection": stream,
@@ -153,15 +153,15 @@ def exchanges_of_acks(answered: pa.Table, known: Known, streams: Sequence[Stream
         "from_client": np.ones(size, np.bool_),
         "request_id": longs(answered, "request_id"),
         "owner_id": owner,
-        "topic": texts_at([one.topic for one in known.sessions], session, empty_is_null=True),
-        "subscription": texts_at([one.subscription for one in known.sessions], session, empty_is_null=True),
+        "topic": texts_at([one.topic for one in facts.sessions], session, empty_is_null=True),
+        "subscription": texts_at([one.subscription for one in facts.sessions], session, empty_is_null=True),
         "asked_ns": asked_ns,
         "answered_ns": answered_ns,
         "latency_ns": answered_ns - asked_ns,
         "error": pa.nulls(size, pa.string()),
         "asked_frame": asked,
         "answered_frame": longs(answered, "answered_number"),
-        "system": np.where(session >= 0, own, np.isin(stream, list(known.system))),
+        "system": np.where(session >= 0, own, np.isin(stream, list(facts.system))),
     }
     arrays = [
         one if isinstance(one, pa.Array) else pa.array(one, EXCHANGES.field(name).type) for name, one in columns.items()

@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from pcli.codec.wire.commands import BY_NAME
 from pcli.spark.columnar.frame_columns import Bools, Frames, Longs
-from pcli.spark.columnar.lifecycles.partial_tables import ANSWERED, ROLES, SPOKEN
-from pcli.spark.columnar.lifecycles.row_operations import edges, joint, order_of, table_of, take
+from pcli.spark.columnar.lifecycles.partial_tables import ANSWERED, FORWARDED, ROLES
+from pcli.spark.columnar.lifecycles.row_operations import group_starts, joint_key, order_of, table_of, take
 from pcli.spark.columnar.lifecycles.split_deliveries import REDELIVER, ids_of
 from pcli.spark.columnar.observation.frame_header_rows import to_heads
 
-__all__ = ["OPENING", "Speaking"]
+__all__ = ["OPENING", "ForwardedFrames"]
 
 
 def _numbers(*names: str) -> list[int]:
@@ -43,19 +43,19 @@ _MOST: Final = 0x7FFFFFFF
 """What a column of 32 bits has room for."""
 
 
-class Speaking:
+class ForwardedFrames:
     """The frames of one split that go on as bytes, window by window."""
 
     def __init__(self) -> None:
-        self._spoken: list[pa.Table] = []
+        self._forwarded: list[pa.Table] = []
         self._answered: list[pa.Table] = []
         self._opened: set[tuple[bool, int, int]] = set()
 
-    def add(self, frames: Frames, numbers: Longs, loose: Longs) -> None:
-        """Take in a window; ``loose`` are the rows that `Sending` could not pair."""
+    def add(self, frames: Frames, numbers: Longs, unpaired: Longs) -> None:
+        """Take in a window; ``unpaired`` are the rows that `SplitSends` could not pair."""
         role = np.zeros(len(frames), np.int64)
-        role[loose] |= 1 << ROLES["loose"]
-        role[self._asking(frames, numbers)] |= 1 << ROLES["asking"]
+        role[unpaired] |= 1 << ROLES["unpaired"]
+        role[self._pair_acks(frames, numbers)] |= 1 << ROLES["acks"]
         role[_control(frames)] |= 1 << ROLES["control"]
         role[self._openers(frames)] |= 1 << ROLES["opener"]
         rows = np.flatnonzero(role)
@@ -66,18 +66,18 @@ class Speaking:
             kept = np.where(picked.payload_size >= 0, np.minimum(picked.size, _MOST), picked.places.kept)
             heads = heads.set_column(heads.schema.get_field_index("kept"), heads.schema.field("kept"), _ints(kept))
             first = [pa.array(role[rows])]
-            self._spoken.append(pa.Table.from_arrays([*first, *heads.columns], schema=SPOKEN))
+            self._forwarded.append(pa.Table.from_arrays([*first, *heads.columns], schema=FORWARDED))
 
-    def _asking(self, frames: Frames, numbers: Longs) -> Longs:
+    def _pair_acks(self, frames: Frames, numbers: Longs) -> Longs:
         """Pairs of ACK and answer become rows; the rows of frames that are in none."""
         types = frames.type
         rows = np.flatnonzero(((types == _ACK) & (frames.request != -1)) | (types == _ACK_RESPONSE))
         if not len(rows):
             return rows
         stream, request = frames.places.stream.take(rows), frames.request.take(rows)
-        key = joint((stream, request))
+        key = joint_key((stream, request))
         order = order_of(key)
-        begins = np.append(edges(key[order]), True)
+        begins = np.append(group_starts(key[order]), True)
         asks = (types[rows] == _ACK)[order]
         told = frames.told[rows][order]
         first: Bools = begins[:-1] & ~begins[1:] & asks & told
@@ -104,16 +104,16 @@ class Speaking:
 
     def _openers(self, frames: Frames) -> list[int]:
         types = frames.type
-        rows = np.flatnonzero(_among(types, _OPENERS) & (frames.owner >= 0))
-        ends = np.flatnonzero(_among(types, _OF_PRODUCERS + _OF_CONSUMERS))
+        rows = np.flatnonzero(_is_in(types, _OPENERS) & (frames.owner >= 0))
+        ends = np.flatnonzero(_is_in(types, _OF_PRODUCERS + _OF_CONSUMERS))
         both = np.concatenate([rows, ends])
         if not len(both):
             return []
-        produces = _among(types[both], [_SEND, *_OF_PRODUCERS])
-        key = joint((produces.astype(np.int64), frames.places.stream.take(both), frames.owner.take(both)))
+        produces = _is_in(types[both], [_SEND, *_OF_PRODUCERS])
+        key = joint_key((produces.astype(np.int64), frames.places.stream.take(both), frames.owner.take(both)))
         places = order_of(both) if len(ends) else np.arange(len(both))
         order = places.take(order_of(key.take(places)))
-        begins, ending = edges(key.take(order)), order >= len(rows)
+        begins, ending = group_starts(key.take(order)), order >= len(rows)
         # The first of a group, whatever ends a group in the middle of it, and the first behind that.
         marks = np.flatnonzero(begins | ending | np.append(False, ending[:-1]))
         found = []
@@ -128,13 +128,13 @@ class Speaking:
         return found
 
     def finish(self, paired: Longs) -> tuple[pa.Table, pa.Table]:
-        """SPOKEN and ANSWERED; ``paired`` are the numbers of loose frames that have found each other since."""
-        spoken = pa.concat_tables([SPOKEN.empty_table(), *self._spoken])
+        """FORWARDED and ANSWERED; ``paired`` are the numbers of loose frames that have found each other since."""
+        forwarded = pa.concat_tables([FORWARDED.empty_table(), *self._forwarded])
         if len(paired):
-            role = spoken.column("role").to_numpy().copy()
-            role[np.isin(spoken.column("place").to_numpy(), paired)] &= ~(1 << ROLES["loose"])
-            spoken = spoken.set_column(0, SPOKEN.field("role"), pa.array(role)).filter(pa.array(role != 0))
-        return spoken, pa.concat_tables([ANSWERED.empty_table(), *self._answered])
+            role = forwarded.column("role").to_numpy().copy()
+            role[np.isin(forwarded.column("place").to_numpy(), paired)] &= ~(1 << ROLES["unpaired"])
+            forwarded = forwarded.set_column(0, FORWARDED.field("role"), pa.array(role)).filter(pa.array(role != 0))
+        return forwarded, pa.concat_tables([ANSWERED.empty_table(), *self._answered])
 
 
 def _ints(values: Longs) -> pa.Array:
@@ -143,16 +143,16 @@ def _ints(values: Longs) -> pa.Array:
 
 def _control(frames: Frames) -> Longs:
     """The rows of commands that are not of the traffic."""
-    seldom = ~_among(frames.type, _TRAFFIC)
+    seldom = ~_is_in(frames.type, _TRAFFIC)
     for row in np.flatnonzero(frames.type == REDELIVER).tolist():
         seldom[row] = not ids_of(frames.head(row))
     return np.flatnonzero(seldom)
 
 
-def _among(types: Longs, wanted: list[int]) -> Bools:
+def _is_in(types: Longs, members: list[int]) -> Bools:
     """Which types are among a few."""
-    table = np.zeros(max(wanted) + 2, np.bool_)
-    table[wanted] = True
+    table = np.zeros(max(members) + 2, np.bool_)
+    table[members] = True
     # What is below 0, no type or one of 64 bits, finds the first, which no command has, and all that is above the last.
     found: Bools = table.take(types, mode="clip")
     return found

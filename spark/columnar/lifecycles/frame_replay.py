@@ -2,7 +2,7 @@
 
 Rules of this file
 1. Order is that of frame numbers; what is no frame stands behind the frame whose number it has, in its own order.
-2. Marks that `Combiner` made of frames (last, weak, frame:…) are no notes, and stay out.
+2. Marks that `SplitAggregator` made of frames (last, weak, frame:…) are no notes, and stay out.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from pcli.codec.capture.frames import Note, Stream, StreamEnd
 from pcli.spark.columnar.lifecycles.partial_tables import ROLES
 from pcli.spark.columnar.observation.frames_from_rows import HeadFrame
 
-__all__ = ["Spoken", "replay", "with_role"]
+__all__ = ["ReplayedItem", "replay", "with_role"]
 
-Spoken = tuple[int, HeadFrame | Note | StreamEnd]
+ReplayedItem = tuple[int, HeadFrame | Note | StreamEnd]
 """Bits of ROLES (0: no frame), and the frame, note or end."""
 
 _FRAME: Final = ("place", "time_ns", "from_client", "type", "sync", "crc", "kept", "size", "data", "trouble")
-_ASIDE: Final = (
+_EVENT_FIELDS: Final = (
     "number", "kind", "text", "packet", "stream", "from_client", "offset", "length", "time_ns", "flags",
 )  # fmt: skip
 
 
-def with_role(spoken: pa.Table, *names: str) -> pa.Table:
+def with_role(forwarded: pa.Table, *names: str) -> pa.Table:
     """The rows that have one of these roles."""
     bits = sum(1 << ROLES[name] for name in names)
-    return spoken.filter(pc.not_equal(pc.bit_wise_and(spoken.column("role"), bits), 0))
+    return forwarded.filter(pc.not_equal(pc.bit_wise_and(forwarded.column("role"), bits), 0))
 
 
-def replay(spoken: pa.Table, events: pa.Table, streams: Mapping[int, Stream]) -> Iterator[Spoken]:
-    """SPOKEN and EVENTS as one recording."""
-    spoken = spoken.sort_by("place")
-    asides = list(_asides(events, streams))
+def replay(forwarded: pa.Table, events: pa.Table, streams: Mapping[int, Stream]) -> Iterator[ReplayedItem]:
+    """FORWARDED and EVENTS as one recording."""
+    forwarded = forwarded.sort_by("place")
+    asides = list(_notes_and_ends(events, streams))
     at = 0
-    for role, stream, row in _rows(spoken):
+    for role, stream, row in _rows(forwarded):
         while at < len(asides) and asides[at][0] < row[0]:
             yield 0, asides[at][1]
             at += 1
@@ -49,20 +49,20 @@ def replay(spoken: pa.Table, events: pa.Table, streams: Mapping[int, Stream]) ->
         yield 0, item
 
 
-def _rows(spoken: pa.Table) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
-    for batch in spoken.to_batches(max_chunksize=8192):
+def _rows(forwarded: pa.Table) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
+    for batch in forwarded.to_batches(max_chunksize=8192):
         roles, streams = batch.column("role").to_pylist(), batch.column("stream").to_pylist()
         yield from zip(roles, streams, zip(*(batch.column(name).to_pylist() for name in _FRAME)), strict=True)
 
 
-def _asides(events: pa.Table, streams: Mapping[int, Stream]) -> Iterator[tuple[int, Note | StreamEnd]]:
+def _notes_and_ends(events: pa.Table, streams: Mapping[int, Stream]) -> Iterator[tuple[int, Note | StreamEnd]]:
     marks = pc.or_(
         pc.is_in(events.column("kind"), pa.array(["last", "weak"])),
         pc.starts_with(events.column("kind"), "frame:"),
     )
     told = events.filter(pc.invert(marks))
     told = told.take(pa.array(np.argsort(told.column("number").to_numpy(), kind="stable")))
-    for values in zip(*(told.column(name).to_pylist() for name in _ASIDE), strict=True):
+    for values in zip(*(told.column(name).to_pylist() for name in _EVENT_FIELDS), strict=True):
         number, kind, text, packet, at, side, offset, length, time_ns, flags = values
         stream = streams.get(at)
         from_client = None if side < 0 else bool(side)

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from pcli.spark.columnar.frame_columns import Longs
-from pcli.spark.columnar.lifecycles.row_operations import dense, joint
+from pcli.spark.columnar.lifecycles.row_operations import dense, joint_key
 
 __all__ = ["Intervals"]
 
@@ -30,7 +30,7 @@ class Intervals:
         known = len(self.stream)
         if not known or not len(stream):
             return np.full(len(stream), -1, np.int64)
-        owner = joint((np.concatenate([self.stream, stream]), np.concatenate([self.id, id])))
+        owner = joint_key((np.concatenate([self.stream, stream]), np.concatenate([self.id, id])))
         when = np.concatenate([self.number, number])
         room = int(when.max()) + 2
         if int(owner.max()) >= _FULL // room:
@@ -47,7 +47,7 @@ class Intervals:
         size = len(self.stream)
         found = np.full(size, np.iinfo(np.int64).max, np.int64)
         if size:
-            owner = joint((self.stream, self.id))
+            owner = joint_key((self.stream, self.id))
             order = np.lexsort((self.number, owner))
             same = owner[order][1:] == owner[order][:-1]
             found[order[:-1][same]] = self.number[order[1:][same]]

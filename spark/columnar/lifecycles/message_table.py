@@ -19,13 +19,13 @@ from pcli.spark.columnar.frame_columns import Bools, Longs
 from pcli.spark.columnar.lifecycles.arrow_columns import array_of, longs_of, picked, struct_of, texts_at
 from pcli.spark.columnar.lifecycles.bucket_rows import Consumers, Producers, longs
 from pcli.spark.columnar.lifecycles.lifecycle_schemas import MESSAGES
-from pcli.spark.columnar.lifecycles.recording_facts import Known
+from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
 from pcli.spark.columnar.lifecycles.resent_messages import key_text
-from pcli.spark.columnar.lifecycles.row_operations import edges, joint, order_of
-from pcli.spark.columnar.lifecycles.state_certainty import EVIDENCE_WORDS, FAR, Weighed, weigh_all
+from pcli.spark.columnar.lifecycles.row_operations import group_starts, joint_key, order_of
+from pcli.spark.columnar.lifecycles.state_certainty import EVIDENCE_WORDS, FAR, EvidenceInputs, evidence_codes
 from pcli.spark.columnar.timestamps import nanoseconds
 
-__all__ = ["Usual", "build"]
+__all__ = ["UsualMessages", "build_table"]
 
 _PRODUCER: Final = MESSAGES.field("producer").type
 _DELIVERIES: Final = MESSAGES.field("deliveries").type
@@ -35,7 +35,7 @@ _NONE: Final = np.zeros(0, np.int64)
 
 
 @dataclass(slots=True)
-class Usual:
+class UsualMessages:
     """Usual messages, by the number of their group, and where they were delivered in order of groups."""
 
     group: Longs
@@ -44,11 +44,11 @@ class Usual:
     """The row of its (first) delivery among the consumers' rows."""
     acked: Longs
     """The row that has the ACK; -1: none has."""
-    mark: Longs
+    cumulative_ns: Longs
     """The time of the cumulative ACK, in place of ``acked``; -1: there is none."""
-    marked: Longs
+    cumulative_number: Longs
     """Its frame."""
-    again: Longs
+    redelivered: Longs
     """The row of a second delivery, for a REDELIVER that stands in the row of the first; -1: there was none."""
     groups: Longs = field(default_factory=lambda: _NONE)
     """All messages."""
@@ -58,19 +58,19 @@ class Usual:
     consumers: Consumers = None  # type: ignore[assignment]
 
 
-def build(usual: Usual, known: Known, cluster: str) -> pa.Table:
+def build_table(usual: UsualMessages, facts: RecordingFacts, cluster: str) -> pa.Table:
     """MESSAGES of the usual ones."""
     size = len(usual.groups)
     if not size:
         return MESSAGES.empty_table()
-    return _Building(usual, known).table(cluster)
+    return _TableBuilder(usual, facts).table(cluster)
 
 
-class _Building:
+class _TableBuilder:
     """What several columns need."""
 
-    def __init__(self, usual: Usual, known: Known) -> None:
-        self._usual, self._known = usual, known
+    def __init__(self, usual: UsualMessages, facts: RecordingFacts) -> None:
+        self._usual, self._facts = usual, facts
         size, consumers = len(usual.groups), usual.consumers
         # Messages in order of time; `place` is where that of each pair of message and subscription stands.
         place = np.searchsorted(usual.groups, usual.group)
@@ -80,18 +80,18 @@ class _Building:
             rank = np.empty(size, np.int64)
             rank[order] = np.arange(size)
             place = rank[place]
-        self._place, self._wide = place, (usual.acked < 0) & (usual.mark < 0)
+        self._place, self._wide = place, (usual.acked < 0) & (usual.cumulative_ns < 0)
         # A second delivery is a line of its own when it was to another consumer.
-        other = np.flatnonzero(usual.again >= 0)
-        other = other[~_same(consumers, usual.delivered[other], usual.again[other])]
+        other = np.flatnonzero(usual.redelivered >= 0)
+        other = other[~_same(consumers, usual.delivered[other], usual.redelivered[other])]
         pair = np.concatenate([np.arange(len(place)), other])
-        rows = np.concatenate([usual.delivered, usual.again[other]])
+        rows = np.concatenate([usual.delivered, usual.redelivered[other]])
         # Lines in order of messages, and of frames in each.
         order = _order(place.take(pair), consumers.delivered.take(rows))
         self._pair, self._rows = pair.take(order), rows.take(order)
         self._message = place.take(self._pair)
         self._second = order >= len(place)
-        self._twice = (usual.again >= 0)[self._pair]
+        self._twice = (usual.redelivered >= 0)[self._pair]
         alone = np.zeros(len(place), np.bool_)
         alone[other] = True
         self._shared = self._twice & ~alone[self._pair]
@@ -105,7 +105,7 @@ class _Building:
         self._publisher = picked(usual.producers.publisher, usual.published)
 
     def table(self, cluster: str) -> pa.Table:
-        usual, known = self._usual, self._known
+        usual, facts = self._usual, self._facts
         size = len(usual.groups)
         messages = self._either("messages", "batch")
         messages = np.maximum(messages, 1)
@@ -115,7 +115,7 @@ class _Building:
         delivered = self._delivered_at()
         first = np.where(self._sent, np.minimum(sent, receipt), delivered)
         first = np.where(self._sent & (delivered >= 0), np.minimum(first, delivered), first)
-        evidence = weigh_all(self._weighed(topic, names), known)
+        evidence = evidence_codes(self._evidence_inputs(topic, names), facts)
         columns = {
             "cluster": pa.repeat(cluster, size),
             "topic": texts_at(names, topic),
@@ -166,27 +166,27 @@ class _Building:
 
     def _topics(self) -> tuple[Longs, list[str]]:
         """Of each message the topic, as place in a list; -1: none is known."""
-        known = self._known
-        every = [one.topic for one in known.publishers] + [one.topic for one in known.sessions]
-        every += known.ledgers.values()
+        facts = self._facts
+        every = [one.topic for one in facts.publishers] + [one.topic for one in facts.sessions]
+        every += facts.ledger_topics.values()
         names = sorted({one for one in every if one})
         place = {name: at for at, name in enumerate(names)}
-        by_publisher = np.array([*(place.get(one.topic, -1) for one in known.publishers), -1])
-        by_session = np.array([*(place.get(one.topic, -1) for one in known.sessions), -1])
+        by_publisher = np.array([*(place.get(one.topic, -1) for one in facts.publishers), -1])
+        by_session = np.array([*(place.get(one.topic, -1) for one in facts.sessions), -1])
         topic = by_publisher[self._publisher]
         if (topic < 0).any():
             # The highest of its deliveries' topics: all that have one have the same.
             found = np.full(len(topic), -1, np.int64)
             np.maximum.at(found, self._message, by_session[self._session])
             topic = np.where(topic >= 0, topic, found)
-        if (topic < 0).any() and known.ledgers:
+        if (topic < 0).any() and facts.ledger_topics:
             ledger = self._ids("ledger")
             for one in np.unique(ledger[topic < 0]).tolist():
-                topic[(topic < 0) & (ledger == one)] = place.get(known.ledgers.get(one, ""), -1)
+                topic[(topic < 0) & (ledger == one)] = place.get(facts.ledger_topics.get(one, ""), -1)
         return topic, names
 
     def _partitions(self, topic: Longs, names: list[str]) -> Longs:
-        by_publisher = np.array([*(one.partition for one in self._known.publishers), -1])
+        by_publisher = np.array([*(one.partition for one in self._facts.publishers), -1])
         by_topic = np.array([*(split_partition(name)[1] for name in names), -1])
         found = np.where(self._sent, by_publisher[self._publisher], self._of_first("partition"))
         return np.where(found >= 0, found, by_topic[topic])
@@ -195,18 +195,18 @@ class _Building:
         """Places in _STATES."""
         open_ = np.zeros(len(topic), np.bool_)
         open_[self._place[self._wide]] = True
-        asked = np.array([*(name in self._known.asked for name in names), False])[topic]
+        asked = np.array([*(name in self._facts.subscribed_topics for name in names), False])[topic]
         return np.where(self._counts > 0, np.where(open_, 1, 0), np.where(asked, 2, 3))
 
-    def _weighed(self, topic: Longs, names: list[str]) -> Weighed:
+    def _evidence_inputs(self, topic: Longs, names: list[str]) -> EvidenceInputs:
         usual, consumers = self._usual, self._usual.consumers
         acked = np.append(consumers.acked, -1).take(usual.acked)
-        settled = np.where(self._wide, FAR, np.where(usual.mark >= 0, usual.marked, acked))
+        resolved = np.where(self._wide, FAR, np.where(usual.cumulative_ns >= 0, usual.cumulative_number, acked))
         rows = usual.delivered
-        return Weighed(
+        return EvidenceInputs(
             topic, names, self._of_sent("sent_number"), self._of_sent("stream"), self._counts == 0, self._place,
             consumers.sub.take(rows), longs(consumers.table, "stream").take(rows), consumers.delivered.take(rows),
-            settled,
+            resolved,
         )  # fmt: skip
 
     # -- structs
@@ -245,11 +245,11 @@ class _Building:
         return pa.array(self._either("sequence"), mask=~self._sent & (self._of_first("sequence") == -1))
 
     def _names(self) -> pa.Array:
-        known = self._known
-        texts = [one.name for one in known.publishers]
+        facts = self._facts
+        texts = [one.name for one in facts.publishers]
         places = self._publisher.copy()
         if not self._all_sent:
-            labels, ids = list(known.labels.values()), np.array([*known.labels, -1], np.int64)
+            labels, ids = list(facts.labels.values()), np.array([*facts.labels, -1], np.int64)
             label = self._of_first("name")
             at = np.searchsorted(ids[:-1], label, sorter=np.argsort(ids[:-1], kind="stable"))
             order = np.append(np.argsort(ids[:-1], kind="stable"), len(labels))
@@ -280,17 +280,17 @@ class _Building:
         return pa.compute.if_else(pa.compute.equal(texts, ""), None, texts)
 
     def _deliveries(self, messages: Longs) -> pa.Array:
-        usual, known = self._usual, self._known
+        usual, facts = self._usual, self._facts
         table, rows, pair = usual.consumers.table, self._rows, self._pair
-        sessions = known.sessions
-        open_, mark = self._wide.take(pair), usual.mark.take(pair)
+        sessions = facts.sessions
+        open_, mark = self._wide.take(pair), usual.cumulative_ns.take(pair)
         acked = np.where(mark >= 0, mark, np.where(open_, -1, longs(table, "acked_ns").take(usual.acked.take(pair))))
         # What was acknowledged behind a second delivery is so of that one.
         left = open_ | (self._twice & ~self._shared & ~self._second)
         brought = messages.take(self._message)
         redelivery = longs(table, "redelivery")
         latest, shared = redelivery.take(rows), np.flatnonzero(self._shared)
-        latest[shared] = np.maximum(latest[shared], redelivery[usual.again[pair[shared]]])
+        latest[shared] = np.maximum(latest[shared], redelivery[usual.redelivered[pair[shared]]])
         nacked = self._twice & ~self._second
         columns: dict[str, Any] = {
             "connection": longs(table, "stream").take(rows),
@@ -312,15 +312,15 @@ class _Building:
         return pa.ListArray.from_arrays(pa.array(self._offsets.astype(np.int32)), values, type=_DELIVERIES)
 
 
-def _in_time(usual: Usual, place: Longs) -> Longs:
-    """The messages in MESSAGES_ORDER; ``place`` as in `_Building`, and rising."""
+def _in_time(usual: UsualMessages, place: Longs) -> Longs:
+    """The messages in MESSAGES_ORDER; ``place`` as in `_TableBuilder`, and rising."""
     sent = usual.published >= 0
     first = np.full(len(sent), FAR, np.int64)
     if sent.any():
         times = np.minimum(longs(usual.producers.table, "sent_ns"), longs(usual.producers.table, "receipt_ns"))
         first[sent] = times[usual.published[sent]]
     if len(place):
-        begins = np.flatnonzero(edges(place))
+        begins = np.flatnonzero(group_starts(place))
         delivered = np.minimum.reduceat(longs(usual.consumers.table, "delivered_ns")[usual.delivered], begins)
         first[place[begins]] = np.minimum(first[place[begins]], delivered)
     return np.argsort(first, kind="stable")  # of the same time they stand in order of ids already
@@ -328,7 +328,7 @@ def _in_time(usual: Usual, place: Longs) -> Longs:
 
 def _order(first: Longs, then: Longs) -> Longs:
     """The rows in order of two columns."""
-    return order_of(joint((first, then))) if len(first) else first
+    return order_of(joint_key((first, then))) if len(first) else first
 
 
 def _same(consumers: Consumers, one: Longs, other: Longs) -> Bools:

@@ -7,34 +7,34 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pcli.spark.columnar.lifecycles.bucket_rows import Consumers, Producers
-from pcli.spark.columnar.lifecycles.event_histories import Parts, story_of
-from pcli.spark.columnar.lifecycles.recording_facts import Known
-from pcli.spark.columnar.lifecycles.state_certainty import Story
+from pcli.spark.columnar.lifecycles.event_histories import MessageRows, message_of
+from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
+from pcli.spark.columnar.lifecycles.state_certainty import MessageHistory
 
-__all__ = ["loose_messages"]
+__all__ = ["messages_of_non_persistent_topics"]
 
 
-def loose_messages(
-    producers: Producers, consumers: Consumers, settled: pa.Table, known: Known, cluster: str
-) -> list[Story]:
+def messages_of_non_persistent_topics(
+    producers: Producers, consumers: Consumers, resolved: pa.Table, facts: RecordingFacts, cluster: str
+) -> list[MessageHistory]:
     """The messages of all that is of non-persistent topics, but what never reached them."""
-    found: dict[tuple[str, str, int], Parts] = {}
+    found: dict[tuple[str, str, int], MessageRows] = {}
     rows = np.flatnonzero(~producers.persistent)
     for row, at in zip(producers.pick(rows).table.to_pylist(), producers.publisher[rows].tolist(), strict=True):
-        one = known.publishers[at]
-        found[one.topic, one.name, row["sequence"]] = Parts(row, at)
-    of_settled = pc.and_(settled.column("stored"), pc.invert(settled.column("persistent")))
-    for row in settled.filter(of_settled).to_pylist():
-        found[row["topic"], row["name"], row["sequence"]] = Parts(settled=row)
+        one = facts.publishers[at]
+        found[one.topic, one.name, row["sequence"]] = MessageRows(row, at)
+    of_resolved = pc.and_(resolved.column("stored"), pc.invert(resolved.column("persistent")))
+    for row in resolved.filter(of_resolved).to_pylist():
+        found[row["topic"], row["name"], row["sequence"]] = MessageRows(resolved=row)
     for row in consumers.pick(np.flatnonzero(~consumers.persistent)).rows():
-        name = known.sessions[row["session"]].topic, known.labels.get(row["name"], ""), row["sequence"]
+        name = facts.sessions[row["session"]].topic, facts.labels.get(row["name"], ""), row["sequence"]
         if row["delivered_number"] >= 0:
-            found.setdefault(name, Parts()).consumed.append(row)
-    return [_story(parts, known, cluster) for parts in found.values()]
+            found.setdefault(name, MessageRows()).consumed.append(row)
+    return [_story(parts, facts, cluster) for parts in found.values()]
 
 
-def _story(parts: Parts, known: Known, cluster: str) -> Story:
-    story = story_of(parts, known, cluster)
+def _story(parts: MessageRows, facts: RecordingFacts, cluster: str) -> MessageHistory:
+    story = message_of(parts, facts, cluster)
     row = story.row
     row["ledger"] = row["entry"] = None
     row["state"] = "non_persistent"

@@ -24,7 +24,7 @@ from pcli.spark.columnar.frame_columns import RESYNC, Longs
 from pcli.spark.columnar.lifecycles.partial_tables import PARTIALS, Partials
 from pcli.spark.columnar.lifecycles.split_aggregation import SEARCHED
 
-__all__ = ["Shift", "globalize_table", "joined"]
+__all__ = ["Renumbering", "concat_partials", "renumber_table"]
 
 _NUMBERS: Final = frozenset(
     {
@@ -35,7 +35,7 @@ _NUMBERS: Final = frozenset(
 
 
 @dataclass(slots=True)
-class Shift:
+class Renumbering:
     """From a split's own numbers to the recording's. Picklable."""
 
     streams: Longs
@@ -59,7 +59,7 @@ class Shift:
         packets: int = 0,
         offsets: Longs | None = None,
         sync: Longs | None = None,
-    ) -> Shift:
+    ) -> Renumbering:
         """``numbers``: the recording's number of each frame of the split, in order; -1: dropped."""
         kept = np.flatnonzero(numbers >= 0)
         moved = numbers[kept] - (kept + 1)
@@ -77,7 +77,7 @@ class Shift:
         return np.where(values >= 0, values + self.adds[np.maximum(at, 0)], values)
 
 
-def globalize_table(name: str, table: pa.Table, shift: Shift) -> pa.Table:
+def renumber_table(name: str, table: pa.Table, shift: Renumbering) -> pa.Table:
     """One table of PARTIALS of one split; its dropped rows are left out."""
     schema = PARTIALS[name]
     if "stream" not in schema.names or not len(table):
@@ -89,21 +89,21 @@ def globalize_table(name: str, table: pa.Table, shift: Shift) -> pa.Table:
     for place, field in enumerate(schema):
         if field.name == "stream":
             table = table.set_column(place, field, pa.array(stream))
-        elif field.name in _NUMBERS or (field.name == "place" and name == "spoken"):
+        elif field.name in _NUMBERS or (field.name == "place" and name == "forwarded"):
             table = table.set_column(place, field, pa.array(shift.numbers(table.column(place).to_numpy())))
     stands = (stream >= 0) | (own < 0)
     return table if stands.all() else table.filter(pa.array(stands))
 
 
-def _spoken(table: pa.Table, shift: Shift) -> pa.Table:
-    """SPOKEN with what is known of the certainty of places."""
+def _forwarded(table: pa.Table, shift: Renumbering) -> pa.Table:
+    """FORWARDED with what is known of the certainty of places."""
     if shift.sync is None:
         return table
     level = shift.sync[2 * table.column("stream").to_numpy() + table.column("from_client").to_numpy()]
     return _set(table, "sync", np.where(level >= 0, level, table.column("sync").to_numpy()).astype(np.int8))
 
 
-def _events(table: pa.Table, shift: Shift) -> pa.Table:
+def _events(table: pa.Table, shift: Renumbering) -> pa.Table:
     """EVENTS with packets and offsets of the recording, without marks of what no search has found after all."""
     own, side = table.column("stream").to_numpy(), table.column("from_client").to_numpy()
     known = (own >= 0) & (side >= 0)
@@ -125,11 +125,11 @@ def _set(table: pa.Table, name: str, values: npt.NDArray[Any]) -> pa.Table:
     return table.set_column(place, table.schema.field(place), pa.array(values))
 
 
-_MORE: Final = {"events": _events, "spoken": _spoken}
+_MORE: Final = {"events": _events, "forwarded": _forwarded}
 """What else of a table is the split's own."""
 
 
-def joined(parts: Iterable[Partials]) -> Partials:
+def concat_partials(parts: Iterable[Partials]) -> Partials:
     """Several splits, in order, as one."""
     every = list(parts)
     tables = {

@@ -2,12 +2,12 @@
 
 Rules of this file
 1. -1 stands for "not there" in numbers; bytes and text are null where there is nothing.
-2. ``stream`` and ``number`` (of frames) are the split's own in what `Combiner` gives, and the recording's behind
-   `renumber.globalize_table`. The rest never changes.
+2. ``stream`` and ``number`` (of frames) are the split's own in what `SplitAggregator` gives, and the recording's behind
+   `renumber.renumber_table`. The rest never changes.
 3. A row of ``consumed`` is a delivery with the first acknowledgement and the first request for redelivery behind it in
    the same split; what finds no such delivery is a row without one. So nothing is lost, and the usual message has one
    row for each consumer.
-4. ``place`` is what rows of one message share: shuffle ``published``, ``settled`` and ``consumed`` by it (modulo).
+4. ``place`` is what rows of one message share: shuffle ``published``, ``resolved`` and ``consumed`` by it (modulo).
 """
 
 from __future__ import annotations
@@ -21,8 +21,18 @@ from pcli.spark.columnar.observation.frame_header_rows import HEADS
 from pcli.spark.columnar.table_schema import BYTES, LONG, TEXT, column
 
 __all__ = [
-    "ANSWERED", "CONSUMED", "CUMULATIVE", "EVENTS", "LABELS", "LEDGERS", "PARTIALS", "PUBLISHED", "ROLES", "SESSIONS",
-    "SPOKEN", "Partials",
+    "ANSWERED",
+    "CONSUMED",
+    "CUMULATIVE",
+    "EVENTS",
+    "FORWARDED",
+    "LABELS",
+    "LEDGERS",
+    "PARTIALS",
+    "PUBLISHED",
+    "ROLES",
+    "SESSIONS",
+    "Partials",
 ]  # fmt: skip
 
 _STREAM: Final = column("stream", LONG, "the connection")
@@ -93,14 +103,14 @@ CUMULATIVE: Final = pa.schema([
 ROLES: Final = {
     "control": 0,
     "opener": 1,
-    "loose": 2,
-    "asking": 3,
+    "unpaired": 2,
+    "acks": 3,
 }
-"""What a frame in SPOKEN is there for: a command that is not of the traffic; the first frame of the traffic that names
+"""What a frame in FORWARDED is there for: a command that is not of the traffic; the first frame of the traffic that names
 an id since the last command about it; SEND, SEND_RECEIPT, SEND_ERROR without a partner in the split or unusual; ACK and
 ACK_RESPONSE without a partner."""
 
-SPOKEN: Final = pa.schema([
+FORWARDED: Final = pa.schema([
     column("role", LONG, "bits: 1 shifted by the numbers of ROLES"),
     *HEADS,
 ])  # fmt: skip
@@ -162,7 +172,7 @@ PARTIALS: Final[dict[str, pa.Schema]] = {
     "published": PUBLISHED,
     "consumed": CONSUMED,
     "cumulative": CUMULATIVE,
-    "spoken": SPOKEN,
+    "forwarded": FORWARDED,
     "answered": ANSWERED,
     "sessions": SESSIONS,
     "ledgers": LEDGERS,
@@ -180,7 +190,7 @@ class Partials:
     published: pa.Table
     consumed: pa.Table
     cumulative: pa.Table
-    spoken: pa.Table
+    forwarded: pa.Table
     answered: pa.Table
     sessions: pa.Table
     ledgers: pa.Table

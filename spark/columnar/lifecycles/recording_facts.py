@@ -10,7 +10,17 @@ from dataclasses import dataclass, field
 from pcli.spark.columnar.frame_columns import Bools, Longs
 from pcli.spark.columnar.lifecycles.interval_join import Intervals
 
-__all__ = ["Back", "Doubt", "Known", "Marks", "Publisher", "Reader", "Session", "TxnEnd", "Witness"]
+__all__ = [
+    "ConnectionGaps",
+    "CumulativeAcks",
+    "Publisher",
+    "RecordingFacts",
+    "RedeliveryCause",
+    "Session",
+    "SubscriptionEvidence",
+    "TopicEvidence",
+    "TransactionEnd",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +58,7 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
-class TxnEnd:
+class TransactionEnd:
     """A transaction has ended."""
 
     number: int
@@ -60,56 +70,56 @@ class TxnEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class Back:
+class RedeliveryCause:
     """The broker took messages of a subscription back, not for an ACK or REDELIVER of their own."""
 
     number: int
-    why: str
+    cause: str
     """A key of pcli.codec.observe.tracking.records.topic_records.AGAIN."""
     stream: int
     consumer_id: int
-    """Whose messages, on which connection; -1: of all; with ``but`` of all others."""
-    but: bool = False
+    """Whose messages, on which connection; -1: of all; with ``all_but`` of all others."""
+    all_but: bool = False
 
 
 @dataclass(slots=True)
-class Doubt:
+class ConnectionGaps:
     """What is missing of one connection."""
 
     last_number: int = 0
     """Its last frame."""
     ended: bool = False
-    holes: list[tuple[int, int]] = field(default_factory=list)
+    gaps: list[tuple[int, int]] = field(default_factory=list)
     """Each between two frames: the last of its direction before it, and the last of all when it was told."""
     weak: list[tuple[int, int]] = field(default_factory=list)
     """Where frames were found by search: from the first to the one with which their chain is proof enough."""
 
 
 @dataclass(slots=True)
-class Reader:
+class SubscriptionEvidence:
     """A subscription of a topic, as far as evidence needs it."""
 
     sub: int
     """As Marks are keyed."""
     since: int
     """The frame with which its first consumer began; 0: before the capture."""
-    lasts: bool
+    attached_at_end: bool
     """Whether a consumer is attached when the capture ends."""
-    holes: list[tuple[int, int]] = field(default_factory=list)
+    gaps: list[tuple[int, int]] = field(default_factory=list)
     """Of the connections of its consumers."""
 
 
 @dataclass(slots=True)
-class Witness:
+class TopicEvidence:
     """Who might have told of the messages of a topic."""
 
-    readers: list[Reader] = field(default_factory=list)
-    holes: list[tuple[int, int]] = field(default_factory=list)
+    subscriptions: list[SubscriptionEvidence] = field(default_factory=list)
+    gaps: list[tuple[int, int]] = field(default_factory=list)
     """Of the connections of its producers."""
 
 
 @dataclass(slots=True)
-class Marks:
+class CumulativeAcks:
     """The cumulative ACKs of one subscription, by position; those that count."""
 
     ledger: Longs
@@ -128,7 +138,7 @@ class Marks:
 
 
 @dataclass(slots=True)
-class Known:
+class RecordingFacts:
     """What a recording says."""
 
     producers: Intervals
@@ -143,30 +153,30 @@ class Known:
     """Whether its ACKs count, for each row of ``consumers``."""
     until: Longs
     """The frame from which on another row of the same consumer holds, for each row of ``consumers``."""
-    legs: frozenset[int] = frozenset()
+    duplicate_connections: frozenset[int] = frozenset()
     """Connections that are second legs of others: nothing on them counts."""
     system: frozenset[int] = frozenset()
     """Connections of the broker's own client."""
-    asked: frozenset[str] = frozenset()
+    subscribed_topics: frozenset[str] = frozenset()
     """Topics that have a subscription at the end."""
-    marks: dict[int, Marks] = field(default_factory=dict)
+    cumulative_acks: dict[int, CumulativeAcks] = field(default_factory=dict)
     """By number of the subscription; of consumers without a name by that of `marking.subscriptions_of`."""
-    txns: dict[tuple[int, int], list[TxnEnd]] = field(default_factory=dict)
-    failed: frozenset[int] = frozenset()
+    transactions: dict[tuple[int, int], list[TransactionEnd]] = field(default_factory=dict)
+    failed_acks: frozenset[int] = frozenset()
     """ACK frames that were answered with an error."""
-    backs: dict[int, list[Back]] = field(default_factory=dict)
+    redelivery_causes: dict[int, list[RedeliveryCause]] = field(default_factory=dict)
     """By number of the subscription, in order."""
-    resets: dict[int, list[int]] = field(default_factory=dict)
+    cursor_resets: dict[int, list[int]] = field(default_factory=dict)
     """By number of the subscription, in order: frames at which it let go of all that was open (SEEK, or it is a new one
     with an old name). A cumulative ACK behind does not reach what was delivered before."""
-    ledgers: dict[int, str] = field(default_factory=dict)
+    ledger_topics: dict[int, str] = field(default_factory=dict)
     """Topics of ledgers."""
-    doubts: dict[int, Doubt] = field(default_factory=dict)
+    connection_gaps: dict[int, ConnectionGaps] = field(default_factory=dict)
     """By connection; those with nothing missing too."""
-    witnesses: dict[str, Witness] = field(default_factory=dict)
+    topic_evidence: dict[str, TopicEvidence] = field(default_factory=dict)
     """By topic; an empty name: of those whose topic no frame tells."""
     labels: dict[int, str] = field(default_factory=dict)
     """Of LABELS."""
-    suspects: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
+    resend_candidates: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
     """Rows of ``published`` that may be resends, or have been sent again: stream, producer_id, least and highest
     sequence id (as signed numbers), least and highest publish_time."""

@@ -19,9 +19,9 @@ from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.message_id import signed
 from pcli.spark.columnar.lifecycles.frame_replay import with_role
 from pcli.spark.columnar.lifecycles.partial_tables import Partials
-from pcli.spark.columnar.lifecycles.recording_facts import Known
+from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
 
-__all__ = ["Suspect", "recall", "suspects_of"]
+__all__ = ["Suspect", "candidate_ranges", "separate_candidates"]
 
 Suspect = tuple[int, int, int, int, int, int]
 """Stream, producer_id, least and highest sequence id, least and highest publish_time."""
@@ -31,13 +31,13 @@ _ANY = (-(1 << 63), (1 << 63) - 1)
 _Row = tuple[int, int, int, int, int, int, int]
 
 
-def suspects_of(small: Partials, known: Known) -> list[Suspect]:
+def candidate_ranges(small: Partials, facts: RecordingFacts) -> list[Suspect]:
     """Ranges of rows of ``published``."""
-    found = set(_loose(small.spoken))
+    found = set(_unpaired_ranges(small.forwarded))
     by_name: dict[str, list[tuple[str, _Row]]] = defaultdict(list)
     owners = (small.sessions.column(name).to_numpy() for name in ("stream", "producer_id", "first_number"))
-    for row, at in zip(_sessions(small.sessions), known.producers.find(*owners).tolist(), strict=True):
-        one = known.publishers[known.publisher[at]] if at >= 0 else None
+    for row, at in zip(_sessions(small.sessions), facts.producers.find(*owners).tolist(), strict=True):
+        one = facts.publishers[facts.publisher[at]] if at >= 0 else None
         by_name[one.name if one is not None and one.name else f"{row[1]}#{row[2]}"].append(
             (one.topic if one else "", row)
         )
@@ -77,29 +77,29 @@ def _overlaps(rows: list[tuple[str, _Row]]) -> Iterator[Suspect]:
         highest[topic] = max(top, most), max(last, until)
 
 
-def _loose(spoken: pa.Table) -> Iterator[Suspect]:
+def _unpaired_ranges(forwarded: pa.Table) -> Iterator[Suspect]:
     """The sequence ids of loose frames, on their own connection."""
-    rows = with_role(spoken, "loose")
+    rows = with_role(forwarded, "unpaired")
     for stream, data in zip(rows.column("stream").to_pylist(), rows.column("data").to_pylist(), strict=True):
         body = Frame.of(data).body
         sequence = signed(body.sequence_id)
         yield stream, body.producer_id, sequence, sequence, *_ANY
 
 
-def recall(published: pa.Table, known: Known) -> tuple[pa.Table, pa.Table]:
-    """Rows that stay, and rows that `settle` has to look at."""
-    if not known.suspects or not len(published):
+def separate_candidates(published: pa.Table, facts: RecordingFacts) -> tuple[pa.Table, pa.Table]:
+    """Rows that stay, and rows that `resolve_sends` has to look at."""
+    if not facts.resend_candidates or not len(published):
         return published, published.slice(0, 0)
     names = ("stream", "producer_id", "sequence", "publish_ms")
     stream, owner, sequence, publish = (published.column(name).to_numpy() for name in names)
     back = np.zeros(len(published), np.bool_)
     # Most suspects are one sequence id each: few rows have one of those.
-    single = {one[:3] for one in known.suspects if one[2] == one[3] and one[4:] == _ANY}
+    single = {one[:3] for one in facts.resend_candidates if one[2] == one[3] and one[4:] == _ANY}
     if single:
         rows = np.flatnonzero(np.isin(sequence, [one[2] for one in single]))
         ids = zip(stream[rows].tolist(), owner[rows].tolist(), sequence[rows].tolist(), strict=True)
         back[rows[np.array([one in single for one in ids], np.bool_)]] = True
-    for one in known.suspects:
+    for one in facts.resend_candidates:
         if one[:3] not in single or one[4:] != _ANY:
             rows = np.flatnonzero((sequence >= one[2]) & (sequence <= one[3]))
             inside = (stream[rows] == one[0]) & (owner[rows] == one[1])

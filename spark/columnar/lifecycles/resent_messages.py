@@ -34,17 +34,17 @@ from pcli.codec.wire.message_id import signed
 from pcli.spark.columnar.frame_columns import CRC_NONE, START, short
 from pcli.spark.columnar.lifecycles.arrow_columns import table_by_and_by
 from pcli.spark.columnar.lifecycles.frame_replay import replay, with_role
-from pcli.spark.columnar.lifecycles.partial_tables import ROLES, SPOKEN, Partials
-from pcli.spark.columnar.lifecycles.recording_facts import Known
-from pcli.spark.columnar.lifecycles.row_operations import place_of
+from pcli.spark.columnar.lifecycles.partial_tables import FORWARDED, ROLES, Partials
+from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
+from pcli.spark.columnar.lifecycles.row_operations import shuffle_key
 from pcli.spark.columnar.observation.frame_header_rows import FRAME
 from pcli.spark.columnar.table_schema import BOOL, INT, LONG, TEXT, column, many, record
 
-__all__ = ["SETTLED", "key_text", "settle"]
+__all__ = ["RESOLVED", "key_text", "resolve_sends"]
 
 _ID: Final = record(column("ledger", LONG, "ledger"), column("entry", LONG, "entry"))
 
-SETTLED: Final = pa.schema([
+RESOLVED: Final = pa.schema([
     column("place", LONG, "what rows of one message share"),
     column("ledger", LONG, "ledger; -1: it has no id"),
     column("entry", LONG, "entry"),
@@ -82,33 +82,33 @@ SETTLED: Final = pa.schema([
 """Lives as their producers' side has them. Shuffle by ``place``; those with a uuid go to `chunking.join_chunks`."""
 
 
-def settle(small: Partials, back: pa.Table, known: Known, streams: Sequence[Stream]) -> pa.Table:
-    """SETTLED of all that is loose in ``small``, and of the rows of PUBLISHED in ``back``."""
-    publishers = _Publishers()
+def resolve_sends(small: Partials, back: pa.Table, facts: RecordingFacts, streams: Sequence[Stream]) -> pa.Table:
+    """RESOLVED of all that is loose in ``small``, and of the rows of PUBLISHED in ``back``."""
+    outcomes = _ProducerOutcomes()
     tracker = Tracker()
-    tracker.subscriptions = cast(SubscriptionTracker, publishers)
-    publishers.capture = tracker.capture
+    tracker.subscriptions = cast(SubscriptionTracker, outcomes)
+    outcomes.capture = tracker.capture
     tracker.producers = ProducerTracker(tracker.subscriptions)
     observer = Observer()
-    spoken = pa.concat_tables([with_role(small.spoken, "control", "loose"), _spoken(back, known)])
-    for _, item in replay(spoken, small.events, {one.number: one for one in streams}):
+    forwarded = pa.concat_tables([with_role(small.forwarded, "control", "unpaired"), _forwarded(back, facts)])
+    for _, item in replay(forwarded, small.events, {one.number: one for one in streams}):
         if isinstance(item, CapturedFrame):
-            facts = observer.see(item)
-            tracker.see(facts)
-            if facts.peer is not None:
-                publishers.owners[item.number] = facts.peer.id
+            observed = observer.see(item)
+            tracker.see(observed)
+            if observed.peer is not None:
+                outcomes.owners[item.number] = observed.peer.id
         elif isinstance(item, StreamEnd):
             tracker.ended(item)
         elif isinstance(item, Note):
             tracker.note(item)
     tracker.finish()
-    rows = (_row(life, publishers.owners, stored=stored) for life, stored in publishers.found.values())
-    table = table_by_and_by(rows, SETTLED)
+    rows = (_row(life, outcomes.owners, stored=stored) for life, stored in outcomes.found.values())
+    table = table_by_and_by(rows, RESOLVED)
     ids = (table.column(name).to_numpy() for name in ("ledger", "entry", "sequence"))
-    return table.set_column(0, SETTLED.field("place"), pa.array(place_of(*ids)))
+    return table.set_column(0, RESOLVED.field("place"), pa.array(shuffle_key(*ids)))
 
 
-class _Publishers:
+class _ProducerOutcomes:
     """Stands where the tracker has Lives: takes what Publishing gives away."""
 
     def __init__(self) -> None:
@@ -130,7 +130,7 @@ class _Publishers:
         """As Lives."""
         self.found.setdefault(id(life), (life, False))
 
-    def see(self, facts: object) -> None:
+    def see(self, observed: object) -> None:
         """Nothing to do."""
 
     def add_doubts(self, stream: int, doubts: set[str]) -> None:
@@ -168,15 +168,15 @@ def _place(ledger: int, entry: int) -> dict[str, int]:
 # -- rows of PUBLISHED as frames again
 
 
-def _spoken(back: pa.Table, known: Known) -> pa.Table:
-    rows = [row for one in back.to_pylist() for row in _frames(one, known)]
-    return pa.Table.from_pylist(rows, SPOKEN)
+def _forwarded(back: pa.Table, facts: RecordingFacts) -> pa.Table:
+    rows = [row for one in back.to_pylist() for row in _frames(one, facts)]
+    return pa.Table.from_pylist(rows, FORWARDED)
 
 
 _ANSWERED: Final = ("producer_id", "sequence", "ledger", "entry")
 
 
-def _frames(row: dict[str, Any], known: Known) -> Iterator[dict[str, Any]]:
+def _frames(row: dict[str, Any], facts: RecordingFacts) -> Iterator[dict[str, Any]]:
     """A SEND without its payload, and its receipt."""
     send = pb.CommandSend(producer_id=_unsigned(row["producer_id"]), sequence_id=_unsigned(row["sequence"]))
     if row["messages"] != -1:
@@ -184,8 +184,8 @@ def _frames(row: dict[str, Any], known: Known) -> Iterator[dict[str, Any]]:
     if row["highest"] != -1:
         send.highest_sequence_id = _unsigned(row["highest"])
     at = (np.array([row[name]]) for name in ("stream", "producer_id", "sent_number"))
-    place = int(known.producers.find(*at)[0])
-    name = known.publishers[known.publisher[place]].name if place >= 0 else ""
+    place = int(facts.producers.find(*at)[0])
+    name = facts.publishers[facts.publisher[place]].name if place >= 0 else ""
     data = push_frame(send, push_entry(_metadata(row, name), b"", checksum=False))
     yield _head(row, "sent", "SEND", data, max(0, row["size"]), from_client=True)
     producer, sequence, ledger, entry = (_unsigned(row[name]) for name in _ANSWERED)
@@ -217,7 +217,7 @@ def _unsigned(value: int) -> int:
 def _head(row: dict[str, Any], what: str, name: str, data: bytes, behind: int, *, from_client: bool) -> dict[str, Any]:
     size = len(data) + behind
     return {
-        "role": 1 << ROLES["loose"], "kind": FRAME, "place": row[f"{what}_number"], "order": 0,
+        "role": 1 << ROLES["unpaired"], "kind": FRAME, "place": row[f"{what}_number"], "order": 0,
         "stream": row["stream"], "time_ns": row[f"{what}_ns"], "from_client": from_client, "type": BY_NAME[name].number,
         "sync": START, "crc": CRC_NONE, "kept": size, "size": size, "data": data, "trouble": None,
     }  # fmt: skip

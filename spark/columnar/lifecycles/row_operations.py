@@ -19,7 +19,16 @@ from pcli.spark.columnar.frame_columns import Bools, Frames, Longs, Places
 from pcli.spark.columnar.lifecycles.partial_tables import LEDGERS
 
 __all__ = [
-    "dense", "edges", "joint", "ledgers_of", "order_of", "picked", "place_of", "ranked", "table_of", "take",
+    "dense",
+    "group_starts",
+    "joint_key",
+    "ledgers_of",
+    "order_of",
+    "picked",
+    "ranked",
+    "shuffle_key",
+    "table_of",
+    "take",
 ]  # fmt: skip
 
 _FULL: Final = 1 << 62
@@ -57,7 +66,7 @@ def dense(values: Longs) -> tuple[Longs, int]:
     if not len(values):
         return values, 0
     # Runs of equal values are the rule: ledgers, streams.
-    begins = np.flatnonzero(edges(values))
+    begins = np.flatnonzero(group_starts(values))
     found, codes = np.unique(values[begins], return_inverse=True)
     lengths = np.diff(np.append(begins, len(values)))
     return np.repeat(codes.astype(np.int64), lengths), len(found)
@@ -76,7 +85,7 @@ def ranked(values: Longs) -> tuple[Longs, Longs]:
     return np.flatnonzero(seen) + low, (np.cumsum(seen) - 1)[values - low]
 
 
-def joint(columns: Iterable[Longs]) -> Longs:
+def joint_key(columns: Iterable[Longs]) -> Longs:
     """Several columns as one, from 0 on: equal where all are, and in their order."""
     parts = list(columns)
     if not len(parts[0]):
@@ -109,14 +118,14 @@ def order_of(key: Longs) -> Longs:
     return packed
 
 
-def edges(key: Longs) -> Bools:
+def group_starts(key: Longs) -> Bools:
     """Where a new group begins, in a sorted key."""
     found = np.ones(len(key), np.bool_)
     np.not_equal(key[1:], key[:-1], out=found[1:])
     return found
 
 
-def place_of(ledger: Longs, entry: Longs, sequence: Longs) -> Longs:
+def shuffle_key(ledger: Longs, entry: Longs, sequence: Longs) -> Longs:
     """What rows of one message share, spread evenly.
 
     It is made of its id; where that is 0:0, as of all on non-persistent topics, or there is none, of its sequence id.
@@ -156,11 +165,11 @@ def table_of(schema: pa.Schema, columns: dict[str, Any]) -> pa.Table:
 def ledgers_of(rows: pa.Table, owner: str, number: str) -> pa.Table:
     """LEDGERS of some rows; ``owner`` and ``number`` name the columns that say who, and in which frame."""
     columns = [rows.column(name).to_numpy() for name in ("stream", owner, "ledger")]
-    key = joint(columns)
+    key = joint_key(columns)
     if not len(key):
         return LEDGERS.empty_table()
     order = order_of(key)
-    begins = np.flatnonzero(edges(key.take(order)))
+    begins = np.flatnonzero(group_starts(key.take(order)))
     stream, owners, ledger = (one[order[begins]] for one in columns)
     first = np.minimum.reduceat(rows.column(number).to_numpy().take(order), begins)
     produces = int(owner == "producer_id")

@@ -3,7 +3,7 @@
 Rules of this file
 1. A split is a chain of windows in order. Rows of frames that join two splits (seams) are a split of their own.
 2. Nothing here needs a name: which topic an id means is found out later, by the number of the frame.
-3. ``numbers`` are counted from 1 in the split; `renumber.globalize_table` makes them the recording's.
+3. ``numbers`` are counted from 1 in the split; `renumber.renumber_table` makes them the recording's.
 """
 
 from __future__ import annotations
@@ -17,29 +17,33 @@ import pyarrow as pa
 
 from pcli.codec.capture.frames import Note, StreamEnd
 from pcli.spark.columnar.frame_columns import RESYNC, Frames, Longs
-from pcli.spark.columnar.lifecycles.forwarded_frames import Speaking
+from pcli.spark.columnar.lifecycles.forwarded_frames import ForwardedFrames
 from pcli.spark.columnar.lifecycles.partial_tables import EVENTS, Partials
-from pcli.spark.columnar.lifecycles.row_operations import edges, order_of
-from pcli.spark.columnar.lifecycles.split_deliveries import Consuming
-from pcli.spark.columnar.lifecycles.split_sends import Sending
+from pcli.spark.columnar.lifecycles.row_operations import group_starts, order_of
+from pcli.spark.columnar.lifecycles.split_deliveries import SplitDeliveries
+from pcli.spark.columnar.lifecycles.split_sends import SplitSends
 from pcli.spark.columnar.observation.capture_event_rows import Aside
 
-__all__ = ["BEGINS", "CAUTIOUS", "PROOF", "SEARCHED", "Combiner", "Events"]
+__all__ = ["BEGINS", "MAY_BEGIN", "PROOF_FRAMES", "SEARCHED", "Events", "SplitAggregator"]
 
 Events = Sequence[tuple[int, Note | StreamEnd]]
 """Notes and ends, each with the row of the window's frames before which it stands."""
 
 
-class Combiner:
+class SplitAggregator:
     """One split."""
 
     def __init__(self) -> None:
-        self._sending, self._consuming, self._speaking = Sending(), Consuming(), Speaking()
+        self._sends, self._deliveries_of_split, self._forwarded_frames = (
+            SplitSends(),
+            SplitDeliveries(),
+            ForwardedFrames(),
+        )
         self._events: list[pa.Table] = []
         self._number = 0
         self._time_ns = -1
-        self._tails: dict[int, _Tail] = {}
-        """The last frame of each connection and direction (`_sides`)."""
+        self._last_frames: dict[int, _LastFrame] = {}
+        """The last frame of each connection and direction (`_direction_keys`)."""
         self._told: dict[int, int] = {}
         """How many frames of their run were told, of these."""
 
@@ -48,13 +52,13 @@ class Combiner:
         if numbers is None:
             numbers = np.arange(1, len(frames) + 1, dtype=np.int64) + self._number
         self._note(frames, events, numbers)
-        loose = self._sending.add(frames, numbers)
-        self._consuming.add(frames, numbers)
-        self._speaking.add(frames, numbers, loose)
+        unpaired = self._sends.add(frames, numbers)
+        self._deliveries_of_split.add(frames, numbers)
+        self._forwarded_frames.add(frames, numbers, unpaired)
         if len(numbers):
             self._number, self._time_ns = int(numbers[-1]), int(frames.places.time_ns[-1])
 
-    def tell(self, asides: Iterable[Aside]) -> None:
+    def add_events(self, asides: Iterable[Aside]) -> None:
         """Take in notes and ends of which is known behind which frame of the recording they stand."""
         rows = [_row(one.after, one.last_ns, one.item) | {"since": -1} for one in asides]
         if rows:
@@ -69,10 +73,10 @@ class Combiner:
             rows.append(row | {"since": self._since(frames, numbers, before, row["stream"], row["from_client"])})
         trouble = frames.places.trouble
         places = np.array(list(trouble), np.int64)
-        ends = zip(_sides(frames)[places].tolist(), _tails(frames, numbers, places), strict=True)
+        ends = zip(_direction_keys(frames)[places].tolist(), _last_frames(frames, numbers, places), strict=True)
         for (at, problems), (side, tail) in zip(trouble.items(), ends, strict=True):
             for kind in (f"frame:{one.kind}" for one in problems):
-                since = self._since(frames, numbers, at, side >> 1, side & 1) if kind in _HOLES else -1
+                since = self._since(frames, numbers, at, side >> 1, side & 1) if kind in _GAPS else -1
                 rows.append(_mark(side, tail, kind) | {"since": since})
         if len(frames):
             rows += self._runs(frames, numbers)
@@ -89,21 +93,23 @@ class Combiner:
         if len(found):
             return int(numbers[found[-1]])
         sides = (0, 1) if side < 0 else (side,)
-        return max(self._tails[2 * stream + one].number if 2 * stream + one in self._tails else -1 for one in sides)
+        return max(
+            self._last_frames[2 * stream + one].number if 2 * stream + one in self._last_frames else -1 for one in sides
+        )
 
     def _runs(self, frames: Frames, numbers: Longs) -> Iterator[dict[str, Any]]:
         """Where runs of frames end that is not the end of the split, and how those began that were found by search.
 
-        Of the latter the first PROOF frames are told: behind another kind of run, or behind a hole. Of a connection's
-        first frames in the split nothing says whether the run began with them: CAUTIOUS.
+        Of the latter the first PROOF_FRAMES frames are told: behind another kind of run, or behind a hole. Of a connection's
+        first frames in the split nothing says whether the run began with them: MAY_BEGIN.
         """
-        order = order_of(_sides(frames))
-        sides, offset = _sides(frames)[order], frames.places.offset[order]
-        searched, first = frames.places.sync[order] == RESYNC, edges(sides)
+        order = order_of(_direction_keys(frames))
+        sides, offset = _direction_keys(frames)[order], frames.places.offset[order]
+        searched, first = frames.places.sync[order] == RESYNC, group_starts(sides)
         at = np.flatnonzero(first)
         names = sides[at].tolist()
-        tails = [self._tails.get(side) for side in names]
-        before, was = _behind(offset + frames.size[order]), _behind(searched)
+        tails = [self._last_frames.get(side) for side in names]
+        before, was = _previous(offset + frames.size[order]), _previous(searched)
         before[at] = [-1 if tail is None else tail.offset + tail.length for tail in tails]
         was[at] = [tail is not None and tail.searched for tail in tails]
         follows = before == offset
@@ -111,46 +117,50 @@ class Combiner:
             if tail is not None and not goes_on:
                 yield _mark(side, tail, "last")
         places = np.flatnonzero(~follows & ~first)
-        for place, tail in zip(places.tolist(), _tails(frames, numbers, order[places - 1]), strict=True):
+        for place, tail in zip(places.tolist(), _last_frames(frames, numbers, order[places - 1]), strict=True):
             yield _mark(int(sides[place]), tail, "last")
         begins = searched & ~(follows & was)
         # How many of its run were told before each one: counted from where the run begins, or from what was told.
         count = np.cumsum(searched) - searched
         base = count.copy()
-        base[at] -= [0 if begin else self._told.get(side, PROOF) for side, begin in zip(names, begins[at].tolist())]
+        base[at] -= [
+            0 if begin else self._told.get(side, PROOF_FRAMES) for side, begin in zip(names, begins[at].tolist())
+        ]
         marks = first | begins
         told = count - base[marks][np.cumsum(marks) - 1]
-        places = np.flatnonzero(searched & (told < PROOF))
-        for place, tail in zip(places.tolist(), _tails(frames, numbers, order[places]), strict=True):
+        places = np.flatnonzero(searched & (told < PROOF_FRAMES))
+        for place, tail in zip(places.tolist(), _last_frames(frames, numbers, order[places]), strict=True):
             side = int(sides[place])
-            begin = CAUTIOUS if first[place] and side not in self._tails else BEGINS
+            begin = MAY_BEGIN if first[place] and side not in self._last_frames else BEGINS
             yield _mark(side, tail, "weak") | {"flags": begin if begins[place] else 0}
-        lasts = np.append(at[1:], len(order)) - 1
-        self._told |= dict(zip(names, np.minimum(told[lasts] + searched[lasts], PROOF).tolist(), strict=True))
-        self._tails |= dict(zip(names, _tails(frames, numbers, order[lasts]), strict=True))
+        last_rows = np.append(at[1:], len(order)) - 1
+        self._told |= dict(
+            zip(names, np.minimum(told[last_rows] + searched[last_rows], PROOF_FRAMES).tolist(), strict=True)
+        )
+        self._last_frames |= dict(zip(names, _last_frames(frames, numbers, order[last_rows]), strict=True))
 
     def finish(self) -> Partials:
         """No more will come."""
-        published, sessions, written, paired = self._sending.finish()
-        consumed, cumulative, labels, read = self._consuming.finish()
-        spoken, answered = self._speaking.finish(paired)
-        lasts = [_mark(side, tail, "last") for side, tail in self._tails.items()]
-        events = pa.concat_tables([EVENTS.empty_table(), *self._events, pa.Table.from_pylist(lasts, EVENTS)])
+        published, sessions, written, paired = self._sends.finish()
+        consumed, cumulative, labels, read = self._deliveries_of_split.finish()
+        forwarded, answered = self._forwarded_frames.finish(paired)
+        last_rows = [_mark(side, tail, "last") for side, tail in self._last_frames.items()]
+        events = pa.concat_tables([EVENTS.empty_table(), *self._events, pa.Table.from_pylist(last_rows, EVENTS)])
         ledgers = pa.concat_tables([written, read])
-        return Partials(published, consumed, cumulative, spoken, answered, sessions, ledgers, events, labels)
+        return Partials(published, consumed, cumulative, forwarded, answered, sessions, ledgers, events, labels)
 
 
-def _sides(frames: Frames) -> Longs:
+def _direction_keys(frames: Frames) -> Longs:
     """Connection and direction as one number."""
     return frames.places.stream * 2 + frames.places.from_client
 
 
-def _behind(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _previous(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Each value one place later; the first is no value."""
     return np.concatenate((values[:1], values[:-1]))
 
 
-class _Tail(NamedTuple):
+class _LastFrame(NamedTuple):
     """A frame at an end."""
 
     number: int
@@ -161,23 +171,23 @@ class _Tail(NamedTuple):
     searched: bool
 
 
-def _tails(frames: Frames, numbers: Longs, rows: Longs) -> list[_Tail]:
+def _last_frames(frames: Frames, numbers: Longs, rows: Longs) -> list[_LastFrame]:
     places = frames.places
     columns = (numbers, places.packet, places.time_ns, places.offset, frames.size, places.sync == RESYNC)
-    return [_Tail(*values) for values in zip(*(column[rows].tolist() for column in columns), strict=True)]
+    return [_LastFrame(*values) for values in zip(*(column[rows].tolist() for column in columns), strict=True)]
 
 
-PROOF: Final = 16
+PROOF_FRAMES: Final = 16
 """So many whole frames behind each other are no accident, wherever the first was found."""
 
 BEGINS: Final = 1
-CAUTIOUS: Final = 2
+MAY_BEGIN: Final = 2
 """Flags of a mark "weak": a run begins there; it does unless the frame before, in another split, was in it."""
 
 SEARCHED: Final = 4
 """Flag of a mark "last": it was found by search."""
 
-_HOLES: Final = ("frame:gap", "frame:overlap")
+_GAPS: Final = ("frame:gap", "frame:overlap")
 
 
 def _row(number: int, time_ns: int, item: Note | StreamEnd) -> dict[str, Any]:
@@ -197,7 +207,7 @@ def _row(number: int, time_ns: int, item: Note | StreamEnd) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _mark(side: int, frame: _Tail, kind: str) -> dict[str, Any]:
+def _mark(side: int, frame: _LastFrame, kind: str) -> dict[str, Any]:
     return {
         "stream": side >> 1, "from_client": side & 1, "kind": kind, "since": -1, "text": "",
         "number": frame.number, "packet": frame.packet, "time_ns": frame.time_ns, "offset": frame.offset,

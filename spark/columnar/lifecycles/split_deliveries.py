@@ -30,19 +30,19 @@ from pcli.spark.columnar.byte_arrays import pieces_of
 from pcli.spark.columnar.frame_columns import Frames, Longs
 from pcli.spark.columnar.lifecycles.partial_tables import CONSUMED, CUMULATIVE, LABELS
 from pcli.spark.columnar.lifecycles.row_operations import (
-    edges,
-    joint,
+    group_starts,
+    joint_key,
     ledgers_of,
     order_of,
     picked,
-    place_of,
+    shuffle_key,
     table_of,
     take,
 )
 from pcli.spark.columnar.observation.frame_header_rows import to_heads
 from pcli.spark.columnar.string_arrays import names_of
 
-__all__ = ["REDELIVER", "Consuming", "ids_of", "pack_ack", "unpack_ack"]
+__all__ = ["REDELIVER", "SplitDeliveries", "ids_of", "pack_ack", "unpack_ack"]
 
 _MESSAGE: Final = BY_NAME["MESSAGE"].number
 _ACK: Final = BY_NAME["ACK"].number
@@ -65,7 +65,7 @@ _COLUMNS: Final = {
 
 _ID: Final = ("stream", "consumer_id", "ledger", "entry")
 
-_SAID: Final = pa.schema(
+_REQUESTS: Final = pa.schema(
     [*((name, pa.int64()) for name in (*_ID, "number", "time_ns")), ("ack", pa.binary())]
 ).empty_table()
 """What consumers say of one id."""
@@ -84,7 +84,7 @@ def unpack_ack(data: bytes) -> tuple[tuple[int, int] | None, list[int]]:
     return (None if most == -1 and least == -1 else (most, least)), list(words)
 
 
-class Consuming:
+class SplitDeliveries:
     """The deliveries and acknowledgements of one split, window by window."""
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class Consuming:
             "consumer_id": picked(frames.owner, rows),
             "ledger": ledger,
             "entry": entry,
-            "place": place_of(ledger, entry, columns["sequence"]),
+            "place": shuffle_key(ledger, entry, columns["sequence"]),
             "delivered_number": numbers.take(rows),
             "delivered_ns": places.time_ns.take(rows),
             **dict.fromkeys(("acked_number", "acked_ns", "nacked_number", "nacked_ns"), -1),
@@ -176,7 +176,7 @@ class Consuming:
 
     def _joined(self, delivered: pa.Table) -> pa.Table:
         """Every delivery with what follows it, and a row for each that follows none."""
-        acked, nacked = pa.concat_tables([_SAID, *self._acked]), pa.concat_tables([_SAID, *self._nacked])
+        acked, nacked = pa.concat_tables([_REQUESTS, *self._acked]), pa.concat_tables([_REQUESTS, *self._nacked])
         if not len(acked) and not len(nacked):
             return delivered
         owner = _owners(delivered, acked, nacked)
@@ -186,35 +186,35 @@ class Consuming:
         delivered = _attach(delivered, nacked, of_nacks, "nacked")
         return pa.concat_tables([delivered, *alone])
 
-    def _alone(self, said: pa.Table, left: npt.NDArray[np.bool_], word: str) -> pa.Table:
+    def _alone(self, requests: pa.Table, left: npt.NDArray[np.bool_], word: str) -> pa.Table:
         """Rows of what was said of no delivery in the split."""
-        said = said.filter(pa.array(left))
+        requests = requests.filter(pa.array(left))
         columns: dict[str, Any] = dict.fromkeys(CONSUMED.names, -1) | {"key": None, "head": None, "ack": None}
-        columns |= {name: said.column(name).to_numpy() for name in _ID}
+        columns |= {name: requests.column(name).to_numpy() for name in _ID}
         columns |= {"name": 0, "key_kind": 0}
-        columns[f"{word}_number"], columns[f"{word}_ns"] = said.column("number"), said.column("time_ns")
+        columns[f"{word}_number"], columns[f"{word}_ns"] = requests.column("number"), requests.column("time_ns")
         if word == "acked":
-            columns["ack"] = said.column("ack")
-        columns["place"] = place_of(columns["ledger"], columns["entry"], np.zeros(len(said), np.int64))
+            columns["ack"] = requests.column("ack")
+        columns["place"] = shuffle_key(columns["ledger"], columns["entry"], np.zeros(len(requests), np.int64))
         return table_of(CONSUMED, columns)
 
 
 def _owners(delivered: pa.Table, acked: pa.Table, nacked: pa.Table) -> Longs:
     """For each of ``acked``, then ``nacked``, the row of the delivery that it is the first of its kind for; else -1."""
     tables = (delivered, acked, nacked)
-    key = joint(np.concatenate([one.column(name).to_numpy() for one in tables]) for name in _ID)
+    key = joint_key(np.concatenate([one.column(name).to_numpy() for one in tables]) for name in _ID)
     number = np.concatenate([_number(delivered, "delivered_number"), _number(acked), _number(nacked)])
     order = order_of(number)
     order = order.take(order_of(key.take(order)))
     key = key.take(order)
     index = np.arange(len(order))
     last = np.maximum.accumulate(np.where(order < len(delivered), index, -1))
-    known = last >= np.maximum.accumulate(np.where(edges(key), index, 0))
+    follows = last >= np.maximum.accumulate(np.where(group_starts(key), index, 0))
     found = np.full(len(order) - len(delivered), -1, np.int64)
     borders = (len(delivered), len(delivered) + len(acked), len(order))
     for low, high in pairwise(borders):
-        at = np.flatnonzero(known & (order >= low) & (order < high))
-        at = at.compress(edges(last.take(at)))
+        at = np.flatnonzero(follows & (order >= low) & (order < high))
+        at = at.compress(group_starts(last.take(at)))
         found[order.take(at) - len(delivered)] = order.take(last.take(at))
     return found
 
@@ -224,18 +224,18 @@ def _number(table: pa.Table, name: str = "number") -> Longs:
     return values
 
 
-def _attach(delivered: pa.Table, said: pa.Table, owner: Longs, word: str) -> pa.Table:
+def _attach(delivered: pa.Table, requests: pa.Table, owner: Longs, word: str) -> pa.Table:
     """Write what was said into the rows of the deliveries it is about."""
     at = np.flatnonzero(owner >= 0)
     rows = owner[at]
     for name, source in ((f"{word}_number", "number"), (f"{word}_ns", "time_ns")):
         values = np.full(len(delivered), -1, np.int64)
-        values[rows] = _number(said, source).take(at)
+        values[rows] = _number(requests, source).take(at)
         delivered = delivered.set_column(CONSUMED.get_field_index(name), CONSUMED.field(name), pa.array(values))
-    if word == "acked" and said.column("ack").null_count < len(said):
+    if word == "acked" and requests.column("ack").null_count < len(requests):
         places = np.full(len(delivered), -1, np.int64)
         places[rows] = at
-        acks = said.column("ack").combine_chunks().take(pa.array(places, mask=places < 0))
+        acks = requests.column("ack").combine_chunks().take(pa.array(places, mask=places < 0))
         delivered = delivered.set_column(CONSUMED.get_field_index("ack"), CONSUMED.field("ack"), acks)
     return delivered
 

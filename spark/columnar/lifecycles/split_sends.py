@@ -19,15 +19,23 @@ from pcli.codec.wire.commands import BY_NAME
 from pcli.spark.columnar.byte_arrays import pieces_of
 from pcli.spark.columnar.frame_columns import Bools, Frames, Longs
 from pcli.spark.columnar.lifecycles.partial_tables import PUBLISHED, SESSIONS
-from pcli.spark.columnar.lifecycles.row_operations import edges, joint, ledgers_of, order_of, picked, place_of, table_of
+from pcli.spark.columnar.lifecycles.row_operations import (
+    group_starts,
+    joint_key,
+    ledgers_of,
+    order_of,
+    picked,
+    shuffle_key,
+    table_of,
+)
 
-__all__ = ["Sending"]
+__all__ = ["SplitSends"]
 
 _SEND: Final = BY_NAME["SEND"].number
 _RECEIPT: Final = BY_NAME["SEND_RECEIPT"].number
 _ERROR: Final = BY_NAME["SEND_ERROR"].number
 
-_ASKS, _ANSWERS, _SPOILS = 0, 1, 2
+_REQUEST, _RESPONSE, _UNUSUAL = 0, 1, 2
 """A SEND, a receipt, anything that makes its sequence id unusual."""
 
 _COLUMNS: Final = {
@@ -43,7 +51,7 @@ _COLUMNS: Final = {
 """Columns of PUBLISHED that are taken from the SEND, and their names in Frames."""
 
 
-class Sending:
+class SplitSends:
     """The SENDs and receipts of one split, window by window."""
 
     def __init__(self) -> None:
@@ -61,7 +69,7 @@ class Sending:
         if len(sends):
             self._sessions.append(_sessions(frames, numbers, sends))
         kinds = _kinds(frames, rows)
-        key = joint(picked(column, rows) for column in (frames.places.stream, frames.owner, frames.sequence))
+        key = joint_key(picked(column, rows) for column in (frames.places.stream, frames.owner, frames.sequence))
         sent, received, left = _pairs(key, kinds)
         if len(sent):
             self._pairs.append(self._table(frames, numbers, rows[sent], rows[received]))
@@ -80,7 +88,7 @@ class Sending:
             "sequence": picked(frames.sequence, sent),
             "ledger": ledger,
             "entry": entry,
-            "place": place_of(ledger, entry, picked(frames.sequence, sent)),
+            "place": shuffle_key(ledger, entry, picked(frames.sequence, sent)),
             "sent_number": numbers.take(sent),
             "sent_ns": places.time_ns.take(sent),
             "receipt_number": numbers.take(received),
@@ -98,7 +106,7 @@ class Sending:
         found = np.zeros(0, np.int64)
         if len(self._left) > 1:
             left = pa.concat_tables(self._left)
-            key = joint(left.column(name).to_numpy() for name in ("stream", "producer_id", "sequence"))
+            key = joint_key(left.column(name).to_numpy() for name in ("stream", "producer_id", "sequence"))
             sent, received, _ = _pairs(key, left.column("kind").to_numpy())
             if len(sent):
                 pairs = _joined(left, sent, received)
@@ -125,9 +133,9 @@ def _kinds(frames: Frames, rows: Longs) -> Longs:
         & (picked(frames.txn_least, rows) == -1)
     )
     answers = told & (types == _RECEIPT) & (picked(frames.ledger, rows) >= 0)
-    kinds = np.full(len(rows), _SPOILS)
-    kinds[asks] = _ASKS
-    kinds[answers] = _ANSWERS
+    kinds = np.full(len(rows), _UNUSUAL)
+    kinds[asks] = _REQUEST
+    kinds[answers] = _RESPONSE
     return kinds
 
 
@@ -135,9 +143,9 @@ def _pairs(key: Longs, kinds: Longs) -> tuple[Longs, Longs, Longs]:
     """SENDs, their receipts, and what is left, as places; rows stand in order of their frames."""
     order = order_of(key)
     sorted_key, sorted_kinds = key.take(order), kinds.take(order)
-    begins = np.append(edges(sorted_key), True)
-    first: Bools = begins[:-1] & ~begins[1:] & (sorted_kinds == _ASKS)
-    first[:-1] &= begins[2:] & (sorted_kinds[1:] == _ANSWERS)
+    begins = np.append(group_starts(sorted_key), True)
+    first: Bools = begins[:-1] & ~begins[1:] & (sorted_kinds == _REQUEST)
+    first[:-1] &= begins[2:] & (sorted_kinds[1:] == _RESPONSE)
     first[-1:] = False
     at = np.flatnonzero(first)
     alone = np.ones(len(key), np.bool_)
@@ -156,9 +164,9 @@ def _joined(left: pa.Table, sent: Longs, received: Longs) -> pa.Table:
 def _sessions(frames: Frames, numbers: Longs, rows: Longs) -> pa.Table:
     """SESSIONS of a window: of all its SENDs."""
     stream, owner = frames.places.stream.take(rows), picked(frames.owner, rows)
-    key = joint((stream, owner))
+    key = joint_key((stream, owner))
     order = order_of(key)
-    begins = np.flatnonzero(edges(key.take(order)))
+    begins = np.flatnonzero(group_starts(key.take(order)))
     rows = rows.take(order)
     numbers, sequence, publish = (picked(one, rows) for one in (numbers, frames.sequence, frames.publish_ms))
     columns = {

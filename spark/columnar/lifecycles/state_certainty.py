@@ -18,12 +18,12 @@ from typing import Any, Final
 import numpy as np
 
 from pcli.spark.columnar.frame_columns import Bools, Longs
-from pcli.spark.columnar.lifecycles.entry_history import Sub
+from pcli.spark.columnar.lifecycles.entry_history import EntryAtSubscription
 from pcli.spark.columnar.lifecycles.lifecycle_schemas import EVIDENCE
-from pcli.spark.columnar.lifecycles.recording_facts import Known, Witness
-from pcli.spark.columnar.lifecycles.row_operations import edges, joint, order_of
+from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts, TopicEvidence
+from pcli.spark.columnar.lifecycles.row_operations import group_starts, joint_key, order_of
 
-__all__ = ["EVIDENCE_WORDS", "FAR", "Story", "Weighed", "weigh", "weigh_all"]
+__all__ = ["EVIDENCE_WORDS", "FAR", "EvidenceInputs", "MessageHistory", "add_evidence", "evidence_codes"]
 
 EVIDENCE_WORDS: Final = list(EVIDENCE)
 _COMPLETE, _GAP, _WEAK, _START, _END = range(5)
@@ -33,7 +33,7 @@ _UNSTORED: Final = ("lost", "in_flight", "refused", "duplicate")
 
 
 @dataclass(slots=True)
-class Weighed:
+class EvidenceInputs:
     """Messages, by topic, with their deliveries."""
 
     topic: Longs
@@ -51,89 +51,95 @@ class Weighed:
     stream: Longs
     delivered: Longs
     """Frame of the (first) delivery."""
-    settled: Longs
+    resolved: Longs
     """Frame that acknowledged it whole; FAR: none did."""
 
 
-def weigh_all(weighed: Weighed, known: Known) -> Longs:
+def evidence_codes(inputs: EvidenceInputs, facts: RecordingFacts) -> Longs:
     """Places in EVIDENCE_WORDS."""
-    size = len(weighed.topic)
+    size = len(inputs.topic)
     marks = np.zeros((5, size), np.bool_)
-    marks[_START] = weighed.sent < 0
-    marks[_END] = weighed.idle
-    for stream, doubt in known.doubts.items():
-        for since, until in doubt.weak:
-            marks[_WEAK] |= (weighed.sender == stream) & (weighed.sent >= since) & (weighed.sent <= until)
-            told = (weighed.delivered >= since) & (weighed.delivered <= until)
-            told |= (weighed.settled >= since) & (weighed.settled <= until)
-            marks[_WEAK, weighed.message[told & (weighed.stream == stream)]] = True
-    order = order_of(joint([weighed.topic]))
-    by_sub = order_of(joint([weighed.sub]))
-    subs = weighed.sub.take(by_sub)
-    begins = np.flatnonzero(edges(weighed.topic.take(order)))
+    marks[_START] = inputs.sent < 0
+    marks[_END] = inputs.idle
+    for stream, gaps_of_connection in facts.connection_gaps.items():
+        for since, until in gaps_of_connection.weak:
+            marks[_WEAK] |= (inputs.sender == stream) & (inputs.sent >= since) & (inputs.sent <= until)
+            told = (inputs.delivered >= since) & (inputs.delivered <= until)
+            told |= (inputs.resolved >= since) & (inputs.resolved <= until)
+            marks[_WEAK, inputs.message[told & (inputs.stream == stream)]] = True
+    order = order_of(joint_key([inputs.topic]))
+    by_sub = order_of(joint_key([inputs.sub]))
+    subs = inputs.sub.take(by_sub)
+    begins = np.flatnonzero(group_starts(inputs.topic.take(order)))
     for low, high in zip(begins.tolist(), [*begins[1:].tolist(), size], strict=True):
         rows = order[low:high]
-        place = int(weighed.topic[rows[0]])
-        witness = known.witnesses.get(weighed.names[place] if place >= 0 else "")
-        if witness is not None:
-            _weigh_topic(marks, weighed, rows, witness, by_sub, subs)
+        place = int(inputs.topic[rows[0]])
+        evidence_of_topic = facts.topic_evidence.get(inputs.names[place] if place >= 0 else "")
+        if evidence_of_topic is not None:
+            _mark_topic(marks, inputs, rows, evidence_of_topic, by_sub, subs)
     found: Longs = np.argmax(np.vstack([marks[1:], np.ones(size, np.bool_)]), axis=0) + 1
     return np.where(found == len(EVIDENCE_WORDS), _COMPLETE, found)
 
 
-def _weigh_topic(marks: Any, weighed: Weighed, rows: Longs, witness: Witness, by_sub: Longs, subs: Longs) -> None:
+def _mark_topic(
+    marks: Any, inputs: EvidenceInputs, rows: Longs, evidence_of_topic: TopicEvidence, by_sub: Longs, subs: Longs
+) -> None:
     """Of the messages of one topic."""
-    sent = weighed.sent[rows]
-    if witness.holes:
+    sent = inputs.sent[rows]
+    if evidence_of_topic.gaps:
         first = np.full(len(marks[0]), FAR, np.int64)
-        np.minimum.at(first, weighed.message, weighed.delivered)
-        earliest = min(since for since, _ in witness.holes)
+        np.minimum.at(first, inputs.message, inputs.delivered)
+        earliest = min(since for since, _ in evidence_of_topic.gaps)
         marks[_GAP, rows] |= (sent < 0) & (earliest <= first[rows])
-    for reader in witness.readers:
+    for reader in evidence_of_topic.subscriptions:
         low, high = np.searchsorted(subs, [reader.sub, reader.sub + 1])
         mine = by_sub[low:high]
-        settled = np.full(len(marks[0]), -1, np.int64)
-        settled[weighed.message[mine]] = weighed.settled[mine]
-        until = settled[rows]
+        resolved = np.full(len(marks[0]), -1, np.int64)
+        resolved[inputs.message[mine]] = inputs.resolved[mine]
+        until = resolved[rows]
         given = until >= 0
-        if reader.lasts:
+        if reader.attached_at_end:
             marks[_END, rows] |= np.where(given, until == FAR, (sent > reader.since))
-        if reader.holes:
+        if reader.gaps:
             until = np.where(given, until, FAR)
-            for since, number in reader.holes:
+            for since, number in reader.gaps:
                 marks[_GAP, rows] |= (since <= until) & (number >= sent)
 
 
 @dataclass(slots=True)
-class Story:
-    """What `weigh` needs of one message."""
+class MessageHistory:
+    """What `add_evidence` needs of one message."""
 
     row: dict[str, Any]
     """Its row of MESSAGES, but for ``evidence``."""
-    subs: dict[int, Sub]
+    subs: dict[int, EntryAtSubscription]
     sent: int
     """Frame of its SEND; -1: not seen."""
 
 
-def weigh(stories: list[Story], known: Known) -> list[dict[str, Any]]:
+def add_evidence(stories: list[MessageHistory], facts: RecordingFacts) -> list[dict[str, Any]]:
     """Write ``evidence`` into the rows, which are given back."""
     if not stories:
         return []
     names = sorted({one.row["topic"] for one in stories if one.row["topic"]})
     place = {name: at for at, name in enumerate(names)}
-    handed = [(at, number, sub) for at, one in enumerate(stories) for number, sub in one.subs.items() if sub.handed]
-    idle = [one.row["state"] in _OPEN_STATES and not any(sub.handed for sub in one.subs.values()) for one in stories]
+    delivery = [
+        (at, number, sub) for at, one in enumerate(stories) for number, sub in one.subs.items() if sub.deliveries
+    ]
+    idle = [
+        one.row["state"] in _OPEN_STATES and not any(sub.deliveries for sub in one.subs.values()) for one in stories
+    ]
     senders = [one.row["producer"]["connection"] for one in stories]
-    weighed = Weighed(
+    inputs = EvidenceInputs(
         _array(place.get(one.row["topic"], -1) for one in stories), names, _array(one.sent for one in stories),
         _array(-1 if one is None else one for one in senders), np.array(idle, np.bool_),
-        _array(at for at, _, _ in handed), _array(number for _, number, _ in handed),
-        _array(sub.handed[0].stream for _, _, sub in handed), _array(sub.handed[0].number for _, _, sub in handed),
-        _array(FAR if sub.left else sub.closed for _, _, sub in handed),
+        _array(at for at, _, _ in delivery), _array(number for _, number, _ in delivery),
+        _array(sub.deliveries[0].stream for _, _, sub in delivery), _array(sub.deliveries[0].number for _, _, sub in delivery),
+        _array(FAR if sub.unacked else sub.acked_number for _, _, sub in delivery),
     )  # fmt: skip
-    for one, sender, word in zip(stories, senders, weigh_all(weighed, known).tolist(), strict=True):
+    for one, sender, word in zip(stories, senders, evidence_codes(inputs, facts).tolist(), strict=True):
         state = one.row["state"]
-        one.row["evidence"] = _unstored(state, sender, one.sent, known) if state in _UNSTORED else EVIDENCE_WORDS[word]
+        one.row["evidence"] = _unstored(state, sender, one.sent, facts) if state in _UNSTORED else EVIDENCE_WORDS[word]
     return [one.row for one in stories]
 
 
@@ -141,11 +147,15 @@ def _array(values: Iterable[int]) -> Longs:
     return np.array(list(values), np.int64)
 
 
-def _unstored(state: str, stream: int | None, sent: int, known: Known) -> str:
+def _unstored(state: str, stream: int | None, sent: int, facts: RecordingFacts) -> str:
     """Of a message that never got an id."""
-    doubt = known.doubts.get(-1 if stream is None else stream)
-    if doubt is not None and state in ("lost", "in_flight") and any(number >= sent for _, number in doubt.holes):
+    gaps_of_connection = facts.connection_gaps.get(-1 if stream is None else stream)
+    if (
+        gaps_of_connection is not None
+        and state in ("lost", "in_flight")
+        and any(number >= sent for _, number in gaps_of_connection.gaps)
+    ):
         return "gap_affected"
-    if doubt is not None and any(since <= sent <= until for since, until in doubt.weak):
+    if gaps_of_connection is not None and any(since <= sent <= until for since, until in gaps_of_connection.weak):
         return "weak_sync"
     return "capture_end" if state == "in_flight" else "complete"

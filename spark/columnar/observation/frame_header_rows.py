@@ -88,9 +88,9 @@ def to_heads(frames: Frames, numbers: Longs) -> pa.RecordBatch:
 
 def dead_letters(frames: Frames) -> Longs:
     """The rows of SENDs whose metadata has the mark of a dead letter."""
-    suspects = np.flatnonzero((frames.type == SEND) & ~frames.metadata_told & (frames.metadata_end >= 0))
+    resend_candidates = np.flatnonzero((frames.type == SEND) & ~frames.metadata_told & (frames.metadata_end >= 0))
     data, starts, ends = frames.places.data, frames.metadata_start, frames.metadata_end
-    found = [row for row in suspects.tolist() if MARK in data[starts[row] : ends[row]].tobytes()]
+    found = [row for row in resend_candidates.tolist() if MARK in data[starts[row] : ends[row]].tobytes()]
     return np.array(found, np.int64)
 
 

@@ -20,18 +20,18 @@ from pcli.codec.capture.frames import Stream
 from pcli.spark.columnar.fields import places_of, read_fields
 from pcli.spark.columnar.lifecycles import (
     PARTIALS,
-    Combiner,
     Partials,
-    Shift,
+    Renumbering,
+    SplitAggregator,
+    collect_facts,
+    concat_partials,
     exchanges_of_acks,
     exchanges_of_requests,
-    globalize_table,
     join_chunks,
-    joined,
-    know,
-    merge,
-    recall,
-    settle,
+    merge_bucket,
+    renumber_table,
+    resolve_sends,
+    separate_candidates,
 )
 from pcli.spark.columnar.observation.capture_event_rows import Aside
 
@@ -66,28 +66,28 @@ class Bulk:
         """``told_apart``: notes and ends come with the recording's numbers, as stitching gives them."""
         self.recording = recording
         self.told_apart = told_apart
-        edges = [0, len(recording.frames)]
+        borders = [0, len(recording.frames)]
         if dice is not None and recording.frames:
-            edges += [dice.randrange(len(recording.frames)) for _ in range(dice.randrange(8))]
-        edges.sort()
-        parts = [self._split(at, low, high, dice) for at, (low, high) in enumerate(pairwise(edges))]
+            borders += [dice.randrange(len(recording.frames)) for _ in range(dice.randrange(8))]
+        borders.sort()
+        parts = [self._split(at, low, high, dice) for at, (low, high) in enumerate(pairwise(borders))]
         if told_apart:
-            combiner = Combiner()
+            aggregator = SplitAggregator()
             times = [0, *(one.time_ns for one in recording.frames)]
             asides = enumerate(recording.asides, 1)
-            combiner.tell(Aside(after, times[after], order, item) for order, (after, item) in asides)
-            parts.append(combiner.finish())
-        self.small = joined(parts)
-        self.known = know(self.small, recording.streams)
-        kept = [recall(part.published, self.known) for part in parts]
+            aggregator.add_events(Aside(after, times[after], order, item) for order, (after, item) in asides)
+            parts.append(aggregator.finish())
+        self.small = concat_partials(parts)
+        self.facts = collect_facts(self.small, recording.streams)
+        kept = [separate_candidates(part.published, self.facts) for part in parts]
         self.back = pa.concat_tables([one[1] for one in kept])
-        self.settled = settle(self.small, self.back, self.known, recording.streams)
+        self.resolved = resolve_sends(self.small, self.back, self.facts, recording.streams)
         buckets = 1 if dice is None else dice.randrange(1, 5)
         published = pa.concat_tables([one[0] for one in kept])
         self.merged = [
-            merge(
-                *(_bucket(table, at, buckets) for table in (published, self.small.consumed, self.settled)),
-                self.known,
+            merge_bucket(
+                *(_bucket(table, at, buckets) for table in (published, self.small.consumed, self.resolved)),
+                self.facts,
                 "c",
             )
             for at in range(buckets)
@@ -100,9 +100,9 @@ class Bulk:
         if dice is not None:
             dice.shuffle(streams)
         own = {number: at for at, number in enumerate(streams)}
-        combiner = Combiner()
-        edges = sorted([low, high] + ([dice.randrange(low, high + 1)] if dice is not None else []))
-        for begin, end in pairwise(edges):
+        aggregator = SplitAggregator()
+        borders = sorted([low, high] + ([dice.randrange(low, high + 1)] if dice is not None else []))
+        for begin, end in pairwise(borders):
             frames = read_fields(places_of(recording.frames[begin:end]))
             frames.places.stream = np.array([own[one] for one in frames.places.stream.tolist()], np.int64)
             asides = [
@@ -112,22 +112,22 @@ class Bulk:
             ]
             if self.told_apart:
                 asides = []
-            combiner.add(frames, asides)
+            aggregator.add(frames, asides)
         numbers = np.arange(low, high, dtype=np.int64) + 1
-        own, shift = combiner.finish(), Shift.of(np.array(streams, np.int64), numbers)
-        return Partials(**{name: globalize_table(name, getattr(own, name), shift) for name in PARTIALS})
+        own, shift = aggregator.finish(), Renumbering.of(np.array(streams, np.int64), numbers)
+        return Partials(**{name: renumber_table(name, getattr(own, name), shift) for name in PARTIALS})
 
     def messages(self) -> list[dict[str, Any]]:
         chunks = pa.concat_tables([one.chunks for one in self.merged])
-        tables = [one.messages for one in self.merged] + [join_chunks(chunks, self.settled, self.known, "c")]
+        tables = [one.messages for one in self.merged] + [join_chunks(chunks, self.resolved, self.facts, "c")]
         rows: list[dict[str, Any]] = pa.concat_tables(tables).to_pylist()
         return rows
 
     def exchanges(self) -> list[dict[str, Any]]:
-        known, streams = self.known, self.recording.streams
+        facts, streams = self.facts, self.recording.streams
         tables = [
-            exchanges_of_requests(self.small, known, streams, "c"),
-            exchanges_of_acks(self.small.answered, known, streams, "c"),
+            exchanges_of_requests(self.small, facts, streams, "c"),
+            exchanges_of_acks(self.small.answered, facts, streams, "c"),
         ]
         rows: list[dict[str, Any]] = pa.concat_tables(tables).to_pylist()
         return sorted(rows, key=lambda row: row["asked_frame"])

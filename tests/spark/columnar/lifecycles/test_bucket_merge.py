@@ -14,7 +14,7 @@ from pcli.codec.capture.frames import START, CapturedFrame, Stream
 from pcli.codec.observe.tracking.records.lifecycle import STATES
 from pcli.codec.observe.tracking.tracker import Tracker, take_in
 from pcli.spark.columnar.lifecycles import EVIDENCE, MESSAGES
-from pcli.spark.columnar.lifecycles.bucket_merge import between
+from pcli.spark.columnar.lifecycles.bucket_merge import merge_in_order
 from pcli.spark.columnar.lifecycles.lifecycle_schemas import MESSAGES_ORDER
 
 COARSER = {("nack", "ack_timeout"), ("left", "reopened"), (None, "rewind"), ("seek", "left"), ("seek", None)}
@@ -167,7 +167,7 @@ def test_messages_are_the_lives_of_the_tracker(whole):
         states.update(row["state"] for row in rows)
         evidence.update(row["evidence"] for row in rows)
     assert {pair for pair in again if pair[0] != pair[1]} <= COARSER
-    assert {"nack", "rewind", "left", "lost", "unload", "seek"} <= {said for said, _ in again}
+    assert {"nack", "rewind", "left", "lost", "unload", "seek"} <= {cause for cause, _ in again}
     # Every state was there; and every word of evidence, but one that no capture of the corpus needs.
     assert states.keys() == STATES.keys()
     assert evidence.keys() | {"capture_start"} == EVIDENCE.keys()
@@ -199,7 +199,7 @@ def proxied(recording):
 def test_both_legs_of_a_proxied_conversation_count_once(whole, bulk, recorded):
     recording = recorded(proxied(whole.recording("java/cumulative-ack")))
     tables = bulk(recording)
-    assert tables.known.legs == {1}
+    assert tables.facts.duplicate_connections == {1}
     rows, lives = {key_of_row(row): row for row in tables.messages()}, lives_of(recording)
     assert len(rows) > 50
     assert {key: told_by_row(row) for key, row in rows.items()} == {key: told_by(one) for key, one in lives.items()}
@@ -229,8 +229,8 @@ def table_of(places):
 
 @given(PLACES, PLACES)
 def test_few_unusual_messages_stand_between_the_others(usual, rest):
-    found = between(table_of(usual), table_of(rest[::-1])).select(MESSAGES_ORDER)
-    wanted = table_of(usual + rest).select(MESSAGES_ORDER)
+    found = merge_in_order(table_of(usual), table_of(rest[::-1])).select(MESSAGES_ORDER)
+    expected = table_of(usual + rest).select(MESSAGES_ORDER)
     if len(rest) <= 32 or not usual:
-        assert found.to_pylist() == wanted.to_pylist()
-    assert found.num_rows == wanted.num_rows
+        assert found.to_pylist() == expected.to_pylist()
+    assert found.num_rows == expected.num_rows

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from pcli.codec.observe.tracking.tracker import Tracker
-from pcli.spark.columnar.lifecycles import know
+from pcli.spark.columnar.lifecycles import collect_facts
 
 
 @pytest.mark.parametrize("name", ["flex/01-produce-consume", "flex/04-reconnect", "python/10-shared-redelivery"])
@@ -13,11 +13,11 @@ def test_however_many_splits_there_are_the_tracker_sees_the_same_frames(few, bul
     """A consumer's first message in a split far behind would have it count all that lies between."""
     recording = few.recording(name)
     whole, splits = bulk(recording).small, bulk(recording, random.Random(name)).small
-    assert len(splits.spoken) > len(whole.spoken)
+    assert len(splits.forwarded) > len(whole.forwarded)
     seen = []
     see = Tracker.see
     monkeypatch.setattr(Tracker, "see", lambda self, facts: seen.append(facts.frame.number) or see(self, facts))
-    know(whole, recording.streams)
-    wanted, seen = seen, []
-    know(splits, recording.streams)
-    assert seen == wanted
+    collect_facts(whole, recording.streams)
+    expected, seen = seen, []
+    collect_facts(splits, recording.streams)
+    assert seen == expected

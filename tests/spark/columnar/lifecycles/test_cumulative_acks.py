@@ -7,10 +7,10 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcli.spark.columnar.lifecycles.cumulative_acks import marks_of, reaching, subscriptions_of
+from pcli.spark.columnar.lifecycles.cumulative_acks import cumulative_acks_of, first_reaching, subscriptions_of
 from pcli.spark.columnar.lifecycles.interval_join import Intervals
 from pcli.spark.columnar.lifecycles.partial_tables import CUMULATIVE
-from pcli.spark.columnar.lifecycles.recording_facts import Known, Session
+from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts, Session
 
 LONGEST = (1 << 63) - 1
 FAR = st.sampled_from([1 << 40, (1 << 40) + 1, 1 << 62, LONGEST - 1, LONGEST])
@@ -18,17 +18,17 @@ PLACES = st.tuples(st.integers(0, 3) | FAR, st.integers(-1, 6) | FAR)
 """A hostile peer may write any ids."""
 
 
-def known(kind="Exclusive"):
+def facts(kind="Exclusive"):
     one = np.array([1], np.int64)
     session = Session(1, 1, "t", "s", "c", kind, persistent=True, sub=0, system=False)
     none = Intervals(*[one[:0]] * 3)
-    return Known(none, [], one[:0], Intervals(one, one, one), [session], one * 0, one > 0, one << 40)
+    return RecordingFacts(none, [], one[:0], Intervals(one, one, one), [session], one * 0, one > 0, one << 40)
 
 
-def known_of_nobody():
+def facts_without_consumers():
     none = np.zeros(0, np.int64)
     nobody = Intervals(none, none, none)
-    return Known(nobody, [], none, nobody, [], none, none > 0, none)
+    return RecordingFacts(nobody, [], none, nobody, [], none, none > 0, none)
 
 
 def cumulative(places):
@@ -42,21 +42,21 @@ def cumulative(places):
 
 @given(st.lists(PLACES, min_size=1, max_size=12), st.lists(PLACES, min_size=1, max_size=12))
 def test_the_first_that_reaches_a_position(acks, asked):
-    marks = marks_of(cumulative(acks), known())[0]
-    rows = reaching(marks, *(np.array(column, np.int64) for column in zip(*asked, strict=True)))
-    found = [int(marks.number[row]) if row >= 0 else -1 for row in rows]
+    acks_by_position = cumulative_acks_of(cumulative(acks), facts())[0]
+    rows = first_reaching(acks_by_position, *(np.array(column, np.int64) for column in zip(*asked, strict=True)))
+    found = [int(acks_by_position.number[row]) if row >= 0 else -1 for row in rows]
     want = [min((10 + at for at, to in enumerate(acks) if to >= one), default=-1) for one in asked]
     assert found == want
 
 
 def test_shared_subscriptions_have_none():
-    assert marks_of(cumulative([(1, 1)]), known("Shared")) == {}
+    assert cumulative_acks_of(cumulative([(1, 1)]), facts("Shared")) == {}
 
 
 def test_before_its_consumer_is_attached_it_is_somebody_elses():
-    known_later = known()
-    known_later.consumers.number = np.array([11], np.int64)
-    found = marks_of(cumulative([(1, 1), (1, 2)]), known_later)
+    facts_later = facts()
+    facts_later.consumers.number = np.array([11], np.int64)
+    found = cumulative_acks_of(cumulative([(1, 1), (1, 2)]), facts_later)
     assert sorted(len(one.number) for one in found.values()) == [1, 1]
     assert found[0].entry.tolist() == [2]
 
@@ -65,7 +65,7 @@ def test_consumers_without_a_name_have_numbers_that_no_other_has():
     owners = [0, 1, 5, (1 << 24) + 1, 1 << 25, (1 << 32) - 1, 1 << 32, (1 << 63) - 1, -(1 << 63), -16_777_219, -5, -2]
     pairs = [(stream, owner) for stream in (0, 1, 2, 3, (1 << 30) - 2) for owner in owners if (stream, owner) != (1, 1)]
     stream, owner = (np.array(column, np.int64) for column in zip(*pairs, strict=True))
-    for one in (known(), known_of_nobody()):
+    for one in (facts(), facts_without_consumers()):
         found, at = subscriptions_of(one, stream, owner, np.full(len(pairs), 20))
         assert (found < -1).all()
         assert (at == -1).all()

@@ -117,9 +117,9 @@ def test_a_uuid_may_have_spaces(rows, uuids):
             sides.append(send(at, uuid=uuid, chunk_id=chunk, num_chunks_from_msg=2, total_chunk_msg_size=10))
             sides.append((False, push_send_receipt(1, at, 5, number, 0)))
     found, lives = rows(*sides)
-    wanted = [(one.uuid, [place[0] for place in one.chunks], one.entry) for one in lives]
+    expected = [(one.uuid, [place[0] for place in one.chunks], one.entry) for one in lives]
     told = [(row["chunk"]["uuid"], [one["id"] for one in row["chunk"]["entries"]], row["entry"]) for row in found]
-    assert sorted(told) == sorted(wanted)
+    assert sorted(told) == sorted(expected)
     assert {one[0] for one in told} == set(uuids)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcli.spark.columnar.lifecycles import PARTIALS, Shift, globalize_table
+from pcli.spark.columnar.lifecycles import PARTIALS, Renumbering, renumber_table
 from pcli.spark.columnar.lifecycles.interval_join import Intervals
 
 
@@ -16,7 +16,7 @@ def test_every_frame_that_stands_has_the_number_it_was_given(steps):
     for step, stands in steps:
         last += 1 + step
         numbers.append(last if stands else -1)
-    shift = Shift.of(np.zeros(1, np.int64), np.array(numbers, np.int64))
+    shift = Renumbering.of(np.zeros(1, np.int64), np.array(numbers, np.int64))
     for own, number in enumerate(numbers, 1):
         if number >= 0:
             assert int(shift.numbers(np.array([own]))[0]) == number
@@ -26,8 +26,8 @@ def test_every_frame_that_stands_has_the_number_it_was_given(steps):
 def test_rows_of_dropped_connections_go():
     row = dict.fromkeys(PARTIALS["answered"].names, 1)
     table = PARTIALS["answered"].empty_table().from_pylist([row, row | {"stream": 0}], PARTIALS["answered"])
-    shift = Shift(np.array([-1, 9]), np.array([0]), np.array([100]))
-    (kept,) = globalize_table("answered", table, shift).to_pylist()
+    shift = Renumbering(np.array([-1, 9]), np.array([0]), np.array([100]))
+    (kept,) = renumber_table("answered", table, shift).to_pylist()
     assert kept == row | {"stream": 9, "asked_number": 101, "answered_number": 101}
 
 

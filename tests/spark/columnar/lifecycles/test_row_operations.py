@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcli.spark.columnar.lifecycles.row_operations import dense, edges, joint, order_of, place_of, ranked
+from pcli.spark.columnar.lifecycles.row_operations import dense, group_starts, joint_key, order_of, ranked, shuffle_key
 
 LONGS = st.one_of(st.integers(0, 5), st.integers(-(1 << 63), (1 << 63) - 1))
 ROWS = st.lists(st.tuples(LONGS, LONGS, LONGS), max_size=30)
@@ -18,7 +18,7 @@ def columns(rows):
 
 @given(ROWS)
 def test_a_joint_key_is_as_good_as_its_columns(rows):
-    key = joint(columns(rows)).tolist()
+    key = joint_key(columns(rows)).tolist()
     assert all((a < b) == (x < y) for a, x in zip(rows, key, strict=True) for b, y in zip(rows, key, strict=True))
     assert all(one >= 0 for one in key)
 
@@ -43,12 +43,12 @@ def test_dense_numbers_and_edges(values):
     assert codes.tolist() == [names.index(one) for one in values]
     assert count == len(names)
     some = np.sort(np.array(values, np.int64))
-    assert int(edges(some).sum()) == count
+    assert int(group_starts(some).sum()) == count
 
 
 def test_rows_of_a_message_share_their_place():
     def place(ledger, entry, sequence):
-        return int(place_of(*(np.array([one], np.int64) for one in (ledger, entry, sequence)))[0])
+        return int(shuffle_key(*(np.array([one], np.int64) for one in (ledger, entry, sequence)))[0])
 
     assert place(5, 6, 1) == place(5, 6, 99)
     assert place(0, 0, 8) == place(-1, -1, 8) != place(0, 0, 9)
