@@ -1,11 +1,10 @@
 """From partials to the tables `messages` and `exchanges`.
 
 Rules of this file
-1. What is few (names, sessions, cumulative acks, doubts) comes together on the driver and goes to all tasks as `RecordingFacts`.
-   What is as long as the traffic never does: it is exchanged by the ids of messages, which no one large connection
-   makes uneven.
-2. A message that needs more than its own rows (sent again, refused, lost, in chunks) is settled on the driver. There
-   are few of these.
+1. The small tables (names, sessions, cumulative acks, gaps) are collected on the driver and sent to all tasks as
+   `RecordingFacts`. The tables that grow with the traffic are shuffled by message id, so that a large connection does
+   not make the buckets uneven.
+2. The few messages that need more than their own rows (resent, refused, lost, chunked) are matched on the driver.
 """
 
 from __future__ import annotations

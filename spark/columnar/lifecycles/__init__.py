@@ -1,17 +1,20 @@
-"""Lives of messages from frames as columns: the tables `messages` and `exchanges`, for one process and for Spark.
+"""The tables `messages` and `exchanges`, computed from frame columns in one process or by Spark.
 
-The way of the data, stage by stage; between two stages stand tables of partials.py and nothing else
-1. `SplitAggregator` for each split: frames to `Partials`; what pairs inside the split is paired.
-   combine.py; sending.py, consuming.py, speaking.py
-2. `renumber_table` for each table: the numbers of connections and frames become the recording's. renumber.py
-3. In one place, with the small tables of all splits (`concat_partials`): `collect_facts`, what ids mean and what is missing; `separate_candidates` on
-   every table ``published``, and `resolve_sends`, what is not a plain pair of SEND and receipt.
-   learning.py, known.py, marking.py, doubting.py, suspecting.py; settling.py
-4. For each bucket of ``place``: `merge_bucket`: messages, and the rows of chunks, of which `join_chunks` makes messages.
-   merging.py, sides.py, building.py (the usual ones); unusual.py, history.py, loose.py, chunking.py; weighing.py
-5. `exchanges_of_requests` once, `exchanges_of_acks` for each table ``answered``. asking.py
+The stages in the order of the data. All tables between two stages are those of partial_tables.py.
+1. `SplitAggregator`, for each split: frames become `Partials`; pairs within the split are matched (split_aggregation,
+   split_sends, split_deliveries, forwarded_frames).
+2. `renumber_table`, for each table: connections and frames get the numbers of the whole recording
+   (partial_renumbering).
+3. In one place, with the small tables of all splits (`concat_partials`): `collect_facts` determines the owners of ids
+   and the gaps (collect_recording_facts, recording_facts, cumulative_acks, capture_gaps, resend_candidates).
+   `separate_candidates` removes possible resends from each table ``published``, and `resolve_sends` matches all SENDs
+   that are not a plain pair (resent_messages).
+4. `merge_bucket`, for each bucket of shuffle keys: messages, and rows of chunks, which `join_chunks` combines
+   (bucket_merge, bucket_rows; message_table for usual messages; event_histories, entry_history,
+   non_persistent_messages, chunked_messages for the others; state_certainty).
+5. `exchanges_of_requests` once, and `exchanges_of_acks` for each table ``answered`` (exchange_rows).
 
-Everything is a pure function of its arguments. Judge: the lives of pcli.codec.observe.tracking.
+All functions are pure. Tests compare the results with the lifecycles of pcli.codec.observe.tracking.
 """
 
 from pcli.spark.columnar.lifecycles.bucket_merge import MergedBucket, merge_bucket

@@ -1,4 +1,4 @@
-"""Columns of tables out of plain numbers, where -1 is nothing."""
+"""Arrow columns made of numbers, where -1 means null."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pcli.spark.columnar.table_schema import LONG
 __all__ = ["array_of", "longs_of", "picked", "struct_of", "table_by_and_by", "texts_at"]
 
 _AT_ONCE: Final = 8192
-"""Rows that are dicts at the same time: a thousand take some megabytes."""
+"""Maximum number of rows held as dicts at the same time: a thousand take some megabytes."""
 
 
 def picked(values: Longs, places: Longs) -> Longs:
-    """The values at some places; -1 where the place is -1."""
+    """Return the values at some indices; -1 where the index is -1."""
     if not len(places) or int(places.min()) >= 0:
         return values.take(places)
     found: Longs = np.append(values, -1)[places]
@@ -27,30 +27,30 @@ def picked(values: Longs, places: Longs) -> Longs:
 
 
 def array_of(values: Any, kind: pa.DataType) -> pa.Array:
-    """As it is, if it is one already."""
+    """Return an Arrow array of these values, or the values themselves if they are one."""
     return values if isinstance(values, pa.Array) else pa.array(values, kind)
 
 
 def struct_of(columns: dict[str, Any], kind: pa.StructType) -> pa.Array:
-    """Columns by the names of their fields as one."""
+    """Return a struct array of columns, which are given by field name."""
     arrays = [array_of(columns[one.name], one.type) for one in kind]
     return pa.StructArray.from_arrays(arrays, fields=list(kind))
 
 
 def longs_of(values: Longs, kind: pa.DataType = LONG) -> pa.Array:
-    """-1 as null."""
+    """Return numbers as an array in which -1 is null."""
     missing: Bools = values == -1
     return pa.array(values, kind, mask=missing if missing.any() else None)
 
 
 def texts_at(texts: list[str], places: Longs, *, empty_is_null: bool = False) -> pa.Array:
-    """The text at each place; null where that is -1."""
+    """Return the text at each index; null where the index is -1."""
     values = pa.array([one or None if empty_is_null else one for one in texts] + [None], pa.string())
     return values.take(pa.array(places, mask=places < 0))
 
 
 def table_by_and_by(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> pa.Table:
-    """Rows as a table; no more than a few of them are asked for before they are columns."""
+    """Return rows as a table. They are read in batches, so that few of them exist as dicts at the same time."""
     rows, tables = iter(rows), [schema.empty_table()]
     while some := list(islice(rows, _AT_ONCE)):
         tables.append(pa.Table.from_pylist(some, schema))

@@ -1,11 +1,12 @@
-"""The messages of one bucket: producers' and consumers' rows of the same id brought together.
+"""The merge of one bucket: rows of producers and of consumers with the same message id.
 
 Rules of this file
-1. A message is usual when every subscription was given it once, or once more for a REDELIVER that named it,
-   acknowledged it at most once and whole, and nothing about it needs more than columns. Usual ones never become Python
-   objects; the rest goes one by one through unusual.py, which follows its history event by event.
-2. An entry that was neither published nor delivered in the capture is no row, whatever was acknowledged.
-3. Chunks, and messages of non-persistent topics, are told apart by other things than ids (chunking.py, loose.py).
+1. A message is usual if each subscription received it once, or once more after a REDELIVER that names it, acknowledged
+   it at most once and completely, and the columns contain all its data. Usual messages never become Python objects.
+   event_histories.py handles the others one by one.
+2. An entry that was neither published nor delivered in the capture has no row, even if it was acknowledged.
+3. Chunks and messages of non-persistent topics are not identified by message ids (chunked_messages.py,
+   non_persistent_messages.py).
 """
 
 from __future__ import annotations
@@ -36,29 +37,30 @@ _PARTS: Final = ("group", "delivered", "acked", "cumulative_ns", "cumulative_num
 
 
 _AT_ONCE: Final = 8192
-"""Messages without an id that are objects at the same time: a capture of one direction has nothing else."""
+"""Maximum number of messages without an id that are objects at the same time. A capture of one direction contains only
+such messages."""
 _FEW: Final = 32
-"""Rows that are put between the others one by one."""
+"""Maximum number of rows that are inserted one by one."""
 _FAR: Final = np.iinfo(np.int64).max
 
 
 @dataclass(slots=True)
 class MergedBucket:
-    """What a bucket gives."""
+    """The result of a bucket."""
 
     messages: pa.Table
-    """MESSAGES."""
+    """Rows of MESSAGES."""
     chunks: pa.Table
-    """Rows of CONSUMED about chunks: `chunking.join_chunks` makes messages of those of all buckets."""
+    """Rows of CONSUMED that belong to chunks. `join_chunks` makes messages of those of all buckets."""
 
 
 def merge_bucket(
     published: pa.Table, consumed: pa.Table, resolved: pa.Table, facts: RecordingFacts, cluster: str
 ) -> MergedBucket:
-    """The messages of one bucket.
+    """Return the messages of one bucket.
 
-    ``published``, ``consumed`` and ``resolved`` are all rows of the recording whose ``place`` falls into the bucket, in
-    the recording's numbers; of ``published`` those that `separate_candidates` let stay.
+    ``published``, ``consumed`` and ``resolved`` are all rows of the recording whose shuffle key belongs to the bucket,
+    with the recording's numbers; ``published`` without the rows that `separate_candidates` removed.
     """
     resolved = resolved.filter(pc.equal(resolved.column("uuid"), ""))
     producers = producers_of(published.combine_chunks(), facts)
@@ -79,7 +81,7 @@ def merge_bucket(
 
 
 def merge_in_order(usual: pa.Table, rest: pa.Table) -> pa.Table:
-    """Both, in order of time where that is little work: each row of ``rest`` that goes between costs two slices."""
+    """Return both tables as one, in order of time if ``rest`` is short: each of its rows costs two slices."""
     if not 0 < len(rest) <= _FEW or not len(usual):
         return pa.concat_tables([usual, rest])
     rest = rest.sort_by([(name, "ascending") for name in MESSAGES_ORDER])
@@ -95,13 +97,13 @@ def merge_in_order(usual: pa.Table, rest: pa.Table) -> pa.Table:
 
 
 def _id(row: dict[str, Any]) -> tuple[int, int]:
-    """What rows of the same time are sorted by; without an id they stand last."""
+    """Sort key of rows with the same time; rows without an id come last."""
     ledger, entry = (_FAR if row[name] is None else row[name] for name in ("ledger", "entry"))
     return ledger, entry
 
 
 class _MessageGroups:
-    """Rows by message: those of one id have one number, in order of ids."""
+    """Rows grouped by message id: one number for each id, in order of ids."""
 
     def __init__(self, producers: Producers, consumers: Consumers, resolved: pa.Table) -> None:
         self._producers, self._consumers, self._resolved = producers, consumers, resolved
@@ -125,13 +127,13 @@ class _MessageGroups:
             self._chunk[self._of_consumers[found]] = True
 
     def _first(self, groups: Longs) -> Longs:
-        """For each group the first of these rows; -1: none."""
+        """Return the first of these rows for each group; -1 if none."""
         found = np.full(self.count, -1, np.int64)
         found[groups[::-1]] = np.arange(len(groups))[::-1]
         return found
 
     def usual(self, facts: RecordingFacts) -> UsualMessages:
-        """The usual messages; what is not is noted in ``odd``."""
+        """Return the usual messages; the others are marked in ``odd``."""
         usual = self._deliveries(facts)
         at = np.flatnonzero(~self.odd[usual.group])
         usual = UsualMessages(*(getattr(usual, name)[at] for name in _PARTS))
@@ -148,7 +150,7 @@ class _MessageGroups:
         return usual
 
     def _deliveries(self, facts: RecordingFacts) -> UsualMessages:
-        """One row for each message and subscription that is usual, so far as it tells itself."""
+        """Return one row for each pair of message and subscription that is usual according to its own rows."""
         consumers = self._consumers
         subs, code = ranked(consumers.sub)
         key = self._of_consumers * max(1, len(subs)) + code
@@ -183,9 +185,10 @@ class _MessageGroups:
         return usual
 
     def _redelivered(self, both: Longs, acked: Longs, facts: RecordingFacts) -> Bools:
-        """Which of these pairs of deliveries are: one, a REDELIVER of it, the next; and at most an ACK behind.
+        """Return which pairs of deliveries consist of a delivery, a REDELIVER of it, and the next delivery, with at
+        most one ACK after them.
 
-        Only of subscriptions that acknowledge one by one: on others a REDELIVER asks for all.
+        Only subscriptions with individual acknowledgement qualify: on others a REDELIVER requests all messages.
         """
         consumers = self._consumers
         first, second = both[:, 0], both[:, 1]
@@ -199,7 +202,8 @@ class _MessageGroups:
         return good
 
     def _apply_cumulative_acks(self, usual: UsualMessages, subs: Longs, code: Longs, facts: RecordingFacts) -> None:
-        """See which cumulative ACK reaches each delivery, in ``usual.cumulative_ns``: its time, and its frame as the order."""
+        """Find the first cumulative ACK that covers each delivery; set ``usual.cumulative_ns`` and
+        ``cumulative_number``."""
         consumers = self._consumers
         for place, sub in enumerate(subs.tolist()):
             marks = facts.cumulative_acks.get(sub)
@@ -224,7 +228,7 @@ class _MessageGroups:
             usual.acked[rows] = np.where(first, -1, own)
 
     def unusual(self) -> list[MessageRows]:
-        """The rows of each unusual message that is no chunk."""
+        """Return the rows of each unusual message that is not a chunk."""
         odd: Bools = self.odd & ~self._chunk
         found = {group: MessageRows() for group in np.flatnonzero(odd).tolist()}
         for group, row in _picked(self._of_resolved, odd, self._resolved):
@@ -242,25 +246,25 @@ class _MessageGroups:
         return [one for one in found.values() if one.exists]
 
     def chunks(self) -> pa.Table:
-        """All rows of CONSUMED about entries that are chunks."""
+        """Return all rows of CONSUMED whose entries are chunks."""
         rows = np.flatnonzero(self._chunk[self._of_consumers])
         return self._consumers.table.take(pa.array(rows))
 
 
 class _Pairs:
-    """Rows by message and subscription: ``order`` sorts them, and ``begins`` is where each pair begins in it."""
+    """Rows by message and subscription: ``order`` sorts them, ``begins`` is the start of each pair in that order."""
 
     def __init__(self, order: Longs, begins: Longs) -> None:
         self.first = order.take(begins)
         counts = np.diff(begins, append=len(order))
-        # Most have one row, and need no sums.
+        # Most pairs have one row and need no sums.
         self._many = np.flatnonzero(counts > 1)
         counts = counts[self._many]
         self._rows = order.take(ranges(begins[self._many], begins[self._many] + counts))
         self._begins = np.cumsum(counts) - counts
 
     def count_and_last(self, numbers: Longs) -> tuple[Longs, Longs]:
-        """How many rows of each pair have a number, and the last of these; -1: none has."""
+        """Return how many rows of each pair have a number, and the last of these rows; -1 if none."""
         there = numbers.take(self.first) >= 0
         count, last = there.astype(np.int64), np.where(there, self.first, -1)
         if len(self._many):

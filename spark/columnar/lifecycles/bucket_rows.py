@@ -1,8 +1,8 @@
-"""The rows of one bucket as plain arrays with names resolved: who published, who got it.
+"""The rows of one bucket as arrays, with their producers, consumers and subscriptions.
 
 Rules of this file
-1. Rows of second legs (observe/tracking/legs.py) are left out here: nothing of them counts.
-2. Of several rows that publish the same id the first one counts.
+1. Rows of duplicate connections (the second connection of a proxied conversation) are removed here.
+2. If several rows publish the same id, the first one counts.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ class Producers:
     ledger: Longs
     entry: Longs
     publisher: Longs
-    """Index into `Known.publishers`; -1: its PRODUCER was not seen."""
+    """Index into `RecordingFacts.publishers`; -1 if the PRODUCER was not captured."""
     persistent: Bools
 
     def pick(self, rows: Longs) -> Producers:
-        """Some of them."""
+        """Return some of the rows."""
         return Producers(
             self.table.take(pa.array(rows)),
             self.ledger[rows], self.entry[rows], self.publisher[rows], self.persistent[rows],
         )  # fmt: skip
 
     def of_persistent_topics(self) -> Producers:
-        """Those of persistent topics."""
+        """Return the rows of persistent topics."""
         return self if self.persistent.all() else self.pick(np.flatnonzero(self.persistent))
 
 
@@ -51,31 +51,31 @@ class Consumers:
     ledger: Longs
     entry: Longs
     sub: Longs
-    """Number of the subscription; below 0: of a consumer without a name."""
+    """Number of the subscription; negative if the SUBSCRIBE was not captured."""
     session: Longs
-    """Index into `Known.sessions`; -1: its SUBSCRIBE was not seen."""
+    """Index into `RecordingFacts.sessions`; -1 if the SUBSCRIBE was not captured."""
     delivered: Longs
     acked: Longs
-    """Frame of an ACK that counts; -1: none. In rows without a delivery, too."""
+    """Frame of an effective ACK; -1 if none. Also set in rows without a delivery."""
     persistent: Bools
     unusual: Bools
-    """Whether the columns do not tell all."""
+    """True if the columns do not contain everything."""
     nacked: Longs
-    """Frame that asks for redelivery; -1: none does."""
+    """Frame of the redelivery request; -1 if none."""
 
     def pick(self, rows: Longs) -> Consumers:
-        """Some of them."""
+        """Return some of the rows."""
         return Consumers(
             self.table.take(pa.array(rows)), self.ledger[rows], self.entry[rows], self.sub[rows], self.session[rows],
             self.delivered[rows], self.acked[rows], self.persistent[rows], self.unusual[rows], self.nacked[rows],
         )  # fmt: skip
 
     def of_persistent_topics(self) -> Consumers:
-        """Those of persistent topics."""
+        """Return the rows of persistent topics."""
         return self if self.persistent.all() else self.pick(np.flatnonzero(self.persistent))
 
     def rows(self) -> list[dict[str, Any]]:
-        """As dicts, with ``sub`` and ``session``, and -1 for an ACK that does not count."""
+        """Return the rows as dicts, with ``sub`` and ``session``, and -1 for an ACK without effect."""
         found: list[dict[str, Any]] = self.table.to_pylist()
         for row, sub, session, acked in zip(
             found, self.sub.tolist(), self.session.tolist(), self.acked.tolist(), strict=True
@@ -85,12 +85,12 @@ class Consumers:
 
 
 def longs(table: pa.Table, name: str) -> Any:
-    """A column of numbers."""
+    """Return a column of numbers."""
     return table.column(name).to_numpy()
 
 
 def producers_of(published: pa.Table, facts: RecordingFacts) -> Producers:
-    """PUBLISHED with its names."""
+    """Return rows of PUBLISHED with their producers."""
     published = _without_duplicate_connections(published, facts)
     stream, owner, number = (longs(published, name) for name in ("stream", "producer_id", "sent_number"))
     at = facts.producers.find(stream, owner, number)
@@ -100,7 +100,7 @@ def producers_of(published: pa.Table, facts: RecordingFacts) -> Producers:
 
 
 def consumers_of(consumed: pa.Table, facts: RecordingFacts) -> Consumers:
-    """CONSUMED with its names."""
+    """Return rows of CONSUMED with their consumers and subscriptions."""
     consumed = _without_duplicate_connections(consumed, facts)
     names = ("stream", "consumer_id", "delivered_number", "acked_number", "nacked_number")
     stream, owner, delivered, acked, nacked = (longs(consumed, name) for name in names)
@@ -120,7 +120,7 @@ def consumers_of(consumed: pa.Table, facts: RecordingFacts) -> Consumers:
 
 
 def _counting(facts: RecordingFacts, stream: Longs, owner: Longs, acked: Longs, at: Longs) -> Longs:
-    """The ACKs that the broker looks at: those of an attached consumer."""
+    """Return the ACKs that the broker processes: those of attached consumers."""
     if not len(facts.ready):
         return acked
     later = np.flatnonzero((acked >= 0) & (at >= 0) & (acked >= facts.until[at]))

@@ -1,9 +1,9 @@
-"""What the capture lacks, from EVENTS: of each connection, and so of each topic.
+"""Gaps of the capture from EVENTS, by connection and by topic.
 
 Rules of this file
-1. A hole lies between two frames: the last of its direction before it, and the last of all when it was told, which is
-   later than it happened. What happened between the two may have been in it.
-2. Who reads and writes a topic is told by names, and of those without by the ledgers that they read and write.
+1. A gap lies between two frames: the last one of its direction before the gap, and the last one of all when the gap
+   was reported, which is later than the gap itself. Any event between these two frames may be missing.
+2. The readers and writers of a topic are found by name; without a name, by the ledgers that they read and write.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _GAPS: Final = ("gap", "frame:gap", "frame:overlap")
 _COLUMNS: Final = ("stream", "kind", "number", "since", "from_client", "flags", "offset", "length")
 
 _Weak = tuple[int, int, int]
-"""Number, flags and offset of a frame that was found by search."""
+"""Number, flags and offset of a frame that was found by resynchronization."""
 
 _End = tuple[int, bool, int]
-"""Number of a frame, whether it was found by search, the offset behind it."""
+"""Number of a frame, whether it was found by resynchronization, and the offset after it."""
 
 
 def connection_gaps_of(events: pa.Table) -> dict[int, ConnectionGaps]:
-    """For each connection of which there is something to say."""
+    """Return the gaps of each connection that has gaps, an end or resynchronized frames."""
     kinds = events.column("kind")
     requests = events.filter(pc.is_in(kinds, pa.array([*_GAPS, "end", "weak"])))
     mine = events.filter(pc.is_in(events.column("stream"), pc.unique(requests.column("stream"))))
@@ -66,7 +66,8 @@ def connection_gaps_of(events: pa.Table) -> dict[int, ConnectionGaps]:
 
 
 def _runs(frames: list[_Weak], ends: list[_End]) -> Iterator[tuple[int, int]]:
-    """The first and the last doubtful frame of each run; ``ends`` are those of splits, and before holes."""
+    """Yield the first and the last uncertain frame of each run; ``ends`` are the frames before ends of splits and
+    gaps."""
     begins = []
     for at, (number, flags, offset) in enumerate(frames):
         before = bisect_left(ends, (number,)) if flags & MAY_BEGIN else 0
@@ -78,12 +79,12 @@ def _runs(frames: list[_Weak], ends: list[_End]) -> Iterator[tuple[int, int]]:
 
 
 def _before(attached_at_end: list[tuple[int, int]], number: int, side: int) -> int:
-    """The last frame of a direction up to a number, as far as the ends of runs tell; 0: none."""
+    """Return the last frame of a direction up to a number among the ends of runs; 0 if none."""
     return max((one for one, its in attached_at_end if one <= number and side in (-1, its)), default=0)
 
 
 def topic_evidence_of(ledgers: pa.Table, facts: RecordingFacts) -> dict[str, TopicEvidence]:
-    """For each topic who reads it, and what holes their connections have."""
+    """Return, for each topic, its subscriptions and the gaps of the connections of its consumers and producers."""
     found: dict[str, TopicEvidence] = {}
     subscriptions: dict[tuple[str, int], SubscriptionEvidence] = {}
     for topic, sub, stream, since, attached_at_end in _reading(ledgers, facts):
@@ -106,7 +107,7 @@ def _gaps(facts: RecordingFacts, stream: int) -> list[tuple[int, int]]:
 
 
 def _reading(ledgers: pa.Table, facts: RecordingFacts) -> Iterator[tuple[str, int, int, int, bool]]:
-    """Topic, subscription, connection, first frame, whether attached at the end."""
+    """Yield topic, subscription, connection, first frame, and whether the consumer is attached at the end."""
     until = np.iinfo(np.int64).max
     for row, index in enumerate(facts.session.tolist()):
         session = facts.sessions[index]
@@ -134,7 +135,7 @@ def _writing(ledgers: pa.Table, facts: RecordingFacts) -> Iterator[tuple[str, in
 
 
 def _nameless(ledgers: pa.Table, facts: RecordingFacts, *, produces: int) -> Iterator[tuple[str, int, int, int]]:
-    """Topic, connection, id and frame of producers or consumers whose opening is not in the capture."""
+    """Yield topic, connection, id and frame of producers or consumers whose PRODUCER or SUBSCRIBE was not captured."""
     names = ("stream", "owner_id", "number", "ledger")
     mine = ledgers.filter(pa.array(ledgers.column("produces").to_numpy() == produces))
     stream, owner, number, ledger = (mine.column(name).to_numpy() for name in names)

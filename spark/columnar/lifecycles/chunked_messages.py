@@ -1,8 +1,8 @@
-"""Chunked messages: their chunks, each an entry of its own, as one row.
+"""Chunked messages: one row for all chunks, each of which is an entry.
 
 Rules of this file
-1. Chunks belong together by topic and uuid. The row has the id of the last chunk, as clients name such a message.
-2. What a subscription has not acknowledged of it is counted in chunks (observe/tracking: deliveries, settling).
+1. Chunks of one message have the same topic and uuid. The row has the id of the last chunk, as in client libraries.
+2. The unacknowledged part of such a message is counted in chunks, as in pcli.codec.observe.tracking.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ __all__ = ["is_chunk", "join_chunks"]
 _Place = tuple[int, int]
 
 _Name = tuple[str, str, int]
-"""Topic and uuid, and a number of its own for each further message of the same two; the first has 0."""
+"""Topic, uuid, and a number for each further message with the same topic and uuid; the first one has 0."""
 
 
 def is_chunk(head: bytes) -> bool:
-    """Whether a MESSAGE brought a chunk; ``head`` are its bytes up to the payload."""
+    """Return whether a MESSAGE contains a chunk; ``head`` is its bytes up to the payload."""
     return bool(_chunk(head)[0])
 
 
 def _chunk(head: bytes) -> tuple[str, int, int]:
-    """uuid, number of the chunk, number of chunks; an empty uuid: it is none."""
+    """Return uuid, number of the chunk and number of chunks; the uuid is empty if it is not a chunk."""
     parts = Frame.of(head).parts
     fields = pull_fields(head, parts.metadata_start, parts.metadata_end) if parts.metadata_start >= 0 else {}
     if FIELD["chunk_id"] not in fields:
@@ -54,7 +54,8 @@ def _chunk(head: bytes) -> tuple[str, int, int]:
 
 
 def join_chunks(consumed: pa.Table, resolved: pa.Table, facts: RecordingFacts, cluster: str) -> pa.Table:
-    """MESSAGES of chunked messages: ``consumed`` are the chunks of all buckets, ``resolved`` those of `resolve_sends`, all."""
+    """Return MESSAGES of chunked messages. ``consumed`` has the chunks of all buckets, ``resolved`` all rows of
+    `resolve_sends`."""
     resolved = resolved.filter(pc.not_equal(resolved.column("uuid"), ""))
     whole: dict[_Name, MessageRows] = {}
     by_place: dict[_Place, list[Row]] = defaultdict(list)
@@ -80,7 +81,7 @@ def join_chunks(consumed: pa.Table, resolved: pa.Table, facts: RecordingFacts, c
 
 
 def _begin(place: _Place, rows: list[Row], facts: RecordingFacts, whole: Any, places: Any, counts: Any) -> None:
-    """A chunk whose SEND was not seen."""
+    """Add a chunk whose SEND was not captured."""
     row = next(one for one in rows if one["head"] is not None)
     uuid, chunk, count = _chunk(row["head"])
     topic = facts.sessions[row["session"]].topic if row["session"] >= 0 else facts.ledger_topics.get(place[0], "")
@@ -91,8 +92,8 @@ def _begin(place: _Place, rows: list[Row], facts: RecordingFacts, whole: Any, pl
 
 
 def _row(
-    uuid: str, parts: MessageRows, places: dict[_Place, int], count: int, by_place: dict[_Place, list[Row]], facts: RecordingFacts,
-    cluster: str,
+    uuid: str, parts: MessageRows, places: dict[_Place, int], count: int, by_place: dict[_Place, list[Row]],
+    facts: RecordingFacts, cluster: str,
 ) -> MessageHistory:  # fmt: skip
     if parts.resolved is None:
         parts.consumed.sort(key=lambda one: (one["delivered_number"] < 0, one["delivered_number"]))

@@ -1,12 +1,12 @@
-"""What a recording says of ids, from the frames that go on as bytes: `collect_facts`.
+"""`collect_facts`: owners of ids, ends of transactions and other small facts, from the forwarded frames.
 
 Rules of this file
-1. Names are those of the object path: the very Observer and Tracker see the commands, and the first frames of those
-   whose commands are not in the capture. After each frame it is noted whose the ids are now.
-2. What else is needed to judge messages (ends of transactions, cursors set back, doubts) is noted on the way.
-3. Every split gives the first frame of each id that it meets. Of an id whose opening is known only that of the first
-   split is seen, as if there were no others: the Tracker would take all messages between two such frames for passed
-   over, and count them one by one.
+1. Names come from the Observer and Tracker of pcli.codec: they process the commands, and the first frame of each
+   producer and consumer whose opening command was not captured. The current owner of the ids is recorded after each
+   frame.
+2. Other facts that messages depend on (ends of transactions, cursor resets, gaps) are recorded in the same pass.
+3. Each split forwards the first frame of each producer and consumer. If the opening command was not captured, only the
+   first of these frames is used. Otherwise the Tracker would count all messages between two of them as passed over.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ _OPENER: Final = 1 << ROLES["opener"]
 
 
 def collect_facts(small: Partials, streams: Sequence[Stream]) -> RecordingFacts:
-    """What all splits together say; their tables speak in the recording's numbers.
+    """Return the facts of all splits together. The tables of ``small`` contain the recording's numbers.
 
-    ``published``, ``consumed`` and ``answered`` of ``small`` are not looked at and may be empty.
+    ``published``, ``consumed`` and ``answered`` of ``small`` are not used and may be empty.
     """
     by_number = {one.number: one for one in streams}
     learner = _FactCollector()
@@ -76,7 +76,7 @@ def collect_facts(small: Partials, streams: Sequence[Stream]) -> RecordingFacts:
 
 
 class _FactCollector:
-    """Sees the frames that were kept."""
+    """Collects facts from the forwarded frames."""
 
     def __init__(self) -> None:
         self._observer, self._tracker = Observer(), Tracker(on_done=self._forgotten)
@@ -97,7 +97,7 @@ class _FactCollector:
         self._redelivery_causes: dict[int, list[RedeliveryCause]] = {}
 
     def see(self, role: int, item: CapturedFrame | Note | StreamEnd) -> None:
-        """Take in a frame, note or end."""
+        """Process a frame, note or end of a connection."""
         if isinstance(item, CapturedFrame):
             observed = self._observer.see(item)
             if role & _SEES and not self._opened_before(role, observed):
@@ -115,7 +115,8 @@ class _FactCollector:
             self._duplicate_connections.add(record.stream)
 
     def _opened_before(self, role: int, observed: Facts) -> bool:
-        """Whether a frame is only there because its split had none of its producer or consumer before it."""
+        """Return whether a frame was forwarded only because it was the first of its producer or consumer in its
+        split."""
         peer = observed.peer
         if peer is None:
             return False
@@ -128,10 +129,11 @@ class _FactCollector:
             return facts
         return False
 
-    # -- whose ids are
+    # -- owners of ids
 
     def _note(self, observed: Facts) -> None:
-        """See whose the id is that the frame speaks of. An answer speaks of whoever asked, who may be gone by now."""
+        """Record the owner of the frame's id. A response belongs to the sender of its request, which may be closed by
+        now."""
         peer = observed.peer
         if peer is None:
             return
@@ -170,7 +172,7 @@ class _FactCollector:
         topic = book.topic.record
         sub = self._subs.setdefault((topic.name, book.record.name), len(self._subs))
         if self._books.setdefault(sub, book) is not book:
-            # The subscription was gone; this is a new one with its name.
+            # The subscription was removed; this is a new one with the same name.
             self._books[sub] = book
             self._cursor_resets.setdefault(sub, []).append(number)
         session = Session(
@@ -191,7 +193,7 @@ class _FactCollector:
             self._consumers[key] = session, index, member.ready
             self._rows[1].append((key[0], signed(peer.id), number, index, member.ready))
 
-    # -- what else happens
+    # -- other events
 
     def _step(self, observed: Facts) -> None:
         step = _STEPS.get(observed.frame.type)
@@ -247,10 +249,10 @@ class _FactCollector:
         )
         self._transactions.setdefault(txn, []).append(end)
 
-    # -- the end
+    # -- result
 
     def finish(self) -> RecordingFacts:
-        """All that was noted."""
+        """Return all facts."""
         asked = set()
         for group, record in self._tracker.records():
             self._forgotten(group, record)
@@ -262,13 +264,13 @@ class _FactCollector:
         return RecordingFacts(
             Intervals(made[:, 0], made[:, 1], made[:, 2]), self._publishers, made[:, 3],
             consumers, self._sessions, came[:, 3], came[:, 4].astype(np.bool_), consumers.until(),
-            frozenset(self._duplicate_connections), frozenset(self._observer.system_streams()), frozenset(asked), {}, self._transactions,
-            frozenset(self._failed_acks), self._redelivery_causes, self._cursor_resets,
+            frozenset(self._duplicate_connections), frozenset(self._observer.system_streams()), frozenset(asked), {},
+            self._transactions, frozenset(self._failed_acks), self._redelivery_causes, self._cursor_resets,
         )  # fmt: skip
 
 
 def _ledgers(ledgers: pa.Table, facts: RecordingFacts) -> dict[int, str]:
-    """Topics of ledgers, by whoever has a name and writes or reads them."""
+    """Return topics by ledger, from the producers and consumers with a known topic."""
     found: dict[int, str] = {}
     columns = {name: ledgers.column(name).to_numpy() for name in ("stream", "owner_id", "produces", "ledger", "number")}
     for produces, owners in ((1, facts.producers), (0, facts.consumers)):

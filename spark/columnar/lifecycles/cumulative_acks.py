@@ -1,11 +1,10 @@
-"""Cumulative ACKs: what each reaches, without comparing every one with every message.
+"""Cumulative ACKs: the first one that covers each message, without comparing each ACK with each message.
 
 Rules of this file (broker: ServerCnx.handleAck, PersistentSubscription)
-1. A cumulative ACK counts for its subscription, when its consumer is attached and that is neither Shared nor
-   Key_Shared.
-2. It reaches all positions up to its own. So with the ACKs in order of position, the first one in time among those
-   from the message's position on is the one that acknowledged it: kept as a minimum from behind.
-3. One with an ack set, or of a transaction, reaches by its own rules; it is kept apart from that minimum.
+1. A cumulative ACK is effective if its consumer is attached and its subscription is neither Shared nor Key_Shared.
+2. It covers all positions up to its own. With the ACKs in order of position, the earliest ACK at or after the position
+   of a message acknowledged it: a running minimum from the end.
+3. An ACK with an ack set or a transaction is not part of that minimum.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ __all__ = ["cumulative_acks_of", "first_reaching", "subscriptions_of"]
 
 _FAR = np.iinfo(np.int64).max
 _SPREAD = -7046029254386353131
-"""2^64 by the golden ratio, as int64: brings the connections far apart."""
+"""2^64 divided by the golden ratio, as int64: spreads the numbers of connections."""
 
 
 def subscriptions_of(facts: RecordingFacts, stream: Longs, owner: Longs, number: Longs) -> tuple[Longs, Longs]:
-    """The number of the subscription of a consumer at a frame (of one without a name below 0), and its row."""
+    """Return the subscription number of each consumer at a frame (negative if unknown), and the row of the consumer."""
     at = facts.consumers.find(stream, owner, number)
     if not len(facts.session):
         return _nameless(stream, owner), at
@@ -34,11 +33,11 @@ def subscriptions_of(facts: RecordingFacts, stream: Longs, owner: Longs, number:
 
 
 def _nameless(stream: Longs, owner: Longs) -> Longs:
-    """Numbers below -1, where no subscription's is.
+    """Return numbers below -1, which no subscription has, for consumers without a known subscription.
 
-    They differ for all ids of 32 bits on fewer than 2^30 connections. Clients count their consumers from 0. An id of
-    more bits is broken or hostile: such have the numbers below all others, by all of their bits but the two highest,
-    and two of them could share one.
+    They are unique for ids of 32 bits on fewer than 2^30 connections. Clients number their consumers from 0, so larger
+    ids are corrupt or hostile. Their numbers are below all others and keep all bits but the two highest, so that two
+    of them may be equal.
     """
     plain = (owner >= 0) & (owner < 1 << 32)
     mixed = (owner + stream * _SPREAD) & (1 << 62) - 1 | 1 << 62
@@ -47,7 +46,7 @@ def _nameless(stream: Longs, owner: Longs) -> Longs:
 
 
 def cumulative_acks_of(cumulative: pa.Table, facts: RecordingFacts) -> dict[int, CumulativeAcks]:
-    """The cumulative ACKs that count, by subscription."""
+    """Return the effective cumulative ACKs by subscription."""
     names = ("stream", "consumer_id", "number", "ledger", "entry", "time_ns")
     stream, owner, number, ledger, entry, time_ns = (cumulative.column(name).to_numpy() for name in names)
     subs, at = subscriptions_of(facts, stream, owner, number)
@@ -72,7 +71,7 @@ def cumulative_acks_of(cumulative: pa.Table, facts: RecordingFacts) -> dict[int,
 
 
 def _earliest(number: Longs, usual: np.typing.NDArray[np.bool_]) -> Longs:
-    """For each row the one with the lowest number among the usual ones from there on; -1: none."""
+    """Return, for each row, the usual row at or after it with the lowest frame number; -1 if none."""
     when = np.where(usual, number, _FAR)[::-1]
     least = np.minimum.accumulate(when)
     place = np.where(when == least, np.arange(len(number)), -1)
@@ -81,7 +80,7 @@ def _earliest(number: Longs, usual: np.typing.NDArray[np.bool_]) -> Longs:
 
 
 def first_reaching(marks: CumulativeAcks, ledger: Longs, entry: Longs) -> Longs:
-    """For each position the row of the first usual ACK in time that reaches it; -1: none does."""
+    """Return, for each position, the row of the earliest usual ACK that covers it; -1 if none."""
     columns = ((marks.ledger, ledger), (marks.entry, entry))
     key = joint_key(np.concatenate(pair) for pair in columns)
     row = np.searchsorted(key[: len(marks.number)], key[len(marks.number) :])

@@ -1,13 +1,13 @@
-"""What becomes of one entry at one subscription, event by event.
+"""The history of one entry at one subscription, event by event.
 
-For entries with more than one delivery, or anything unusual: the steps that deliveries.py, acks.py and settling.py of
-pcli.codec.observe.tracking take, for one position.
+Used for entries with several deliveries or other unusual events. It performs the steps of pcli.codec.observe.tracking
+for one position.
 
 Rules of this file
-1. An individual ACK counts for whoever holds the entry last; so does a cumulative one that reaches it, on a
-   subscription that is not Shared or Key_Shared.
-2. An ACK in a transaction counts from the commit on; it is written down where it was sent.
-3. A delivery opens the entry again, whatever was acknowledged before.
+1. An individual ACK counts for the last receiver of the entry. So does a cumulative ACK that covers it, unless the
+   subscription is Shared or Key_Shared.
+2. An ACK in a transaction takes effect at the commit; its time is the time of the ACK.
+3. A delivery makes the entry unacknowledged again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 RESET, DELIVERED, ACKED, NACKED, REACHED, ENDED = range(6)
-"""Kinds of events: the cursor was set, MESSAGE, individual ACK, REDELIVER with the id, cumulative ACK, end of a
+"""Kinds of events: cursor reset, MESSAGE, individual ACK, REDELIVER with the id, cumulative ACK, end of a
 transaction."""
 
 _NO_BITS = -1
@@ -42,12 +42,12 @@ _NO_BITS = -1
 
 @dataclass(slots=True)
 class Delivery:
-    """One MESSAGE frame, and what was said of it."""
+    """One MESSAGE frame and its acknowledgement."""
 
     stream: int
     consumer_id: int
     session: int
-    """Index into `Known.sessions`; -1: none."""
+    """Index into `RecordingFacts.sessions`; -1 if unknown."""
     number: int
     time_ns: int
     redelivery: int
@@ -57,7 +57,7 @@ class Delivery:
     nacked_ns: int = -1
     nacked_number: int = -1
     aborted_number: int = -1
-    """The end of a transaction that had acknowledged it, and was rolled back."""
+    """The frame that aborted a transaction which had acknowledged this delivery."""
     held: bool = True
     partition: int = -1
     place: tuple[int, int] = (-1, -1)
@@ -65,7 +65,7 @@ class Delivery:
 
 @dataclass(slots=True)
 class Event:
-    """Something that happened to the entry."""
+    """An event in the history of the entry."""
 
     number: int
     kind: int
@@ -77,32 +77,32 @@ class Event:
     txn: tuple[int, int] | None = None
     end: TransactionEnd | None = None
     remaining_bits: int | None = None
-    """Of a delivery with an ack set: what is left, as bits."""
+    """The remaining messages as bits, for a delivery with an ack set."""
 
 
 @dataclass(slots=True)
 class EntryAtSubscription:
-    """The entry at one subscription."""
+    """The state of the entry at one subscription."""
 
     size: int
-    """Messages in the entry."""
+    """Number of messages in the entry."""
     individual: bool
     deliveries: list[Delivery] = field(default_factory=list)
     unacked: int = 0
-    """Messages that are not acknowledged."""
+    """Number of unacknowledged messages."""
     pending: bool = False
-    """Whether the last delivery has not been acknowledged whole."""
+    """True if the last delivery is not completely acknowledged."""
     bits: int | None = None
-    """What is left of a batch acknowledged in part; None: nothing was."""
+    """Remaining messages of a partly acknowledged batch, as bits; None if nothing was acknowledged."""
     acked_number: int = -1
-    """The frame that acknowledged it whole, the last time."""
+    """The frame that last acknowledged the entry completely."""
     acknowledged: bool = False
-    """Whether it is acknowledged, as the broker sees it."""
+    """True if the broker considers the entry acknowledged."""
     transaction_acks: list[tuple[tuple[int, int], int, bool, Delivery | None, int, str]] = field(default_factory=list)
 
 
 def apply_events(sub: EntryAtSubscription, events: list[Event], failed_acks: frozenset[int]) -> EntryAtSubscription:
-    """Let all of it happen, in order of the frames."""
+    """Apply all events in order of frames and return the state."""
     for one in sorted(events, key=lambda one: (one.number, one.kind)):
         if one.kind == DELIVERED:
             _deliver(sub, one)
@@ -133,7 +133,7 @@ def _deliver(sub: EntryAtSubscription, one: Event) -> None:
 
 
 def _nack(sub: EntryAtSubscription, one: Event) -> None:
-    """Only what the consumer holds can be asked for; on Exclusive and Failover ids mean nothing, and are noted."""
+    """Apply a REDELIVER: it affects only messages that the consumer holds. Exclusive and Failover ignore the ids."""
     if not sub.deliveries or not sub.pending:
         return
     last = sub.deliveries[-1]
@@ -144,7 +144,7 @@ def _nack(sub: EntryAtSubscription, one: Event) -> None:
 
 
 def _ack(sub: EntryAtSubscription, one: Event, what: tuple[int, int, str], *, effective: bool) -> None:
-    """``what``: the bits that are left, when it was sent, which kind."""
+    """Apply an ACK; ``what``: the remaining bits, the time of the ACK, its type."""
     bits, time_ns, kind = what
     last = sub.deliveries[-1]
     if bits != _NO_BITS:
@@ -178,9 +178,9 @@ def _end(sub: EntryAtSubscription, one: Event) -> None:
 
 
 def cumulative_ack_events(marks: CumulativeAcks, at: tuple[int, int], delivered: list[int]) -> list[Event]:
-    """The cumulative ACKs that may acknowledge a position.
+    """Return the cumulative ACKs that may acknowledge a position.
 
-    Behind each delivery the first usual one that reaches it, and all that are unusual.
+    These are all unusual ones, and for each delivery the first usual one after it that covers the position.
     """
     low = int(np.searchsorted(marks.ledger, at[0]))
     high = int(np.searchsorted(marks.ledger, at[0], side="right"))
@@ -214,7 +214,7 @@ def _mark(marks: CumulativeAcks, row: int, at: tuple[int, int]) -> Event:
 def transaction_ends(
     facts: RecordingFacts, transactions: set[tuple[int, int]], topic: str, subscription: str
 ) -> list[Event]:
-    """The ends of transactions at a subscription."""
+    """Return the ends of transactions at a subscription."""
     return [
         Event(one.number, ENDED, -1, txn=txn, end=one)
         for txn in transactions

@@ -1,4 +1,4 @@
-"""A message whose history needs to be followed event by event, as a row of MESSAGES."""
+"""Rows of MESSAGES for messages whose history must be followed event by event."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class MessageRows:
 
     @property
     def exists(self) -> bool:
-        """Whether it was published or delivered in the capture."""
+        """True if it was published or delivered in the capture."""
         published = self.published is not None or self.resolved is not None
         return published or any(one["delivered_number"] >= 0 for one in self.consumed)
 
 
 def message_of(parts: MessageRows, facts: RecordingFacts, cluster: str) -> MessageHistory:
-    """The row of MESSAGES, but for what `weighing.weigh` adds."""
+    """Return the row of MESSAGES without its ``evidence``, which `add_evidence` sets."""
     row = _published(parts, facts, cluster)
     subs = replay_at_subscriptions(parts.consumed, facts, row["producer"]["messages"], row["topic"])
     row["topic"] = row["topic"] or next((one for one in map(_topic(facts), parts.consumed) if one), None)
@@ -64,7 +64,7 @@ def message_of(parts: MessageRows, facts: RecordingFacts, cluster: str) -> Messa
 def finish_row(
     row: Row, subs: dict[int, EntryAtSubscription], facts: RecordingFacts, parts: MessageRows
 ) -> MessageHistory:
-    """Write what follows from all that is known of it."""
+    """Set the columns that depend on the others: deliveries, partition, time and state."""
     row["deliveries"] = deliveries_of(subs, facts)
     if row["partition"] is None and row["topic"]:
         row["partition"] = _or_none(split_partition(row["topic"])[1])
@@ -89,7 +89,7 @@ def _topic(facts: RecordingFacts) -> Any:
     return lambda row: facts.sessions[row["session"]].topic if row["session"] >= 0 else ""
 
 
-# -- the producer's side
+# -- publication
 
 
 def _published(parts: MessageRows, facts: RecordingFacts, cluster: str) -> Row:
@@ -133,7 +133,7 @@ def _of_resolved(row: Row, cluster: str) -> Row:
 
 
 def _of_delivery(row: Row, facts: RecordingFacts, cluster: str) -> Row:
-    """What the metadata of a MESSAGE says of the producer."""
+    """Return the publication according to the metadata of a MESSAGE."""
     key = key_text(row["key"], row["key_kind"]) if row["key"] is not None else ""
     txn, marker = None, False
     if row["head"] is not None:
@@ -166,13 +166,13 @@ def _or_none(value: int) -> int | None:
     return None if value == -1 else value
 
 
-# -- the consumers' side
+# -- deliveries
 
 
 def replay_at_subscriptions(
     rows: Iterable[Row], facts: RecordingFacts, size: int, topic: str | None
 ) -> dict[int, EntryAtSubscription]:
-    """What became of an entry of ``size`` messages at each subscription."""
+    """Return the state of an entry of ``size`` messages at each subscription."""
     by_sub: dict[int, list[Row]] = defaultdict(list)
     for row in rows:
         by_sub[row["sub"]].append(row)
@@ -220,7 +220,7 @@ def _events(row: Row, size: int) -> Iterable[Event]:
 
 
 def deliveries_of(subs: dict[int, EntryAtSubscription], facts: RecordingFacts) -> list[Row]:
-    """The deliveries of MESSAGES: one for each consumer on its connection."""
+    """Return the deliveries of MESSAGES: one for each consumer on its connection."""
     found = []
     for number, sub in subs.items():
         by_owner: dict[tuple[int, int, int], list[Delivery]] = defaultdict(list)
@@ -247,9 +247,10 @@ def _delivery(delivery: list[Delivery], number: int, sub: EntryAtSubscription, f
 
 
 def _redelivery_cause(last: Delivery, number: int, sub: EntryAtSubscription, facts: RecordingFacts) -> str | None:
-    """Why it came again, as far as frames tell: a key of AGAIN; None: they do not.
+    """Return the cause of the last redelivery, a key of AGAIN; None if the frames do not show one.
 
-    What set the whole subscription back says so; else what first took it back from its consumer.
+    A cursor reset of the whole subscription has priority; otherwise it is the first event that took the message from
+    its consumer.
     """
     before = sub.deliveries[: sub.deliveries.index(last)]
     if not before:
@@ -267,12 +268,13 @@ def _redelivery_cause(last: Delivery, number: int, sub: EntryAtSubscription, fac
     if gaps_of_connection is not None and gaps_of_connection.ended:
         causes.append((gaps_of_connection.last_number, "lost"))
     causes = [one for one in causes if past.number <= one[0] < last.number]
-    # On Exclusive and Failover a REDELIVER that names one message asks for all: another one's may be the cause.
+    # On Exclusive and Failover a REDELIVER that names one message requests all: one for another message may be the
+    # cause.
     return min(causes)[1] if causes else "twice" if sub.individual else None
 
 
 _RESETS: Final = frozenset({"seek", "unload"})
-"""What sets the cursor of a whole subscription back."""
+"""Causes that reset the cursor of a whole subscription."""
 
 
 def _applies_to(back: RedeliveryCause, delivery: Delivery) -> bool:

@@ -1,11 +1,12 @@
-"""Requests and their answers as rows of `exchanges`.
+"""Requests and their responses as rows of `exchanges`.
 
 Rules of this file
-1. ACKs that ask for an answer are traffic: those with a plain answer in their window come as rows of ``answered``, and
-   only get their names here. All other requests are few, and are paired by the object path's own Observer.
-2. A request without an answer is a row too, when one may come (observe/pairing.py: not to what a broker closes by
-   itself, nor to a login refreshed on an open connection). Of two answers to a PRODUCER that waits the first counts.
-3. SEND and its receipt are in ``messages``. The second leg of a proxied conversation has no rows.
+1. ACKs with a request id are frequent: those with a plain response in their window are rows of ``answered``, and only
+   their names are added here. The Observer of pcli.codec pairs all other requests.
+2. A request without a response has a row if a response is possible. It is not possible for commands with which a
+   broker closes something, or for a refreshed login on an open connection. A waiting PRODUCER gets two responses; the
+   first counts.
+3. SEND and its receipt are in ``messages``. The duplicate connection of a proxied conversation has no rows.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ _OWNERS: Final = {
     for number, row in COMMANDS.items()
     if row.ids.keys() & {"producer_id", "consumer_id"}
 }
-"""The fields that name an error, and an owner, by command type."""
+"""Fields that contain an error, and the id of an owner, by command type."""
 
 
 def exchanges_of_requests(small: Partials, facts: RecordingFacts, streams: Sequence[Stream], cluster: str) -> pa.Table:
-    """EXCHANGES of all requests but those of ``answered``; ``small`` speaks in the recording's numbers."""
+    """Return EXCHANGES of all requests that are not in ``answered``; ``small`` contains the recording's numbers."""
     by_number = {one.number: one for one in streams}
     pairing = _Pairing(facts, by_number, cluster)
     for _, item in replay(with_role(small.forwarded, "control", "acks"), small.events, by_number):
@@ -56,7 +57,7 @@ def exchanges_of_requests(small: Partials, facts: RecordingFacts, streams: Seque
 
 
 class _Pairing:
-    """Sees the frames that ask and answer."""
+    """Pairs requests and responses."""
 
     def __init__(self, facts: RecordingFacts, streams: Mapping[int, Stream], cluster: str) -> None:
         self._observer = Observer()
@@ -65,7 +66,7 @@ class _Pairing:
         self._rows: dict[int, dict[str, Any]] = {}
 
     def see(self, frame: CapturedFrame) -> None:
-        """Take in a frame."""
+        """Process a frame."""
         observed = self._observer.see(frame)
         row = COMMANDS.get(frame.type)
         if row is not None and row.answers:
@@ -76,7 +77,7 @@ class _Pairing:
             self._rows[request.number] = self._row(request, observed)
 
     def finish(self) -> list[dict[str, Any]]:
-        """All rows."""
+        """Return all rows."""
         for request in self._observer.unanswered():
             if request.type != _SEND and request.number not in self._rows:
                 self._rows[request.number] = self._row(request, None)
@@ -97,7 +98,8 @@ class _Pairing:
             "topic": _full(topic) or None,
             "subscription": _first(request.subscription) or getattr(peer, "subscription", "") or None,
             "asked_ns": request.time_ns, "answered_ns": None if observed is None else observed.frame.time_ns,
-            "latency_ns": None if observed is None else observed.latency_ns, "error": None if error is None else str(error),
+            "latency_ns": None if observed is None else observed.latency_ns,
+            "error": None if error is None else str(error),
             "asked_frame": request.number, "answered_frame": None if observed is None else observed.frame.number,
             "system": request.system,
         }  # fmt: skip
@@ -121,7 +123,7 @@ def _full(topic: str) -> str:
     try:
         return str(TopicName.parse(topic)) if topic else ""
     except LocalError:
-        return topic  # a client may ask for anything
+        return topic  # a client may send any text
 
 
 def _address(ends: tuple[str, int]) -> str:
@@ -130,7 +132,7 @@ def _address(ends: tuple[str, int]) -> str:
 
 
 def exchanges_of_acks(answered: pa.Table, facts: RecordingFacts, streams: Sequence[Stream], cluster: str) -> pa.Table:
-    """EXCHANGES of ACKs and their plain answers: rows of ANSWERED in the recording's numbers, all or some."""
+    """Return EXCHANGES of rows of ANSWERED, which contain the recording's numbers."""
     stream = longs(answered, "stream")
     kept = ~np.isin(stream, list(facts.duplicate_connections))
     if not kept.all():

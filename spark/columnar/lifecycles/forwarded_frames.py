@@ -1,11 +1,11 @@
-"""Frames of a split that go on as bytes: few, and each for one of the reasons in partials.ROLES.
+"""Frames of a split that are forwarded as bytes: few, each for one of the reasons in partial_tables.ROLES.
 
 Rules of this file
-1. Every command that is not of the traffic goes on, but a REDELIVER with ids, whose ids are rows of ``consumed``.
-2. The first SEND, and the first MESSAGE or FLOW, of each producer and consumer goes on too, again behind each command
-   about it: a producer or consumer whose opening is not in the capture begins with it.
-3. An ACK that asks for an answer, and the answer, are a row of ``answered`` when they are the only ones of the window
-   with that request id, in this order, and there was no error.
+1. All commands except the frequent ones are forwarded. A REDELIVER with ids is not: its ids are rows of ``consumed``.
+2. The first SEND of each producer and the first MESSAGE or FLOW of each consumer are forwarded, again after each
+   command that opens or closes it. If that command was not captured, this frame is the first evidence of the owner.
+3. An ACK with a request id and its response are one row of ``answered`` if they are the only frames of the window with
+   that request id, are in this order, and the response has no error.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _OPENERS: Final = _numbers("SEND", "MESSAGE", "FLOW")
 _OF_PRODUCERS: Final = _numbers("PRODUCER", "CLOSE_PRODUCER")
 _OF_CONSUMERS: Final = _numbers("SUBSCRIBE", "CLOSE_CONSUMER", "UNSUBSCRIBE")
 OPENING: Final = frozenset(_OF_PRODUCERS + _OF_CONSUMERS)
-"""Commands behind which the first frame of a producer or consumer counts again."""
+"""Commands after which the first frame of a producer or consumer is forwarded again."""
 
 
 _MOST: Final = 0x7FFFFFFF
-"""What a column of 32 bits has room for."""
+"""Highest value of a 32-bit column."""
 
 
 class ForwardedFrames:
-    """The frames of one split that go on as bytes, window by window."""
+    """Selects the forwarded frames of one split, window by window."""
 
     def __init__(self) -> None:
         self._forwarded: list[pa.Table] = []
@@ -52,7 +52,7 @@ class ForwardedFrames:
         self._opened: set[tuple[bool, int, int]] = set()
 
     def add(self, frames: Frames, numbers: Longs, unpaired: Longs) -> None:
-        """Take in a window; ``unpaired`` are the rows that `SplitSends` could not pair."""
+        """Add a window; ``unpaired`` are the rows that `SplitSends` could not pair."""
         role = np.zeros(len(frames), np.int64)
         role[unpaired] |= 1 << ROLES["unpaired"]
         role[self._pair_acks(frames, numbers)] |= 1 << ROLES["acks"]
@@ -62,14 +62,14 @@ class ForwardedFrames:
         if len(rows):
             picked = take(frames, rows)
             heads = to_heads(picked, numbers[rows])
-            # Of a payload only its size counts, which the prefix tells whatever the capture has cut away.
+            # Only the size of a payload matters; the frame contains it even if the capture truncated the packet.
             kept = np.where(picked.payload_size >= 0, np.minimum(picked.size, _MOST), picked.places.kept)
             heads = heads.set_column(heads.schema.get_field_index("kept"), heads.schema.field("kept"), _ints(kept))
             first = [pa.array(role[rows])]
             self._forwarded.append(pa.Table.from_arrays([*first, *heads.columns], schema=FORWARDED))
 
     def _pair_acks(self, frames: Frames, numbers: Longs) -> Longs:
-        """Pairs of ACK and answer become rows; the rows of frames that are in none."""
+        """Add the pairs of ACK and response, and return the rows of unpaired frames."""
         types = frames.type
         rows = np.flatnonzero(((types == _ACK) & (frames.request != -1)) | (types == _ACK_RESPONSE))
         if not len(rows):
@@ -114,7 +114,7 @@ class ForwardedFrames:
         places = order_of(both) if len(ends) else np.arange(len(both))
         order = places.take(order_of(key.take(places)))
         begins, ending = group_starts(key.take(order)), order >= len(rows)
-        # The first of a group, whatever ends a group in the middle of it, and the first behind that.
+        # The first row of a group, the commands in it, and the first row after each command.
         marks = np.flatnonzero(begins | ending | np.append(False, ending[:-1]))
         found = []
         for place in marks.tolist():
@@ -128,7 +128,7 @@ class ForwardedFrames:
         return found
 
     def finish(self, paired: Longs) -> tuple[pa.Table, pa.Table]:
-        """FORWARDED and ANSWERED; ``paired`` are the numbers of loose frames that have found each other since."""
+        """Return FORWARDED and ANSWERED; ``paired`` are the numbers of unpaired frames that were paired later."""
         forwarded = pa.concat_tables([FORWARDED.empty_table(), *self._forwarded])
         if len(paired):
             role = forwarded.column("role").to_numpy().copy()
@@ -142,7 +142,7 @@ def _ints(values: Longs) -> pa.Array:
 
 
 def _control(frames: Frames) -> Longs:
-    """The rows of commands that are not of the traffic."""
+    """Return the rows of all commands except the frequent ones."""
     seldom = ~_is_in(frames.type, _TRAFFIC)
     for row in np.flatnonzero(frames.type == REDELIVER).tolist():
         seldom[row] = not ids_of(frames.head(row))
@@ -150,9 +150,10 @@ def _control(frames: Frames) -> Longs:
 
 
 def _is_in(types: Longs, members: list[int]) -> Bools:
-    """Which types are among a few."""
+    """Return which types are among a few."""
     table = np.zeros(max(members) + 2, np.bool_)
     table[members] = True
-    # What is below 0, no type or one of 64 bits, finds the first, which no command has, and all that is above the last.
+    # A negative type (unknown, or of 64 bits) is clipped to the first index, which no command has; a high one to the
+    # last.
     found: Bools = table.take(types, mode="clip")
     return found

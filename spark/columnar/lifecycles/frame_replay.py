@@ -1,8 +1,8 @@
-"""The frames that go on as bytes, and the notes and ends between them, as objects again and in order.
+"""The forwarded frames, notes and ends of connections as objects, in their original order.
 
 Rules of this file
-1. Order is that of frame numbers; what is no frame stands behind the frame whose number it has, in its own order.
-2. Marks that `SplitAggregator` made of frames (last, weak, frame:…) are no notes, and stay out.
+1. The order is that of frame numbers. A note or an end comes after the frame whose number it has, in its own order.
+2. Marks that `SplitAggregator` made of frames (last, weak, frame:…) are not notes and are skipped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pcli.spark.columnar.observation.frames_from_rows import HeadFrame
 __all__ = ["ReplayedItem", "replay", "with_role"]
 
 ReplayedItem = tuple[int, HeadFrame | Note | StreamEnd]
-"""Bits of ROLES (0: no frame), and the frame, note or end."""
+"""Bits of ROLES (0 if it is not a frame), and the frame, note or end."""
 
 _FRAME: Final = ("place", "time_ns", "from_client", "type", "sync", "crc", "kept", "size", "data", "trouble")
 _EVENT_FIELDS: Final = (
@@ -30,13 +30,13 @@ _EVENT_FIELDS: Final = (
 
 
 def with_role(forwarded: pa.Table, *names: str) -> pa.Table:
-    """The rows that have one of these roles."""
+    """Return the rows that have one of these roles."""
     bits = sum(1 << ROLES[name] for name in names)
     return forwarded.filter(pc.not_equal(pc.bit_wise_and(forwarded.column("role"), bits), 0))
 
 
 def replay(forwarded: pa.Table, events: pa.Table, streams: Mapping[int, Stream]) -> Iterator[ReplayedItem]:
-    """FORWARDED and EVENTS as one recording."""
+    """Yield the frames of FORWARDED and the notes and ends of EVENTS in order."""
     forwarded = forwarded.sort_by("place")
     asides = list(_notes_and_ends(events, streams))
     at = 0

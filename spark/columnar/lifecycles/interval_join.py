@@ -1,4 +1,4 @@
-"""Which of several owners an id had at a frame: a join by connection, id and the last change up to the frame."""
+"""The owner of an id at a frame: a join by connection and id with the last change up to the frame."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from pcli.spark.columnar.lifecycles.row_operations import dense, joint_key
 __all__ = ["Intervals"]
 
 _FULL: Final = 1 << 62
-"""Keys stay below: of hostile ids there is room for fewer frames, so they are counted."""
+"""Keys stay below this value. Hostile ids would leave too few bits for the frames, so such ids are replaced by
+ranks."""
 
 
 @dataclass(slots=True)
 class Intervals:
-    """What holds for (stream, id) from a frame number on until the next row of the same; no order is needed."""
+    """Values that hold for (stream, id) from a frame number until the next row with the same key, in any order."""
 
     stream: Longs
     id: Longs
     number: Longs
-    """The frame from which on, itself included."""
+    """The first frame for which the row holds."""
 
     def find(self, stream: Longs, id: Longs, number: Longs) -> Longs:  # noqa: A002
-        """The row that holds for each of these; -1: none."""
+        """Return the row that holds for each of these; -1 if none."""
         known = len(self.stream)
         if not known or not len(stream):
             return np.full(len(stream), -1, np.int64)
@@ -43,7 +44,7 @@ class Intervals:
         return np.where(good, found, -1)
 
     def until(self) -> Longs:
-        """For each row the number from which on another row of the same holds."""
+        """Return, for each row, the number from which the next row with the same key holds."""
         size = len(self.stream)
         found = np.full(size, np.iinfo(np.int64).max, np.int64)
         if size:

@@ -1,10 +1,11 @@
-"""The tables that lives give: `messages` and `exchanges`, column by column.
+"""The schemas of the tables `messages` and `exchanges`.
 
 Rules of this file
 1. A row of ``messages`` is an entry, as brokers store it; the messages of a batch share it. The chunks of one message
-   are one row, that of its last chunk's id. Entries without an id (lost, refused, duplicates, in flight) are rows too.
-2. A delivery in ``deliveries`` is that of a row to one consumer on one connection, however often it came.
-3. A connection is ``tcp.stream``, a frame ``pulsar.number``: what pcli prints for the same capture.
+   are one row with the id of the last chunk. Entries without an id (lost, refused, duplicates, in flight) have rows
+   too.
+2. An item of ``deliveries`` is all deliveries of a row to one consumer on one connection.
+3. A connection is ``tcp.stream``, a frame ``pulsar.number``: the values that pcli prints for the same capture.
 4. SEND and its receipt are in ``messages``; ``exchanges`` has every other request.
 """
 
@@ -27,7 +28,7 @@ EVIDENCE: Final[dict[str, str]] = {
     "capture_start": "it, or a connection that concerns it, began before the capture",
     "capture_end": "the capture ended before its lifecycle was complete",
 }
-"""What a row's ``state`` is worth; of several the first in this order, but ``complete`` only when none is true."""
+"""Reliability of the ``state`` of a row: the first of several in this order, ``complete`` if no other applies."""
 
 
 _PRODUCER: Final = record(
@@ -93,7 +94,7 @@ MESSAGES: Final = pa.schema([
     never_null("state", TEXT, "final state, see docs/tables.md"),
     never_null("evidence", TEXT, "reliability of the state, see docs/tables.md"),
 ])  # fmt: skip
-"""One row for each entry. A row without an id is told from others by the producer's fields and `first_ns`."""
+"""One row for each entry. The producer's fields and `first_ns` distinguish rows without an id."""
 
 MESSAGES_ORDER: Final = ("cluster", "first_ns", "ledger", "entry")
 MESSAGES_HOUR: Final = "first_ns"
@@ -118,7 +119,7 @@ EXCHANGES: Final = pa.schema([
     column("answered_frame", LONG, "pulsar.number of the response"),
     never_null("system", BOOL, "true for internal traffic of the broker"),
 ])  # fmt: skip
-"""One row for each request, answered or not. SEND and SEND_RECEIPT are in MESSAGES and nowhere here."""
+"""One row for each request, answered or not. SEND and SEND_RECEIPT are only in MESSAGES."""
 
 EXCHANGES_ORDER: Final = ("cluster", "asked_ns", "asked_frame")
 EXCHANGES_HOUR: Final = "asked_ns"

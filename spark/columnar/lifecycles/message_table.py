@@ -1,9 +1,9 @@
 """Usual messages as a table, column by column.
 
 Rules of this file
-1. What the SEND says comes from the SEND, else from the metadata of the first delivery.
+1. Values of the publication come from the SEND, or without it from the metadata of the first delivery.
 2. -1 in a partial becomes null here.
-3. Rows come in MESSAGES_ORDER: to sort a table of lists afterwards costs as much as to make it.
+3. Rows are made in MESSAGES_ORDER: sorting a table of lists afterwards would cost as much as making it.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ _NONE: Final = np.zeros(0, np.int64)
 
 @dataclass(slots=True)
 class UsualMessages:
-    """Usual messages, by the number of their group, and where they were delivered in order of groups."""
+    """Usual messages by the number of their group, and their deliveries in order of groups."""
 
     group: Longs
-    """Of each message at a subscription that was given it."""
+    """The message of each pair of message and subscription."""
     delivered: Longs
     """The row of its (first) delivery among the consumers' rows."""
     acked: Longs
-    """The row that has the ACK; -1: none has."""
+    """The row with its ACK; -1 if none."""
     cumulative_ns: Longs
-    """The time of the cumulative ACK, in place of ``acked``; -1: there is none."""
+    """The time of the cumulative ACK, used instead of ``acked``; -1 if none."""
     cumulative_number: Longs
-    """Its frame."""
+    """The frame of that ACK."""
     redelivered: Longs
-    """The row of a second delivery, for a REDELIVER that stands in the row of the first; -1: there was none."""
+    """The row of a second delivery after a REDELIVER, which is in the row of the first; -1 if none."""
     groups: Longs = field(default_factory=lambda: _NONE)
     """All messages."""
     published: Longs = field(default_factory=lambda: _NONE)
-    """The row of each among the producers' rows; -1: it was not published in the capture."""
+    """The row of each message among the producers' rows; -1 if its SEND was not captured."""
     producers: Producers = None  # type: ignore[assignment]
     consumers: Consumers = None  # type: ignore[assignment]
 
 
 def build_table(usual: UsualMessages, facts: RecordingFacts, cluster: str) -> pa.Table:
-    """MESSAGES of the usual ones."""
+    """Return the usual messages as rows of MESSAGES."""
     size = len(usual.groups)
     if not size:
         return MESSAGES.empty_table()
@@ -67,12 +67,12 @@ def build_table(usual: UsualMessages, facts: RecordingFacts, cluster: str) -> pa
 
 
 class _TableBuilder:
-    """What several columns need."""
+    """Values that several columns need."""
 
     def __init__(self, usual: UsualMessages, facts: RecordingFacts) -> None:
         self._usual, self._facts = usual, facts
         size, consumers = len(usual.groups), usual.consumers
-        # Messages in order of time; `place` is where that of each pair of message and subscription stands.
+        # Sort the messages by time; `place` is the index of the message of each pair of message and subscription.
         place = np.searchsorted(usual.groups, usual.group)
         order = _in_time(usual, place)
         if not (order[1:] > order[:-1]).all():
@@ -81,12 +81,12 @@ class _TableBuilder:
             rank[order] = np.arange(size)
             place = rank[place]
         self._place, self._wide = place, (usual.acked < 0) & (usual.cumulative_ns < 0)
-        # A second delivery is a line of its own when it was to another consumer.
+        # A second delivery is an item of its own if it was to another consumer.
         other = np.flatnonzero(usual.redelivered >= 0)
         other = other[~_same(consumers, usual.delivered[other], usual.redelivered[other])]
         pair = np.concatenate([np.arange(len(place)), other])
         rows = np.concatenate([usual.delivered, usual.redelivered[other]])
-        # Lines in order of messages, and of frames in each.
+        # Sort the items by message, then by frame.
         order = _order(place.take(pair), consumers.delivered.take(rows))
         self._pair, self._rows = pair.take(order), rows.take(order)
         self._message = place.take(self._pair)
@@ -143,11 +143,11 @@ class _TableBuilder:
         return picked(longs(self._usual.producers.table, name), self._usual.published)
 
     def _of_first(self, name: str) -> Longs:
-        """Of the first delivery."""
+        """Return a column of the first delivery."""
         return picked(longs(self._usual.consumers.table, name), self._first)
 
     def _delivered_at(self) -> Longs:
-        """The earliest delivery. Behind a hole frames become known later than others of a later time."""
+        """Return the earliest delivery. After a gap, a frame may come later in the order than its time."""
         found, there = np.full(len(self._counts), -1, np.int64), self._counts > 0
         if there.any():
             times = longs(self._usual.consumers.table, "delivered_ns").take(self._rows)
@@ -165,7 +165,7 @@ class _TableBuilder:
         return mine if self._all_sent else np.where(self._sent, mine, picked(getattr(consumers, name), self._first))
 
     def _topics(self) -> tuple[Longs, list[str]]:
-        """Of each message the topic, as place in a list; -1: none is known."""
+        """Return the topic of each message as an index into a list (-1 if unknown), and the list."""
         facts = self._facts
         every = [one.topic for one in facts.publishers] + [one.topic for one in facts.sessions]
         every += facts.ledger_topics.values()
@@ -175,7 +175,7 @@ class _TableBuilder:
         by_session = np.array([*(place.get(one.topic, -1) for one in facts.sessions), -1])
         topic = by_publisher[self._publisher]
         if (topic < 0).any():
-            # The highest of its deliveries' topics: all that have one have the same.
+            # The highest topic of its deliveries: all known ones are equal.
             found = np.full(len(topic), -1, np.int64)
             np.maximum.at(found, self._message, by_session[self._session])
             topic = np.where(topic >= 0, topic, found)
@@ -192,7 +192,7 @@ class _TableBuilder:
         return np.where(found >= 0, found, by_topic[topic])
 
     def _states(self, topic: Longs, names: list[str]) -> Longs:
-        """Places in _STATES."""
+        """Return indices into _STATES."""
         open_ = np.zeros(len(topic), np.bool_)
         open_[self._place[self._wide]] = True
         asked = np.array([*(name in self._facts.subscribed_topics for name in names), False])[topic]
@@ -239,7 +239,7 @@ class _TableBuilder:
         return struct_of(columns, _PRODUCER)
 
     def _sequences(self) -> pa.Array:
-        """Those of SENDs may be any number; the others are null where the metadata has none."""
+        """Return sequence ids: of SENDs any number; of deliveries null if the metadata has none."""
         if self._all_sent:
             return pa.array(self._of_sent("sequence"))
         return pa.array(self._either("sequence"), mask=~self._sent & (self._of_first("sequence") == -1))
@@ -260,7 +260,7 @@ class _TableBuilder:
         return texts_at(texts, places, empty_is_null=True)
 
     def _keys(self) -> pa.Array:
-        """Keys as text, whose bytes mostly are text already."""
+        """Return keys as text; the bytes of most keys are valid text."""
         usual = self._usual
         both = [one.table.column("key").combine_chunks() for one in (usual.producers, usual.consumers)]
         if all(one.null_count == len(one) for one in both):
@@ -285,7 +285,7 @@ class _TableBuilder:
         sessions = facts.sessions
         open_, mark = self._wide.take(pair), usual.cumulative_ns.take(pair)
         acked = np.where(mark >= 0, mark, np.where(open_, -1, longs(table, "acked_ns").take(usual.acked.take(pair))))
-        # What was acknowledged behind a second delivery is so of that one.
+        # An ACK after a second delivery belongs to that delivery.
         left = open_ | (self._twice & ~self._shared & ~self._second)
         brought = messages.take(self._message)
         redelivery = longs(table, "redelivery")
@@ -313,7 +313,7 @@ class _TableBuilder:
 
 
 def _in_time(usual: UsualMessages, place: Longs) -> Longs:
-    """The messages in MESSAGES_ORDER; ``place`` as in `_TableBuilder`, and rising."""
+    """Return the messages in MESSAGES_ORDER; ``place`` as in `_TableBuilder`, ascending."""
     sent = usual.published >= 0
     first = np.full(len(sent), FAR, np.int64)
     if sent.any():
@@ -323,16 +323,16 @@ def _in_time(usual: UsualMessages, place: Longs) -> Longs:
         begins = np.flatnonzero(group_starts(place))
         delivered = np.minimum.reduceat(longs(usual.consumers.table, "delivered_ns")[usual.delivered], begins)
         first[place[begins]] = np.minimum(first[place[begins]], delivered)
-    return np.argsort(first, kind="stable")  # of the same time they stand in order of ids already
+    return np.argsort(first, kind="stable")  # rows of the same time are in order of ids already
 
 
 def _order(first: Longs, then: Longs) -> Longs:
-    """The rows in order of two columns."""
+    """Return the rows in order of two columns."""
     return order_of(joint_key((first, then))) if len(first) else first
 
 
 def _same(consumers: Consumers, one: Longs, other: Longs) -> Bools:
-    """Whether two rows are of the same session of the same consumer."""
+    """Return whether two rows belong to the same session of the same consumer."""
     found: Bools = consumers.session[one] == consumers.session[other]
     for name in ("stream", "consumer_id"):
         values = longs(consumers.table, name)

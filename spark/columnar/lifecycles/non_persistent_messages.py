@@ -1,4 +1,4 @@
-"""Messages of non-persistent topics, which all have the id 0:0: told apart by producer and sequence id."""
+"""Messages of non-persistent topics, identified by producer and sequence id because all have the id 0:0."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["messages_of_non_persistent_topics"]
 def messages_of_non_persistent_topics(
     producers: Producers, consumers: Consumers, resolved: pa.Table, facts: RecordingFacts, cluster: str
 ) -> list[MessageHistory]:
-    """The messages of all that is of non-persistent topics, but what never reached them."""
+    """Return all messages of non-persistent topics that reached the broker."""
     found: dict[tuple[str, str, int], MessageRows] = {}
     rows = np.flatnonzero(~producers.persistent)
     for row, at in zip(producers.pick(rows).table.to_pylist(), producers.publisher[rows].tolist(), strict=True):

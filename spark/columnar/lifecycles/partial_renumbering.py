@@ -1,12 +1,11 @@
-"""Partials in the recording's own numbers: what stitching says of a split's connections and frames, applied.
+"""Partial tables with the numbers of the whole recording, according to the merge of splits.
 
 Rules of this file
-1. A connection of the split stands under a number of the recording, or is dropped with all its rows (they come again
-   in another split).
-2. Frame numbers move by an amount that changes in a few places only: where frames of other splits come in between, or
-   own ones are dropped.
-3. A connection that a split met in its middle was read as one that was found by search. Where it is known better, it is
-   said better: then the marks of what a search has found are taken away.
+1. A connection of the split has a number in the recording, or is dropped with all its rows (another split has them).
+2. The difference between the frame numbers changes in few places: where frames of other splits are inserted, or frames
+   of this split are dropped.
+3. A connection that a split met in the middle was decoded by resynchronization. If the merge confirms the frame
+   boundaries, the marks of the resynchronization are removed.
 """
 
 from __future__ import annotations
@@ -36,20 +35,21 @@ _NUMBERS: Final = frozenset(
 
 @dataclass(slots=True)
 class Renumbering:
-    """From a split's own numbers to the recording's. Picklable."""
+    """The mapping from a split's numbers to those of the recording. Picklable."""
 
     streams: Longs
-    """By the split's stream: that of the recording; -1: dropped."""
+    """The recording's stream for each stream of the split; -1 if dropped."""
     starts: Longs
-    """Frame numbers of the split from which on another amount is added; the first is 0."""
+    """Frame numbers of the split at which the difference changes; the first is 0."""
     adds: Longs
-    """What is added from there on."""
+    """The difference from there on."""
     packets: int = 0
-    """What is added to numbers of packets."""
+    """The difference of packet numbers."""
     offsets: Longs | None = None
-    """By 2 * the split's stream + from_client: what is added to offsets; None: nothing (seams.Renaming.offsets)."""
+    """Differences of offsets, by 2 * the split's stream + from_client; None if all are 0
+    (merge_results.Renaming.offsets)."""
     sync: Longs | None = None
-    """And how certain the places are of all its frames: as Places.sync; below 0, or None: as each says itself."""
+    """Certainty of the frame boundaries by the same key, as in Places.sync; negative or None: that of each frame."""
 
     @classmethod
     def of(
@@ -60,7 +60,7 @@ class Renumbering:
         offsets: Longs | None = None,
         sync: Longs | None = None,
     ) -> Renumbering:
-        """``numbers``: the recording's number of each frame of the split, in order; -1: dropped."""
+        """Return the mapping for frames with these numbers in the recording, in order; -1 if dropped."""
         kept = np.flatnonzero(numbers >= 0)
         moved = numbers[kept] - (kept + 1)
         changes = np.flatnonzero(np.append(True, moved[1:] != moved[:-1])) if len(kept) else kept
@@ -70,7 +70,7 @@ class Renumbering:
         return cls(streams, starts, moved[changes], packets, offsets, sync)
 
     def numbers(self, values: Longs) -> Longs:
-        """Frame numbers; -1 stays."""
+        """Return frame numbers in the recording; -1 remains."""
         if not len(self.starts):
             return values
         at = np.searchsorted(self.starts, values, side="right") - 1
@@ -78,7 +78,7 @@ class Renumbering:
 
 
 def renumber_table(name: str, table: pa.Table, shift: Renumbering) -> pa.Table:
-    """One table of PARTIALS of one split; its dropped rows are left out."""
+    """Return one table of PARTIALS of one split without its dropped rows."""
     schema = PARTIALS[name]
     if "stream" not in schema.names or not len(table):
         return table
@@ -96,7 +96,7 @@ def renumber_table(name: str, table: pa.Table, shift: Renumbering) -> pa.Table:
 
 
 def _forwarded(table: pa.Table, shift: Renumbering) -> pa.Table:
-    """FORWARDED with what is known of the certainty of places."""
+    """Return FORWARDED with the confirmed certainty of frame boundaries."""
     if shift.sync is None:
         return table
     level = shift.sync[2 * table.column("stream").to_numpy() + table.column("from_client").to_numpy()]
@@ -104,7 +104,7 @@ def _forwarded(table: pa.Table, shift: Renumbering) -> pa.Table:
 
 
 def _events(table: pa.Table, shift: Renumbering) -> pa.Table:
-    """EVENTS with packets and offsets of the recording, without marks of what no search has found after all."""
+    """Return EVENTS with the recording's packets and offsets, without the marks of confirmed frames."""
     own, side = table.column("stream").to_numpy(), table.column("from_client").to_numpy()
     known = (own >= 0) & (side >= 0)
     at = np.where(known, 2 * own + side, 0)
@@ -126,11 +126,11 @@ def _set(table: pa.Table, name: str, values: npt.NDArray[Any]) -> pa.Table:
 
 
 _MORE: Final = {"events": _events, "forwarded": _forwarded}
-"""What else of a table is the split's own."""
+"""Functions for the other columns with numbers of the split."""
 
 
 def concat_partials(parts: Iterable[Partials]) -> Partials:
-    """Several splits, in order, as one."""
+    """Return the tables of several splits, in order, as one."""
     every = list(parts)
     tables = {
         name: pa.concat_tables([schema.empty_table(), *(getattr(part, name) for part in every)])

@@ -1,13 +1,14 @@
-"""What a split gives, and what the stages behind it pass on: tables of plain columns, fit for Parquet and a shuffle.
+"""Partial aggregates of splits: tables of plain columns that fit Parquet and a shuffle.
 
 Rules of this file
-1. -1 stands for "not there" in numbers; bytes and text are null where there is nothing.
-2. ``stream`` and ``number`` (of frames) are the split's own in what `SplitAggregator` gives, and the recording's behind
-   `renumber.renumber_table`. The rest never changes.
-3. A row of ``consumed`` is a delivery with the first acknowledgement and the first request for redelivery behind it in
-   the same split; what finds no such delivery is a row without one. So nothing is lost, and the usual message has one
-   row for each consumer.
-4. ``place`` is what rows of one message share: shuffle ``published``, ``resolved`` and ``consumed`` by it (modulo).
+1. -1 in numbers and null in bytes and text mean that there is no value.
+2. ``stream`` and ``number`` (of frames) are those of the split in the tables of `SplitAggregator`, and those of the
+   recording after `renumber_table`. The other columns do not change.
+3. A row of ``consumed`` is a delivery with the first ACK and the first redelivery request after it in the same split.
+   An ACK or request without such a delivery has its own row. So nothing is lost, and a usual message has one row for
+   each consumer.
+4. ``place`` is the shuffle key, equal in all rows of one message: ``published``, ``resolved`` and ``consumed`` are
+   shuffled by it (modulo).
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ PUBLISHED: Final = pa.schema([
     column("key", BYTES, "as Frames.key_start says"),
     column("key_kind", LONG, "as Frames.key_kind"),
 ])  # fmt: skip
-"""SENDs with their receipts, where one of each with that sequence id is in the split, in this order."""
+"""SENDs with their receipts, if the split has one of each with that sequence id, in this order."""
 
 CONSUMED: Final = pa.schema([
     _STREAM,
@@ -87,7 +88,7 @@ CONSUMED: Final = pa.schema([
     column("key_kind", LONG, "as Frames.key_kind"),
     column("head", BYTES, "the MESSAGE up to its payload, where the columns do not tell all"),
 ])  # fmt: skip
-"""Deliveries, and what came of them."""
+"""Deliveries, with their first acknowledgement and redelivery request."""
 
 CUMULATIVE: Final = pa.schema([
     _STREAM,
@@ -98,7 +99,7 @@ CUMULATIVE: Final = pa.schema([
     column("time_ns", LONG, "its time"),
     column("ack", BYTES, "what is unusual of it, as in CONSUMED"),
 ])  # fmt: skip
-"""Cumulative ACKs with their one id."""
+"""Cumulative ACKs, each with its one id."""
 
 ROLES: Final = {
     "control": 0,
@@ -106,15 +107,15 @@ ROLES: Final = {
     "unpaired": 2,
     "acks": 3,
 }
-"""What a frame in FORWARDED is there for: a command that is not of the traffic; the first frame of the traffic that names
-an id since the last command about it; SEND, SEND_RECEIPT, SEND_ERROR without a partner in the split or unusual; ACK and
-ACK_RESPONSE without a partner."""
+"""Reasons why FORWARDED has a frame: a command that is not frequent; the first frequent frame with an id since the
+last command about it; SEND, SEND_RECEIPT, SEND_ERROR that are unusual or unpaired in the split; unpaired ACK and
+ACK_RESPONSE."""
 
 FORWARDED: Final = pa.schema([
     column("role", LONG, "bits: 1 shifted by the numbers of ROLES"),
     *HEADS,
 ])  # fmt: skip
-"""Frames that are few, as rows of observing.heads: the names of everything come from them, and what is unusual."""
+"""Few frames, as rows of frame_header_rows.HEADS: the source of all names and of everything unusual."""
 
 ANSWERED: Final = pa.schema([
     _STREAM,
@@ -125,7 +126,7 @@ ANSWERED: Final = pa.schema([
     column("answered_number", LONG, "frame of the ACK_RESPONSE"),
     column("answered_ns", LONG, "its time"),
 ])  # fmt: skip
-"""ACKs that ask for an answer, with the answer: one without an error."""
+"""ACKs with a request id and their response, which has no error."""
 
 SESSIONS: Final = pa.schema([
     _STREAM,
@@ -136,7 +137,7 @@ SESSIONS: Final = pa.schema([
     column("least_publish_ms", LONG, "the least publish_time"),
     column("most_publish_ms", LONG, "the highest"),
 ])  # fmt: skip
-"""What a producer sent in each window, so that a resend in another session or split is known by it."""
+"""A summary of the SENDs of each producer in each window, used to find resends in other sessions and splits."""
 
 LEDGERS: Final = pa.schema([
     _STREAM,
@@ -145,7 +146,7 @@ LEDGERS: Final = pa.schema([
     column("ledger", LONG, "ledger"),
     column("number", LONG, "the first frame that names it"),
 ])  # fmt: skip
-"""Which ledgers were written or read by whom: a ledger belongs to one topic."""
+"""The producers and consumers of each ledger. A ledger belongs to one topic."""
 
 EVENTS: Final = pa.schema([
     _STREAM,
@@ -160,13 +161,13 @@ EVENTS: Final = pa.schema([
     column("flags", LONG, "of an end: 1 reset, 2 refused, 4 silent; of a mark see combine.py"),
     column("text", TEXT, "of a note"),
 ])  # fmt: skip
-"""Ends of connections, and what a capture lacks of them."""
+"""Ends of connections, and gaps of the capture."""
 
 LABELS: Final = pa.schema([
     column("id", LONG, "what CONSUMED.name says"),
     column("text", TEXT, "the producer's name"),
 ])  # fmt: skip
-"""Names of producers as metadata have them."""
+"""Names of producers in metadata."""
 
 PARTIALS: Final[dict[str, pa.Schema]] = {
     "published": PUBLISHED,
@@ -179,13 +180,13 @@ PARTIALS: Final[dict[str, pa.Schema]] = {
     "events": EVENTS,
     "labels": LABELS,
 }
-"""Every table of `Partials` by its name. ``published``, ``consumed`` and ``answered`` are as long as the traffic;
-the others are few, and may be brought together in one place."""
+"""The schema of each table of `Partials`. ``published``, ``consumed`` and ``answered`` grow with the traffic; the
+others are small and can be collected in one place."""
 
 
 @dataclass(slots=True)
 class Partials:
-    """What one split, or several together, give: tables of PARTIALS."""
+    """The tables of PARTIALS, of one split or of several."""
 
     published: pa.Table
     consumed: pa.Table

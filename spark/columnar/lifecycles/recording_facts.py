@@ -1,6 +1,6 @@
-"""What a whole recording says of ids: whose they are, from which frame on; what ends transactions; what is missing.
+"""Facts about a whole recording: the owners of ids by frame, ends of transactions, gaps.
 
-Data only, small enough to be sent to whoever merges; `learning.know` makes it.
+Data only, small enough to be sent to all tasks; `collect_facts` computes it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """A producer on a connection, as its PRODUCER and the answer name it."""
+    """A producer on a connection, as named by its PRODUCER and the response."""
 
     topic: str
     """Full name."""
     name: str
     partition: int
-    """-1: none."""
+    """-1 if none."""
     persistent: bool
 
 
@@ -49,97 +49,98 @@ class Session:
     sub: int
     """Number of the subscription."""
     system: bool
-    """Whether it is the broker's own."""
+    """True if it is a consumer of the broker itself."""
 
     @property
     def individual(self) -> bool:
-        """Whether messages are acknowledged one by one (Subscription.isIndividualAckMode)."""
+        """True if messages are acknowledged individually (Subscription.isIndividualAckMode)."""
         return self.type in ("Shared", "Key_Shared")
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionEnd:
-    """A transaction has ended."""
+    """The end of a transaction."""
 
     number: int
     commit: bool
     topic: str
-    """Empty: on all."""
+    """Empty: all topics."""
     subscription: str
-    """Empty: on all of the topic."""
+    """Empty: all subscriptions of the topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class RedeliveryCause:
-    """The broker took messages of a subscription back, not for an ACK or REDELIVER of their own."""
+    """An event after which the broker redelivers messages of a subscription, other than a REDELIVER that names them."""
 
     number: int
     cause: str
     """A key of pcli.codec.observe.tracking.records.topic_records.AGAIN."""
     stream: int
     consumer_id: int
-    """Whose messages, on which connection; -1: of all; with ``all_but`` of all others."""
+    """The consumer whose messages are redelivered, with ``stream``; -1: all consumers; with ``all_but``: all others."""
     all_but: bool = False
 
 
 @dataclass(slots=True)
 class ConnectionGaps:
-    """What is missing of one connection."""
+    """The gaps of one connection."""
 
     last_number: int = 0
     """Its last frame."""
     ended: bool = False
     gaps: list[tuple[int, int]] = field(default_factory=list)
-    """Each between two frames: the last of its direction before it, and the last of all when it was told."""
+    """Each as two frames: the last one of its direction before the gap, and the last one of all when it was
+    reported."""
     weak: list[tuple[int, int]] = field(default_factory=list)
-    """Where frames were found by search: from the first to the one with which their chain is proof enough."""
+    """Runs of resynchronized frames: from the first frame to the one at which the run is long enough to be certain."""
 
 
 @dataclass(slots=True)
 class SubscriptionEvidence:
-    """A subscription of a topic, as far as evidence needs it."""
+    """A subscription of a topic, with the values that evidence depends on."""
 
     sub: int
-    """As Marks are keyed."""
+    """A key of `RecordingFacts.cumulative_acks`."""
     since: int
-    """The frame with which its first consumer began; 0: before the capture."""
+    """The first frame of its first consumer; 0: before the capture."""
     attached_at_end: bool
-    """Whether a consumer is attached when the capture ends."""
+    """True if a consumer is attached at the end of the capture."""
     gaps: list[tuple[int, int]] = field(default_factory=list)
-    """Of the connections of its consumers."""
+    """Gaps of the connections of its consumers."""
 
 
 @dataclass(slots=True)
 class TopicEvidence:
-    """Who might have told of the messages of a topic."""
+    """The subscriptions of a topic, and gaps of the connections of its clients."""
 
     subscriptions: list[SubscriptionEvidence] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
-    """Of the connections of its producers."""
+    """Gaps of the connections of its producers."""
 
 
 @dataclass(slots=True)
 class CumulativeAcks:
-    """The cumulative ACKs of one subscription, by position; those that count."""
+    """The effective cumulative ACKs of one subscription, by position."""
 
     ledger: Longs
     entry: Longs
     number: Longs
     time_ns: Longs
     earliest: Longs
-    """Of this row and all behind it, the row of the usual one with the lowest frame number; -1: none."""
+    """For each row, the usual row at or after it with the lowest frame number; -1 if none."""
     odd: dict[int, bytes]
-    """By row what is unusual of it, see `consuming.pack_ack`: a transaction, an ack set. Most have nothing."""
+    """Transaction and ack set by row (`split_deliveries.pack_ack`). Most rows have none."""
 
     @property
     def plain(self) -> bool:
-        """Whether all are usual."""
+        """True if all are usual."""
         return not self.odd
 
 
 @dataclass(slots=True)
 class RecordingFacts:
-    """What a recording says."""
+    """Facts about a recording."""
 
     producers: Intervals
     publishers: list[Publisher]
@@ -150,33 +151,33 @@ class RecordingFacts:
     session: Longs
     """Index into ``sessions`` for each row of ``consumers``."""
     ready: Bools
-    """Whether its ACKs count, for each row of ``consumers``."""
+    """True if its ACKs are effective, for each row of ``consumers``."""
     until: Longs
-    """The frame from which on another row of the same consumer holds, for each row of ``consumers``."""
+    """The frame from which the next row of the same consumer holds, for each row of ``consumers``."""
     duplicate_connections: frozenset[int] = frozenset()
-    """Connections that are second legs of others: nothing on them counts."""
+    """Second connections of proxied conversations, whose frames do not count."""
     system: frozenset[int] = frozenset()
     """Connections of the broker's own client."""
     subscribed_topics: frozenset[str] = frozenset()
     """Topics that have a subscription at the end."""
     cumulative_acks: dict[int, CumulativeAcks] = field(default_factory=dict)
-    """By number of the subscription; of consumers without a name by that of `marking.subscriptions_of`."""
+    """By subscription number; for unknown subscriptions the number of `cumulative_acks.subscriptions_of`."""
     transactions: dict[tuple[int, int], list[TransactionEnd]] = field(default_factory=dict)
     failed_acks: frozenset[int] = frozenset()
-    """ACK frames that were answered with an error."""
+    """ACK frames whose response has an error."""
     redelivery_causes: dict[int, list[RedeliveryCause]] = field(default_factory=dict)
-    """By number of the subscription, in order."""
+    """By subscription number, in order."""
     cursor_resets: dict[int, list[int]] = field(default_factory=dict)
-    """By number of the subscription, in order: frames at which it let go of all that was open (SEEK, or it is a new one
-    with an old name). A cumulative ACK behind does not reach what was delivered before."""
+    """Frames by subscription number, in order: at a SEEK, or at a new subscription with an old name, all deliveries
+    are closed. A later cumulative ACK does not cover earlier deliveries."""
     ledger_topics: dict[int, str] = field(default_factory=dict)
-    """Topics of ledgers."""
+    """Topic by ledger."""
     connection_gaps: dict[int, ConnectionGaps] = field(default_factory=dict)
-    """By connection; those with nothing missing too."""
+    """By connection, including those without gaps."""
     topic_evidence: dict[str, TopicEvidence] = field(default_factory=dict)
-    """By topic; an empty name: of those whose topic no frame tells."""
+    """By topic; the empty name is for clients whose topic is unknown."""
     labels: dict[int, str] = field(default_factory=dict)
-    """Of LABELS."""
+    """Rows of LABELS."""
     resend_candidates: list[tuple[int, int, int, int, int, int]] = field(default_factory=list)
-    """Rows of ``published`` that may be resends, or have been sent again: stream, producer_id, least and highest
-    sequence id (as signed numbers), least and highest publish_time."""
+    """Ranges of rows of ``published`` that may be resends or have been resent: stream, producer_id, lowest and highest
+    sequence id (signed), lowest and highest publish_time."""

@@ -1,10 +1,10 @@
-"""Which rows of ``published`` may be messages that were sent more than once.
+"""Rows of ``published`` that may belong to messages that were sent several times.
 
 Rules of this file
-1. A client that sends again sends the same sequence id and publish time, later, under the same name. So where what
-   one session has sent later overlaps in both with what was sent before under that name, the rows of the overlap are
-   suspects; so are the rows with the connection, producer_id and sequence id of a loose frame.
-2. A producer without a topic (its PRODUCER is not in the capture) may be any of its name.
+1. A client resends a message later with the same producer name, sequence id and publish time. If the ranges of both
+   values in a later session overlap those of an earlier one with that name, the rows of the overlap are candidates. So
+   are the rows with the connection, producer_id and sequence id of an unpaired frame.
+2. A producer without a topic (its PRODUCER was not captured) may belong to any topic of its name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pcli.spark.columnar.lifecycles.recording_facts import RecordingFacts
 __all__ = ["Suspect", "candidate_ranges", "separate_candidates"]
 
 Suspect = tuple[int, int, int, int, int, int]
-"""Stream, producer_id, least and highest sequence id, least and highest publish_time."""
+"""Stream, producer_id, lowest and highest sequence id, lowest and highest publish_time."""
 
 _ANY = (-(1 << 63), (1 << 63) - 1)
 
@@ -32,7 +32,7 @@ _Row = tuple[int, int, int, int, int, int, int]
 
 
 def candidate_ranges(small: Partials, facts: RecordingFacts) -> list[Suspect]:
-    """Ranges of rows of ``published``."""
+    """Return ranges of rows of ``published`` that may be resends or have been resent."""
     found = set(_unpaired_ranges(small.forwarded))
     by_name: dict[str, list[tuple[str, _Row]]] = defaultdict(list)
     owners = (small.sessions.column(name).to_numpy() for name in ("stream", "producer_id", "first_number"))
@@ -78,7 +78,7 @@ def _overlaps(rows: list[tuple[str, _Row]]) -> Iterator[Suspect]:
 
 
 def _unpaired_ranges(forwarded: pa.Table) -> Iterator[Suspect]:
-    """The sequence ids of loose frames, on their own connection."""
+    """Yield the sequence ids of unpaired frames on their own connection."""
     rows = with_role(forwarded, "unpaired")
     for stream, data in zip(rows.column("stream").to_pylist(), rows.column("data").to_pylist(), strict=True):
         body = Frame.of(data).body
@@ -87,13 +87,13 @@ def _unpaired_ranges(forwarded: pa.Table) -> Iterator[Suspect]:
 
 
 def separate_candidates(published: pa.Table, facts: RecordingFacts) -> tuple[pa.Table, pa.Table]:
-    """Rows that stay, and rows that `resolve_sends` has to look at."""
+    """Return the rows that are not candidates, and those that `resolve_sends` must match."""
     if not facts.resend_candidates or not len(published):
         return published, published.slice(0, 0)
     names = ("stream", "producer_id", "sequence", "publish_ms")
     stream, owner, sequence, publish = (published.column(name).to_numpy() for name in names)
     back = np.zeros(len(published), np.bool_)
-    # Most suspects are one sequence id each: few rows have one of those.
+    # Most ranges are a single sequence id, which few rows have.
     single = {one[:3] for one in facts.resend_candidates if one[2] == one[3] and one[4:] == _ANY}
     if single:
         rows = np.flatnonzero(np.isin(sequence, [one[2] for one in single]))

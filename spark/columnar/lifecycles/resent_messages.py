@@ -1,11 +1,11 @@
-"""SENDs and receipts that are no plain pair, settled by the object path's own Publishing.
+"""SENDs and receipts that are not a plain pair, matched by the ProducerTracker of pcli.codec.
 
 Rules of this file
-1. Publishing sees every command about connections and producers, every loose SEND, receipt and error, and the rows of
-   ``published`` that were called back, all in order: resends across sessions, duplicates, chunks, transactions, what
-   was refused or lost come out as the tracker has them.
-2. What it gives away is a life with its producer's side; who got it is merged in by its id.
-3. ``state`` is final only for lives that never got an id.
+1. The ProducerTracker processes all commands about connections and producers, all unpaired SENDs, receipts and errors,
+   and the candidate rows of ``published``, in order. Resends across sessions, duplicates, chunks, transactions,
+   refused and lost messages are handled as in the tracker.
+2. The results are lifecycles with their publication; the deliveries are merged by message id.
+3. ``state`` is final only for lifecycles without an id.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ RESOLVED: Final = pa.schema([
     column("persistent", BOOL, "whether its topic is"),
     column("state", TEXT, "in_flight, lost, refused, duplicate; else to be found out"),
 ])  # fmt: skip
-"""Lives as their producers' side has them. Shuffle by ``place``; those with a uuid go to `chunking.join_chunks`."""
+"""Lifecycles with their publication. Shuffled by ``place``; those with a uuid go to `join_chunks`."""
 
 
 def resolve_sends(small: Partials, back: pa.Table, facts: RecordingFacts, streams: Sequence[Stream]) -> pa.Table:
-    """RESOLVED of all that is loose in ``small``, and of the rows of PUBLISHED in ``back``."""
+    """Return RESOLVED of all unpaired frames in ``small`` and of the rows of PUBLISHED in ``back``."""
     outcomes = _ProducerOutcomes()
     tracker = Tracker()
     tracker.subscriptions = cast(SubscriptionTracker, outcomes)
@@ -109,7 +109,7 @@ def resolve_sends(small: Partials, back: pa.Table, facts: RecordingFacts, stream
 
 
 class _ProducerOutcomes:
-    """Stands where the tracker has Lives: takes what Publishing gives away."""
+    """A replacement for the tracker's SubscriptionTracker that collects the results of the ProducerTracker."""
 
     def __init__(self) -> None:
         self.found: dict[int, tuple[Lifecycle, bool]] = {}
@@ -119,28 +119,28 @@ class _ProducerOutcomes:
         self._lifecycles = OpenLifecycles(self.capture, None, None, 0)
 
     def topic(self, name: str) -> TopicRecord:
-        """As Lives."""
+        """Return the record of a topic, as SubscriptionTracker does."""
         return self._lifecycles.topic(name).record
 
     def stored(self, life: Lifecycle) -> None:
-        """As Lives."""
+        """Collect a stored lifecycle."""
         self.found[id(life)] = life, True
 
     def gone(self, life: Lifecycle) -> None:
-        """As Lives."""
+        """Collect a lifecycle that was not stored."""
         self.found.setdefault(id(life), (life, False))
 
     def see(self, observed: object) -> None:
-        """Nothing to do."""
+        """Ignore a frame."""
 
     def add_doubts(self, stream: int, doubts: set[str]) -> None:
-        """Nothing to do."""
+        """Ignore doubts."""
 
     def end(self, stream: int, end: str, time_ns: int, frame: int) -> None:
-        """Nothing to do."""
+        """Ignore the end of a connection."""
 
     def finish(self, now_ns: int) -> None:
-        """Nothing to do."""
+        """Ignore the end of the capture."""
 
 
 def _row(life: Lifecycle, owners: dict[int, int], *, stored: bool) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def _place(ledger: int, entry: int) -> dict[str, int]:
     return {"ledger": signed(ledger), "entry": signed(entry)}
 
 
-# -- rows of PUBLISHED as frames again
+# -- rows of PUBLISHED as frames
 
 
 def _forwarded(back: pa.Table, facts: RecordingFacts) -> pa.Table:
@@ -177,7 +177,7 @@ _ANSWERED: Final = ("producer_id", "sequence", "ledger", "entry")
 
 
 def _frames(row: dict[str, Any], facts: RecordingFacts) -> Iterator[dict[str, Any]]:
-    """A SEND without its payload, and its receipt."""
+    """Yield a SEND without its payload, and its receipt."""
     send = pb.CommandSend(producer_id=_unsigned(row["producer_id"]), sequence_id=_unsigned(row["sequence"]))
     if row["messages"] != -1:
         send.num_messages = short(row["messages"])
@@ -224,7 +224,7 @@ def _head(row: dict[str, Any], what: str, name: str, data: bytes, behind: int, *
 
 
 def key_text(key: bytes, kind: int) -> str:
-    """A key as `tracking.metadata.key_of` gives it."""
+    """Return a key as pcli.codec.observe.tracking.entry_metadata.key_of does."""
     if kind == 2:
         try:
             return key.decode()

@@ -1,8 +1,8 @@
-"""Rows picked out of a window's frames, and keys by which rows find each other. All without a loop over rows.
+"""Vectorized operations on rows: selection, joint keys, sorting, grouping.
 
 Rules of this file
-1. Keys of several numbers become one by counting the different values of each, so that no width is assumed.
-2. A column that says the same in all rows (see `Blank`) stays a single number on its way into a table.
+1. Several columns become one key by ranking the values of each, so that no width is assumed.
+2. A column with the same value in all rows (see `Blank`) remains a single number until it becomes a table column.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ __all__ = [
 
 _FULL: Final = 1 << 62
 _ROOM: Final = 1 << 42
-"""Keys below leave room for a million places, see `order_of`."""
+"""Maximum product of ranges of a joint key: it leaves bits for a million row indices, see `order_of`."""
 
 
 def picked(column: Any, rows: Longs) -> Any:
-    """Some rows of a column; of one that is a single number, repeated by its stride, the same of another length."""
+    """Return some rows of a column. A constant column (stride 0) becomes a constant column of another length."""
     if column.strides == (0,) and len(column):
         return np.broadcast_to(column[0], len(rows))
     return column.take(rows)
 
 
 def take(frames: Frames, rows: Longs) -> Frames:
-    """Some rows; ``acks`` and ``words`` stay those of all."""
+    """Return some rows; ``acks`` and ``words`` remain complete."""
     places = frames.places
     part = {one.name: getattr(places, one.name) for one in dataclasses.fields(Places)}
     some = {name: picked(value, rows) if name not in ("data", "trouble") else value for name, value in part.items()}
@@ -62,10 +62,10 @@ def take(frames: Frames, rows: Longs) -> Frames:
 
 
 def dense(values: Longs) -> tuple[Longs, int]:
-    """Each value as a number from 0 on, in order of the values; and how many different ones there are."""
+    """Return the rank of each value from 0, and the number of distinct values."""
     if not len(values):
         return values, 0
-    # Runs of equal values are the rule: ledgers, streams.
+    # Ledgers and streams have long runs of equal values.
     begins = np.flatnonzero(group_starts(values))
     found, codes = np.unique(values[begins], return_inverse=True)
     lengths = np.diff(np.append(begins, len(values)))
@@ -73,7 +73,7 @@ def dense(values: Longs) -> tuple[Longs, int]:
 
 
 def ranked(values: Longs) -> tuple[Longs, Longs]:
-    """The different values in their order, and for each value its place among them."""
+    """Return the distinct values in order, and the rank of each value."""
     if not len(values):
         return values, values
     low, high = int(values.min()), int(values.max())
@@ -86,7 +86,7 @@ def ranked(values: Longs) -> tuple[Longs, Longs]:
 
 
 def joint_key(columns: Iterable[Longs]) -> Longs:
-    """Several columns as one, from 0 on: equal where all are, and in their order."""
+    """Return several columns as one, from 0: equal where all are equal, and in their order."""
     parts = list(columns)
     if not len(parts[0]):
         return parts[0]
@@ -106,11 +106,11 @@ def joint_key(columns: Iterable[Longs]) -> Longs:
 
 
 def order_of(key: Longs) -> Longs:
-    """Where to find the rows in order of a key (0 or more), equal ones in their own order."""
+    """Return the row indices in order of a key (0 or more); the sort is stable."""
     bits = max(1, len(key)).bit_length()
     if not len(key) or int(key.max()) >= _FULL >> bits:
         return np.argsort(key, kind="stable")
-    # The row stands in the low bits: plain numbers are sorted several times as fast as places.
+    # The row index is in the low bits: sorting numbers is several times as fast as sorting indices.
     packed: Longs = key << bits
     packed |= np.arange(len(key), dtype=np.int64)
     packed.sort()
@@ -119,16 +119,17 @@ def order_of(key: Longs) -> Longs:
 
 
 def group_starts(key: Longs) -> Bools:
-    """Where a new group begins, in a sorted key."""
+    """Return where a new group starts in a sorted key."""
     found = np.ones(len(key), np.bool_)
     np.not_equal(key[1:], key[:-1], out=found[1:])
     return found
 
 
 def shuffle_key(ledger: Longs, entry: Longs, sequence: Longs) -> Longs:
-    """What rows of one message share, spread evenly.
+    """Return the shuffle key of messages, spread evenly.
 
-    It is made of its id; where that is 0:0, as of all on non-persistent topics, or there is none, of its sequence id.
+    It is computed from the message id. If the id is 0:0, as on non-persistent topics, or missing, it is computed from
+    the sequence id.
     """
     own = np.flatnonzero(ledger <= 0)
     own = own[(ledger[own] < 0) | (entry[own] == 0)]
@@ -145,7 +146,7 @@ def shuffle_key(ledger: Longs, entry: Longs, sequence: Longs) -> Longs:
 
 
 def table_of(schema: pa.Schema, columns: dict[str, Any]) -> pa.Table:
-    """A table of arrays; a plain number stands for a column of it, None for one of nulls."""
+    """Return a table of arrays; a number stands for a constant column, None for a column of nulls."""
     size = next(len(one) for one in columns.values() if one is not None and not isinstance(one, int))
     arrays = []
     same: dict[int, pa.Array] = {}
@@ -163,7 +164,7 @@ def table_of(schema: pa.Schema, columns: dict[str, Any]) -> pa.Table:
 
 
 def ledgers_of(rows: pa.Table, owner: str, number: str) -> pa.Table:
-    """LEDGERS of some rows; ``owner`` and ``number`` name the columns that say who, and in which frame."""
+    """Return LEDGERS of some rows; ``owner`` and ``number`` are the columns of the owner's id and of the frame."""
     columns = [rows.column(name).to_numpy() for name in ("stream", owner, "ledger")]
     key = joint_key(columns)
     if not len(key):

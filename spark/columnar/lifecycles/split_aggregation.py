@@ -1,9 +1,10 @@
-"""From the frames of a split to its partials: what pairs inside the split is paired, the rest goes on.
+"""Partial aggregation of a split: pairs within the split are matched, everything else is forwarded.
 
 Rules of this file
-1. A split is a chain of windows in order. Rows of frames that join two splits (seams) are a split of their own.
-2. Nothing here needs a name: which topic an id means is found out later, by the number of the frame.
-3. ``numbers`` are counted from 1 in the split; `renumber.renumber_table` makes them the recording's.
+1. A split is a sequence of windows. The frames that cross a boundary between splits are aggregated as a split of their
+   own.
+2. No names are needed here: the topic of an id is looked up later by frame number.
+3. ``numbers`` start at 1 in the split; `renumber_table` replaces them with those of the recording.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from pcli.spark.columnar.observation.capture_event_rows import Aside
 __all__ = ["BEGINS", "MAY_BEGIN", "PROOF_FRAMES", "SEARCHED", "Events", "SplitAggregator"]
 
 Events = Sequence[tuple[int, Note | StreamEnd]]
-"""Notes and ends, each with the row of the window's frames before which it stands."""
+"""Notes and ends of connections, each with the row of the window's frames that it precedes."""
 
 
 class SplitAggregator:
-    """One split."""
+    """The aggregation of one split."""
 
     def __init__(self) -> None:
         self._sends, self._deliveries_of_split, self._forwarded_frames = (
@@ -45,10 +46,10 @@ class SplitAggregator:
         self._last_frames: dict[int, _LastFrame] = {}
         """The last frame of each connection and direction (`_direction_keys`)."""
         self._told: dict[int, int] = {}
-        """How many frames of their run were told, of these."""
+        """How many frames of the current run were marked, by the same key."""
 
     def add(self, frames: Frames, events: Events = (), *, numbers: Longs | None = None) -> None:
-        """Take in a window. ``numbers``: of its frames, rising; None: they are counted on."""
+        """Add a window. ``numbers``: the ascending numbers of its frames; None to continue counting."""
         if numbers is None:
             numbers = np.arange(1, len(frames) + 1, dtype=np.int64) + self._number
         self._note(frames, events, numbers)
@@ -59,7 +60,7 @@ class SplitAggregator:
             self._number, self._time_ns = int(numbers[-1]), int(frames.places.time_ns[-1])
 
     def add_events(self, asides: Iterable[Aside]) -> None:
-        """Take in notes and ends of which is known behind which frame of the recording they stand."""
+        """Add notes and ends whose preceding frame in the recording is known."""
         rows = [_row(one.after, one.last_ns, one.item) | {"since": -1} for one in asides]
         if rows:
             self._events.append(pa.Table.from_pylist(rows, EVENTS))
@@ -84,7 +85,7 @@ class SplitAggregator:
             self._events.append(pa.Table.from_pylist(rows, EVENTS))
 
     def _since(self, frames: Frames, numbers: Longs, before: int, stream: int, side: int) -> int:
-        """The last frame of a connection and direction before a row; -1: none in the split."""
+        """Return the last frame of a connection and direction before a row; -1 if the split has none."""
         places = frames.places
         same = places.stream[:before] == stream
         if side >= 0:
@@ -98,10 +99,10 @@ class SplitAggregator:
         )
 
     def _runs(self, frames: Frames, numbers: Longs) -> Iterator[dict[str, Any]]:
-        """Where runs of frames end that is not the end of the split, and how those began that were found by search.
+        """Yield marks for the ends of runs within the split, and for the start of runs found by resynchronization.
 
-        Of the latter the first PROOF_FRAMES frames are told: behind another kind of run, or behind a hole. Of a connection's
-        first frames in the split nothing says whether the run began with them: MAY_BEGIN.
+        The first PROOF_FRAMES frames of such a run are marked, after another kind of run or after a gap. For the first
+        frames of a connection in the split it is unknown whether the run starts with them: MAY_BEGIN.
         """
         order = order_of(_direction_keys(frames))
         sides, offset = _direction_keys(frames)[order], frames.places.offset[order]
@@ -120,7 +121,8 @@ class SplitAggregator:
         for place, tail in zip(places.tolist(), _last_frames(frames, numbers, order[places - 1]), strict=True):
             yield _mark(int(sides[place]), tail, "last")
         begins = searched & ~(follows & was)
-        # How many of its run were told before each one: counted from where the run begins, or from what was told.
+        # The number of marked frames of the run before each frame, counted from the start of the run or from the marks
+        # so far.
         count = np.cumsum(searched) - searched
         base = count.copy()
         base[at] -= [
@@ -140,7 +142,7 @@ class SplitAggregator:
         self._last_frames |= dict(zip(names, _last_frames(frames, numbers, order[last_rows]), strict=True))
 
     def finish(self) -> Partials:
-        """No more will come."""
+        """Return the partial tables of the split."""
         published, sessions, written, paired = self._sends.finish()
         consumed, cumulative, labels, read = self._deliveries_of_split.finish()
         forwarded, answered = self._forwarded_frames.finish(paired)
@@ -151,17 +153,17 @@ class SplitAggregator:
 
 
 def _direction_keys(frames: Frames) -> Longs:
-    """Connection and direction as one number."""
+    """Return connection and direction as one number."""
     return frames.places.stream * 2 + frames.places.from_client
 
 
 def _previous(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Each value one place later; the first is no value."""
+    """Return the values shifted by one; the first value is a placeholder."""
     return np.concatenate((values[:1], values[:-1]))
 
 
 class _LastFrame(NamedTuple):
-    """A frame at an end."""
+    """The last frame of a run."""
 
     number: int
     packet: int
@@ -178,14 +180,15 @@ def _last_frames(frames: Frames, numbers: Longs, rows: Longs) -> list[_LastFrame
 
 
 PROOF_FRAMES: Final = 16
-"""So many whole frames behind each other are no accident, wherever the first was found."""
+"""Number of consecutive complete frames that prove a resynchronization to be correct."""
 
 BEGINS: Final = 1
 MAY_BEGIN: Final = 2
-"""Flags of a mark "weak": a run begins there; it does unless the frame before, in another split, was in it."""
+"""Flags of a mark "weak": a run starts there; with MAY_BEGIN unless the previous frame, in another split, belongs to
+it."""
 
 SEARCHED: Final = 4
-"""Flag of a mark "last": it was found by search."""
+"""Flag of a mark "last": the frame was found by resynchronization."""
 
 _GAPS: Final = ("frame:gap", "frame:overlap")
 

@@ -1,11 +1,11 @@
-"""Deliveries inside a split, and what consumers say of them.
+"""Deliveries within a split, with their acknowledgements and redelivery requests.
 
 Rules of this file
-1. A row is a MESSAGE frame. The first individual ACK behind it, and the first REDELIVER that names it, of the same
-   consumer and before the next MESSAGE with the same id to it, stand in its row; all others have rows of their own.
-   Nothing is left out, so whoever sorts the rows of a message has its history.
-2. What an ACK says beside an id (a transaction, an ack set) goes along as a few bytes, see `pack_ack`.
-3. Cumulative ACKs are rows of a table of their own: what they reach is seen when all splits are there.
+1. A row is a MESSAGE frame. It includes the first individual ACK after it and the first REDELIVER that names it, if
+   they come from the same consumer before the next MESSAGE with the same id to it. All others have rows of their own.
+   Nothing is omitted, so the sorted rows of a message are its history.
+2. Transaction and ack set of an ACK are stored as a few bytes, see `pack_ack`.
+3. Cumulative ACKs are rows of their own table: the positions that they cover are determined after all splits.
 """
 
 from __future__ import annotations
@@ -61,25 +61,25 @@ _COLUMNS: Final = {
     "highest": "metadata_highest",
     "key_kind": "key_kind",
 }
-"""Columns of CONSUMED that are taken from the MESSAGE, and their names in Frames."""
+"""Columns of CONSUMED that come from the MESSAGE, and their names in Frames."""
 
 _ID: Final = ("stream", "consumer_id", "ledger", "entry")
 
 _REQUESTS: Final = pa.schema(
     [*((name, pa.int64()) for name in (*_ID, "number", "time_ns")), ("ack", pa.binary())]
 ).empty_table()
-"""What consumers say of one id."""
+"""ACKs and redelivery requests by message id."""
 
 
 def pack_ack(most: int, least: int, words: list[int]) -> bytes | None:
-    """What is unusual of an ACK of one id: its transaction (-1, -1: none), its ack set."""
+    """Return transaction (-1, -1 if none) and ack set of an ACK as bytes; None if it has neither."""
     if most == -1 and least == -1 and not words:
         return None
     return pack(f"<qq{len(words)}q", most, least, *words)
 
 
 def unpack_ack(data: bytes) -> tuple[tuple[int, int] | None, list[int]]:
-    """The transaction and the words of the ack set; the opposite of `pack_ack`."""
+    """Return the transaction and the words of the ack set; the inverse of `pack_ack`."""
     most, least, *words = unpack_from(f"<{len(data) // 8}q", data)
     return (None if most == -1 and least == -1 else (most, least)), list(words)
 
@@ -95,8 +95,8 @@ class SplitDeliveries:
         self._labels: dict[str, int] = {}
 
     def add(self, frames: Frames, numbers: Longs) -> None:
-        """Take in a window."""
-        # One that is cut within its id is nobody's delivery.
+        """Add a window."""
+        # A MESSAGE that is truncated within its id belongs to no delivery.
         rows = np.flatnonzero((frames.type == _MESSAGE) & (frames.owner >= 0) & (frames.entry >= 0))
         if len(rows):
             self._delivered.append(self._deliveries(frames, numbers, rows))
@@ -109,7 +109,7 @@ class SplitDeliveries:
     def _deliveries(self, frames: Frames, numbers: Longs, rows: Longs) -> pa.Table:
         places = frames.places
         columns: dict[str, Any] = {name: picked(getattr(frames, mine), rows) for name, mine in _COLUMNS.items()}
-        # What is said of messages has room for 31 bits.
+        # The column in `messages` has 31 bits.
         columns["redelivery"] = np.minimum(columns["redelivery"], 0x7FFFFFFF)
         ledger, entry = picked(frames.ledger, rows), picked(frames.entry, rows)
         columns |= {
@@ -129,7 +129,7 @@ class SplitDeliveries:
         return table_of(CONSUMED, columns)
 
     def _names(self, frames: Frames, rows: Longs) -> Longs:
-        """Names of producers as ids of LABELS."""
+        """Return the names of producers as ids of LABELS."""
         coded = names_of(frames.places.data, picked(frames.name_start, rows), picked(frames.name_end, rows))
         ids = [self._label(one) for one in coded.dictionary.to_pylist()]
         found: Longs = np.array([*ids, 0], np.int64).take(pc.fill_null(coded.indices, len(ids)).to_numpy())
@@ -165,7 +165,7 @@ class SplitDeliveries:
                 group.append(pa.table(columns))
 
     def finish(self) -> tuple[pa.Table, pa.Table, pa.Table, pa.Table]:
-        """CONSUMED, CUMULATIVE, LABELS, LEDGERS."""
+        """Return CONSUMED, CUMULATIVE, LABELS, LEDGERS."""
         cumulative = [
             table_of(CUMULATIVE, {name: one.column(name) for name in one.column_names}) for one in self._cumulative
         ]
@@ -175,7 +175,8 @@ class SplitDeliveries:
         return self._joined(delivered), pa.concat_tables([CUMULATIVE.empty_table(), *cumulative]), labels, ledgers
 
     def _joined(self, delivered: pa.Table) -> pa.Table:
-        """Every delivery with what follows it, and a row for each that follows none."""
+        """Return every delivery with the ACK and request that follow it, and a row for each of those without a
+        delivery."""
         acked, nacked = pa.concat_tables([_REQUESTS, *self._acked]), pa.concat_tables([_REQUESTS, *self._nacked])
         if not len(acked) and not len(nacked):
             return delivered
@@ -187,7 +188,7 @@ class SplitDeliveries:
         return pa.concat_tables([delivered, *alone])
 
     def _alone(self, requests: pa.Table, left: npt.NDArray[np.bool_], word: str) -> pa.Table:
-        """Rows of what was said of no delivery in the split."""
+        """Return rows of ACKs or requests without a delivery in the split."""
         requests = requests.filter(pa.array(left))
         columns: dict[str, Any] = dict.fromkeys(CONSUMED.names, -1) | {"key": None, "head": None, "ack": None}
         columns |= {name: requests.column(name).to_numpy() for name in _ID}
@@ -200,7 +201,8 @@ class SplitDeliveries:
 
 
 def _owners(delivered: pa.Table, acked: pa.Table, nacked: pa.Table) -> Longs:
-    """For each of ``acked``, then ``nacked``, the row of the delivery that it is the first of its kind for; else -1."""
+    """Return, for each of ``acked``, then ``nacked``, the row of the delivery that it is the first of its kind for;
+    else -1."""
     tables = (delivered, acked, nacked)
     key = joint_key(np.concatenate([one.column(name).to_numpy() for one in tables]) for name in _ID)
     number = np.concatenate([_number(delivered, "delivered_number"), _number(acked), _number(nacked)])
@@ -225,7 +227,7 @@ def _number(table: pa.Table, name: str = "number") -> Longs:
 
 
 def _attach(delivered: pa.Table, requests: pa.Table, owner: Longs, word: str) -> pa.Table:
-    """Write what was said into the rows of the deliveries it is about."""
+    """Return the deliveries with the ACKs or requests written into their rows."""
     at = np.flatnonzero(owner >= 0)
     rows = owner[at]
     for name, source in ((f"{word}_number", "number"), (f"{word}_ns", "time_ns")):
@@ -241,7 +243,7 @@ def _attach(delivered: pa.Table, requests: pa.Table, owner: Longs, word: str) ->
 
 
 def _heads(frames: Frames, numbers: Longs, rows: Longs) -> Any:
-    """The heads of unusual MESSAGEs, null for all others; None: all are usual."""
+    """Return the bytes of unusual MESSAGEs up to the payload, null for all others; None if all are usual."""
     odd = ~(frames.told.take(rows) & frames.metadata_told.take(rows))
     for column in (frames.set_start, frames.chunk, frames.marker):
         odd |= picked(column, rows) >= 0
@@ -257,7 +259,7 @@ def _heads(frames: Frames, numbers: Longs, rows: Longs) -> Any:
 
 
 def _unusual(frames: Frames) -> pa.Array:
-    """What is unusual of each id of the ACKs."""
+    """Return transaction and ack set for each id of the ACKs."""
     ids = frames.acks
     most, least = picked(frames.txn_most, ids.row), picked(frames.txn_least, ids.row)
     at = np.flatnonzero((most != -1) | (least != -1) | (ids.set_start >= 0))
@@ -273,7 +275,7 @@ def _unusual(frames: Frames) -> pa.Array:
 
 @lru_cache(maxsize=4096)
 def ids_of(data: bytes) -> tuple[tuple[int, int], ...]:
-    """Ledger and entry of each id in a REDELIVER; of one that is cut those that are there. Several ask for them."""
+    """Return ledger and entry of each complete id in a REDELIVER. Cached because it has several callers."""
     values: Values = {}
     walk(data, 8, 8 + int.from_bytes(data[4:8]), command_plan(REDELIVER), values)
     ids = values.get("pulsar.redeliverUnacknowledgedMessages.message_ids", ())
@@ -282,7 +284,7 @@ def ids_of(data: bytes) -> tuple[tuple[int, int], ...]:
 
 
 def _nacks(frames: Frames, numbers: Longs, rows: Longs) -> list[pa.Table]:
-    """The ids of REDELIVERs, which are read one by one."""
+    """Return the ids of REDELIVERs, which are decoded one by one."""
     places = frames.places
     found: list[tuple[int, int, int]] = []
     for row in rows.tolist():

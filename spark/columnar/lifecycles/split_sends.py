@@ -1,11 +1,11 @@
-"""SENDs and their receipts inside a split.
+"""SENDs and their receipts within a split.
 
 Rules of this file
-1. A SEND and a SEND_RECEIPT are a pair when they are the only frames of the split with their connection, producer_id
-   and sequence id, in this order, and the columns tell all of both. Everything else is loose: chunks, transactions,
-   SEND_ERRORs, duplicates (-1:-1), what is sent again, what has no partner. That goes on as bytes.
-2. Pairs are looked for in each window, then in what the windows of the split left over.
-3. What each producer sends in each window is summed up (``sessions``): a resend elsewhere is known by it.
+1. A SEND and a SEND_RECEIPT are a pair if they are the only frames of the split with their connection, producer_id and
+   sequence id, are in this order, and the columns contain all of both. All others are unpaired and forwarded as bytes:
+   chunks, transactions, SEND_ERRORs, duplicates (-1:-1), resends, SENDs without a receipt.
+2. Pairs are matched in each window, then among the frames that the windows of the split left over.
+3. The SENDs of each producer in each window are summarized (``sessions``) to find resends in other splits.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _RECEIPT: Final = BY_NAME["SEND_RECEIPT"].number
 _ERROR: Final = BY_NAME["SEND_ERROR"].number
 
 _REQUEST, _RESPONSE, _UNUSUAL = 0, 1, 2
-"""A SEND, a receipt, anything that makes its sequence id unusual."""
+"""A SEND, a receipt, any frame that makes its sequence id unusual."""
 
 _COLUMNS: Final = {
     "messages": "messages",
@@ -48,7 +48,7 @@ _COLUMNS: Final = {
     "marker": "marker",
     "key_kind": "key_kind",
 }
-"""Columns of PUBLISHED that are taken from the SEND, and their names in Frames."""
+"""Columns of PUBLISHED that come from the SEND, and their names in Frames."""
 
 
 class SplitSends:
@@ -60,7 +60,7 @@ class SplitSends:
         self._sessions: list[pa.Table] = []
 
     def add(self, frames: Frames, numbers: Longs) -> Longs:
-        """Take in a window; the rows that are loose."""
+        """Add a window and return the unpaired rows."""
         types = frames.type
         rows = np.flatnonzero((types == _SEND) | (types == _RECEIPT) | (types == _ERROR))
         if not len(rows):
@@ -78,7 +78,7 @@ class SplitSends:
         return rows[left]
 
     def _table(self, frames: Frames, numbers: Longs, sent: Longs, received: Longs) -> pa.Table:
-        """Rows of SENDs and their receipts, which may be the same frames where a half is not there."""
+        """Return rows of SENDs and receipts; if one of the two is missing, both arguments are the same frame."""
         places = frames.places
         columns: dict[str, Any] = {name: picked(getattr(frames, mine), sent) for name, mine in _COLUMNS.items()}
         ledger, entry = picked(frames.ledger, received), picked(frames.entry, received)
@@ -102,7 +102,7 @@ class SplitSends:
         self._left.append(table.append_column("kind", pa.array(kinds)))
 
     def finish(self) -> tuple[pa.Table, pa.Table, pa.Table, Longs]:
-        """PUBLISHED, SESSIONS, LEDGERS, and the numbers of frames that were loose and have found each other."""
+        """Return PUBLISHED, SESSIONS, LEDGERS, and the numbers of unpaired frames that were paired later."""
         found = np.zeros(0, np.int64)
         if len(self._left) > 1:
             left = pa.concat_tables(self._left)
@@ -140,7 +140,7 @@ def _kinds(frames: Frames, rows: Longs) -> Longs:
 
 
 def _pairs(key: Longs, kinds: Longs) -> tuple[Longs, Longs, Longs]:
-    """SENDs, their receipts, and what is left, as places; rows stand in order of their frames."""
+    """Return indices of SENDs, of their receipts and of all other rows; the rows are in order of frames."""
     order = order_of(key)
     sorted_key, sorted_kinds = key.take(order), kinds.take(order)
     begins = np.append(group_starts(sorted_key), True)
@@ -154,7 +154,7 @@ def _pairs(key: Longs, kinds: Longs) -> tuple[Longs, Longs, Longs]:
 
 
 def _joined(left: pa.Table, sent: Longs, received: Longs) -> pa.Table:
-    """The two halves of pairs as one row each."""
+    """Return the two rows of each pair as one."""
     asks, answers = left.take(pa.array(sent)), left.take(pa.array(received))
     for name in ("ledger", "entry", "place", "receipt_number", "receipt_ns"):
         asks = asks.set_column(asks.schema.get_field_index(name), PUBLISHED.field(name), answers.column(name))
@@ -162,7 +162,7 @@ def _joined(left: pa.Table, sent: Longs, received: Longs) -> pa.Table:
 
 
 def _sessions(frames: Frames, numbers: Longs, rows: Longs) -> pa.Table:
-    """SESSIONS of a window: of all its SENDs."""
+    """Return SESSIONS of all SENDs of a window."""
     stream, owner = frames.places.stream.take(rows), picked(frames.owner, rows)
     key = joint_key((stream, owner))
     order = order_of(key)

@@ -1,12 +1,13 @@
-"""What a row's state is worth: whether anything that the capture lacks could have said otherwise.
+"""The evidence of a row: whether missing frames of the capture could change its state.
 
 Rules of this file
-1. A hole of a connection counts when it may lie between the message's sending and the frame that settled it at that
-   subscription; at a subscription that got nothing of it, or has not acknowledged it, up to the end.
-2. A message without its SEND has unknown beginnings: any earlier hole of a producer's connection may have hidden that;
-   without one it began before the capture, or elsewhere.
-3. The end of the capture leaves open: what waits for a receipt, what nobody was given, what a consumer holds who is
-   still attached, what a subscription that was there when it was sent and still is has not been given.
+1. A gap of a connection affects a message at a subscription if it may lie between the SEND and the frame that
+   acknowledged it there. Without a delivery or acknowledgement, the end of the capture replaces that frame.
+2. If the SEND of a message was not captured, any earlier gap of a producer's connection may contain it. Without such a
+   gap, the message was sent before the capture or on a connection that was not captured.
+3. The end of the capture leaves these messages open: those that wait for a receipt, those without a delivery, those
+   held by a consumer that is still attached, and those not delivered to a subscription that existed at the SEND and
+   still exists.
 """
 
 from __future__ import annotations
@@ -34,29 +35,29 @@ _UNSTORED: Final = ("lost", "in_flight", "refused", "duplicate")
 
 @dataclass(slots=True)
 class EvidenceInputs:
-    """Messages, by topic, with their deliveries."""
+    """Messages by topic, with their deliveries."""
 
     topic: Longs
-    """Place in ``names``; -1: unknown."""
+    """Index into ``names``; -1 if unknown."""
     names: list[str]
     sent: Longs
-    """Frame of the SEND; -1: it was not seen."""
+    """Frame of the SEND; -1 if it was not captured."""
     sender: Longs
-    """Its connection; -1: none."""
+    """Its connection; -1 if unknown."""
     idle: Bools
-    """Whether nobody was given it."""
+    """True if it was not delivered."""
     message: Longs
-    """Of each delivery the message, by place."""
+    """The message of each delivery, as an index."""
     sub: Longs
     stream: Longs
     delivered: Longs
     """Frame of the (first) delivery."""
     resolved: Longs
-    """Frame that acknowledged it whole; FAR: none did."""
+    """Frame that acknowledged it completely; FAR if none."""
 
 
 def evidence_codes(inputs: EvidenceInputs, facts: RecordingFacts) -> Longs:
-    """Places in EVIDENCE_WORDS."""
+    """Return indices into EVIDENCE_WORDS."""
     size = len(inputs.topic)
     marks = np.zeros((5, size), np.bool_)
     marks[_START] = inputs.sent < 0
@@ -84,7 +85,7 @@ def evidence_codes(inputs: EvidenceInputs, facts: RecordingFacts) -> Longs:
 def _mark_topic(
     marks: Any, inputs: EvidenceInputs, rows: Longs, evidence_of_topic: TopicEvidence, by_sub: Longs, subs: Longs
 ) -> None:
-    """Of the messages of one topic."""
+    """Mark the messages of one topic."""
     sent = inputs.sent[rows]
     if evidence_of_topic.gaps:
         first = np.full(len(marks[0]), FAR, np.int64)
@@ -108,39 +109,40 @@ def _mark_topic(
 
 @dataclass(slots=True)
 class MessageHistory:
-    """What `add_evidence` needs of one message."""
+    """One message, as `add_evidence` needs it."""
 
     row: dict[str, Any]
-    """Its row of MESSAGES, but for ``evidence``."""
+    """Its row of MESSAGES without ``evidence``."""
     subs: dict[int, EntryAtSubscription]
     sent: int
-    """Frame of its SEND; -1: not seen."""
+    """Frame of its SEND; -1 if it was not captured."""
 
 
-def add_evidence(stories: list[MessageHistory], facts: RecordingFacts) -> list[dict[str, Any]]:
-    """Write ``evidence`` into the rows, which are given back."""
-    if not stories:
+def add_evidence(messages: list[MessageHistory], facts: RecordingFacts) -> list[dict[str, Any]]:
+    """Set ``evidence`` in the rows and return them."""
+    if not messages:
         return []
-    names = sorted({one.row["topic"] for one in stories if one.row["topic"]})
+    names = sorted({one.row["topic"] for one in messages if one.row["topic"]})
     place = {name: at for at, name in enumerate(names)}
-    delivery = [
-        (at, number, sub) for at, one in enumerate(stories) for number, sub in one.subs.items() if sub.deliveries
+    delivered = [
+        (at, number, sub) for at, one in enumerate(messages) for number, sub in one.subs.items() if sub.deliveries
     ]
     idle = [
-        one.row["state"] in _OPEN_STATES and not any(sub.deliveries for sub in one.subs.values()) for one in stories
+        one.row["state"] in _OPEN_STATES and not any(sub.deliveries for sub in one.subs.values()) for one in messages
     ]
-    senders = [one.row["producer"]["connection"] for one in stories]
+    senders = [one.row["producer"]["connection"] for one in messages]
     inputs = EvidenceInputs(
-        _array(place.get(one.row["topic"], -1) for one in stories), names, _array(one.sent for one in stories),
+        _array(place.get(one.row["topic"], -1) for one in messages), names, _array(one.sent for one in messages),
         _array(-1 if one is None else one for one in senders), np.array(idle, np.bool_),
-        _array(at for at, _, _ in delivery), _array(number for _, number, _ in delivery),
-        _array(sub.deliveries[0].stream for _, _, sub in delivery), _array(sub.deliveries[0].number for _, _, sub in delivery),
-        _array(FAR if sub.unacked else sub.acked_number for _, _, sub in delivery),
+        _array(at for at, _, _ in delivered), _array(number for _, number, _ in delivered),
+        _array(sub.deliveries[0].stream for _, _, sub in delivered),
+        _array(sub.deliveries[0].number for _, _, sub in delivered),
+        _array(FAR if sub.unacked else sub.acked_number for _, _, sub in delivered),
     )  # fmt: skip
-    for one, sender, word in zip(stories, senders, evidence_codes(inputs, facts).tolist(), strict=True):
+    for one, sender, word in zip(messages, senders, evidence_codes(inputs, facts).tolist(), strict=True):
         state = one.row["state"]
         one.row["evidence"] = _unstored(state, sender, one.sent, facts) if state in _UNSTORED else EVIDENCE_WORDS[word]
-    return [one.row for one in stories]
+    return [one.row for one in messages]
 
 
 def _array(values: Iterable[int]) -> Longs:
@@ -148,7 +150,7 @@ def _array(values: Iterable[int]) -> Longs:
 
 
 def _unstored(state: str, stream: int | None, sent: int, facts: RecordingFacts) -> str:
-    """Of a message that never got an id."""
+    """Return the evidence of a message without an id."""
     gaps_of_connection = facts.connection_gaps.get(-1 if stream is None else stream)
     if (
         gaps_of_connection is not None
