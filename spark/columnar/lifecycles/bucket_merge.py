@@ -185,8 +185,7 @@ class _MessageGroups:
         return usual
 
     def _redelivered(self, both: Longs, acked: Longs, facts: RecordingFacts) -> Bools:
-        """Return which pairs of deliveries consist of a delivery, a REDELIVER of it, and the next delivery, with at
-        most one ACK after them.
+        """Return which pairs are a delivery, a REDELIVER of it and the next delivery, then at most one ACK.
 
         Only subscriptions with individual acknowledgement qualify: on others a REDELIVER requests all messages.
         """
@@ -202,8 +201,7 @@ class _MessageGroups:
         return good
 
     def _apply_cumulative_acks(self, usual: UsualMessages, subs: Longs, code: Longs, facts: RecordingFacts) -> None:
-        """Find the first cumulative ACK that covers each delivery; set ``usual.cumulative_ns`` and
-        ``cumulative_number``."""
+        """Set time and frame of the first cumulative ACK that covers each delivery, in ``usual``."""
         consumers = self._consumers
         for place, sub in enumerate(subs.tolist()):
             marks = facts.cumulative_acks.get(sub)

@@ -66,8 +66,7 @@ def connection_gaps_of(events: pa.Table) -> dict[int, ConnectionGaps]:
 
 
 def _runs(frames: list[_Weak], ends: list[_End]) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last uncertain frame of each run; ``ends`` are the frames before ends of splits and
-    gaps."""
+    """Yield the first and the last uncertain frame of each run; ``ends``: frames before gaps and ends of splits."""
     begins = []
     for at, (number, flags, offset) in enumerate(frames):
         before = bisect_left(ends, (number,)) if flags & MAY_BEGIN else 0

@@ -54,8 +54,10 @@ def _chunk(head: bytes) -> tuple[str, int, int]:
 
 
 def join_chunks(consumed: pa.Table, resolved: pa.Table, facts: RecordingFacts, cluster: str) -> pa.Table:
-    """Return MESSAGES of chunked messages. ``consumed`` has the chunks of all buckets, ``resolved`` all rows of
-    `resolve_sends`."""
+    """Return MESSAGES of chunked messages.
+
+    ``consumed`` has the chunks of all buckets, ``resolved`` all rows of `resolve_sends`.
+    """
     resolved = resolved.filter(pc.not_equal(resolved.column("uuid"), ""))
     whole: dict[_Name, MessageRows] = {}
     by_place: dict[_Place, list[Row]] = defaultdict(list)

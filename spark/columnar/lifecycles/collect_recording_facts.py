@@ -115,8 +115,7 @@ class _FactCollector:
             self._duplicate_connections.add(record.stream)
 
     def _opened_before(self, role: int, observed: Facts) -> bool:
-        """Return whether a frame was forwarded only because it was the first of its producer or consumer in its
-        split."""
+        """Return whether a frame was forwarded only as the first of its producer or consumer in its split."""
         peer = observed.peer
         if peer is None:
             return False
@@ -132,8 +131,7 @@ class _FactCollector:
     # -- owners of ids
 
     def _note(self, observed: Facts) -> None:
-        """Record the owner of the frame's id. A response belongs to the sender of its request, which may be closed by
-        now."""
+        """Record the owner of the frame's id; for a response the sender of its request, which may be closed by now."""
         peer = observed.peer
         if peer is None:
             return

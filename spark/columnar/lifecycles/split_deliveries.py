@@ -175,8 +175,7 @@ class SplitDeliveries:
         return self._joined(delivered), pa.concat_tables([CUMULATIVE.empty_table(), *cumulative]), labels, ledgers
 
     def _joined(self, delivered: pa.Table) -> pa.Table:
-        """Return every delivery with the ACK and request that follow it, and a row for each of those without a
-        delivery."""
+        """Return each delivery with the ACK and request after it, and rows for those without a delivery."""
         acked, nacked = pa.concat_tables([_REQUESTS, *self._acked]), pa.concat_tables([_REQUESTS, *self._nacked])
         if not len(acked) and not len(nacked):
             return delivered
@@ -201,8 +200,7 @@ class SplitDeliveries:
 
 
 def _owners(delivered: pa.Table, acked: pa.Table, nacked: pa.Table) -> Longs:
-    """Return, for each of ``acked``, then ``nacked``, the row of the delivery that it is the first of its kind for;
-    else -1."""
+    """Return the delivery for each of ``acked``, then ``nacked``; -1 if it is not the first of its kind after one."""
     tables = (delivered, acked, nacked)
     key = joint_key(np.concatenate([one.column(name).to_numpy() for one in tables]) for name in _ID)
     number = np.concatenate([_number(delivered, "delivered_number"), _number(acked), _number(nacked)])
