@@ -68,9 +68,9 @@ class Tracker:
             self.connections.changed_streams.add(stream)
             self._propagate_doubts()
 
-    def heard(self, stream: int, time_ns: int, frame: int) -> None:
+    def note_broker_frame(self, stream: int, time_ns: int, frame: int) -> None:
         """The broker has sent a frame, of which only this is known."""
-        self.producers.heard(stream, time_ns, frame)
+        self.producers.note_broker_frame(stream, time_ns, frame)
 
     def ended(self, end: StreamEnd) -> None:
         """A TCP connection has ended."""

@@ -46,12 +46,12 @@ class Transactions:
         self._subscriptions = subscriptions
         self._on_done = on_done
         self._limit = limit
-        self._kept: dict[tuple[int, int], TransactionRecord] = {}
+        self._records: dict[tuple[int, int], TransactionRecord] = {}
         self._asked: dict[int, int | str] = {}
         """Of open NEW_TXN the time-out in ms, of open END_TXN the action; by frame."""
         self._doubts: dict[int, set[str]] = {}
 
-    def ask(self, facts: Facts) -> None:
+    def request(self, facts: Facts) -> None:
         """NEW_TXN, END_TXN."""
         if len(self._asked) >= _MAX_ASKED:
             del self._asked[next(iter(self._asked))]
@@ -59,12 +59,12 @@ class Transactions:
         if facts.frame.type == _NEW_TXN:
             self._asked[facts.frame.number] = read("pulsar.newTxn.txn_ttl_millis", 0)
         else:
-            record = self.named(facts)
+            record = self.transaction_of(facts)
             self._asked[facts.frame.number] = str(read("pulsar.endTxn.txn_action", "COMMIT"))
             if record is not None:
                 record.end_asked_ns, record.end_asked_frame = facts.frame.time_ns, facts.frame.number
 
-    def answer(self, facts: Facts) -> None:
+    def response(self, facts: Facts) -> None:
         """The answers to NEW_TXN, END_TXN, ADD_PARTITION_TO_TXN and ADD_SUBSCRIPTION_TO_TXN."""
         frame, request = facts.frame, facts.request
         asked = self._asked.pop(request.number, None) if request is not None else None
@@ -72,7 +72,7 @@ class Transactions:
         error = str(facts.command.get(f"pulsar.{field}.error", ""))
         if error and request is not None and request.type == _NEW_TXN:
             return
-        record = self.named(facts)
+        record = self.transaction_of(facts)
         if record is None:
             return
         if error:
@@ -84,35 +84,35 @@ class Transactions:
         elif request is not None and request.type == _END_TXN:
             _end(record, facts, str(asked or ""), "client")
 
-    def named(self, facts: Facts) -> TransactionRecord | None:
+    def transaction_of(self, facts: Facts) -> TransactionRecord | None:
         """The transaction that a command names, whichever it is; None: none."""
         field = COMMANDS[facts.frame.type].field
         read = facts.command.get
         most, least = read(f"pulsar.{field}.txnid_most_bits"), read(f"pulsar.{field}.txnid_least_bits")
-        return None if most is None or least is None else self._of((most, least), facts)
+        return None if most is None or least is None else self._record_of((most, least), facts)
 
     def sent(self, lifecycle: Lifecycle, facts: Facts) -> None:
         """A SEND in a transaction."""
         if lifecycle.txn is not None:
-            self._of(lifecycle.txn, facts).sent += lifecycle.messages
+            self._record_of(lifecycle.txn, facts).sent += lifecycle.messages
 
-    def acknowledge(self, facts: Facts) -> None:
+    def add_acks(self, facts: Facts) -> None:
         """ACK: counts when it is one in a transaction."""
         if facts.hot is None:
-            record = self.named(facts)
+            record = self.transaction_of(facts)
             if record is not None:
                 record.acked += len(facts.command.get("pulsar.ack.message_id", ()))
 
-    def end_on(self, facts: Facts) -> None:
+    def end_on_broker(self, facts: Facts) -> None:
         """END_TXN_ON_PARTITION, END_TXN_ON_SUBSCRIPTION: the coordinator ends it, with or without a client's wish."""
-        record = self.named(facts)
+        record = self.transaction_of(facts)
         field = COMMANDS[facts.frame.type].field
         if record is not None and not record.action and not record.end_asked_frame:
             _end(record, facts, str(facts.command.get(f"pulsar.{field}.txn_action", "")), "coordinator")
 
     def end(self, stream: int, time_ns: int) -> None:
         """A connection has ended: the client of its open transactions is gone."""
-        for record in self._kept.values():
+        for record in self._records.values():
             if record.stream == stream and not record.action and record.left_ns < 0:
                 record.left_ns = time_ns
         self._doubts.pop(stream, None)
@@ -120,33 +120,33 @@ class Transactions:
     def add_doubts(self, stream: int, doubts: set[str]) -> None:
         """The capture does not show all of this connection."""
         self._doubts[stream] = set(doubts)
-        for record in self._kept.values():
+        for record in self._records.values():
             if record.stream == stream:
                 record.doubts |= doubts
 
     def finish(self) -> None:
         """Nothing more will come."""
-        for record in self._kept.values():
+        for record in self._records.values():
             if not record.action:
                 record.doubts.add("end")
 
     def records(self) -> Iterator[TransactionRecord]:
         """The records that are kept."""
-        return iter(list(self._kept.values()))
+        return iter(list(self._records.values()))
 
-    def _of(self, number: tuple[int, int], facts: Facts) -> TransactionRecord:
-        record = self._kept.get(number)
+    def _record_of(self, number: tuple[int, int], facts: Facts) -> TransactionRecord:
+        record = self._records.get(number)
         if record is None:
-            if len(self._kept) >= self._limit:
+            if len(self._records) >= self._limit:
                 self._evict()
             frame = facts.frame
-            record = self._kept[number] = TransactionRecord(number, frame.stream.number, frame.time_ns, 0)
+            record = self._records[number] = TransactionRecord(number, frame.stream.number, frame.time_ns, 0)
             record.doubts |= self._doubts.get(record.stream, set()) | {"start"}
         return record
 
     def _evict(self) -> None:
-        number = next((number for number, one in self._kept.items() if one.action), next(iter(self._kept)))
-        record = self._kept.pop(number)
+        number = next((number for number, one in self._records.items() if one.action), next(iter(self._records)))
+        record = self._records.pop(number)
         if not record.action:
             record.doubts.add("evicted")
             evicted = self._subscriptions.capture.evicted

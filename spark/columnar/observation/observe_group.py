@@ -148,7 +148,7 @@ class _Group(Generic[_T]):
             diagnosis.see(self._see(item))
             return
         if isinstance(item, Heard):
-            self.tracker.heard(item.stream, item.time_ns, item.number)
+            self.tracker.note_broker_frame(item.stream, item.time_ns, item.number)
             return
         log.place, log.order = item.after, item.order
         capture = diagnosis.capture

@@ -120,11 +120,11 @@ class TopicTracker(Tracker):
             self.producers.see(facts)
             self.subscriptions.see(facts)
 
-    def heard(self, stream: int, time_ns: int, frame: int) -> None:
+    def note_broker_frame(self, stream: int, time_ns: int, frame: int) -> None:
         """The broker has sent a frame, which another part has."""
         self.play(frame)
         if stream not in self._legs:
-            super().heard(stream, time_ns, frame)
+            super().note_broker_frame(stream, time_ns, frame)
 
     def play(self, number: int) -> None:
         """Be told what happened before a frame, or with it but for what it says against its connection."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pcli.codec.capture.frames import Note, Stream
-from pcli.codec.observe.tracking.connections.capture_notes import take_note
+from pcli.codec.observe.tracking.connections.capture_notes import apply_note
 from pcli.codec.observe.tracking.connections.non_pulsar_streams import NonPulsarStreams
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 from pcli.spark.columnar.observation.capture_event_rows import Aside
@@ -63,7 +63,7 @@ def recording_of(
     for one in asides:
         if isinstance(one.item, Note):
             capture.frames, capture.last_ns = one.after, one.last_ns
-            take_note(capture, first_bytes, None, one.item)
+            apply_note(capture, first_bytes, None, one.item)
             if capture.cut:
                 cut_after = min(cut_after, one.after)
         else:

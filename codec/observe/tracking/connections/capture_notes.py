@@ -13,10 +13,10 @@ from typing import Final
 
 from pcli.codec.capture.frames import Note
 from pcli.codec.observe.tracking.connections.connection_state import ConnectionState
-from pcli.codec.observe.tracking.connections.non_pulsar_streams import NonPulsarStreams, words_of_length
+from pcli.codec.observe.tracking.connections.non_pulsar_streams import NonPulsarStreams, describe_length
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 
-__all__ = ["NAMELESS", "OPENING", "take_note"]
+__all__ = ["NAMELESS", "OPENING", "apply_note"]
 
 _OTHERS: Final = ("tls", "http", "not-pulsar")
 
@@ -32,23 +32,23 @@ _ALERT: Final = 7
 _DOUBTS: Final = {"gap": "gap", "resync": "weak_sync", "snaplen": "cut", "leftover": NAMELESS}
 
 
-def take_note(
-    capture: CaptureRecord, first_bytes: NonPulsarStreams, link: ConnectionState | None, note: Note
+def apply_note(
+    capture: CaptureRecord, non_pulsar: NonPulsarStreams, connection: ConnectionState | None, note: Note
 ) -> str | None:
     """Take in a note on a connection, or on none; the doubt that it raises, None: none."""
     capture.packets = max(capture.packets, note.packet)
     capture.damaged |= note.kind == "file"
     capture.cut |= note.kind == "snaplen"
     if note.stream is not None and note.stream.kind in ("pulsar", "unknown"):
-        _count_hole(capture, note)
-    if link is not None and note.kind in OPENING:
-        _other(capture, first_bytes, link, note)
-    elif link is not None and note.kind == "leftover":
-        _answer(link, note)
+        _count_gap(capture, note)
+    if connection is not None and note.kind in OPENING:
+        _note_other_stream(capture, non_pulsar, connection, note)
+    elif connection is not None and note.kind == "leftover":
+        _note_tls_alert(connection, note)
     return _DOUBTS.get(note.kind)
 
 
-def _count_hole(capture: CaptureRecord, note: Note) -> None:
+def _count_gap(capture: CaptureRecord, note: Note) -> None:
     if note.kind == "resync":
         capture.resyncs += 1
     elif note.kind == "gap":
@@ -56,22 +56,24 @@ def _count_hole(capture: CaptureRecord, note: Note) -> None:
         capture.gap_bytes += note.length
 
 
-def _other(capture: CaptureRecord, first_bytes: NonPulsarStreams, link: ConnectionState, note: Note) -> None:
+def _note_other_stream(
+    capture: CaptureRecord, non_pulsar: NonPulsarStreams, connection: ConnectionState, note: Note
+) -> None:
     """A stream that is, or begins as, something else."""
-    record = link.record
+    record = connection.record
     if note.kind == "length":
-        _length(capture, link, note)
+        _note_impossible_length(capture, connection, note)
     elif note.kind == "proxy-protocol":
         record.first_bytes, record.first_bytes_text, record.first_bytes_packet = note.kind, note.text, note.packet
     elif note.stream is not None:
         kind = record.kind = note.stream.kind
         capture.other_streams[kind] = capture.other_streams.get(kind, 0) + 1
-        first_bytes.note(record, note)
+        non_pulsar.note(record, note)
 
 
-def _answer(link: ConnectionState, note: Note) -> None:
+def _note_tls_alert(connection: ConnectionState, note: Note) -> None:
     """Bytes in no whole frame; perhaps they are all that the broker ever said."""
-    record = link.record
+    record = connection.record
     if record.connect_frame and note.from_client is False and (note.offset, note.length) == (0, _ALERT):
         record.first_bytes, record.first_bytes_packet = "tls", note.packet
         record.first_bytes_text = (
@@ -79,11 +81,11 @@ def _answer(link: ConnectionState, note: Note) -> None:
         )
 
 
-def _length(capture: CaptureRecord, link: ConnectionState, note: Note) -> None:
+def _note_impossible_length(capture: CaptureRecord, connection: ConnectionState, note: Note) -> None:
     """The length of a frame is impossible."""
-    record = link.record
-    word, text = words_of_length(note.length - 4)
+    record = connection.record
+    word, text = describe_length(note.length - 4)
     if word and not note.offset:
         record.first_bytes, record.first_bytes_text, record.first_bytes_packet = word, text, note.packet
-    elif not word and note.length > link.limit:
+    elif not word and note.length > connection.limit:
         record.oversize.add(capture.last_ns, record.last_frame, sample=f"a frame of {note.length:,} bytes")

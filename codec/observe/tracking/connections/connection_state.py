@@ -21,56 +21,56 @@ class ConnectionState:
     """One connection."""
 
     __slots__ = (
-        "application",
+        "after_connect",
+        "answered_requests",
         "connected",
-        "done",
-        "early",
+        "early_responses",
         "exchanges",
-        "fresh",
-        "heard",
-        "is_leg",
+        "has_unnamed_peers",
+        "is_proxy_side",
+        "last_frame_ns",
         "limit",
         "login_refused",
-        "nameless",
-        "open",
+        "open_requests",
         "overtaken",
         "producer",
         "producers",
         "record",
         "sends",
-        "waiting",
+        "used_by_application",
+        "waiting_producers",
         "watch_hashes",
     )
 
     def __init__(self, record: ConnectionRecord) -> None:
         self.record = record
-        self.application = False
+        self.used_by_application = False
         """Whether an application's producer or consumer was opened on it."""
         self.connected = True
         """Whether the handshake is over; also when it was before the capture."""
         self.login_refused = False
-        self.nameless = False
+        self.has_unnamed_peers = False
         """Whether it carried messages of producers or consumers whose names are not in the capture."""
-        self.fresh = False
+        self.after_connect = False
         """Whether CONNECT was its last frame from the client."""
-        self.is_leg = False
+        self.is_proxy_side = False
         """Whether its frames are those of another connection, through a proxy."""
-        self.heard = [0, 0]
+        self.last_frame_ns = [0, 0]
         """When the broker, and the client, spoke last."""
         self.limit = NO_LIMIT
         """Bytes of the largest frame."""
         self.sends: ExchangeRecord | None = None
         self.exchanges: dict[int, ExchangeRecord] = {}
         """By the type of the request."""
-        self.open: dict[int, Open] = {}
+        self.open_requests: dict[int, Open] = {}
         """Requests without answer, other than SEND, by frame number; the oldest first."""
         self.overtaken: dict[int, tuple[int, int]] = {}
         """PRODUCERs and SUBSCRIBEs, by frame number, with a later request about the same that was answered before."""
-        self.early: dict[tuple[int, int], int] = {}
+        self.early_responses: dict[tuple[int, int], int] = {}
         """The types of answers that came before their requests, by (-1, request id), or producer and sequence id."""
-        self.done: dict[int, int] = {}
+        self.answered_requests: dict[int, int] = {}
         """Request ids that were answered, the last of them, and the types of the requests."""
-        self.waiting: set[int] = set()
+        self.waiting_producers: set[int] = set()
         """PRODUCERs, by frame number, whose first answer was "wait"."""
         self.watch_hashes: dict[int, str] = {}
         """What the client knows, by the id of a watcher that has no answer yet."""

@@ -32,55 +32,55 @@ class ConnectionTable:
         """``on_silence`` is called for those whose end was not seen; it has to call `ended`."""
         self._capture = capture
         self._on_silence, self._on_done = on_silence, on_done
-        self._links: dict[int, ConnectionState] = {}
+        self._connections: dict[int, ConnectionState] = {}
         self._ended: dict[int, None] = {}
         self._ports: dict[tuple[tuple[str, int], tuple[str, int]], int] = {}
         """The stream that has an address and port on both ends."""
 
     def __iter__(self) -> Iterator[ConnectionState]:
-        return iter(self._links.values())
+        return iter(self._connections.values())
 
     def get(self, number: int) -> ConnectionState | None:
         """The connection of this ``tcp.stream``."""
-        return self._links.get(number)
+        return self._connections.get(number)
 
     def touch(self, number: int) -> ConnectionState | None:
         """The same, which speaks now."""
-        link = self._links.pop(number, None)
-        if link is not None:
-            self._links[number] = link  # the last is the one heard last
-        return link
+        connection = self._connections.pop(number, None)
+        if connection is not None:
+            self._connections[number] = connection  # the last is the one heard last
+        return connection
 
     def add(self, stream: Stream, time_ns: int) -> ConnectionState:
         """A connection that is new."""
         ports = (stream.client, stream.server)
-        older = self._links.get(self._ports.get(ports, -1))
+        older = self._connections.get(self._ports.get(ports, -1))
         if older is not None and not older.record.end:
             self._on_silence(older)
         record = ConnectionRecord(stream.number, *ports, stream.kind, stream.midstream)
         record.first_ns = record.last_ns = time_ns
         self._ports[ports] = stream.number
-        link = self._links[stream.number] = ConnectionState(record)
-        if len(self._links) > MAX_CONNECTIONS:
+        connection = self._connections[stream.number] = ConnectionState(record)
+        if len(self._connections) > MAX_CONNECTIONS:
             self._evict()
-        return link
+        return connection
 
-    def ended(self, link: ConnectionState) -> None:
+    def ended(self, connection: ConnectionState) -> None:
         """A connection has ended; it is remembered for a while."""
-        record = link.record
+        record = connection.record
         self._ended[record.stream] = None
         if self._ports.get((record.client, record.server)) == record.stream:
             del self._ports[record.client, record.server]
 
     def _evict(self) -> None:
-        number = next(iter(self._ended), next(iter(self._links)))
-        link = self._links.pop(number)
+        number = next(iter(self._ended), next(iter(self._connections)))
+        connection = self._connections.pop(number)
         self._capture.evicted["connection"] = self._capture.evicted.get("connection", 0) + 1
-        if not link.record.end:
-            link.record.doubts.add("evicted")
-            self._on_silence(link)
+        if not connection.record.end:
+            connection.record.doubts.add("evicted")
+            self._on_silence(connection)
         del self._ended[number]
         if self._on_done is not None:
-            self._on_done("connection", link.record)
-            for exchange in () if link.record.system else link.exchanges.values():
+            self._on_done("connection", connection.record)
+            for exchange in () if connection.record.system else connection.exchanges.values():
                 self._on_done("exchange", exchange)

@@ -16,10 +16,18 @@ from typing import Any, Final, cast
 from pcli.codec.capture.frames import RESYNC, Note, Stream, StreamEnd
 from pcli.codec.observe.observer_state import Facts, ObservedFrame, Producer
 from pcli.codec.observe.tracking.connections import handshake
-from pcli.codec.observe.tracking.connections.capture_notes import NAMELESS, OPENING, take_note
+from pcli.codec.observe.tracking.connections.capture_notes import NAMELESS, OPENING, apply_note
 from pcli.codec.observe.tracking.connections.connection_state import ConnectionState
 from pcli.codec.observe.tracking.connections.connection_table import ConnectionTable
-from pcli.codec.observe.tracking.connections.exchanges import ANSWERS, MAX_OPEN, answer, ask, error_of, receipt, recount
+from pcli.codec.observe.tracking.connections.exchanges import (
+    MAX_OPEN,
+    RESPONSES,
+    count_receipt,
+    count_request,
+    count_response,
+    count_unanswered,
+    error_of,
+)
 from pcli.codec.observe.tracking.connections.frame_checks import check_checksum, check_size, deprecated
 from pcli.codec.observe.tracking.connections.hosts import Hosts
 from pcli.codec.observe.tracking.connections.non_pulsar_streams import NonPulsarStreams
@@ -58,12 +66,14 @@ class ConnectionTracker:
         """Streams whose doubts have grown by frames; whoever passes them on empties it."""
         self._capture = capture
         self._on_end = on_end
-        self._table = ConnectionTable(capture, lambda link: self._end(link, "silence", link.record.last_ns), on_done)
+        self._table = ConnectionTable(
+            capture, lambda connection: self._end(connection, "silence", connection.record.last_ns), on_done
+        )
         self._hosts = Hosts(capture, on_done) if hosts is None else hosts
         self._proxied, self._watchers = ProxiedConnections(), TopicListWatchers()
         self._non_pulsar = NonPulsarStreams(servers)
         self._stream: object = None
-        self._link = ConnectionState(ConnectionRecord(-1, ("", 0), ("", 0)))
+        self._connection = ConnectionState(ConnectionRecord(-1, ("", 0), ("", 0)))
 
     # -- frames
 
@@ -71,224 +81,228 @@ class ConnectionTracker:
         """Take in a frame. False: it belongs to the second leg of a conversation through a proxy."""
         frame = facts.frame
         if frame.stream is not self._stream:
-            self._enter(frame)
-        link = self._link
-        record, capture = link.record, self._capture
+            self._select(frame)
+        connection = self._connection
+        record, capture = connection.record, self._capture
         record.last_ns = capture.last_ns = time_ns = frame.time_ns
         record.last_frame = capture.frames = frame.number
         if frame.from_client:
             record.client_frames += 1
-            link.heard[1] = time_ns
+            connection.last_frame_ns[1] = time_ns
         else:
             record.broker_frames += 1
-            link.heard[0] = time_ns
+            connection.last_frame_ns[0] = time_ns
         if frame.capture_problems or frame.sync == RESYNC:
-            self._doubt_frame(link, frame)
+            self._doubt_frame(connection, frame)
         step = _HOT_STEPS.get(frame.type)
         if step is not None:
-            step(self, link, facts)
+            step(self, connection, facts)
         else:
-            self._see_other(link, facts)
-        return not link.is_leg
+            self._see_other(connection, facts)
+        return not connection.is_proxy_side
 
-    def _enter(self, frame: ObservedFrame) -> None:
+    def _select(self, frame: ObservedFrame) -> None:
         stream = cast(Stream, frame.stream)
         self._stream = stream
-        link = self._table.touch(stream.number)
-        if link is None:
-            link = self._table.add(stream, frame.time_ns)
-            self._non_pulsar.speaks_pulsar(link.record.server)
-        record = link.record
+        connection = self._table.touch(stream.number)
+        if connection is None:
+            connection = self._table.add(stream, frame.time_ns)
+            self._non_pulsar.add_pulsar_server(connection.record.server)
+        record = connection.record
         if not record.first_frame:
             record.first_ns, record.first_frame, record.kind = frame.time_ns, frame.number, "pulsar"
             self._capture.first_ns = self._capture.first_ns or frame.time_ns
             if stream.midstream:
-                self._doubt(link, "start")
+                self._doubt(connection, "start")
             elif frame.type != _CONNECT and self._capture.evicted:
-                self._doubt(link, "evicted")
+                self._doubt(connection, "evicted")
             elif len(stream.opening) == 1:  # a handshake has a packet of each side
-                self._doubt(link, "one_way")
+                self._doubt(connection, "one_way")
                 self._capture.one_way += 1
-        self._link = link
+        self._connection = connection
 
-    def _doubt_frame(self, link: ConnectionState, frame: ObservedFrame) -> None:
+    def _doubt_frame(self, connection: ConnectionState, frame: ObservedFrame) -> None:
         for problem in frame.capture_problems:
             if problem.kind == "cut" and not self._capture.cut:
                 self._capture.unfinished += 1  # by the end of the connection or of the capture
             elif problem.kind in _PROBLEM_DOUBTS:
-                self._doubt(link, _PROBLEM_DOUBTS[problem.kind])
-        if frame.sync == RESYNC and "start" not in link.record.doubts:
-            self._doubt(link, "weak_sync")
+                self._doubt(connection, _PROBLEM_DOUBTS[problem.kind])
+        if frame.sync == RESYNC and "start" not in connection.record.doubts:
+            self._doubt(connection, "weak_sync")
 
-    def _doubt(self, link: ConnectionState, word: str) -> None:
-        if word not in link.record.doubts:
-            link.record.doubts.add(word)
-            self.changed_streams.add(link.record.stream)
+    def _doubt(self, connection: ConnectionState, word: str) -> None:
+        if word not in connection.record.doubts:
+            connection.record.doubts.add(word)
+            self.changed_streams.add(connection.record.stream)
 
     # -- the commands of which traffic consists
 
-    def _send(self, link: ConnectionState, facts: Facts) -> None:
-        self._message(link, facts)
-        if facts.system or link.is_leg:
+    def _send(self, connection: ConnectionState, facts: Facts) -> None:
+        self._message(connection, facts)
+        if facts.system or connection.is_proxy_side:
             return
-        sends = link.sends
+        sends = connection.sends
         if sends is None:
-            sends = link.sends = link.exchange(SEND)
+            sends = connection.sends = connection.exchange(SEND)
         sends.asked += 1
-        if facts.peer is not link.producer and isinstance(facts.peer, Producer):
-            link.producer = facts.peer
-            _keep(link, facts.peer)
+        if facts.peer is not connection.producer and isinstance(facts.peer, Producer):
+            connection.producer = facts.peer
+            _remember_producer(connection, facts.peer)
 
-    def _receipt(self, link: ConnectionState, facts: Facts) -> None:
-        if not (facts.system or link.is_leg):
-            receipt(link, facts)
+    def _receipt(self, connection: ConnectionState, facts: Facts) -> None:
+        if not (facts.system or connection.is_proxy_side):
+            count_receipt(connection, facts)
 
-    def _message(self, link: ConnectionState, facts: Facts) -> None:
+    def _message(self, connection: ConnectionState, facts: Facts) -> None:
         peer = facts.peer
-        if link.record.midstream and not (link.nameless or facts.system) and (peer is None or not peer.topic):
-            link.nameless = True
+        if (
+            connection.record.midstream
+            and not (connection.has_unnamed_peers or facts.system)
+            and (peer is None or not peer.topic)
+        ):
+            connection.has_unnamed_peers = True
             self._capture.midstream += 1
         frame = facts.frame
-        if frame.length > link.limit:
-            check_size(link, facts)
+        if frame.length > connection.limit:
+            check_size(connection, facts)
         if frame.checksum != "good":
-            check_checksum(link, facts)
+            check_checksum(connection, facts)
 
-    def _ack(self, link: ConnectionState, facts: Facts) -> None:
+    def _ack(self, connection: ConnectionState, facts: Facts) -> None:
         hot = facts.hot
-        if (hot is None or hot[3] >= 0) and not (facts.system or link.is_leg):
-            ask(link, facts)
+        if (hot is None or hot[3] >= 0) and not (facts.system or connection.is_proxy_side):
+            count_request(connection, facts)
 
     def _flow(self, _link: ConnectionState, _facts: Facts) -> None:
         """Nothing is kept of it here."""
 
     # -- everything else
 
-    def _see_other(self, link: ConnectionState, facts: Facts) -> None:
+    def _see_other(self, connection: ConnectionState, facts: Facts) -> None:
         frame = facts.frame
-        check_size(link, facts)
-        handshake.spoke(link, facts)
-        if link.fresh and frame.from_client and frame.type not in _LOGIN:
-            link.fresh = False
-            link.is_leg = self._proxied.first(link, facts)
-        self._learn_whose(link, facts)
+        check_size(connection, facts)
+        handshake.end_open_ping(connection, facts)
+        if connection.after_connect and frame.from_client and frame.type not in _LOGIN:
+            connection.after_connect = False
+            connection.is_proxy_side = self._proxied.first(connection, facts)
+        self._update_system(connection, facts)
         step = _STEPS.get(frame.type)
         if step is not None:
-            step(self, link, facts)
-        if facts.system or link.is_leg:
+            step(self, connection, facts)
+        if facts.system or connection.is_proxy_side:
             return
-        if frame.type in ANSWERS:
-            answer(link, facts)
-            self._denied(link, facts)
-        ask(link, facts)
+        if frame.type in RESPONSES:
+            count_response(connection, facts)
+            self._denied(connection, facts)
+        count_request(connection, facts)
 
-    def _learn_whose(self, link: ConnectionState, facts: Facts) -> None:
+    def _update_system(self, connection: ConnectionState, facts: Facts) -> None:
         """Whether it is a connection of the broker's own client; also of what it has carried before."""
         if not facts.system:
             if facts.frame.type in _OPENINGS:
-                link.application, link.record.system = True, False
-        elif not (link.application or link.record.system):
-            link.record.system = True
-            self._capture.midstream -= link.nameless
+                connection.used_by_application, connection.record.system = True, False
+        elif not (connection.used_by_application or connection.record.system):
+            connection.record.system = True
+            self._capture.midstream -= connection.has_unnamed_peers
 
-    def _connect(self, link: ConnectionState, facts: Facts) -> None:
-        handshake.connect(link, facts)
-        self._proxied.connect(link, facts)
-        self._hosts.attempt(link.record, facts.frame.time_ns, facts.frame.number)
+    def _connect(self, connection: ConnectionState, facts: Facts) -> None:
+        handshake.connect(connection, facts)
+        self._proxied.connect(connection, facts)
+        self._hosts.attempt(connection.record, facts.frame.time_ns, facts.frame.number)
 
-    def _denied(self, link: ConnectionState, facts: Facts) -> None:
+    def _denied(self, connection: ConnectionState, facts: Facts) -> None:
         error, message = error_of(facts)
         if error:
             command = name_of(facts.request.type) if facts.request is not None else ""
             frames = (facts.request_number, facts.frame.number)
-            self._hosts.denied(link.record, facts.frame.time_ns, frames, command, error, message)
+            self._hosts.denied(connection.record, facts.frame.time_ns, frames, command, error, message)
 
-    def _lookup_response(self, link: ConnectionState, facts: Facts) -> None:
+    def _lookup_response(self, connection: ConnectionState, facts: Facts) -> None:
         redirected = facts.command.get("pulsar.lookupTopicResponse.response") == "Redirect" and not facts.system
         if redirected and facts.request is not None:
             frames = (facts.request_number, facts.frame.number)
-            self._hosts.redirected(link.record, facts.frame.time_ns, frames, str(facts.request.topic))
+            self._hosts.redirected(connection.record, facts.frame.time_ns, frames, str(facts.request.topic))
 
     # -- what the capture says
 
     def note(self, note: Note) -> int:
         """Take in a note; the number of the stream whose records are in doubt now, else -1."""
         stream = note.stream
-        link = None if stream is None else self._table.get(stream.number)
-        if link is None and stream is not None and note.kind in OPENING:
-            link = self._table.add(stream, self._capture.last_ns)
-        word = take_note(self._capture, self._non_pulsar, link, note)
-        if word is None or link is None:
+        connection = None if stream is None else self._table.get(stream.number)
+        if connection is None and stream is not None and note.kind in OPENING:
+            connection = self._table.add(stream, self._capture.last_ns)
+        word = apply_note(self._capture, self._non_pulsar, connection, note)
+        if word is None or connection is None:
             return -1
         if word != NAMELESS:
-            link.record.doubts.add(word)
-        return link.record.stream
+            connection.record.doubts.add(word)
+        return connection.record.stream
 
     def doubts_of(self, stream: int) -> set[str]:
         """What was not seen of a connection; a copy."""
-        link = self._table.get(stream)
-        return set() if link is None else set(link.record.doubts)
+        connection = self._table.get(stream)
+        return set() if connection is None else set(connection.record.doubts)
 
     # -- ends
 
     def ended(self, end: StreamEnd) -> None:
         """A TCP connection has ended."""
         self._capture.packets = max(self._capture.packets, end.packet)
-        link = self._table.get(end.stream.number)
-        if link is None:
+        connection = self._table.get(end.stream.number)
+        if connection is None:
             if end.refused:
                 self._hosts.refused(end)
-        elif not link.record.end:
-            self._end(link, handshake.end_word(link, end), end.time_ns)
+        elif not connection.record.end:
+            self._end(connection, handshake.end_cause(connection, end), end.time_ns)
 
-    def _end(self, link: ConnectionState, word: str, time_ns: int) -> None:
-        record = link.record
+    def _end(self, connection: ConnectionState, word: str, time_ns: int) -> None:
+        record = connection.record
         record.end, record.ended_ns = word, time_ns
-        self._table.ended(link)
+        self._table.ended(connection)
         self._watchers.forget(record)
-        self._judge_ways(link)
-        recount(link, time_ns)
+        self._check_directions(connection)
+        count_unanswered(connection, time_ns)
         if record.kind == "pulsar" and not record.system:
             self._hosts.ended(record)
-        if record.first_frame and not link.is_leg:
+        if record.first_frame and not connection.is_proxy_side:
             self._on_end(record.stream, word, time_ns, record.last_frame)
 
-    def _judge_ways(self, link: ConnectionState) -> None:
+    def _check_directions(self, connection: ConnectionState) -> None:
         """Of a connection that began before, a side that never spoke may not be in the capture."""
-        record = link.record
+        record = connection.record
         fewer, more = sorted((record.client_frames, record.broker_frames))
         if record.midstream and more and not fewer:
-            self._doubt(link, "one_way")
+            self._doubt(connection, "one_way")
             self._capture.one_way += more >= _ONE_WAY
 
     def finish(self, now_ns: int) -> None:
         """The capture is over: connections that are open have not ended, but no more is known of them."""
-        for link in self._table:
-            if not link.record.end:
-                self._judge_ways(link)
-                self._doubt(link, "end")
-                recount(link, now_ns)
+        for connection in self._table:
+            if not connection.record.end:
+                self._check_directions(connection)
+                self._doubt(connection, "end")
+                count_unanswered(connection, now_ns)
 
     def records(self) -> Iterator[tuple[str, Any]]:
         """Every connection, host and exchange, with the name of its group."""
-        for link in self._table:
-            record = link.record
+        for connection in self._table:
+            record = connection.record
             if not record.end:
-                recount(link, self._capture.last_ns)
+                count_unanswered(connection, self._capture.last_ns)
             if record.kind == "pulsar" or record.first_bytes:
                 yield "connection", record
             if not record.system:
-                for exchange in link.exchanges.values():
+                for exchange in connection.exchanges.values():
                     yield "exchange", exchange
         for host in self._hosts.records.values():
             yield "host", host
 
 
-def _keep(link: ConnectionState, producer: Producer) -> None:
+def _remember_producer(connection: ConnectionState, producer: Producer) -> None:
     """Remember a producer for its open SENDs; of too many those without any go."""
-    link.producers[producer] = None
-    if len(link.producers) > MAX_OPEN:
-        link.producers = {one: None for one in link.producers if one.sends}
+    connection.producers[producer] = None
+    if len(connection.producers) > MAX_OPEN:
+        connection.producers = {one: None for one in connection.producers if one.sends}
 
 
 _LOGIN: Final = frozenset(BY_NAME[name].number for name in ("CONNECT", "AUTH_RESPONSE", "PING", "PONG"))
@@ -313,17 +327,17 @@ _STEPS: Final[dict[int, _Step]] = {
     BY_NAME[name].number: step
     for name, step in (
         ("CONNECT", ConnectionTracker._connect),
-        ("CONNECTED", lambda _, link, facts: handshake.connected(link, facts)),
-        ("AUTH_CHALLENGE", lambda _, link, facts: handshake.auth_challenge(link, facts)),
-        ("AUTH_RESPONSE", lambda _, link, facts: handshake.auth_response(link, facts)),
-        ("ERROR", lambda _, link, facts: handshake.error(link, facts)),
-        ("PING", lambda _, link, facts: handshake.ping(link, facts)),
+        ("CONNECTED", lambda _, connection, facts: handshake.connected(connection, facts)),
+        ("AUTH_CHALLENGE", lambda _, connection, facts: handshake.auth_challenge(connection, facts)),
+        ("AUTH_RESPONSE", lambda _, connection, facts: handshake.auth_response(connection, facts)),
+        ("ERROR", lambda _, connection, facts: handshake.error(connection, facts)),
+        ("PING", lambda _, connection, facts: handshake.ping(connection, facts)),
         ("LOOKUP_RESPONSE", ConnectionTracker._lookup_response),
-        ("CONSUMER_STATS", lambda _, link, facts: deprecated(link, facts, "CONSUMER_STATS")),
-        ("SUBSCRIBE", lambda links, link, facts: links._watchers.subscribe(link, facts)),
-        ("WATCH_TOPIC_LIST", lambda links, link, facts: links._watchers.watch(link, facts)),
-        ("WATCH_TOPIC_LIST_SUCCESS", lambda links, link, facts: links._watchers.success(link, facts)),
-        ("WATCH_TOPIC_UPDATE", lambda links, link, facts: links._watchers.update(link, facts)),
-        ("WATCH_TOPIC_LIST_CLOSE", lambda links, link, facts: links._watchers.close(link, facts)),
+        ("CONSUMER_STATS", lambda _, connection, facts: deprecated(connection, facts, "CONSUMER_STATS")),
+        ("SUBSCRIBE", lambda tracker, connection, facts: tracker._watchers.subscribe(connection, facts)),
+        ("WATCH_TOPIC_LIST", lambda tracker, connection, facts: tracker._watchers.watch(connection, facts)),
+        ("WATCH_TOPIC_LIST_SUCCESS", lambda tracker, connection, facts: tracker._watchers.success(connection, facts)),
+        ("WATCH_TOPIC_UPDATE", lambda tracker, connection, facts: tracker._watchers.update(connection, facts)),
+        ("WATCH_TOPIC_LIST_CLOSE", lambda tracker, connection, facts: tracker._watchers.close(connection, facts)),
     )
 }

@@ -23,7 +23,16 @@ from pcli.codec.wire.commands import BY_NAME, COMMANDS
 from pcli.codec.wire.frame import SEND
 from pcli.codec.wire.message_id import signed
 
-__all__ = ["ANSWERS", "MAX_OPEN", "answer", "ask", "error_of", "receipt", "recount", "slow_bound"]
+__all__ = [
+    "MAX_OPEN",
+    "RESPONSES",
+    "count_receipt",
+    "count_request",
+    "count_response",
+    "count_unanswered",
+    "error_of",
+    "slow_bound",
+]
 
 MAX_OPEN: Final = 10_000
 """Open requests, and producers, remembered per connection."""
@@ -52,14 +61,14 @@ _PRODUCER_SUCCESS: Final = BY_NAME["PRODUCER_SUCCESS"].number
 _HANDSHAKE: Final = BY_NAME["CONNECT"].answers
 _HOT: Final = frozenset((SEND, BY_NAME["SEND_RECEIPT"].number, BY_NAME["SEND_ERROR"].number))
 
-_ASKS: Final = {
+_REQUESTS: Final = {
     number: f"pulsar.{row.field}.request_id" if row.paired_by == "request_id" else ""
     for number, row in COMMANDS.items()
     if row.answers and number not in _HOT
 }
 """What wants an answer, with the field of its request id."""
 
-ANSWERS: Final = {
+RESPONSES: Final = {
     BY_NAME[name].number: f"pulsar.{BY_NAME[name].field}.request_id"
     for row in COMMANDS.values()
     for name in row.answers
@@ -79,10 +88,10 @@ def slow_bound(number: int) -> int:
     return _SLOW_LOADING_NS if number in _LOADING else _SLOW_NS
 
 
-def ask(link: ConnectionState, facts: Facts) -> None:
+def count_request(connection: ConnectionState, facts: Facts) -> None:
     """A frame that is no SEND: remember it when it is a request."""
     frame = facts.frame
-    field = _ASKS.get(frame.type)
+    field = _REQUESTS.get(frame.type)
     if field is None:
         return
     row = COMMANDS[frame.type]
@@ -92,48 +101,48 @@ def ask(link: ConnectionState, facts: Facts) -> None:
         request_id = _id(facts.command.get(field))
         if request_id < 0:
             return
-        link.done.pop(request_id, None)
-        if (-1, request_id) in link.early:
-            link.exchange(link.early.pop((-1, request_id))).unasked.count -= 1
-            link.exchange(frame.type).asked += 1
+        connection.answered_requests.pop(request_id, None)
+        if (-1, request_id) in connection.early_responses:
+            connection.exchange(connection.early_responses.pop((-1, request_id))).unasked.count -= 1
+            connection.exchange(frame.type).asked += 1
             return
-    elif row.answers == _HANDSHAKE and link.connected:
+    elif row.answers == _HANDSHAKE and connection.connected:
         return
-    link.exchange(frame.type).asked += 1
-    link.open[frame.number] = (frame.type, frame.time_ns, facts.peer)
-    if len(link.open) > MAX_OPEN:
-        oldest = next(iter(link.open))
-        del link.open[oldest]
-        link.overtaken.pop(oldest, None)
-        link.record.doubts.add("evicted")
+    connection.exchange(frame.type).asked += 1
+    connection.open_requests[frame.number] = (frame.type, frame.time_ns, facts.peer)
+    if len(connection.open_requests) > MAX_OPEN:
+        oldest = next(iter(connection.open_requests))
+        del connection.open_requests[oldest]
+        connection.overtaken.pop(oldest, None)
+        connection.record.doubts.add("evicted")
 
 
-def answer(link: ConnectionState, facts: Facts) -> None:
+def count_response(connection: ConnectionState, facts: Facts) -> None:
     """A frame of a type in ANSWERS."""
     frame, request = facts.frame, facts.request
-    request_id = _id(facts.command.get(ANSWERS[frame.type]))
+    request_id = _id(facts.command.get(RESPONSES[frame.type]))
     if request is None:
-        _unasked(link, facts, request_id)
+        _count_unrequested(connection, facts, request_id)
         return
-    opened = link.open.pop(request.number, None)
-    if request.number in link.waiting:
-        link.waiting.discard(request.number)
+    opened = connection.open_requests.pop(request.number, None)
+    if request.number in connection.waiting_producers:
+        connection.waiting_producers.discard(request.number)
         return
-    record = link.exchange(request.type)
+    record = connection.exchange(request.type)
     record.last_answered_frame = max(record.last_answered_frame, request.number)
-    _count(record, facts, slow_bound(request.type))
+    _count_response(record, facts, slow_bound(request.type))
     if frame.type == _PRODUCER_SUCCESS and facts.command.get("pulsar.producer_success.producer_ready") is False:
-        link.waiting.add(request.number)
+        connection.waiting_producers.add(request.number)
     if request_id >= 0:
-        _remember(link.done, request_id, request.type)
-    if request.number in link.overtaken:
-        later = link.overtaken.pop(request.number)
-        link.record.out_of_order.add(frame.time_ns, request.number, *later, frame.number)
-    if opened is not None and opened[2] is not None and link.open:
-        _judge_order(link, facts, request.number, opened[2])
+        _remember(connection.answered_requests, request_id, request.type)
+    if request.number in connection.overtaken:
+        later = connection.overtaken.pop(request.number)
+        connection.record.out_of_order.add(frame.time_ns, request.number, *later, frame.number)
+    if opened is not None and opened[2] is not None and connection.open_requests:
+        _check_order(connection, facts, request.number, opened[2])
 
 
-def _count(record: ExchangeRecord, facts: Facts, bound: int) -> None:
+def _count_response(record: ExchangeRecord, facts: Facts, bound: int) -> None:
     latency = facts.latency_ns
     record.answered += 1
     if latency > record.slowest_ns:
@@ -145,41 +154,41 @@ def _count(record: ExchangeRecord, facts: Facts, bound: int) -> None:
         slow.sample = f"{record.slowest_ns / 1e6:.0f}"
 
 
-def receipt(link: ConnectionState, facts: Facts) -> None:
+def count_receipt(connection: ConnectionState, facts: Facts) -> None:
     """A SEND_RECEIPT or SEND_ERROR."""
-    record = link.sends or link.exchange(SEND)
+    record = connection.sends or connection.exchange(SEND)
     if facts.request_number:
         latency = facts.latency_ns
         if latency > record.slowest_ns or latency > _SLOW_NS:
-            _count(record, facts, _SLOW_NS)
+            _count_response(record, facts, _SLOW_NS)
         else:
             record.answered += 1
         if facts.request_number > record.last_answered_frame:
             record.last_answered_frame = facts.request_number
         return
     if facts.peer is not None and facts.hot is not None:
-        _remember(link.early, (facts.peer.id, facts.hot[1]), SEND)
+        _remember(connection.early_responses, (facts.peer.id, facts.hot[1]), SEND)
 
 
-def _unasked(link: ConnectionState, facts: Facts, request_id: int) -> None:
+def _count_unrequested(connection: ConnectionState, facts: Facts, request_id: int) -> None:
     """An answer without an open request. Those with no id that anybody could have asked with answer nobody."""
     frame = facts.frame
     if request_id < 0:
         return
-    kind = link.done.get(request_id)
+    kind = connection.answered_requests.get(request_id)
     if kind is not None and COMMANDS[frame.type].name in COMMANDS[kind].answers:
-        link.exchange(kind).answered_twice.add(frame.time_ns, frame.number)
+        connection.exchange(kind).answered_twice.add(frame.time_ns, frame.number)
         return
-    link.exchange(frame.type).unasked.add(frame.time_ns, frame.number)
-    _remember(link.early, (-1, request_id), frame.type)
+    connection.exchange(frame.type).unasked.add(frame.time_ns, frame.number)
+    _remember(connection.early_responses, (-1, request_id), frame.type)
 
 
-def _judge_order(link: ConnectionState, facts: Facts, number: int, peer: Any) -> None:
-    for earlier, (kind, _, about) in link.open.items():
+def _check_order(connection: ConnectionState, facts: Facts, number: int, peer: Any) -> None:
+    for earlier, (kind, _, about) in connection.open_requests.items():
         if earlier >= number:
             return
         if about is peer and kind in _OPENINGS:
-            link.overtaken.setdefault(earlier, (number, facts.frame.number))
+            connection.overtaken.setdefault(earlier, (number, facts.frame.number))
             return
 
 
@@ -193,28 +202,28 @@ def error_of(facts: Facts) -> tuple[str, str]:
     return ("", "") if error is None else (str(error), str(values.get(fields[1], "")))
 
 
-def recount(link: ConnectionState, now_ns: int) -> None:
+def count_unanswered(connection: ConnectionState, now_ns: int) -> None:
     """Count anew what has no answer at this moment."""
-    for record in link.exchanges.values():
+    for record in connection.exchanges.values():
         record.unanswered, record.waited_ns, record.overtaken = Occurrences(), 0, 0
-    for number, (kind, time_ns, _) in link.open.items():
-        _missing(link.exchange(kind), number, time_ns, now_ns)
-    for number, time_ns in _open_sends(link):
-        _missing(link.exchange(SEND), number, time_ns, now_ns)
+    for number, (kind, time_ns, _) in connection.open_requests.items():
+        _count_unanswered(connection.exchange(kind), number, time_ns, now_ns)
+    for number, time_ns in _open_sends(connection):
+        _count_unanswered(connection.exchange(SEND), number, time_ns, now_ns)
 
 
-def _missing(record: ExchangeRecord, number: int, time_ns: int, now_ns: int) -> None:
+def _count_unanswered(record: ExchangeRecord, number: int, time_ns: int, now_ns: int) -> None:
     record.unanswered.add(time_ns, number)
     record.waited_ns = max(record.waited_ns, now_ns - time_ns)
     record.overtaken += number < record.last_answered_frame
 
 
-def _open_sends(link: ConnectionState) -> Iterator[tuple[int, int]]:
-    for producer in link.producers:
+def _open_sends(connection: ConnectionState) -> Iterator[tuple[int, int]]:
+    for producer in connection.producers:
         if producer.system:
             continue
         for sequence_id, sent in producer.sends.items():
-            if (producer.id, sequence_id) not in link.early:
+            if (producer.id, sequence_id) not in connection.early_responses:
                 yield sent
         for queue in (producer.again or {}).values():
             yield from queue

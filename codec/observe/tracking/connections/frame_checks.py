@@ -17,26 +17,26 @@ from pcli.codec.wire.frame import SEND
 __all__ = ["check_checksum", "check_size", "deprecated"]
 
 
-def check_checksum(link: ConnectionState, facts: Facts) -> None:
+def check_checksum(connection: ConnectionState, facts: Facts) -> None:
     """The checksum of a SEND or MESSAGE, if it has one."""
     frame = facts.frame
     if frame.capture_problems:
         return
     checksum = frame.checksum
     if checksum == "bad":
-        link.record.wrong_crc.setdefault(frame.from_client, Occurrences()).add(frame.time_ns, frame.number)
+        connection.record.wrong_crc.setdefault(frame.from_client, Occurrences()).add(frame.time_ns, frame.number)
     elif checksum == "none" and frame.type == SEND and frame.sync != RESYNC:
-        deprecated(link, facts, "SEND without checksum")
+        deprecated(connection, facts, "SEND without checksum")
 
 
-def check_size(link: ConnectionState, facts: Facts) -> None:
+def check_size(connection: ConnectionState, facts: Facts) -> None:
     """The size of any frame."""
     frame = facts.frame
-    if frame.length > link.limit:
+    if frame.length > connection.limit:
         sample = f"{name_of(frame.type)} of {frame.length:,} bytes"
-        link.record.oversize.add(frame.time_ns, frame.number, sample=sample)
+        connection.record.oversize.add(frame.time_ns, frame.number, sample=sample)
 
 
-def deprecated(link: ConnectionState, facts: Facts, what: str) -> None:
+def deprecated(connection: ConnectionState, facts: Facts, what: str) -> None:
     """Something was used that newer versions have done away with."""
-    link.record.deprecated.setdefault(what, Occurrences()).add(facts.frame.time_ns, facts.frame.number)
+    connection.record.deprecated.setdefault(what, Occurrences()).add(facts.frame.time_ns, facts.frame.number)

@@ -20,7 +20,7 @@ from pcli.codec.observe.tracking.connections.frame_checks import deprecated
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.constants import FRAME_OVERHEAD
 
-__all__ = ["auth_challenge", "auth_response", "connect", "connected", "end_word", "error", "ping", "spoke"]
+__all__ = ["auth_challenge", "auth_response", "connect", "connected", "end_cause", "end_open_ping", "error", "ping"]
 
 _PATIENCE_NS: Final = 2_000_000_000
 """How long a PING must have waited to be the cause of an end: shorter than any sensible interval."""
@@ -29,27 +29,27 @@ _CONNECT: Final = "pulsar.connect."
 _LOGIN: Final = frozenset(BY_NAME[name].number for name in ("CONNECT", "AUTH_RESPONSE"))
 
 
-def connect(link: ConnectionState, facts: Facts) -> None:
+def connect(connection: ConnectionState, facts: Facts) -> None:
     """CONNECT."""
-    record, values = link.record, facts.command
-    link.connected, link.fresh, link.login_refused = False, True, False
+    record, values = connection.record, facts.command
+    connection.connected, connection.after_connect, connection.login_refused = False, True, False
     record.connect_frame = facts.frame.number
     record.client_version = values.get(f"{_CONNECT}client_version", "")
     record.protocol_version = values.get(f"{_CONNECT}protocol_version", _absent(facts))
     record.proxy_to_broker_url = values.get(f"{_CONNECT}proxy_to_broker_url", "")
     if f"{_CONNECT}auth_method" in values and not values.get(f"{_CONNECT}auth_method_name"):
-        deprecated(link, facts, "CONNECT.auth_method")
+        deprecated(connection, facts, "CONNECT.auth_method")
 
 
-def connected(link: ConnectionState, facts: Facts) -> None:
+def connected(connection: ConnectionState, facts: Facts) -> None:
     """CONNECTED."""
-    record, get = link.record, facts.command.get
-    link.connected = True
+    record, get = connection.record, facts.command.get
+    connection.connected = True
     record.connected_ns = facts.frame.time_ns
     record.server_version = get("pulsar.connected.server_version", "")
     record.server_protocol_version = get("pulsar.connected.protocol_version", _absent(facts))
     record.max_message_size = get("pulsar.connected.max_message_size", 0)
-    link.limit = record.max_message_size + FRAME_OVERHEAD if record.max_message_size > 0 else NO_LIMIT
+    connection.limit = record.max_message_size + FRAME_OVERHEAD if record.max_message_size > 0 else NO_LIMIT
 
 
 def _absent(facts: Facts) -> int:
@@ -57,47 +57,47 @@ def _absent(facts: Facts) -> int:
     return -1 if facts.frame.missing else 0
 
 
-def auth_challenge(link: ConnectionState, facts: Facts) -> None:
+def auth_challenge(connection: ConnectionState, facts: Facts) -> None:
     """AUTH_CHALLENGE."""
-    if link.connected:
-        record, frame = link.record, facts.frame
+    if connection.connected:
+        record, frame = connection.record, facts.frame
         record.challenges.add(frame.time_ns, frame.number)
         record.challenge_open_ns = frame.time_ns
 
 
-def auth_response(link: ConnectionState, facts: Facts) -> None:
+def auth_response(connection: ConnectionState, facts: Facts) -> None:
     """AUTH_RESPONSE."""
-    record = link.record
+    record = connection.record
     if record.challenge_open_ns >= 0:
         record.challenge_open_ns = -1
         record.refreshed_ns = facts.frame.time_ns
 
 
-def error(link: ConnectionState, facts: Facts) -> None:
+def error(connection: ConnectionState, facts: Facts) -> None:
     """ERROR."""
     request = facts.request
     if request is not None and request.type in _LOGIN:
-        link.login_refused = error_of(facts)[0] in ("AuthenticationError", "AuthorizationError")
+        connection.login_refused = error_of(facts)[0] in ("AuthenticationError", "AuthorizationError")
 
 
-def ping(link: ConnectionState, facts: Facts) -> None:
+def ping(connection: ConnectionState, facts: Facts) -> None:
     """PING; one that comes while another of its side is open changes nothing."""
-    frame, opened = facts.frame, link.record.ping_open
+    frame, opened = facts.frame, connection.record.ping_open
     side = frame.from_client
-    if side not in opened or link.heard[not side] > opened[side][1]:
+    if side not in opened or connection.last_frame_ns[not side] > opened[side][1]:
         opened[side] = (frame.number, frame.time_ns)
 
 
-def spoke(link: ConnectionState, facts: Facts) -> None:
+def end_open_ping(connection: ConnectionState, facts: Facts) -> None:
     """A side has spoken, so that the other one's PING is answered."""
-    link.record.ping_open.pop(not facts.frame.from_client, None)
+    connection.record.ping_open.pop(not facts.frame.from_client, None)
 
 
-def end_word(link: ConnectionState, end: StreamEnd) -> str:
+def end_cause(connection: ConnectionState, end: StreamEnd) -> str:
     """How the connection ended: a key of ENDS."""
-    if link.login_refused:
+    if connection.login_refused:
         return "auth"
-    opened = link.record.ping_open.get(end.from_client)
-    if opened is not None and link.heard[not end.from_client] <= opened[1] <= end.time_ns - _PATIENCE_NS:
+    opened = connection.record.ping_open.get(end.from_client)
+    if opened is not None and connection.last_frame_ns[not end.from_client] <= opened[1] <= end.time_ns - _PATIENCE_NS:
         return "keep_alive"
     return f"{'reset' if end.reset else 'fin'}_{'client' if end.from_client else 'broker'}"

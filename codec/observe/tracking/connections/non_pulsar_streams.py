@@ -17,7 +17,7 @@ from pcli.codec.capture.frames import Note
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 from pcli.codec.wire.constants import DEFAULT_PORT
 
-__all__ = ["NonPulsarStreams", "words_of_length"]
+__all__ = ["NonPulsarStreams", "describe_length"]
 
 _MAX_OTHERS: Final = 1000
 
@@ -31,7 +31,7 @@ _KINDS: Final = {
 _METHODS: Final = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"HTTP", b"PRI ")
 
 
-def words_of_length(length: int) -> tuple[str, str]:
+def describe_length(length: int) -> tuple[str, str]:
     """What the bytes of an impossible length of a frame really are: a word of first_bytes, and a sentence."""
     head = length.to_bytes(4, "big")
     if head[0] in (0x14, 0x15, 0x16, 0x17) and head[1] == 3:
@@ -58,19 +58,19 @@ class NonPulsarStreams:
     def note(self, record: ConnectionRecord, note: Note) -> None:
         """A note on a stream that is something else from its beginning."""
         if record.server in self.pulsar or record.server[1] == DEFAULT_PORT:
-            _tell(record, note)
+            _set_first_bytes(record, note)
         elif len(self._others) < _MAX_OTHERS:
             self._others.setdefault(record.server, [])[_MAX_OTHERS:] = [(record, note)]
 
-    def speaks_pulsar(self, server: tuple[str, int]) -> None:
+    def add_pulsar_server(self, server: tuple[str, int]) -> None:
         """A connection to this server speaks Pulsar."""
         if len(self.pulsar) < _MAX_OTHERS:
             self.pulsar.add(server)
         for record, note in self._others.pop(server, ()):
-            _tell(record, note)
+            _set_first_bytes(record, note)
 
 
-def _tell(record: ConnectionRecord, note: Note) -> None:
+def _set_first_bytes(record: ConnectionRecord, note: Note) -> None:
     record.first_bytes = {"not-pulsar": "other"}.get(note.kind, note.kind)
     record.first_bytes_text = _KINDS[note.kind]
     record.first_bytes_packet = note.packet

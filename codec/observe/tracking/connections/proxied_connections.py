@@ -20,7 +20,7 @@ from pcli.codec.observe.tracking.records.connection_records import ConnectionRec
 
 __all__ = ["ProxiedConnections"]
 
-_MAX_FRONTS: Final = 256
+_MAX_CLIENT_SIDES: Final = 256
 
 
 class _ClientConnection:
@@ -38,38 +38,38 @@ class ProxiedConnections:
     """Finds second legs."""
 
     def __init__(self) -> None:
-        self._fronts: dict[int, _ClientConnection] = {}
+        self._client_sides: dict[int, _ClientConnection] = {}
         """By stream; the oldest first."""
-        self._suspects: dict[int, list[_ClientConnection]] = {}
+        self._candidates: dict[int, list[_ClientConnection]] = {}
         """What a connection may be the second leg of."""
 
-    def connect(self, link: ConnectionState, facts: Facts) -> None:
+    def connect(self, connection: ConnectionState, facts: Facts) -> None:
         """A CONNECT, whose record is filled."""
-        record, data = link.record, facts.frame.data
-        suspects = [front for front in self._fronts.values() if _may_be(front, record, data)]
+        record, data = connection.record, facts.frame.data
+        suspects = [front for front in self._client_sides.values() if _may_be_proxied(front, record, data)]
         if suspects:
-            self._suspects[record.stream] = suspects
-        self._fronts[record.stream] = _ClientConnection(record, data)
-        if len(self._fronts) > _MAX_FRONTS:
-            gone = next(iter(self._fronts))
-            del self._fronts[gone]
-            self._suspects.pop(gone, None)
+            self._candidates[record.stream] = suspects
+        self._client_sides[record.stream] = _ClientConnection(record, data)
+        if len(self._client_sides) > _MAX_CLIENT_SIDES:
+            gone = next(iter(self._client_sides))
+            del self._client_sides[gone]
+            self._candidates.pop(gone, None)
 
-    def first(self, link: ConnectionState, facts: Facts) -> bool:
+    def first(self, connection: ConnectionState, facts: Facts) -> bool:
         """The client's first frame behind its CONNECT; whether it shows that this is a second leg."""
-        record, data = link.record, facts.frame.data
-        for front in self._suspects.pop(record.stream, []):
+        record, data = connection.record, facts.frame.data
+        for front in self._candidates.pop(record.stream, []):
             if front.first == data and front.record.other_leg is None:
                 record.leg_of = front.record.stream
                 record.other_leg, front.record.other_leg = front.record, record
-                self._fronts.pop(record.stream, None)
+                self._client_sides.pop(record.stream, None)
                 return True
-        if record.stream in self._fronts:
-            self._fronts[record.stream].first = data
+        if record.stream in self._client_sides:
+            self._client_sides[record.stream].first = data
         return False
 
 
-def _may_be(front: _ClientConnection, back: ConnectionRecord, connect: bytes) -> bool:
+def _may_be_proxied(front: _ClientConnection, back: ConnectionRecord, connect: bytes) -> bool:
     """Whether a connection that begins now may be the second leg of another."""
     record = front.record
     if record.connected_ns >= 0 or record.server == back.server:

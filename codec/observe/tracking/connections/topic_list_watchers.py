@@ -26,63 +26,65 @@ class TopicListWatchers:
     def __init__(self) -> None:
         # What each client address has subscribed to, and who waits for it to do so.
         self._subscribed: dict[str, dict[str, None]] = {}
-        self._told: dict[str, dict[int, ConnectionRecord]] = {}
+        self._watching: dict[str, dict[int, ConnectionRecord]] = {}
 
-    def subscribe(self, link: ConnectionState, facts: Facts) -> None:
+    def subscribe(self, connection: ConnectionState, facts: Facts) -> None:
         """A SUBSCRIBE."""
-        client, topic = link.record.client[0], facts.command.get("pulsar.subscribe.topic", "")
+        client, topic = connection.record.client[0], facts.command.get("pulsar.subscribe.topic", "")
         topics = self._subscribed.setdefault(client, {})
         topics[topic] = None
         if len(topics) > _MAX_TOPICS:
             del topics[next(iter(topics))]
         if len(self._subscribed) > _MAX_TOPICS:
             del self._subscribed[next(iter(self._subscribed))]
-        for record in self._told.get(client, {}).values():
+        for record in self._watching.get(client, {}).values():
             record.watch_missed.pop(topic, None)
 
-    def watch(self, link: ConnectionState, facts: Facts) -> None:
+    def watch(self, connection: ConnectionState, facts: Facts) -> None:
         """A WATCH_TOPIC_LIST."""
         frame, get = facts.frame, facts.command.get
         named = f"{get('pulsar.watchTopicList.namespace', '')} {get('pulsar.watchTopicList.topics_pattern', '')}"
         number = get("pulsar.watchTopicList.watcher_id", -1)
-        link.record.watchers[number] = (frame.number, frame.time_ns, named)
-        link.watch_hashes[number] = get("pulsar.watchTopicList.topics_hash", "")
+        connection.record.watchers[number] = (frame.number, frame.time_ns, named)
+        connection.watch_hashes[number] = get("pulsar.watchTopicList.topics_hash", "")
 
-    def close(self, link: ConnectionState, facts: Facts) -> None:
+    def close(self, connection: ConnectionState, facts: Facts) -> None:
         """A WATCH_TOPIC_LIST_CLOSE: nobody waits for its topics any more."""
-        link.record.watchers.pop(facts.command.get("pulsar.watchTopicListClose.watcher_id", -1), None)
-        if not link.record.watchers:
-            link.record.watch_missed.clear()
+        connection.record.watchers.pop(facts.command.get("pulsar.watchTopicListClose.watcher_id", -1), None)
+        if not connection.record.watchers:
+            connection.record.watch_missed.clear()
 
-    def success(self, link: ConnectionState, facts: Facts) -> None:
+    def success(self, connection: ConnectionState, facts: Facts) -> None:
         """The first list of a watcher."""
         get = facts.command.get
         number = get("pulsar.watchTopicListSuccess.watcher_id", -1)
-        before, now = link.watch_hashes.pop(number, ""), get("pulsar.watchTopicListSuccess.topics_hash", "")
+        before, now = connection.watch_hashes.pop(number, ""), get("pulsar.watchTopicListSuccess.topics_hash", "")
         topics = get("pulsar.watchTopicListSuccess.topic", [])
         if before and now != before:
             sample = ", ".join(topics[:3])
-            link.record.watch_gaps.add(facts.frame.time_ns, facts.request_number, facts.frame.number, sample=sample)
-            self._tell(link, facts, topics)
+            connection.record.watch_gaps.add(
+                facts.frame.time_ns, facts.request_number, facts.frame.number, sample=sample
+            )
+            self._add_topics(connection, facts, topics)
 
-    def update(self, link: ConnectionState, facts: Facts) -> None:
+    def update(self, connection: ConnectionState, facts: Facts) -> None:
         """A WATCH_TOPIC_UPDATE."""
         get = facts.command.get
-        self._tell(link, facts, get("pulsar.watchTopicUpdate.new_topics", []))
+        self._add_topics(connection, facts, get("pulsar.watchTopicUpdate.new_topics", []))
         for topic in get("pulsar.watchTopicUpdate.deleted_topics", []):
-            link.record.watch_missed.pop(topic, None)
-            self._subscribed.get(link.record.client[0], {}).pop(topic, None)
+            connection.record.watch_missed.pop(topic, None)
+            self._subscribed.get(connection.record.client[0], {}).pop(topic, None)
 
-    def _tell(self, link: ConnectionState, facts: Facts, topics: list[str]) -> None:
-        record = link.record
+    def _add_topics(self, connection: ConnectionState, facts: Facts, topics: list[str]) -> None:
+        record = connection.record
         known = self._subscribed.get(record.client[0], {})
         for topic in topics:
             if topic not in known and len(record.watch_missed) < _MAX_TOPICS:
                 record.watch_missed[topic] = (facts.frame.number, facts.frame.time_ns)
-        self._told.setdefault(record.client[0], {})[record.stream] = record
+        self._watching.setdefault(record.client[0], {})[record.stream] = record
 
     def forget(self, record: ConnectionRecord) -> None:
         """The connection is over: nobody is told anything on it any more."""
-        told = self._told.get(record.client[0], {})
+        told = self._watching.get(record.client[0], {})
         if told.pop(record.stream, None) is not None and not told:
-            del self._told[record.client[0]]
+            del self._watching[record.client[0]]

@@ -13,13 +13,13 @@ from pcli.codec.observe.tracking.producers.producer_session import ProducerSessi
 from pcli.codec.observe.tracking.records.counters import Occurrences
 from pcli.codec.wire.commands import BY_NAME
 
-__all__ = ["ProducerCommands", "sender_of"]
+__all__ = ["ProducerCommands", "producer_of"]
 
 _CLOSE_PRODUCER: Final = BY_NAME["CLOSE_PRODUCER"].number
 _PRODUCER: Final = BY_NAME["PRODUCER"].number
 
 
-def sender_of(facts: Facts) -> ProducerSession | None:
+def producer_of(facts: Facts) -> ProducerSession | None:
     """The session of the producer that a frame speaks of; None: of none that is known."""
     peer = facts.peer
     record = peer.record if isinstance(peer, Producer) else None
@@ -32,23 +32,23 @@ class ProducerCommands:
     def __init__(self, registry: ProducerRegistry) -> None:
         self._registry = registry
 
-    def ask(self, facts: Facts) -> None:
+    def producer(self, facts: Facts) -> None:
         """PRODUCER."""
         peer = facts.peer
         if isinstance(peer, Producer):
-            sender = self._registry.begin(facts, peer, peer.name)
-            sender.session.number = facts.frame.number
-            sender.record.access_mode = facts.command.get("pulsar.producer.producer_access_mode", "Shared")
+            producer = self._registry.begin(facts, peer, peer.name)
+            producer.session.number = facts.frame.number
+            producer.record.access_mode = facts.command.get("pulsar.producer.producer_access_mode", "Shared")
 
-    def succeed(self, facts: Facts) -> None:
+    def producer_success(self, facts: Facts) -> None:
         """PRODUCER_SUCCESS: attached, or waiting for its turn."""
         frame = facts.frame
-        sender = sender_of(facts)
-        if sender is None:
+        producer = producer_of(facts)
+        if producer is None:
             return
-        self._registry.rename(sender)
-        self._registry.attach(sender, frame.time_ns)
-        record, session = sender.record, sender.session
+        self._registry.rename(producer)
+        self._registry.attach(producer, frame.time_ns)
+        record, session = producer.record, producer.session
         record.sessions += session.ready_ns < 0 and record.waiting.since_ns < 0
         if facts.command.get("pulsar.producer_success.producer_ready", True):
             record.waiting.end(frame.time_ns, frame.number)
@@ -56,38 +56,38 @@ class ProducerCommands:
         else:
             record.waiting.begin(frame.time_ns, frame.number)
 
-    def refuse(self, facts: Facts) -> None:
+    def error(self, facts: Facts) -> None:
         """ERROR: counts when it answers a PRODUCER."""
         request, frame = facts.request, facts.frame
-        sender = sender_of(facts)
-        if request is None or request.type != _PRODUCER or sender is None:
+        producer = producer_of(facts)
+        if request is None or request.type != _PRODUCER or producer is None:
             return
         values = facts.command
         error = str(values.get("pulsar.error.error", "UnknownError"))
         text = str(values.get("pulsar.error.message", ""))
-        refused = sender.record.refused.setdefault(error, Occurrences())
+        refused = producer.record.refused.setdefault(error, Occurrences())
         refused.add(frame.time_ns, request.number, frame.number, sample=text)
-        self._registry.close(sender, "refused", frame.time_ns, frame.number)
-        self._registry.settle(sender, frame.time_ns, frame.number)
+        self._registry.close(producer, "refused", frame.time_ns, frame.number)
+        self._registry.give_up_open_sends(producer, frame.time_ns, frame.number)
 
     def close(self, facts: Facts) -> None:
         """CLOSE_PRODUCER: the session is over; receipts may still come."""
         frame = facts.frame
-        sender = sender_of(facts)
-        if sender is not None:
-            self._registry.close(sender, "closed" if frame.from_client else "broker", frame.time_ns, frame.number)
+        producer = producer_of(facts)
+        if producer is not None:
+            self._registry.close(producer, "closed" if frame.from_client else "broker", frame.time_ns, frame.number)
 
-    def closed(self, facts: Facts) -> None:
+    def success(self, facts: Facts) -> None:
         """SUCCESS: when it answers CLOSE_PRODUCER, all receipts have come that will."""
         request = facts.request
-        sender = sender_of(facts)
-        if request is not None and request.type == _CLOSE_PRODUCER and sender is not None:
-            self._registry.settle(sender, facts.frame.time_ns, facts.frame.number)
+        producer = producer_of(facts)
+        if request is not None and request.type == _CLOSE_PRODUCER and producer is not None:
+            self._registry.give_up_open_sends(producer, facts.frame.time_ns, facts.frame.number)
 
     def end(self, stream: int, end: str, time_ns: int, frame: int) -> None:
         """A connection has ended, and so have its sessions."""
-        wire = self._registry.wires.get(stream)
-        for sender in list(wire.senders.values()) if wire is not None else ():
-            self._registry.close(sender, end, time_ns, frame)
-            self._registry.settle(sender, time_ns, frame)
+        connection = self._registry.connections.get(stream)
+        for producer in list(connection.producers.values()) if connection is not None else ():
+            self._registry.close(producer, end, time_ns, frame)
+            self._registry.give_up_open_sends(producer, time_ns, frame)
         self._registry.forget(stream)

@@ -49,7 +49,7 @@ class ProducerRegistry:
     ) -> None:
         """``on_done`` is given ``producer`` and a record that is forgotten."""
         self.subscriptions = subscriptions
-        self.wires: dict[int, ConnectionProducers] = {}
+        self.connections: dict[int, ConnectionProducers] = {}
         """Connections with sessions that are not settled."""
         self.open_count = 0
         """SENDs without an answer, over all sessions."""
@@ -59,7 +59,7 @@ class ProducerRegistry:
         self._kept: dict[tuple[str, str], ProducerSession] = {}
         """The session that a record speaks of, by topic and name; the one attached longest ago first."""
         self._doubts: dict[int, set[str]] = {}
-        self._midway: dict[str, ProducerSession | None] = {}
+        self._began_before_capture: dict[str, ProducerSession | None] = {}
         """Sessions whose PRODUCER is not in the capture, by name; None: several of that name."""
         self._serial = 0
 
@@ -69,69 +69,69 @@ class ProducerRegistry:
         """A session begins; ``name``: empty when it is not known yet."""
         frame = facts.frame
         stream, time_ns = frame.stream.number, frame.time_ns
-        wire = self.wires.get(stream)
-        older = wire.senders.get(peer.id) if wire is not None else None
+        connection = self.connections.get(stream)
+        older = connection.producers.get(peer.id) if connection is not None else None
         if older is not None:
             self.close(older, "replaced", time_ns, frame.number)
-            self.settle(older, time_ns, frame.number)
+            self.give_up_open_sends(older, time_ns, frame.number)
         # Settling may have dropped the wire with its last session.
-        wire = self.wires.setdefault(stream, wire or ConnectionProducers())
+        connection = self.connections.setdefault(stream, connection or ConnectionProducers())
         key = (peer.topic, name or f"{stream}#{peer.id}")
         kept = self._kept.get(key)
         record = self._record(peer, name, time_ns) if kept is None else kept.record
         record.doubts |= self._doubts.get(stream, set())
         self._serial += 1
         session = Session(stream, peer.id, 0, time_ns)
-        sender = ProducerSession(key, peer, record, session, wire, split_partition(peer.topic)[1], self._serial)
-        peer.record = wire.senders[peer.id] = sender
-        midway = self._midway.get(name) if kept is None and name else None
+        producer = ProducerSession(key, peer, record, session, connection, split_partition(peer.topic)[1], self._serial)
+        peer.record = connection.producers[peer.id] = producer
+        midway = self._began_before_capture.get(name) if kept is None and name else None
         if midway is not None and midway.session.end:
-            sender.remember(midway)
+            producer.inherit_sends(midway)
         if kept is None or kept.session.end:
-            self.attach(sender, time_ns)
-        return sender
+            self.attach(producer, time_ns)
+        return producer
 
-    def midway(self, sender: ProducerSession, name: str) -> None:
+    def began_before_capture(self, producer: ProducerSession, name: str) -> None:
         """The session began before the capture; ``name`` is that of its messages' metadata."""
-        sender.record.name = name
-        sender.record.doubts.add("start")
+        producer.record.name = name
+        producer.record.doubts.add("start")
         if name:
-            self._midway[name] = None if name in self._midway else sender
+            self._began_before_capture[name] = None if name in self._began_before_capture else producer
 
     def _record(self, peer: Producer, name: str, time_ns: int) -> ProducerRecord:
         topic = self.subscriptions.topic(peer.topic) if peer.topic else None
         full = topic.name if topic is not None else ""
         return ProducerRecord(full, name, topic, system=peer.system, first_ns=time_ns, last_ns=time_ns)
 
-    def rename(self, sender: ProducerSession) -> None:
+    def rename(self, producer: ProducerSession) -> None:
         """The broker has told the name of one that had none."""
-        old, key = sender.key, (sender.key[0], sender.peer.name)
+        old, key = producer.key, (producer.key[0], producer.peer.name)
         if not key[1] or key == old:
             return
-        if self._kept.get(old) is sender:
+        if self._kept.get(old) is producer:
             del self._kept[old]
-        if sender.topic is not None:
-            sender.topic.producers.pop(old[1], None)
-        sender.key = key
-        sender.record.name = key[1]
+        if producer.topic is not None:
+            producer.topic.producers.pop(old[1], None)
+        producer.key = key
+        producer.record.name = key[1]
 
-    def attach(self, sender: ProducerSession, time_ns: int) -> None:
+    def attach(self, producer: ProducerSession, time_ns: int) -> None:
         """The record of the name speaks of this session from now on."""
-        older = self._kept.pop(sender.key, None)
-        if older is not None and older is not sender:
+        older = self._kept.pop(producer.key, None)
+        if older is not None and older is not producer:
             self.close(older, "silence", time_ns, 0)
-            self.settle(older, time_ns, 0)
-            sender.inherit(older)
+            self.give_up_open_sends(older, time_ns, 0)
+            producer.inherit(older)
         if len(self._kept) >= self._max_producers:
             self._evict()
-        self._kept[sender.key] = sender
-        sender.record.session = sender.session
-        if sender.topic is not None:
-            sender.topic.producers[sender.key[1]] = sender.record
+        self._kept[producer.key] = producer
+        producer.record.session = producer.session
+        if producer.topic is not None:
+            producer.topic.producers[producer.key[1]] = producer.record
 
-    def close(self, sender: ProducerSession, end: str, time_ns: int, frame: int) -> None:
+    def close(self, producer: ProducerSession, end: str, time_ns: int, frame: int) -> None:
         """A session is over, in one of the ways of links.ENDS; receipts may still come."""
-        session, record = sender.session, sender.record
+        session, record = producer.session, producer.record
         record.waiting.end(time_ns, frame)
         if session.end:
             return
@@ -140,29 +140,31 @@ class ProducerRegistry:
         if end != "refused":
             record.ends.setdefault(end, Occurrences()).add(time_ns, frame)
 
-    def settle(self, sender: ProducerSession, time_ns: int, frame: int) -> None:
+    def give_up_open_sends(self, producer: ProducerSession, time_ns: int, frame: int) -> None:
         """No more answers will come: what is open stays unanswered, and may be sent again."""
-        session, record = sender.session, sender.record
-        senders = sender.wire.senders
-        if senders.get(session.id) is sender:
-            del senders[session.id]
-            if not senders:
-                self.wires.pop(session.stream, None)
-        if sender.peer.record is sender:
-            sender.peer.record = None
-        if sender.place:
-            self.lose(sender, [one for one, lifecycle in sender.before.items() if lifecycle.stream != session.stream])
-        left, sender.open = sender.open, deque()
+        session, record = producer.session, producer.record
+        producers = producer.connection.producers
+        if producers.get(session.id) is producer:
+            del producers[session.id]
+            if not producers:
+                self.connections.pop(session.stream, None)
+        if producer.peer.record is producer:
+            producer.peer.record = None
+        if producer.place:
+            self.mark_lost(
+                producer, [one for one, lifecycle in producer.resendable.items() if lifecycle.stream != session.stream]
+            )
+        left, producer.open_sends = producer.open_sends, deque()
         self.open_count -= len(left)
-        sender.answered(time_ns, frame)
+        producer.response_received(time_ns, frame)
         for one in left:
             record.unreceipted.add(time_ns, one.frame, sample=str(one.sequence_id))
-            if one.place < sender.front:
-                record.skipped.add(one.time_ns, one.frame, sender.front_frame, sample=str(one.sequence_id))
+            if one.place < producer.last_receipted:
+                record.skipped.add(one.time_ns, one.frame, producer.last_receipt_frame, sample=str(one.sequence_id))
             if one.lifecycle.receipt_ns < 0:
                 one.lifecycle.state = "lost"
-            sender.before[one.sequence_id] = one.lifecycle
-        sender.flush(over=True)
+            producer.resendable[one.sequence_id] = one.lifecycle
+        producer.flush(over=True)
 
     # -- lives without a receipt
 
@@ -173,19 +175,19 @@ class ProducerRegistry:
             if lifecycle.ledger < 0:
                 self.subscriptions.gone(lifecycle)
 
-    def lose(self, sender: ProducerSession, sequence_ids: Iterable[int]) -> None:
+    def mark_lost(self, producer: ProducerSession, sequence_ids: Iterable[int]) -> None:
         """Nobody will send these again."""
         for sequence_id in sequence_ids:
-            lifecycle = sender.before.pop(sequence_id)
+            lifecycle = producer.resendable.pop(sequence_id)
             if lifecycle.receipt_ns < 0:
-                sender.record.lost.add(lifecycle.sent_ns, lifecycle.sent_frame, sample=str(sequence_id))
+                producer.record.lost.add(lifecycle.sent_ns, lifecycle.sent_frame, sample=str(sequence_id))
             self.give_up(lifecycle, "refused" if lifecycle.error else "lost")
 
-    def give_up_oldest(self, sender: ProducerSession) -> None:
+    def give_up_oldest(self, producer: ProducerSession) -> None:
         """There is one open SEND too many: the oldest of this session goes."""
         self.open_count -= 1
-        self.give_up(sender.open.popleft().lifecycle, "in_flight")
-        sender.record.doubts.add("evicted")
+        self.give_up(producer.open_sends.popleft().lifecycle, "in_flight")
+        producer.record.doubts.add("evicted")
         self._count("sends")
 
     # -- all of them
@@ -193,10 +195,10 @@ class ProducerRegistry:
     def add_doubts(self, stream: int, doubts: set[str]) -> None:
         """The capture does not show all of this connection."""
         self._doubts[stream] = set(doubts)
-        wire = self.wires.get(stream)
-        for sender in wire.senders.values() if wire is not None else ():
-            sender.record.doubts |= doubts
-            for one in sender.open:
+        connection = self.connections.get(stream)
+        for producer in connection.producers.values() if connection is not None else ():
+            producer.record.doubts |= doubts
+            for one in producer.open_sends:
                 one.lifecycle.doubts |= doubts
 
     def forget(self, stream: int) -> None:
@@ -205,21 +207,21 @@ class ProducerRegistry:
 
     def finish(self) -> None:
         """Nothing more will come: what is open stays so."""
-        for wire in self.wires.values():
-            for sender in wire.senders.values():
-                for one in sender.open:
+        for connection in self.connections.values():
+            for producer in connection.producers.values():
+                for one in producer.open_sends:
                     self.give_up(one.lifecycle, "in_flight")
-        for sender in self._kept.values():
-            sender.flush(over=True)
-            self.lose(sender, list(sender.before))
-            if not sender.session.end:
-                sender.record.doubts.add("end")
+        for producer in self._kept.values():
+            producer.flush(over=True)
+            self.mark_lost(producer, list(producer.resendable))
+            if not producer.session.end:
+                producer.record.doubts.add("end")
 
     def records(self) -> Iterator[ProducerRecord]:
         """The records that are kept, up to date."""
-        for sender in self._kept.values():
-            sender.flush()
-            yield sender.record
+        for producer in self._kept.values():
+            producer.flush()
+            yield producer.record
 
     def _evict(self) -> None:
         """Make room for a tenth of all at once, so that it stays cheap."""
@@ -228,16 +230,16 @@ class ProducerRegistry:
         for key in list(islice(chain(ended, lasting), max(1, self._max_producers // 10))):
             self._drop(self._kept[key])
 
-    def _drop(self, sender: ProducerSession) -> None:
-        key, record = sender.key, sender.record
-        self.settle(sender, record.last_ns, 0)
-        self.lose(sender, list(sender.before))
+    def _drop(self, producer: ProducerSession) -> None:
+        key, record = producer.key, producer.record
+        self.give_up_open_sends(producer, record.last_ns, 0)
+        self.mark_lost(producer, list(producer.resendable))
         del self._kept[key]
         record.doubts.add("evicted")
-        if sender.topic is not None:
-            sender.topic.producers.pop(key[1], None)
-        elif self._midway.get(record.name) is sender:
-            del self._midway[record.name]
+        if producer.topic is not None:
+            producer.topic.producers.pop(key[1], None)
+        elif self._began_before_capture.get(record.name) is producer:
+            del self._began_before_capture[record.name]
         self._count("producers")
         if self._on_done is not None:
             self._on_done("producer", record)

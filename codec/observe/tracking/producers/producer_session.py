@@ -44,10 +44,10 @@ class OpenSend(NamedTuple):
 class ConnectionProducers:
     """A connection that has sessions."""
 
-    __slots__ = ("heard_frame", "heard_ns", "senders")
+    __slots__ = ("heard_frame", "heard_ns", "producers")
 
     def __init__(self) -> None:
-        self.senders: dict[int, ProducerSession] = {}
+        self.producers: dict[int, ProducerSession] = {}
         """Those that are not settled, by producer id."""
         self.heard_ns = -1
         """The broker's last frame, whatever it was; -1: none."""
@@ -58,25 +58,25 @@ class ProducerSession:
     """A producer's session and what is open in it."""
 
     __slots__ = (
-        "before",
-        "ceiling",
         "chunks",
-        "early",
-        "front",
-        "front_frame",
+        "connection",
+        "early_receipts",
+        "highest_before",
         "key",
-        "numbering",
-        "open",
+        "last_receipt_frame",
+        "last_receipted",
+        "open_sends",
         "partition",
         "peer",
         "place",
         "record",
+        "resendable",
+        "sequence_ids",
         "serial",
         "session",
         "since_frame",
         "since_ns",
         "topic",
-        "wire",
     )
 
     def __init__(
@@ -85,12 +85,12 @@ class ProducerSession:
         peer: Producer,
         record: ProducerRecord,
         session: Session,
-        wire: ConnectionProducers,
+        connection: ConnectionProducers,
         partition: int,
         serial: int,
     ) -> None:
         self.peer = peer
-        self.wire = wire
+        self.connection = connection
         self.key = key
         """Topic and name, or ``stream#id`` as long as there is no name: under which its record is kept."""
         self.record = record
@@ -98,23 +98,23 @@ class ProducerSession:
         self.topic: TopicRecord | None = record.topic_record
         self.partition = partition
         """Index in its topic's name; -1: none."""
-        self.open: deque[OpenSend] = deque()
+        self.open_sends: deque[OpenSend] = deque()
         """SENDs without an answer; the oldest first."""
-        self.numbering = SequenceIds()
-        self.before: dict[int, Lifecycle] = {}
+        self.sequence_ids = SequenceIds()
+        self.resendable: dict[int, Lifecycle] = {}
         """What an earlier session of the name left without a good receipt, by sequence id: may be sent again."""
         self.chunks: dict[str, tuple[Lifecycle, int]] = {}
         """Chunked messages of which not all is sent, by uuid: the life, the highest chunk so far."""
-        self.early: dict[int, tuple[int, int, int, int]] = {}
+        self.early_receipts: dict[int, tuple[int, int, int, int]] = {}
         """Receipts whose SEND was not seen (yet), by sequence id: ledger, entry, time and frame."""
         self.serial = serial
         """The number of its record, for Sent."""
-        self.ceiling = -1
+        self.highest_before = -1
         """The highest id that earlier sessions of the name have sent; -1: none."""
         self.place = 0
-        self.front = 0
+        self.last_receipted = 0
         """The latest SEND that has its receipt, by its place."""
-        self.front_frame = 0
+        self.last_receipt_frame = 0
         """That receipt."""
         self.since_ns = -1
         """Since when SENDs wait and no receipt comes; -1: none waits."""
@@ -123,15 +123,15 @@ class ProducerSession:
     def inherit(self, older: ProducerSession) -> None:
         """Go on with the record of an earlier session of the same name."""
         self.record = older.record
-        self.remember(older)
+        self.inherit_sends(older)
 
-    def remember(self, older: ProducerSession) -> None:
+    def inherit_sends(self, older: ProducerSession) -> None:
         """Know what an earlier session has sent: it may come again."""
         self.serial = older.serial
-        self.before, self.chunks = older.before, older.chunks
-        self.ceiling = max(older.ceiling, older.numbering.highest)
+        self.resendable, self.chunks = older.resendable, older.chunks
+        self.highest_before = max(older.highest_before, older.sequence_ids.highest)
 
-    def answered(self, time_ns: int, frame: int) -> None:
+    def response_received(self, time_ns: int, frame: int) -> None:
         """An answer came: what is still open waits from now on."""
         since = self.since_ns
         if since >= 0:
@@ -139,28 +139,28 @@ class ProducerSession:
             if time_ns - since >= NOTABLE_NS or stretch.since_ns >= 0:
                 stretch.begin(since, self.since_frame)
                 stretch.end(time_ns, frame)
-        self.since_ns, self.since_frame = (time_ns, frame) if self.open else (-1, 0)
+        self.since_ns, self.since_frame = (time_ns, frame) if self.open_sends else (-1, 0)
 
     def flush(self, *, over: bool = False) -> None:
         """Bring the record up to date; ``over``: the session has ended."""
         record = self.record
         if over:
             self.give_up_early(0)
-        record.ids_vague = record.ids_vague or self.numbering.vague
-        for time_ns, frame, last, first in self.numbering.gaps(over=over):
+        record.ids_vague = record.ids_vague or self.sequence_ids.vague
+        for time_ns, frame, last, first in self.sequence_ids.gaps(over=over):
             record.gaps.add(time_ns, frame, sample=f"{last + 1} to {first - 1}")
         if record.session is not self.session:
             return
-        record.heard_ns, record.heard_frame = self.wire.heard_ns, self.wire.heard_frame
-        record.open_sends = len(self.open)
-        oldest = self.open[0] if self.open else None
+        record.heard_ns, record.heard_frame = self.connection.heard_ns, self.connection.heard_frame
+        record.open_sends = len(self.open_sends)
+        oldest = self.open_sends[0] if self.open_sends else None
         record.oldest_open_ns, record.oldest_open_frame = (oldest.time_ns, oldest.frame) if oldest else (-1, 0)
         if self.since_ns >= 0:
             record.no_receipt.begin(self.since_ns, self.since_frame)
 
     def give_up_early(self, until_ns: int) -> None:
         """Receipts up to this time (0: all) whose SEND has not come are unexpected."""
-        for sequence_id, (_, _, time_ns, frame) in list(self.early.items()):
+        for sequence_id, (_, _, time_ns, frame) in list(self.early_receipts.items()):
             if not until_ns or time_ns <= until_ns:
-                del self.early[sequence_id]
+                del self.early_receipts[sequence_id]
                 self.record.unexpected.add(time_ns, frame, sample=str(sequence_id))

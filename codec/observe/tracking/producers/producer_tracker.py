@@ -37,7 +37,7 @@ class ProducerTracker:
     ) -> None:
         """``on_done`` is given records that are forgotten to bound the memory, with their group."""
         self._registry = registry = ProducerRegistry(subscriptions, on_done)
-        self._senders = senders = ProducerCommands(registry)
+        self._commands = commands = ProducerCommands(registry)
         self._transactions = transactions = Transactions(subscriptions, on_done=on_done)
         receipts = Receipts(registry)
         self._sends = Sends(registry, receipts)
@@ -45,22 +45,22 @@ class ProducerTracker:
             "SEND": self._send,
             "SEND_RECEIPT": receipts.receipt,
             "SEND_ERROR": receipts.error,
-            "PRODUCER": senders.ask,
-            "PRODUCER_SUCCESS": senders.succeed,
-            "ERROR": senders.refuse,
-            "CLOSE_PRODUCER": senders.close,
-            "SUCCESS": senders.closed,
-            "ACK": transactions.acknowledge,
-            "NEW_TXN": transactions.ask,
-            "NEW_TXN_RESPONSE": transactions.answer,
-            "ADD_PARTITION_TO_TXN": transactions.named,
-            "ADD_PARTITION_TO_TXN_RESPONSE": transactions.answer,
-            "ADD_SUBSCRIPTION_TO_TXN": transactions.named,
-            "ADD_SUBSCRIPTION_TO_TXN_RESPONSE": transactions.answer,
-            "END_TXN": transactions.ask,
-            "END_TXN_RESPONSE": transactions.answer,
-            "END_TXN_ON_PARTITION": transactions.end_on,
-            "END_TXN_ON_SUBSCRIPTION": transactions.end_on,
+            "PRODUCER": commands.producer,
+            "PRODUCER_SUCCESS": commands.producer_success,
+            "ERROR": commands.error,
+            "CLOSE_PRODUCER": commands.close,
+            "SUCCESS": commands.success,
+            "ACK": transactions.add_acks,
+            "NEW_TXN": transactions.request,
+            "NEW_TXN_RESPONSE": transactions.response,
+            "ADD_PARTITION_TO_TXN": transactions.transaction_of,
+            "ADD_PARTITION_TO_TXN_RESPONSE": transactions.response,
+            "ADD_SUBSCRIPTION_TO_TXN": transactions.transaction_of,
+            "ADD_SUBSCRIPTION_TO_TXN_RESPONSE": transactions.response,
+            "END_TXN": transactions.request,
+            "END_TXN_RESPONSE": transactions.response,
+            "END_TXN_ON_PARTITION": transactions.end_on_broker,
+            "END_TXN_ON_SUBSCRIPTION": transactions.end_on_broker,
         }
         self._steps = {BY_NAME[name].number: step for name, step in steps.items()}
 
@@ -68,16 +68,16 @@ class ProducerTracker:
         """Take in a frame."""
         frame = facts.frame
         if not frame.from_client:
-            self.heard(frame.stream.number, frame.time_ns, frame.number)
+            self.note_broker_frame(frame.stream.number, frame.time_ns, frame.number)
         step = self._steps.get(frame.type)
         if step is not None:
             step(facts)
 
-    def heard(self, stream: int, time_ns: int, frame: int) -> None:
+    def note_broker_frame(self, stream: int, time_ns: int, frame: int) -> None:
         """The broker has sent a frame on a connection, whatever it was."""
-        wire = self._registry.wires.get(stream)
-        if wire is not None:
-            wire.heard_ns, wire.heard_frame = time_ns, frame
+        connection = self._registry.connections.get(stream)
+        if connection is not None:
+            connection.heard_ns, connection.heard_frame = time_ns, frame
 
     def add_doubts(self, stream: int, doubts: set[str]) -> None:
         """The capture does not show all of a connection, for these reasons (doubts.py)."""
@@ -86,7 +86,7 @@ class ProducerTracker:
 
     def end(self, stream: int, end: str, time_ns: int, frame: int) -> None:
         """A connection has ended, in one of the ways of links.ENDS; ``frame`` is its last one."""
-        self._senders.end(stream, end, time_ns, frame)
+        self._commands.end(stream, end, time_ns, frame)
         self._transactions.end(stream, time_ns)
 
     def finish(self, now_ns: int) -> None:

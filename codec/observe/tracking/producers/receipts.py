@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pcli.codec.observe.observer_state import Facts, Producer
-from pcli.codec.observe.tracking.producers.producer_commands import sender_of
+from pcli.codec.observe.tracking.producers.producer_commands import producer_of
 from pcli.codec.observe.tracking.producers.producer_registry import ProducerRegistry
 from pcli.codec.observe.tracking.producers.producer_session import OpenSend, ProducerSession
 from pcli.codec.observe.tracking.records.counters import Occurrences
@@ -54,8 +54,8 @@ class Receipts:
     def receipt(self, facts: Facts) -> None:
         """SEND_RECEIPT."""
         peer = facts.peer
-        sender: ProducerSession | None = peer.record if isinstance(peer, Producer) else None
-        if sender is None:
+        producer: ProducerSession | None = peer.record if isinstance(peer, Producer) else None
+        if producer is None:
             return
         hot = facts.hot
         if hot is not None:
@@ -66,66 +66,66 @@ class Receipts:
         now, number = frame.time_ns, frame.number
         if sequence_id < 0:
             return
-        one = self._take(sender, sequence_id)
+        one = self._take_open_send(producer, sequence_id)
         if one is not None:
-            self._answer(sender, one, (ledger, entry), now, number)
+            self._answer(producer, one, (ledger, entry), now, number)
             return
-        sender.give_up_early(now - EARLY_NS)
-        sender.early[sequence_id] = (ledger, entry, now, number)
-        if len(sender.early) > MAX_EARLY:
-            sender.give_up_early(0)
+        producer.give_up_early(now - EARLY_NS)
+        producer.early_receipts[sequence_id] = (ledger, entry, now, number)
+        if len(producer.early_receipts) > MAX_EARLY:
+            producer.give_up_early(0)
 
-    def late(self, sender: ProducerSession, now: int) -> None:
+    def match_early_receipt(self, producer: ProducerSession, now: int) -> None:
         """A SEND was taken in after receipts that came without one: it may be its own."""
-        sender.give_up_early(now - EARLY_NS)
-        one = sender.open[-1]
-        if one.sequence_id in sender.early:
-            ledger, entry, time_ns, number = sender.early.pop(one.sequence_id)
-            sender.open.pop()
+        producer.give_up_early(now - EARLY_NS)
+        one = producer.open_sends[-1]
+        if one.sequence_id in producer.early_receipts:
+            ledger, entry, time_ns, number = producer.early_receipts.pop(one.sequence_id)
+            producer.open_sends.pop()
             self._registry.open_count -= 1
-            self._answer(sender, one, (ledger, entry), time_ns, number)
+            self._answer(producer, one, (ledger, entry), time_ns, number)
 
-    def _answer(self, sender: ProducerSession, one: OpenSend, at: tuple[int, int], now: int, number: int) -> None:
-        record = sender.record
+    def _answer(self, producer: ProducerSession, one: OpenSend, at: tuple[int, int], now: int, number: int) -> None:
+        record = producer.record
         record.receipts += 1
         record.last_ns = now
-        sender.answered(now, number)
+        producer.response_received(now, number)
         if at[0] == MINUS_ONE:
-            self._duplicate(sender, one, now, number)
+            self._duplicate(producer, one, now, number)
             return
-        if one.place < sender.front:
-            record.out_of_order.add(now, one.frame, number, sender.front_frame, sample=str(one.sequence_id))
+        if one.place < producer.last_receipted:
+            record.out_of_order.add(now, one.frame, number, producer.last_receipt_frame, sample=str(one.sequence_id))
         else:
-            sender.front, sender.front_frame = one.place, number
-        self._stored(sender, one, at, now, number)
+            producer.last_receipted, producer.last_receipt_frame = one.place, number
+        self._stored(producer, one, at, now, number)
 
     def error(self, facts: Facts) -> None:
         """SEND_ERROR: the client may send it again."""
-        sender = sender_of(facts)
-        if sender is None:
+        producer = producer_of(facts)
+        if producer is None:
             return
         frame, values = facts.frame, facts.command
         code = str(values.get("pulsar.send_error.error", "UnknownError"))
         text = str(values.get("pulsar.send_error.message", ""))
-        one = self._take(sender, values.get("pulsar.send_error.sequence_id", -1) & MINUS_ONE)
-        errors = sender.record.send_errors.setdefault(code, Occurrences())
+        one = self._take_open_send(producer, values.get("pulsar.send_error.sequence_id", -1) & MINUS_ONE)
+        errors = producer.record.send_errors.setdefault(code, Occurrences())
         errors.add(frame.time_ns, one.frame if one else 0, frame.number, sample=text)
         if one is None:
             return
-        sender.answered(frame.time_ns, frame.number)
-        if sender.topic is not None and code not in _UNCOUNTED:
-            _count(sender.topic, one, frame.time_ns)
+        producer.response_received(frame.time_ns, frame.number)
+        if producer.topic is not None and code not in _UNCOUNTED:
+            _count(producer.topic, one, frame.time_ns)
         lifecycle = one.lifecycle
         if lifecycle.receipt_ns < 0:
             lifecycle.error, lifecycle.state = code, "refused"
             lifecycle.receipt_ns, lifecycle.receipt_frame = frame.time_ns, frame.number
-            sender.before[one.sequence_id] = lifecycle
-            if len(sender.before) > MAX_BEFORE:
-                self._registry.lose(sender, [next(iter(sender.before))])
+            producer.resendable[one.sequence_id] = lifecycle
+            if len(producer.resendable) > MAX_BEFORE:
+                self._registry.mark_lost(producer, [next(iter(producer.resendable))])
 
-    def _take(self, sender: ProducerSession, sequence_id: int) -> OpenSend | None:
+    def _take_open_send(self, producer: ProducerSession, sequence_id: int) -> OpenSend | None:
         """The oldest open SEND with this id, open no more."""
-        queue = sender.open
+        queue = producer.open_sends
         if queue and queue[0].sequence_id == sequence_id:
             self._registry.open_count -= 1
             return queue.popleft()
@@ -136,8 +136,8 @@ class Receipts:
                 return one
         return None
 
-    def _duplicate(self, sender: ProducerSession, one: OpenSend, now: int, number: int) -> None:
-        record, topic, lifecycle = sender.record, sender.topic, one.lifecycle
+    def _duplicate(self, producer: ProducerSession, one: OpenSend, now: int, number: int) -> None:
+        record, topic, lifecycle = producer.record, producer.topic, one.lifecycle
         persistent = topic is None or topic.persistent
         if persistent:
             record.duplicates_refused.add(now, one.frame, number, sample=str(one.sequence_id))
@@ -152,8 +152,8 @@ class Receipts:
             if lifecycle.ledger < 0:
                 self._subscriptions.gone(lifecycle)
 
-    def _stored(self, sender: ProducerSession, one: OpenSend, at: tuple[int, int], now: int, number: int) -> None:
-        topic, lifecycle = sender.topic, one.lifecycle
+    def _stored(self, producer: ProducerSession, one: OpenSend, at: tuple[int, int], now: int, number: int) -> None:
+        topic, lifecycle = producer.topic, one.lifecycle
         persistent = topic is None or topic.persistent
         if topic is not None:
             _count(topic, one, now)
@@ -161,9 +161,9 @@ class Receipts:
             if persistent and at > topic.last_id:
                 topic.last_id = at
         if one.chunk >= 0:
-            lifecycle = _chunk_stored(sender, one, at, now, number)
+            lifecycle = _chunk_stored(producer, one, at, now, number)
         elif lifecycle.receipt_ns >= 0:
-            lifecycle = _stored_again(sender, one, at, now, number)
+            lifecycle = _store_copy(producer, one, at, now, number)
         else:
             lifecycle.receipt_ns, lifecycle.receipt_frame, lifecycle.state = now, number, "stored"
         if persistent:
@@ -173,7 +173,7 @@ class Receipts:
         self._subscriptions.stored(lifecycle)
 
 
-def _chunk_stored(sender: ProducerSession, one: OpenSend, at: tuple[int, int], now: int, number: int) -> Lifecycle:
+def _chunk_stored(producer: ProducerSession, one: OpenSend, at: tuple[int, int], now: int, number: int) -> Lifecycle:
     """A chunk has its id; the message is stored with its last one."""
     lifecycle = one.lifecycle
     for place, (chunk, frame, ledger, entry) in enumerate(lifecycle.chunks):
@@ -181,18 +181,18 @@ def _chunk_stored(sender: ProducerSession, one: OpenSend, at: tuple[int, int], n
             lifecycle.chunks[place] = (chunk, frame, *at)
         elif chunk == one.chunk:
             ids = f"{ledger}:{entry} and {at[0]}:{at[1]}"
-            sender.record.duplicates_stored.add(now, frame, one.frame, number, sample=ids)
+            producer.record.duplicates_stored.add(now, frame, one.frame, number, sample=ids)
             lifecycle.other_ids += (at,)
     if one.chunk + 1 == lifecycle.num_chunks and lifecycle.receipt_ns < 0:
         lifecycle.receipt_ns, lifecycle.receipt_frame, lifecycle.state = now, number, "stored"
     return lifecycle
 
 
-def _stored_again(sender: ProducerSession, one: OpenSend, at: tuple[int, int], now: int, number: int) -> Lifecycle:
+def _store_copy(producer: ProducerSession, one: OpenSend, at: tuple[int, int], now: int, number: int) -> Lifecycle:
     """A second entry with the same message: its life."""
     lifecycle = one.lifecycle
     ids = f"{lifecycle.id} and {at[0]}:{at[1]}" if lifecycle.id else str(one.sequence_id)
-    sender.record.duplicates_stored.add(now, lifecycle.receipt_frame, one.frame, number, sample=ids)
+    producer.record.duplicates_stored.add(now, lifecycle.receipt_frame, one.frame, number, sample=ids)
     copy = replace(
         lifecycle, resent=(), other_ids=((lifecycle.ledger, lifecycle.entry),), deliveries={}, unacked={},
         doubts=set(lifecycle.doubts), sent_frame=one.frame, sent_ns=one.time_ns, receipt_frame=number, receipt_ns=now,

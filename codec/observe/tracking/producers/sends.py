@@ -53,29 +53,29 @@ class Sends:
                 return None  # cut before it was told
         frame = facts.frame
         fields = fields_of(frame)
-        sender: ProducerSession = peer.record or self._unseen(facts, peer, fields)
+        producer: ProducerSession = peer.record or self._add_unseen_producer(facts, peer, fields)
         ids = (sequence_id, highest, messages if messages > 1 else 1)
         if _CHUNK_ID in fields and _UUID in fields:
-            lifecycle, chunk, again = self._chunk(facts, sender, fields, ids)
+            lifecycle, chunk, again = self._chunk(facts, producer, fields, ids)
         else:
             chunk, old = -1, None
             # Chunks look alike; one whose metadata is cut is not taken for the one before.
-            if not part and (sequence_id <= sender.numbering.highest or sequence_id <= sender.ceiling):
-                old = self._old(facts, sender, fields, ids)
+            if not part and (sequence_id <= producer.sequence_ids.highest or sequence_id <= producer.highest_before):
+                old = self._find_resent(facts, producer, fields, ids)
             again = old is not None
-            lifecycle = old or self._begin(facts, sender, fields, ids)
+            lifecycle = old or self._begin(facts, producer, fields, ids)
         if again:
-            _send_again(sender, lifecycle, facts)
+            _send_again(producer, lifecycle, facts)
         if txn is not None:
             lifecycle.txn = txn
-        self._open(sender, facts, lifecycle, ids, chunk, again=again)
-        if sender.early:
-            self._receipts.late(sender, frame.time_ns)
+        self._open(producer, facts, lifecycle, ids, chunk, again=again)
+        if producer.early_receipts:
+            self._receipts.match_early_receipt(producer, frame.time_ns)
         return lifecycle
 
     def _open(
         self,
-        sender: ProducerSession,
+        producer: ProducerSession,
         facts: Facts,
         lifecycle: Lifecycle,
         ids: tuple[int, int, int],
@@ -83,49 +83,49 @@ class Sends:
         *,
         again: bool,
     ) -> None:
-        frame, record = facts.frame, sender.record
+        frame, record = facts.frame, producer.record
         now, number = frame.time_ns, frame.number
-        sender.place += 1
+        producer.place += 1
         size = frame.length - frame.parts.command_end
-        sender.open.append(OpenSend(ids[0], lifecycle, number, now, sender.place, ids[2], size, chunk, again))
-        if sender.since_ns < 0:
-            sender.since_ns, sender.since_frame = now, number
+        producer.open_sends.append(OpenSend(ids[0], lifecycle, number, now, producer.place, ids[2], size, chunk, again))
+        if producer.since_ns < 0:
+            producer.since_ns, producer.since_frame = now, number
         registry = self._registry
         registry.open_count += 1
         if registry.open_count > registry.max_open:
-            registry.give_up_oldest(sender)
+            registry.give_up_oldest(producer)
         record.sent_entries += 1
         record.last_ns = now
         if not again and (chunk < 0 or chunk + 1 == lifecycle.num_chunks):
             record.sent += lifecycle.messages
 
-    def _old(
-        self, facts: Facts, sender: ProducerSession, fields: Fields, ids: tuple[int, int, int]
+    def _find_resent(
+        self, facts: Facts, producer: ProducerSession, fields: Fields, ids: tuple[int, int, int]
     ) -> Lifecycle | None:
         """The message that this SEND brings again; None: another one."""
         parts = facts.frame.parts
         publish_ms, size = number_of(fields, _PUBLISHED), parts.payload_end - parts.payload_start
-        old = self._sent.find(sender.serial, ids[0], publish_ms, size, ids[2]) if publish_ms else None
-        return None if old is not None and _used_up(old, sender) else old
+        old = self._sent.find(producer.serial, ids[0], publish_ms, size, ids[2]) if publish_ms else None
+        return None if old is not None and _was_receipted(old, producer) else old
 
-    def _unseen(self, facts: Facts, peer: Producer, fields: Fields) -> ProducerSession:
+    def _add_unseen_producer(self, facts: Facts, peer: Producer, fields: Fields) -> ProducerSession:
         """A session for a SEND whose PRODUCER was not seen, or is over."""
-        sender = self._registry.begin(facts, peer, peer.name)
+        producer = self._registry.begin(facts, peer, peer.name)
         if not peer.topic:
-            self._registry.midway(sender, text_of(fields, _NAME))
-        return sender
+            self._registry.began_before_capture(producer, text_of(fields, _NAME))
+        return producer
 
-    def _begin(self, facts: Facts, sender: ProducerSession, fields: Fields, ids: tuple[int, int, int]) -> Lifecycle:
+    def _begin(self, facts: Facts, producer: ProducerSession, fields: Fields, ids: tuple[int, int, int]) -> Lifecycle:
         """A message that was not sent before."""
-        frame, record = facts.frame, sender.record
+        frame, record = facts.frame, producer.record
         now, number, parts = frame.time_ns, frame.number, frame.parts
         sequence_id, highest, messages = ids
-        numbering = sender.numbering
-        if not numbering.take(sequence_id, highest, messages, now, number) and "cut" not in record.doubts:
-            record.backwards.add(now, number, sample=f"{sequence_id} after {numbering.highest}")
+        sequence_ids = producer.sequence_ids
+        if not sequence_ids.take(sequence_id, highest, messages, now, number) and "cut" not in record.doubts:
+            record.backwards.add(now, number, sample=f"{sequence_id} after {sequence_ids.highest}")
         publish_ms = number_of(fields, _PUBLISHED)
         lifecycle = Lifecycle(
-            sender.topic, record, record.name or text_of(fields, _NAME), sequence_id, highest, sender.partition,
+            producer.topic, record, record.name or text_of(fields, _NAME), sequence_id, highest, producer.partition,
             frame.stream.number, number, now, messages, _BATCH in fields, parts.payload_end - parts.payload_start,
             key_of(fields), publish_ms,
         )  # fmt: skip
@@ -135,39 +135,39 @@ class Sends:
             lifecycle.marker = True
         if publish_ms:
             _compare_clocks(record, now, number, publish_ms)
-        self._sent.put(sender.serial, lifecycle)
+        self._sent.put(producer.serial, lifecycle)
         return lifecycle
 
     def _chunk(
-        self, facts: Facts, sender: ProducerSession, fields: Fields, ids: tuple[int, int, int]
+        self, facts: Facts, producer: ProducerSession, fields: Fields, ids: tuple[int, int, int]
     ) -> tuple[Lifecycle, int, bool]:
         """A chunk: the life of its message, its number, whether it was sent before."""
         frame = facts.frame
         uuid, chunk = text_of(fields, _UUID), number_of(fields, _CHUNK_ID)
-        lifecycle, last = sender.chunks.pop(uuid, (None, -1))
+        lifecycle, last = producer.chunks.pop(uuid, (None, -1))
         again = chunk <= last
         if lifecycle is None:
-            lifecycle = self._begin(facts, sender, fields, ids)
+            lifecycle = self._begin(facts, producer, fields, ids)
             lifecycle.messages, lifecycle.uuid, lifecycle.num_chunks = 1, uuid, number_of(fields, _CHUNKS)
             if chunk:
                 lifecycle.doubts.add("start")
         elif again:
-            sender.record.chunks_resent.add(frame.time_ns, frame.number, sample=f"{uuid} chunk {chunk}")
+            producer.record.chunks_resent.add(frame.time_ns, frame.number, sample=f"{uuid} chunk {chunk}")
         else:
             lifecycle.size += frame.parts.payload_end - frame.parts.payload_start
         if not again and len(lifecycle.chunks) < MOST_CHUNKS:
             lifecycle.chunks.append((chunk, frame.number, -1, -1))
-        sender.chunks[uuid] = (lifecycle, max(chunk, last))
-        if len(sender.chunks) > _MOST:
-            del sender.chunks[next(iter(sender.chunks))]
+        producer.chunks[uuid] = (lifecycle, max(chunk, last))
+        if len(producer.chunks) > _MOST:
+            del producer.chunks[next(iter(producer.chunks))]
         return lifecycle, chunk, again
 
 
-def _send_again(sender: ProducerSession, lifecycle: Lifecycle, facts: Facts) -> None:
+def _send_again(producer: ProducerSession, lifecycle: Lifecycle, facts: Facts) -> None:
     """The same bytes once more."""
-    frame, record = facts.frame, sender.record
+    frame, record = facts.frame, producer.record
     now, number, stream = frame.time_ns, frame.number, frame.stream.number
-    sender.before.pop(lifecycle.sequence_id, None)
+    producer.resendable.pop(lifecycle.sequence_id, None)
     lifecycle.stream = stream
     if len(lifecycle.resent) < _MOST:
         lifecycle.resent += ((stream, number, now),)
@@ -180,12 +180,12 @@ def _send_again(sender: ProducerSession, lifecycle: Lifecycle, facts: Facts) -> 
         if not lifecycle.error and lifecycle.state == "lost":
             record.resent_blind.add(now, lifecycle.sent_frame, number, sample=str(lifecycle.sequence_id))
         lifecycle.state, lifecycle.error, lifecycle.receipt_ns = "in_flight", "", -1
-    sender.numbering.skip(lifecycle.sequence_id, lifecycle.highest_sequence_id, lifecycle.messages)
+    producer.sequence_ids.skip(lifecycle.sequence_id, lifecycle.highest_sequence_id, lifecycle.messages)
 
 
-def _used_up(lifecycle: Lifecycle, sender: ProducerSession) -> bool:
+def _was_receipted(lifecycle: Lifecycle, producer: ProducerSession) -> bool:
     """Whether the client had its receipt on this very session: it is the application that sends the same again."""
-    return lifecycle.receipt_ns >= sender.session.began_ns and not lifecycle.error
+    return lifecycle.receipt_ns >= producer.session.began_ns and not lifecycle.error
 
 
 def _compare_clocks(record: ProducerRecord, now: int, number: int, publish_ms: int) -> None:

@@ -103,7 +103,7 @@ def test_too_many(producing, monkeypatch):
     )
     steps = producing.tracker.producers._steps
     monkeypatch.setattr(producing.tracker.producers, "_transactions", transactions)
-    for kind, step in {51: transactions.answer, 50: transactions.ask}.items():
+    for kind, step in {51: transactions.response, 50: transactions.request}.items():
         monkeypatch.setitem(steps, kind, step)
     for least in (4, 5, 6):
         begin(producing, least)

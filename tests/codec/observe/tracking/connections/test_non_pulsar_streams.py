@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pcli.codec.observe.tracking.connections.non_pulsar_streams import words_of_length
+from pcli.codec.observe.tracking.connections.non_pulsar_streams import describe_length
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_frame
 
@@ -24,7 +24,7 @@ FRAME = 4  # a Note counts the length prefix, too
     ],
 )
 def test_lengths_that_are_something_else(length, word, said):
-    found = words_of_length(length)
+    found = describe_length(length)
     assert found[0] == word
     assert said in found[1]
 
