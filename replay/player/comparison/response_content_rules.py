@@ -85,7 +85,9 @@ def wording(difference: Difference, _outcome: Outcome, evidence: Evidence) -> bo
 
 
 _CLASS: Final = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*(?:\$\w+)?: ")
-_BEHIND: Final = re.compile(r" caused by |: org\.apache|: \S+: not written|Consumer\{|\. Active subscription")
+_BEHIND: Final = re.compile(
+    r" caused by |: org\.apache|: \S+: missing in the writer's schema|Consumer\{|\. Active subscription"
+)
 _IDS: Final = re.compile(r"\(\d+,\d+\)|\b\d+:\d+\b")
 _NAMED: Final = re.compile(r"(with consumer) \S+$")
 

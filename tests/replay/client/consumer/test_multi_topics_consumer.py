@@ -26,7 +26,7 @@ def publish(world, topic, count, **settings):
 
 
 def partitioned(world, count, topic="p"):
-    world.broker.directory.set_partitions(TopicName.parse(topic), count)
+    world.broker.topic_registry.set_partitions(TopicName.parse(topic), count)
 
 
 def take(consumer):

@@ -102,7 +102,7 @@ def test_with_watchers_it_reconciles(world):
 
 
 def test_partitions_that_match(world):
-    world.broker.directory.set_partitions(TopicName.parse("a-p"), 2)
+    world.broker.topic_registry.set_partitions(TopicName.parse("a-p"), 2)
     consumer = subscribe(world)
     publish(world, "a-p")
     assert names(consumer) == ["a-p-partition-0", "a-p-partition-1"]

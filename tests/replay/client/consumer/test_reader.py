@@ -72,7 +72,7 @@ def test_of_a_key_range(world):
 
 
 def test_all_partitions(world):
-    world.broker.directory.set_partitions(TopicName.parse("orders"), 3)
+    world.broker.topic_registry.set_partitions(TopicName.parse("orders"), 3)
     world.publish(6)
     reader = read(world)
     assert sorted(texts(reader)) == [f"m-{n}" for n in range(6)]

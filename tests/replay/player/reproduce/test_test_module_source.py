@@ -12,7 +12,7 @@ from pcli.cli.replay.reproduce import reproduction as write
 from pcli.codec.faults import Fault
 from pcli.minibroker import MiniBroker
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 OF_EACH_CLIENT = [
     "python/02-batched-keys-properties.pcap",
     "python/10-shared-redelivery.pcap",
