@@ -237,7 +237,7 @@ def test_chunks(equal, kind):
 def test_suspects_and_duplicates(equal):
     def switch_on(broker):
         broker.create_topic("orders")
-        broker._act(lambda server: server.broker.policies.set_namespace("public/default", "deduplication", body=True))
+        broker._run_in_broker(lambda server: server.broker.policies.set_namespace("public/default", "deduplication", body=True))
 
     first = [send(sequence_id=n) for n in range(5)]
     mixed = [send(sequence_id=n) for n in (5, 6, 6, 2, 7, 8, 7, 9)]
@@ -301,7 +301,7 @@ def test_what_nobody_answers_times_out(equal):
 
 def test_a_topic_that_is_terminated(equal):
     def terminate(broker):
-        broker._act(lambda server: server.broker.terminate(next(iter(server.broker.topics.values()))))
+        broker._run_in_broker(lambda server: server.broker.terminate(next(iter(server.broker.topics.values()))))
 
     equal(("block", 10), ("terminate",), ("sleep", 300), send(), ("wait",), deeds={"terminate": terminate})
 
