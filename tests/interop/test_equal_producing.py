@@ -237,7 +237,9 @@ def test_chunks(equal, kind):
 def test_suspects_and_duplicates(equal):
     def switch_on(broker):
         broker.create_topic("orders")
-        broker._run_in_broker(lambda server: server.broker.policies.set_namespace("public/default", "deduplication", body=True))
+        broker._run_in_broker(
+            lambda server: server.broker.policies.set_namespace("public/default", "deduplication", body=True)
+        )
 
     first = [send(sequence_id=n) for n in range(5)]
     mixed = [send(sequence_id=n) for n in (5, 6, 6, 2, 7, 8, 7, 9)]
