@@ -25,8 +25,8 @@ from pcli.spark.columnar.lifecycles.partial_renumbering import Renumbering
 from pcli.spark.columnar.lifecycles.split_aggregation import SplitAggregator
 from pcli.spark.columnar.observation.capture_event_rows import Aside
 from pcli.spark.columnar.reading.packet_records import Records
-from pcli.spark.columnar.split_merge.merge_results import OWN, Extra, Joined
-from pcli.spark.columnar.split_merge.resync_certainty import NOWHERE
+from pcli.spark.columnar.split_merge.merge_results import OWN, Extra, MergedSplit
+from pcli.spark.columnar.split_merge.resync_certainty import NO_OFFSET
 from pcli.spark.input.splits import Split
 from pcli.spark.request import Wanted
 from pcli.spark.stages.read_sequentially import counted_of
@@ -69,15 +69,15 @@ class OwnTables:
         return parts
 
 
-def stands(joined: Joined) -> bool:
+def stands(joined: MergedSplit) -> bool:
     """Whether the tables of a split are right but for its numbers."""
     renaming = joined.renaming
     told = renaming.sync != OWN
-    sure = (renaming.anchored[told] == NOWHERE) & (renaming.lost[told] == NOWHERE)
+    sure = (renaming.anchored[told] == NO_OFFSET) & (renaming.lost[told] == NO_OFFSET)
     return bool(sure.all()) and not any(isinstance(extra.item, Note) for extra in joined.extra)
 
 
-def put_right(staging: Staging, number: int, own: SplitParts, joined: Joined) -> SplitParts:
+def put_right(staging: Staging, number: int, own: SplitParts, joined: MergedSplit) -> SplitParts:
     """A split's tables, and those of what stitching adds, as the split of this number; it `stands`."""
     renaming = joined.renaming
     turn, stream = _turns(staging, own)

@@ -19,7 +19,7 @@ import numpy as np
 from pcli.codec.capture.frames import CapturedFrame, Note, StreamEnd
 from pcli.spark.columnar.fields import places_of
 from pcli.spark.columnar.frame_columns import Longs, Places
-from pcli.spark.columnar.split_merge.merge_results import Extra, Joined, spots
+from pcli.spark.columnar.split_merge.merge_results import Extra, MergedSplit, insertion_points
 
 __all__ = ["Aside", "Joining"]
 
@@ -32,7 +32,7 @@ _COLUMNS: Final = tuple(one.name for one in fields(Places) if one.name not in ("
 class Joining:
     """Takes a split's windows, gives the recording's."""
 
-    def __init__(self, joined: Joined) -> None:
+    def __init__(self, joined: MergedSplit) -> None:
         """``joined``: what stitching says of this split."""
         self._renaming = joined.renaming
         self._extra = joined.extra
@@ -62,7 +62,9 @@ class Joining:
         own = self._renaming.places(places if stands.all() else _picked(places, np.flatnonzero(stands)))
         if extra:
             before = np.concatenate((np.zeros(1, np.int64), np.cumsum(stands)))
-            at: Longs = before[spots(extra, places.turn + self._renaming.packets, self._rows)].astype(np.int64)
+            at: Longs = before[insertion_points(extra, places.turn + self._renaming.packets, self._rows)].astype(
+                np.int64
+            )
         self._rows += len(places)
         if not extra:
             return own, []

@@ -20,10 +20,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from pcli.codec.capture.frames import Note
-from pcli.spark.columnar.split_merge import chain, context_of, join, reread_split
-from pcli.spark.columnar.split_merge.connection_chains import Chained, Context, Order, Repaired
-from pcli.spark.columnar.split_merge.merge_results import Joined, Stitched
-from pcli.spark.columnar.split_merge.split_reader import EdgeReader, Edges, Span
+from pcli.spark.columnar.split_merge import chain, context_of, merge_splits, reread_split
+from pcli.spark.columnar.split_merge.connection_chains import ChainResult, Context, RereadOrder, RereadResult
+from pcli.spark.columnar.split_merge.merge_results import MergedSplit, MergedSplits
+from pcli.spark.columnar.split_merge.split_reader import ConnectionSpan, EdgeReader, SplitEdges
 from pcli.spark.engine import Engine, Shared
 from pcli.spark.input.read_plan import Entry, Recording
 from pcli.spark.input.splits import Ended, Split, mend
@@ -42,7 +42,7 @@ __all__ = ["Apart", "read_apart"]
 class Scanned:
     """What the first reading of a split gave."""
 
-    edges: Edges
+    edges: SplitEdges
     ended: Ended
     read: bool
     """Whether there was something to read."""
@@ -55,7 +55,7 @@ class Apart:
     """What a recording gave."""
 
     parsed: list[Parsed]
-    stitched: Stitched
+    merged_splits: MergedSplits
     positions: dict[int, int]
     """By part: how far it was read, in bytes of what it unpacks to."""
     again: int
@@ -65,18 +65,18 @@ class Apart:
 def read_apart(recording: Recording, request: Request, wanted: Wanted, engine: Engine, staging: Staging) -> Apart:
     """Read all splits of a recording; the tables are in files of the staging folder."""
     splits, scanned = _scan_all(recording, partial(_scan, request, wanted, staging), engine)
-    stitched, again = _stitch(request, engine, splits, [one.edges for one in scanned])
+    merged_splits, again = _stitch(request, engine, splits, [one.edges for one in scanned])
     items = [
         _Item(number, split, joined, one.own if one.own is not None and stands(joined) else None)
-        for number, (split, joined, one) in enumerate(zip(splits, stitched.splits, scanned))
+        for number, (split, joined, one) in enumerate(zip(splits, merged_splits.splits, scanned))
     ]
     sizes = [size if item.own is None else 0 for size, item in zip(_sizes(recording, splits), items)]
     parsed = engine.map("parse", partial(_parse, request, wanted, staging), items, sizes=sizes)
     _carry_times(parsed)
-    _look_up_times(request, engine, splits, stitched, parsed)
+    _look_up_times(request, engine, splits, merged_splits, parsed)
     parsed += [Parsed(SplitParts(len(splits) + entry.part, entry.part)) for entry in _unread(recording, splits)]
     positions = {split.part: one.ended.position for split, one in zip(splits, scanned) if one.read}
-    return Apart(parsed, stitched, positions, again)
+    return Apart(parsed, merged_splits, positions, again)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class _Item:
 
     number: int
     split: Split
-    joined: Joined
+    joined: MergedSplit
     own: SplitParts | None
     """Its tables, if they are right but for its numbers."""
 
@@ -117,10 +117,10 @@ def _carry_times(parsed: Sequence[Parsed]) -> None:
 
 
 def _look_up_times(
-    request: Request, engine: Engine, splits: Sequence[Split], stitched: Stitched, parsed: Sequence[Parsed]
+    request: Request, engine: Engine, splits: Sequence[Split], merged_splits: MergedSplits, parsed: Sequence[Parsed]
 ) -> None:
     """The times of packets that a note names and that are of another split: few, and only where packets were lost."""
-    starts = [joined.renaming.packets for joined in stitched.splits]
+    starts = [joined.renaming.packets for joined in merged_splits.splits]
     wanted: dict[int, set[int]] = {}
     for one in parsed:
         for told in one.parts.told:
@@ -207,30 +207,32 @@ def _scan(request: Request, wanted: Wanted, staging: Staging, item: tuple[Split,
 # -- between ---------------------------------------------------------------------------------------------------------
 
 
-def _stitch(request: Request, engine: Engine, splits: Sequence[Split], edges: Sequence[Edges]) -> tuple[Stitched, int]:
+def _stitch(
+    request: Request, engine: Engine, splits: Sequence[Split], edges: Sequence[SplitEdges]
+) -> tuple[MergedSplits, int]:
     """All connections through all splits; what does not fit is read again, split by split."""
     context = context_of(request.reading, edges)
     shared = engine.share(context)
-    keys: dict[bytes, list[tuple[int, Span]]] = {}
+    keys: dict[bytes, list[tuple[int, ConnectionSpan]]] = {}
     for number, one in enumerate(edges):
         for span in one.spans:
             keys.setdefault(span.key, []).append((number, span))
-    repaired: dict[bytes, dict[int, Repaired]] = {key: {} for key in keys}
-    chained: dict[bytes, Chained] = {}
+    reread: dict[bytes, dict[int, RereadResult]] = {key: {} for key in keys}
+    chained: dict[bytes, ChainResult] = {}
     again, left = 0, list(keys)
     while left:
-        chained |= {key: chain(keys[key], context, repaired[key]) for key in left}
+        chained |= {key: chain(keys[key], context, reread[key]) for key in left}
         orders = [order for key in left if (order := chained[key].order) is not None]
         again += len(orders)
         rounds = {split: [one for one in orders if one.split == split] for split in {one.split for one in orders}}
         items = [(splits[split], mine) for split, mine in sorted(rounds.items())]
         for found in engine.map("repair", partial(_repair, request, shared), items):
             for done in found:
-                repaired[done.key][done.split] = done
+                reread[done.key][done.split] = done
         left = [order.key for order in orders]
-    return join(context, edges, [split.part for split in splits], list(chained.values())), again
+    return merge_splits(context, edges, [split.part for split in splits], list(chained.values())), again
 
 
-def _repair(request: Request, context: Shared[Context], item: tuple[Split, list[Order]]) -> list[Repaired]:
+def _repair(request: Request, context: Shared[Context], item: tuple[Split, list[RereadOrder]]) -> list[RereadResult]:
     split, orders = item
     return reread_split(orders, context.value, SplitWindows(request, split))

@@ -56,7 +56,7 @@ def _of_apart(recording: Recording, read: Apart) -> ReadRecording:
     return ReadRecording(
         recording,
         [one.parts for one in read.parsed],
-        {stream.number: stream for stream in read.stitched.streams},
+        {stream.number: stream for stream in read.merged_splits.streams},
         sum(one.parts.counted.frames for one in read.parsed),
         next((one.first_ns for one in read.parsed if one.first_ns), 0),
         next((one.last_ns for one in reversed(read.parsed) if one.last_ns), 0),

@@ -11,7 +11,7 @@ from pcli.spark.columnar.fields import read_fields
 from pcli.spark.columnar.frame_columns import Places
 from pcli.spark.columnar.reading.packet_records import Records
 from pcli.spark.columnar.split_merge import EdgeReader
-from pcli.spark.columnar.split_merge.merge_results import Joined
+from pcli.spark.columnar.split_merge.merge_results import MergedSplit
 from pcli.spark.input.splits import Split
 from pcli.spark.request import Request, Wanted
 from pcli.spark.stages.join_split import Aside, Joining
@@ -35,7 +35,7 @@ class Parsed:
 
 
 def parse_split(
-    request: Request, wanted: Wanted, staging: Staging, number: int, split: Split, joined: Joined
+    request: Request, wanted: Wanted, staging: Staging, number: int, split: Split, joined: MergedSplit
 ) -> Parsed:
     """Read the split of this number again, now that it is known what stands of it."""
     return _Parse(request, wanted, staging, number, split, joined).run()
@@ -43,7 +43,7 @@ def parse_split(
 
 class _Parse:
     def __init__(
-        self, request: Request, wanted: Wanted, staging: Staging, number: int, split: Split, joined: Joined
+        self, request: Request, wanted: Wanted, staging: Staging, number: int, split: Split, joined: MergedSplit
     ) -> None:
         self._wanted = wanted
         self._windows = SplitWindows(request, split)

@@ -6,7 +6,7 @@
    the state that the previous split ended with, and compares the result with the state that the split assumed
    (`connection_state`). If they agree, the rows of the split are valid. If not, the split is read again for this
    connection from the correct state (`reread_split`).
-3. When no connection needs a second reading, `join` assigns the numbers of the whole capture (`merge`,
+3. When no connection needs a second reading, `merge_splits` assigns the numbers of the whole capture (`merge`,
    `merge_results`).
 
 The result differs from that of one reader in four cases: which connections are dropped when there are more than
@@ -16,8 +16,8 @@ first transmission nearly HISTORY data packets earlier in another split.
 """
 
 from pcli.spark.columnar.split_merge.connection_chains import chain, context_of
-from pcli.spark.columnar.split_merge.merge import join
+from pcli.spark.columnar.split_merge.merge import merge_splits
 from pcli.spark.columnar.split_merge.reread_split import reread_split
-from pcli.spark.columnar.split_merge.split_reader import EdgeReader, Edges
+from pcli.spark.columnar.split_merge.split_reader import EdgeReader, SplitEdges
 
-__all__ = ["EdgeReader", "Edges", "chain", "context_of", "join", "reread_split"]
+__all__ = ["EdgeReader", "SplitEdges", "chain", "context_of", "merge_splits", "reread_split"]

@@ -1,9 +1,9 @@
-"""TCP that does not know when connections of others begin, and so says of ends when they might have been told.
+"""TCP without knowledge of other connections, which records when the end of a connection could have been reported.
 
-`Tcp` tells the end of a reset connection when another one begins, if it is not told before (rule 5 there). A split, or
-a replay of one key, sees only some of these beginnings, or some that turn out to be none. So here such ends wait for
-their connection's own time, and remember since when they could have been told, and how; `stitch.join` puts them in
-their place. An end that would have been told only so is given all the same, for `stitch.join` to keep or to drop.
+`Tcp` reports the end of a reset connection when another connection starts, unless it was reported before (rule 5
+there). A split, or the replay of one connection, contains only some of these starts. So such ends are reported at the
+connection's own time, with the intervals in which a start would have caused the report; `merge.join` moves them to
+their place. An end that only such a start would have caused is reported as well; `merge.join` keeps or drops it.
 """
 
 from __future__ import annotations
@@ -19,66 +19,66 @@ from pcli.codec.capture.streams import Tcp
 from pcli.codec.capture.tunnels import RST, Segment
 from pcli.codec.capture.walk import Walker
 
-__all__ = ["AT_ONCE", "PatientOutput", "PatientTcp", "Ready", "Time"]
+__all__ = ["IMMEDIATE", "DeferredEndsOutput", "DeferredEndsTcp", "ReportInterval", "ReportIntervals"]
 
 
 @dataclass(frozen=True, slots=True)
-class Time:
-    """A time at which an end could have been told."""
+class ReportInterval:
+    """An interval in which the end of a connection could have been reported."""
 
     start: int
-    """From this packet on,"""
+    """The first packet of the interval."""
     end: int
-    """and before this one; 0: it lasts."""
+    """The packet after the interval; 0 if it is unlimited."""
     refused: bool
     silent: bool
-    """As the `StreamEnd` would have had it."""
+    """With `refused`, the values of the `StreamEnd` in this interval."""
 
-    def moved(self, packets: int) -> Time:
-        """The same, so many packets later."""
+    def shifted_by(self, packets: int) -> ReportInterval:
+        """Return the interval with this number added to its packets."""
         return replace(self, start=self.start + packets, end=self.end and self.end + packets)
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
-    """When an end could have been told."""
+class ReportIntervals:
+    """The intervals in which an end could have been reported."""
 
     closing: int = -1
-    """`Connection.closing`: by it ends at one packet are put in order."""
-    times: tuple[Time, ...] = ()
+    """`Connection.closing`, by which ends at the same packet are sorted."""
+    times: tuple[ReportInterval, ...] = ()
     only: bool = False
-    """Without one of these times it would not have been told."""
+    """True if it is reported only in one of these intervals."""
 
-    def moved(self, packets: int) -> Ready:
-        """Another, so many packets later."""
-        return Ready(self.closing + packets, tuple(one.moved(packets) for one in self.times), self.only)
+    def shifted_by(self, packets: int) -> ReportIntervals:
+        """Return a copy with this number added to its packets."""
+        return ReportIntervals(self.closing + packets, tuple(one.shifted_by(packets) for one in self.times), self.only)
 
 
-AT_ONCE: Final = Ready()
-"""Of what does not wait."""
+IMMEDIATE: Final = ReportIntervals()
+"""The value for everything that does not wait."""
 
 _Ended = tuple[Direction, int, int, int]
 
 
-class PatientOutput(Output):
-    """Always tells ends, and of each when it could have been told."""
+class DeferredEndsOutput(Output):
+    """Reports all ends, each with the intervals in which it could have been reported."""
 
     def __init__(self) -> None:
         super().__init__()
         self.ends = True
-        self.open: dict[Connection, list[Time]] = {}
-        """Of connections whose end waits."""
+        self.open: dict[Connection, list[ReportInterval]] = {}
+        """Connections whose end waits, with their intervals."""
         self._ended: dict[Connection, _Ended] = {}
-        """And that end."""
-        self._ready: dict[int, Ready] = {}
+        """The waiting ends."""
+        self._ready: dict[int, ReportIntervals] = {}
 
-    def take_up(self, connection: Connection, times: list[Time]) -> None:
-        """A connection whose end has waited elsewhere."""
+    def take_up(self, connection: Connection, times: list[ReportInterval]) -> None:
+        """Add a connection whose end waited in an earlier split."""
         if connection.ended is not None:
             self.open[connection], self._ended[connection] = times, connection.ended
 
     def look(self, connection: Connection, packet: int) -> None:
-        """Write down whether the end of a connection that is over could be told from this packet on."""
+        """Record whether the end of a finished connection could be reported from this packet on."""
         self._replaced(connection)
         if connection.ended is None:
             return
@@ -89,10 +89,10 @@ class PatientOutput(Output):
         if times and not times[-1].end and not (able and (times[-1].refused, times[-1].silent) == told):
             times[-1] = replace(times[-1], end=packet)
         if able and (not times or times[-1].end):
-            times.append(Time(packet, 0, *told))
+            times.append(ReportInterval(packet, 0, *told))
 
     def _replaced(self, connection: Connection) -> None:
-        """An end that waited and was not told, because there is another: only somebody's beginning can tell it."""
+        """Report an end that another one has replaced; only the start of a connection can cause it to be reported."""
         ended = self._ended.get(connection)
         if ended is None or ended is connection.ended:
             return
@@ -105,55 +105,55 @@ class PatientOutput(Output):
             self.out.append(told)
             now = connection.ended[1] if connection.ended is not None else 0
             times[-1] = replace(last, end=last.end or now)
-            self._ready[id(told)] = Ready(connection.closing, tuple(times), only=True)
+            self._ready[id(told)] = ReportIntervals(connection.closing, tuple(times), only=True)
 
     def end(self, connection: Connection) -> None:
-        """Deliver the end of a connection."""
+        """Report the end of a connection."""
         self._replaced(connection)
         before = len(self.out)
         super().end(connection)
         times = self.open.pop(connection, None)
         self._ended.pop(connection, None)
         if times and len(self.out) > before:
-            self._ready[id(self.out[-1])] = Ready(connection.closing, tuple(times))
+            self._ready[id(self.out[-1])] = ReportIntervals(connection.closing, tuple(times))
 
-    def ready(self, item: object) -> Ready:
-        """When an end that was delivered could have been told; asked once."""
-        return self._ready.pop(id(item), AT_ONCE)
+    def ready(self, item: object) -> ReportIntervals:
+        """Return the intervals of an end that was reported. Each end can be looked up once."""
+        return self._ready.pop(id(item), IMMEDIATE)
 
 
 def _told(connection: Connection, ended: _Ended) -> tuple[bool, bool]:
-    """Refused and silent, as `Output.end` has them."""
+    """Return refused and silent, as in `Output.end`."""
     way, _, _, flags = ended
     silent = not way.offset and not way.peer.offset
     return bool(flags & RST) and silent and way.isn < 0 <= way.peer.isn, silent
 
 
-class PatientTcp(Tcp):
-    """All connections of an input that is a part of another."""
+class DeferredEndsTcp(Tcp):
+    """The connections of an input that is one part of a capture."""
 
     def __init__(self, walker: Walker, judge: Judge, limit: int) -> None:
-        """The walker's output must be a PatientOutput."""
-        assert isinstance(walker.output, PatientOutput)
+        """Create a tracker; the walker's output must be a DeferredEndsOutput."""
+        assert isinstance(walker.output, DeferredEndsOutput)
         super().__init__(walker.output, walker, judge, limit)
-        self.patient = walker.output
+        self.deferred = walker.output
         self.alarmed: dict[Connection, int] = {}
-        """The packet at which a connection's alarm was set: of those that ring together the oldest is the first."""
+        """The packet at which the alarm of each connection was set: of simultaneous alarms the oldest one is first."""
 
     def segment(self, segment: Segment, packet: int, time_ns: int) -> None:
-        """Take a segment in the general way."""
+        """Process a segment in the general way."""
         super().segment(segment, packet, time_ns)
         self.look(packet)
 
     def ring(self, packet: int) -> None:
-        """The packet of the next alarm has come."""
+        """Process an alarm that is due at this packet."""
         super().ring(packet)
         self.look(packet)
 
     def look(self, packet: int) -> None:
-        """Write down which ends could be told from this packet on."""
+        """Record which ends could be reported from this packet on."""
         for connection in self.closing:
-            self.patient.look(connection, packet)
+            self.deferred.look(connection, packet)
 
     def _set_alarm(self, connection: Connection, packet: int) -> None:
         before = connection.alarm

@@ -1,14 +1,14 @@
-"""A connection that a split met in the middle: its packets are held until it is clear where its frames begin.
+"""Held packets of a connection that a split met in the middle, until its frame boundaries are known.
 
 Rules of this file
-1. All packets are held, whatever they are: stitching gives them to the connection as it was at the end of the split
-   before, in the general way. So this is exact, and what is guessed here is only from where on the split may go alone.
-2. The guess is the state behind the last packet held: both directions in order, at a frame or in the middle of one. It
-   is made when both have been seen and each that has data shows a whole, right frame; stitching compares it with the
-   state that came about truly. A wrong guess costs time, never a frame.
-3. What is unusual (a hole, a retransmission, an end) is waited out: nobody can guess the true state then.
-4. A connection that shows no frame in MOST_HELD bytes is given up: only its SYN, FIN and RST packets are held then,
-   all that matters of a connection without Pulsar. If it had some, it is read again.
+1. All packets are held, of any kind. The merge replays them on the state at the end of the previous split, which is
+   exact. The assumed state only determines where the split continues independently.
+2. The assumed state is the one after the last held packet: both directions in order, at or within a frame. It is made
+   when both directions were captured and each one with data contains a complete valid frame. The merge compares it
+   with the true state. A wrong assumption costs time, never a frame.
+3. After an unusual event (a gap, a retransmission, an end) no assumption is made for some packets.
+4. A connection without a frame in MOST_HELD bytes is given up: only its SYN, FIN and RST packets are held, which
+   suffices for a connection without Pulsar. If it contains frames, it is read again.
 """
 
 from __future__ import annotations
@@ -27,27 +27,28 @@ from pcli.codec.capture.streams import GRACE, signed_distance
 from pcli.codec.capture.tunnels import ACK, FIN, RST, SYN, Segment
 from pcli.codec.capture.walk import Walker
 
-__all__ = ["FAR", "MOST_HELD", "Held", "Hold", "held_segment", "need_of"]
+__all__ = ["FAR", "MOST_HELD", "HeldConnection", "HeldSegment", "need_of", "segment_of"]
 
 FAR: Final = 1 << 40
-"""Offset of the first byte that a split reads of a connection which it met in the middle. No real offset is as high."""
+"""Offset of the first byte that a split reads of a connection it met in the middle; higher than any real offset."""
 
 MOST_HELD: Final = 8 << 20
-"""Bytes of a connection that may be Pulsar: more than its largest frames, as long as nobody has raised the limit."""
+"""Maximum number of held bytes of a connection that may be Pulsar; more than the largest frames with the default
+limit."""
 MOST_UNKNOWN: Final = 256 << 10
-"""Bytes of any other."""
+"""Maximum number of held bytes of any other connection."""
 _ONE_SIDED: Final = 64
-"""Packets after which a side that has not been seen is not waited for."""
+"""Packets after which a direction without packets is no longer waited for."""
 
 _QUIET: Final = 16
-"""Packets after which a side that has sent no data is taken to be silent."""
+"""Packets after which a direction without data is assumed to be silent."""
 
 _MASK: Final = 0xFFFFFFFF
 
 
 @dataclass(slots=True)
-class Held:
-    """A TCP segment that is kept."""
+class HeldSegment:
+    """A TCP segment that is held."""
 
     packet: int
     time_ns: int
@@ -58,22 +59,22 @@ class Held:
     data: bytes
     missing: int
     packets: tuple[int, ...]
-    """As `Segment.packets`."""
+    """As in `Segment.packets`."""
     left_out: bool
-    """Whether it has the comment LEFT_OUT."""
+    """True if it has the comment LEFT_OUT."""
     fed: int
-    """Data packets of the split before it, see `capture.history.HISTORY`."""
+    """Number of data packets of the split before it, see `capture.history.HISTORY`."""
 
 
-def held_segment(held: Held) -> Segment:
-    """As it was."""
+def segment_of(held: HeldSegment) -> Segment:
+    """Return the original segment."""
     inner = Inner(held.key[:-4], 6, held.data, 0, len(held.data), held.missing)
     inner.packets = held.packets
     return Segment(held.key, held.seq, held.ack, held.flags, inner, 0)
 
 
 class _Side:
-    """What was held of a direction, as far as it is in order."""
+    """The held bytes of a direction that are in order."""
 
     __slots__ = ("ack", "first", "found", "marks", "next", "run", "search", "seen")
 
@@ -83,15 +84,15 @@ class _Side:
         self.reset(-1)
 
     def reset(self, seq: int) -> None:
-        """Begin anew at a sequence number; -1: wherever the next packet is."""
+        """Start again at a sequence number; -1 for that of the next packet."""
         self.first = self.next = seq
         self.run = bytearray()
         self.marks: list[tuple[int, int, int]] = []
         self.search = Search(0, 0, 0, GRACE, Budget(), side=None)
         self.found = False
 
-    def take(self, held: Held) -> bool:
-        """The next packet; False: it is not what was expected."""
+    def take(self, held: HeldSegment) -> bool:
+        """Add the next packet and return whether it was the expected one."""
         ahead = signed_distance(held.seq - self.next) if self.next >= 0 else 0
         if self.next < 0 or ahead > 0:
             self.reset(held.seq)
@@ -105,29 +106,29 @@ class _Side:
         return ahead == 0
 
     def look(self, limit: int) -> bool:
-        """Whether it is known where the next frame begins, or nothing says that it is not right here."""
+        """Return whether the next frame boundary is known, or is here because there is no data."""
         if self.run and not self.found:
             self.found = self.search.look(self.run, limit, final=False, due=True)
         return self.found or not self.run
 
 
-class Hold:
+class HeldConnection:
     """A connection whose packets are held."""
 
     __slots__ = ("_later", "_over", "_sides", "_size", "connection", "given_up", "held")
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self.held: list[Held] = []
+        self.held: list[HeldSegment] = []
         self.given_up = False
         self._sides = {key: _Side() for key in connection.keys}
         self._size = 0
         self._later = 0
-        """Nothing is guessed before this packet."""
+        """The packet before which no assumption is made."""
         self._over = False
 
-    def take(self, held: Held, judge: Judge) -> bool:
-        """Hold a packet. True: the connection can go alone from here on, `go` says how."""
+    def take(self, held: HeldSegment, judge: Judge) -> bool:
+        """Hold a packet and return whether the connection can continue independently; `go` sets its state."""
         flags = held.flags
         if self.given_up:
             if flags & (SYN | FIN | RST):
@@ -158,7 +159,7 @@ class Hold:
         sides, limit = self._sides.values(), self.connection.there.limit
         if not all(side.seen for side in sides) and len(self.held) < _ONE_SIDED:
             return False
-        # A side without data is at a frame, or in the middle of one that goes on with its next packet.
+        # A direction without data is at a frame, or within one that continues in its next packet.
         enough = any if len(self.held) >= _QUIET else all
         return enough(side.run for side in sides) and all(side.look(limit) for side in sides)
 
@@ -168,7 +169,7 @@ class Hold:
         self._sides.clear()
 
     def go(self, judge: Judge) -> None:
-        """Bring the connection into the state that is guessed."""
+        """Set the assumed state of the connection."""
         connection = self.connection
         connection.stream.kind = "pulsar"
         ways = (connection.there, connection.back)
@@ -178,7 +179,7 @@ class Hold:
                 judge.orient(way, side.search.kinds)
         connection.oriented = True
         if not connection.there.from_client:
-            # As if the capture had its SYN, as it mostly has.
+            # This assumes the usual case, in which the capture has its SYN.
             connection.there, connection.back = connection.back, connection.there
             connection.keys = (connection.keys[1], connection.keys[0])
         walker = Walker(Output(), judge)
@@ -189,7 +190,7 @@ class Hold:
 
 
 def _begin(way: Direction, side: _Side, walker: Walker) -> None:
-    """The direction behind what was held of it; its frames so far are thrown away."""
+    """Set a direction to the state after its held packets; its frames so far are dropped."""
     place = side.search.candidate if side.run else 0
     way.seen, way.ack, way.mode = True, side.ack, SYNC
     way.offset = FAR
@@ -199,13 +200,13 @@ def _begin(way: Direction, side: _Side, walker: Walker) -> None:
         end = side.marks[number + 1][0] if number + 1 < len(side.marks) else len(data)
         if end > place:
             walker.feed(way, data, max(start, place), end, packet, time_ns)
-    # Who was sure of its places needs no checks, and loses nothing by them.
+    # Checks do no harm to a direction with certain frame boundaries.
     way.sync, way.trust = RESYNC, 0
     way.need = need_of(way)
 
 
 def need_of(way: Direction) -> int:
-    """`Direction.need` of a direction in SYNC that has no partial frame, as the walker would have it."""
+    """Return `Direction.need` of a synchronized direction without a partial frame, as the walker computes it."""
     run = way.run
     if len(run) < 8:
         return 8 - len(run) if run else 0

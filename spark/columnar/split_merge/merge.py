@@ -1,10 +1,10 @@
-"""All keys put together: everything gets the recording's numbers, and its place in the order of the recording.
+"""The merge of all connections: numbers of the recording, and the order of all items.
 
 Rules of this file
-1. Connections are numbered by their first packets, as in one reader.
-2. An end that could have been told when another connection began, was told then (see `patient`): only here it is known
-   when connections began.
-3. Cut packets are told once for each file.
+1. Connections are numbered by their first packets, as by one reader.
+2. An end that the start of another connection would have caused is moved to that start (`deferred_tcp_ends`): the
+   starts are known only here.
+3. Truncated packets are reported once for each file.
 """
 
 from __future__ import annotations
@@ -15,44 +15,49 @@ from dataclasses import replace
 from typing import Final
 
 from pcli.codec.capture.frames import CapturedFrame, Note, Stream, StreamEnd
-from pcli.spark.columnar.split_merge.connection_chains import Chained, Context, Standing
-from pcli.spark.columnar.split_merge.deferred_tcp_ends import AT_ONCE
-from pcli.spark.columnar.split_merge.merge_results import AFTER, Extra, Joined, Renaming, Stitched
+from pcli.spark.columnar.split_merge.connection_chains import ChainResult, Context, ValidConnection
+from pcli.spark.columnar.split_merge.deferred_tcp_ends import IMMEDIATE
+from pcli.spark.columnar.split_merge.merge_results import AFTER, Extra, MergedSplit, MergedSplits, SplitRenumbering
 from pcli.spark.columnar.split_merge.packet_replay import LAST
-from pcli.spark.columnar.split_merge.split_reader import Edges
+from pcli.spark.columnar.split_merge.split_reader import SplitEdges
 
-__all__ = ["join"]
+__all__ = ["merge_splits"]
 
 _CLOSING: Final = 2
 _OWN: Final = 3
-"""Ranks of what stands at one place of a turn: behind alarms (0) and the end of an old connection (1) come the ends
-of others, then what the packet itself gives."""
+"""Ranks at one place of a turn: alarms (0) and the end of a replaced connection (1) come first, then ends of other
+connections, then the items of the packet itself."""
 
 
-def join(context: Context, splits: Sequence[Edges], parts: Sequence[int], chained: Sequence[Chained]) -> Stitched:
-    """Number everything. ``parts``: the file of each split, by any number; ``chained``: all keys, without orders."""
+def merge_splits(
+    context: Context, splits: Sequence[SplitEdges], parts: Sequence[int], chained: Sequence[ChainResult]
+) -> MergedSplits:
+    """Assign all numbers.
+
+    ``parts``: a number of the file for each split; ``chained``: all connections, without orders.
+    """
     streams = {born: stream for one in chained for born, stream in one.streams.items()}
     numbers = {born: number for number, born in enumerate(sorted(streams))}
     for born, stream in streams.items():
         stream.number = numbers[born]
-    extra = _sorted(context, chained, streams, _Births(context, splits, chained, sorted(streams)))
+    extra = _sorted(context, chained, streams, _ConnectionStarts(context, splits, chained, sorted(streams)))
     told: set[int] = set()
     out, number = [], 1
     for index, edges in enumerate(splits):
         base = context.packets[index]
         extra[index] += [Extra(context.packets[index + 1], LAST, _placed(note, context, index)) for note in edges.notes]
         extra[index].sort(key=_order)
-        extra[index] = _once(extra[index], told, parts[index])
-        renaming = Renaming.of_none(base, edges.streams)
-        out.append(Joined(index, renaming, 0, 0, extra[index]))
+        extra[index] = _without_repetitions(extra[index], told, parts[index])
+        renaming = SplitRenumbering.of_none(base, edges.streams)
+        out.append(MergedSplit(index, renaming, 0, 0, extra[index]))
     for one in chained:
         for standing in one.standing:
-            _put(out[standing.split], standing, numbers[standing.born])
+            _add_connection(out[standing.split], standing, numbers[standing.born])
     for joined in out:
         joined.first_number = number
         joined.rows += sum(isinstance(one.item, CapturedFrame) for one in joined.extra)
         number += joined.rows
-    return Stitched(out, [streams[born] for born in sorted(streams)])
+    return MergedSplits(out, [streams[born] for born in sorted(streams)])
 
 
 def _order(extra: Extra) -> tuple[int, int, int, int]:
@@ -64,9 +69,9 @@ def _placed(note: Note, context: Context, index: int) -> Note:
 
 
 def _sorted(
-    context: Context, chained: Sequence[Chained], streams: Mapping[int, Stream], births: _Births
+    context: Context, chained: Sequence[ChainResult], streams: Mapping[int, Stream], births: _ConnectionStarts
 ) -> list[list[Extra]]:
-    """Extra items by split, with their streams, ends at their turns."""
+    """Return the extra items by split, with their streams, and ends at their turns."""
     out: list[list[Extra]] = [[] for _ in context.packets[1:]]
     names = {id(stream): born for one in chained for born, stream in one.streams.items()}
     for one in chained:
@@ -84,15 +89,15 @@ def _sorted(
     return out
 
 
-class _Births:
-    """When connections began, and where within that packet's turn."""
+class _ConnectionStarts:
+    """The starts of connections, and their places within the turns of the packets."""
 
     def __init__(
-        self, context: Context, splits: Sequence[Edges], chained: Sequence[Chained], packets: Sequence[int]
+        self, context: Context, splits: Sequence[SplitEdges], chained: Sequence[ChainResult], packets: Sequence[int]
     ) -> None:
         self._packets = packets
         self._places: dict[int, int] = {}
-        """Of connections that a split saw begin, and that stand there."""
+        """Places of valid connections that started in a split."""
         for one in chained:
             for standing in one.standing:
                 row = splits[standing.split].births.get(standing.born - context.packets[standing.split])
@@ -100,8 +105,8 @@ class _Births:
                     self._places[standing.born] = row
 
     def bring_forward(self, extra: Extra) -> bool:
-        """An end that could have been told when a connection began, was told then. False: it was not told at all."""
-        ready, extra.ready = extra.ready, AT_ONCE
+        """Move an end to the start of a connection that would have caused it; return False if none would have."""
+        ready, extra.ready = extra.ready, IMMEDIATE
         for time in ready.times:
             index = bisect_left(self._packets, time.start)
             if index < len(self._packets) and self._packets[index] < (time.end or extra.turn):
@@ -114,8 +119,8 @@ class _Births:
         return not ready.only
 
 
-def _once(extra: list[Extra], told: set[int], part: int) -> list[Extra]:
-    """Cut packets are told once for each file."""
+def _without_repetitions(extra: list[Extra], told: set[int], part: int) -> list[Extra]:
+    """Remove repeated notes about truncated packets: one for each file remains."""
     out = []
     for one in extra:
         if isinstance(one.item, Note) and one.item.kind == "snaplen":
@@ -126,7 +131,7 @@ def _once(extra: list[Extra], told: set[int], part: int) -> list[Extra]:
     return out
 
 
-def _put(joined: Joined, standing: Standing, number: int) -> None:
+def _add_connection(joined: MergedSplit, standing: ValidConnection, number: int) -> None:
     renaming, stream = joined.renaming, standing.stream
     renaming.streams[stream] = number
     for column, values in (

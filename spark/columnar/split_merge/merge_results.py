@@ -1,18 +1,18 @@
-"""What stitching says of the splits of a recording: which of their rows stand, what they are called, what comes in.
+"""Results of the merge: valid rows of each split, their numbers in the recording, and additional items.
 
-A split that begins in the middle of a recording is read with numbers of its own: packets from 1, connections
-("streams") from 0, offsets of connections that it met in the middle from `hold.FAR`. All work on its rows may be done
-with these, keyed by (split, stream). Stitching (``stitch``) then gives one `Joined` for each split.
+A split in the middle of a recording is read with its own numbers: packets from 1, connections ("streams") from 0,
+offsets of connections met in the middle from `held_packets.FAR`. All work on its rows may use these numbers, keyed by
+(split, stream). The merge returns one `MergedSplit` for each split.
 
 Rules of this file
-1. A row of a split stands, renamed, or its whole (split, stream) is dropped: then its rows come again in ``extra``.
-   Whoever has aggregated rows by (split, stream) drops the aggregate and reads the extra rows instead.
-2. Extra rows are few: frames over the edge of a split, what was read again, what the end of the recording gives. They
-   speak in the recording's own numbers already.
-3. Order is (split, turn, place): ``turn`` the packet at which a row became known, ``place`` its order within the turn.
-   For a row of the split, the place is its row number. Extra items with such a place stand before that row; those below
-   0 before all rows of the split of this turn, those from AFTER on behind them. `Joined.extra` is in order.
-4. Data only; plain arrays and small classes that can be pickled.
+1. The rows of a (split, stream) are either valid and renumbered, or all dropped; then ``extra`` contains them. An
+   aggregate by (split, stream) is dropped in the same way, and the extra rows are aggregated instead.
+2. There are few extra rows: frames across the boundary of a split, rows of splits read again, items from the end of
+   the recording. They have the recording's numbers.
+3. The order is (split, turn, place): ``turn`` is the packet that completed a row, ``place`` its order within the turn.
+   The place of a row of the split is its row number. Extra items with such a place precede that row; those below 0
+   precede all rows of the split in this turn, those from AFTER on follow them. `Joined.extra` is sorted.
+4. Data only: plain arrays and small classes that can be pickled.
 """
 
 from __future__ import annotations
@@ -25,42 +25,43 @@ import numpy as np
 
 from pcli.codec.capture.frames import CapturedFrame, Note, Stream, StreamEnd
 from pcli.spark.columnar.frame_columns import ANCHORED, RESYNC, Bools, Longs, Places
-from pcli.spark.columnar.split_merge.deferred_tcp_ends import AT_ONCE, Ready
+from pcli.spark.columnar.split_merge.deferred_tcp_ends import IMMEDIATE, ReportIntervals
 
-__all__ = ["AFTER", "DROPPED", "OWN", "Extra", "Joined", "Renaming", "Stitched", "spots"]
+__all__ = ["AFTER", "DROPPED", "OWN", "Extra", "MergedSplit", "MergedSplits", "SplitRenumbering", "insertion_points"]
 
 AFTER: Final = 1 << 40
-"""`Extra.place` of what the packet itself gives: behind everything that alarms gave at that packet."""
+"""`Extra.place` of items of the packet itself, after all items of alarms at that packet."""
 
 OWN: Final = -1
-"""In `Renaming.sync`: the row's own word counts."""
+"""In `Renaming.sync`: the row's own value applies."""
 
 DROPPED: Final = -1
-"""In `Renaming.streams`: no row of this stream stands."""
+"""In `Renaming.streams`: no row of this stream is valid."""
 
 
 @dataclass(slots=True)
 class Extra:
-    """A frame, note or end that no split has in its rows."""
+    """A frame, note or end that is not in the rows of any split."""
 
     turn: int
-    """The recording's packet at whose processing it became known."""
+    """The recording's packet that completed it."""
     place: int
     """Order within the turn, see the module."""
     item: CapturedFrame | Note | StreamEnd
-    """In the recording's numbers, but for ``CapturedFrame.number``, which `Joined.numbers` gives."""
+    """Has the recording's numbers, except ``CapturedFrame.number``, which `Joined.numbers` returns."""
     rank: int = 0
-    """Order within the place,"""
+    """Order within the place."""
     ticket: int = 0
-    """and within the rank."""
-    ready: Ready = AT_ONCE
-    """Of an end, and until all is joined: when it could have been told earlier."""
+    """Order within the rank."""
+    ready: ReportIntervals = IMMEDIATE
+    """For an end before the merge: the intervals in which it could have been reported earlier."""
 
 
-def spots(extra: Sequence[Extra], turn: Longs, first: int) -> Longs:
-    """Before which of some rows each one stands.
+def insertion_points(extra: Sequence[Extra], turn: Longs, first: int) -> Longs:
+    """Return the row that each item precedes.
 
-    ``turn`` are those of the rows in the recording's packets, ``first`` is the place of the first row in its split.
+    ``turn`` are the turns of the rows in the recording's packets, ``first`` is the number of the first row in its
+    split.
     """
     turns = np.array([one.turn for one in extra], np.int64)
     places = np.array([one.place for one in extra], np.int64)
@@ -69,25 +70,25 @@ def spots(extra: Sequence[Extra], turn: Longs, first: int) -> Longs:
 
 
 @dataclass(slots=True)
-class Renaming:
-    """From a split's own numbers to those of the recording."""
+class SplitRenumbering:
+    """The mapping from a split's numbers to those of the recording."""
 
     packets: int
-    """Add to every packet number (turn, packet, first_packet)."""
+    """Value to add to every packet number (turn, packet, first_packet)."""
     streams: Longs
-    """By the split's stream: that of the recording, or DROPPED."""
+    """The recording's stream for each stream of the split, or DROPPED."""
     offsets: Longs
-    """By 2 * stream + from_client: add to the offset."""
+    """Values to add to offsets, by 2 * stream + from_client."""
     sync: Longs
-    """By 2 * stream + from_client: how certain the places are; OWN: as the row says itself."""
+    """Certainty of frame boundaries, by 2 * stream + from_client; OWN if the row's own value applies."""
     anchored: Longs
-    """And the split's offset from which on they are no more certain than ANCHORED,"""
+    """The split's offset from which the certainty is at most ANCHORED, by the same index."""
     lost: Longs
-    """or RESYNC. With OWN neither matters."""
+    """The offset from which it is RESYNC. Both do not apply with OWN."""
 
     @classmethod
-    def of_none(cls, packets: int, streams: int) -> Renaming:
-        """Of a split with so many packets before it, and so many streams, of which none stands yet."""
+    def of_none(cls, packets: int, streams: int) -> SplitRenumbering:
+        """Return the initial mapping of a split, without valid streams."""
         sides = 2 * streams
         return cls(
             packets,
@@ -99,12 +100,12 @@ class Renaming:
         )
 
     def stands(self, stream: Longs) -> Bools:
-        """Which rows, given by their streams, stand."""
+        """Return which rows, given by their streams, are valid."""
         stands: Bools = self.streams[stream] != DROPPED
         return stands
 
     def places(self, places: Places) -> Places:
-        """Rows of the split that all stand, renamed; ``data`` and ``start`` are the same objects."""
+        """Return valid rows of the split with the recording's numbers; ``data`` and ``start`` are the same objects."""
         side = places.stream * 2 + places.from_client
         return Places(
             data=places.data,
@@ -122,7 +123,7 @@ class Renaming:
         )
 
     def levels(self, places: Places, side: Longs) -> Longs:
-        """The column ``sync`` of the recording; ``side``: 2 * stream + from_client of each row."""
+        """Return the column ``sync`` of the recording; ``side``: 2 * stream + from_client of each row."""
         level = self.sync[side]
         given = np.where(places.offset >= self.anchored[side], np.maximum(level, ANCHORED), level)
         given[places.offset >= self.lost[side]] = RESYNC
@@ -130,38 +131,38 @@ class Renaming:
 
 
 @dataclass(slots=True)
-class Joined:
-    """A split's part of the recording."""
+class MergedSplit:
+    """One split as a part of the recording."""
 
     split: int
     """Index of the split in its recording."""
-    renaming: Renaming
+    renaming: SplitRenumbering
     first_number: int
-    """`CapturedFrame.number` of the split's first frame, extras included."""
+    """`CapturedFrame.number` of the split's first frame, including extra frames."""
     rows: int
-    """Frames of the split, extras included, dropped ones not."""
+    """Number of valid frames of the split, including extra frames."""
     extra: list[Extra] = field(default_factory=list)
-    """In order."""
+    """Additional items in order."""
 
     def numbers(self, turn: Longs, stream: Longs) -> tuple[Longs, Longs]:
-        """`CapturedFrame.number` of the split's rows, -1 for those that do not stand, and of what is in ``extra``.
+        """Return `CapturedFrame.number` of the split's rows (-1 if not valid), and of the items in ``extra``.
 
-        ``turn`` and ``stream`` are those of all rows of the split, in order, in its own numbers. The number of a note
-        or an end is that of the last frame before it; 0: none.
+        ``turn`` and ``stream`` are those of all rows of the split, in order, with its own numbers. The number of a
+        note or an end is that of the last frame before it; 0 if none.
         """
         stands = self.renaming.stands(stream) if len(stream) else np.zeros(0, np.bool_)
         before = np.concatenate((np.zeros(1, np.int64), np.cumsum(stands)))
         framed = np.array([isinstance(extra.item, CapturedFrame) for extra in self.extra], np.bool_)
-        at = spots(self.extra, turn + self.renaming.packets, 0)
+        at = insertion_points(self.extra, turn + self.renaming.packets, 0)
         come = np.searchsorted(at[framed], np.arange(len(turn)), "right")
         own = np.where(stands, self.first_number + before[:-1] + come, -1)
         return own, self.first_number + before[at] + np.cumsum(framed) - 1
 
 
 @dataclass(slots=True)
-class Stitched:
-    """A recording, put together."""
+class MergedSplits:
+    """The merged recording."""
 
-    splits: list[Joined]
+    splits: list[MergedSplit]
     streams: list[Stream]
-    """All its connections by their numbers, as they are known at its end."""
+    """All its connections by number, in their state at its end."""

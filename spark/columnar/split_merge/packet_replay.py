@@ -1,10 +1,10 @@
-"""The packets of one key, given to its connection one by one, in the recording's numbers: exact, and slow.
+"""The packets of one connection, processed one by one with the recording's numbers: exact, and slow.
 
 Rules of this file
-1. It is `codec.capture.streams` that works here, alone with one key. What other connections do to this one is told to
-   it: a packet of any connection lets alarms ring, data packets fill the history. What a new one does: see `patient`.
-2. Streams are numbered by the recording's packet at which they began: that is unique, and known to everybody.
-3. What comes out is told with its turn, and its place within the turn.
+1. `codec.capture.streams` processes this connection alone. Effects of other connections are added: every packet may
+   trigger alarms, data packets fill the history. For the start of other connections see `deferred_tcp_ends`.
+2. Streams are numbered by the recording's packet that started them, which is unique and known in every split.
+3. Each result has its turn and its place within the turn.
 """
 
 from __future__ import annotations
@@ -19,58 +19,58 @@ from pcli.codec.capture.history import HISTORY, Entry, History
 from pcli.codec.capture.judge import Judge
 from pcli.codec.capture.reading import ReadOptions
 from pcli.codec.capture.tunnels import FIN, RST, SYN, Segment
-from pcli.spark.columnar.split_merge.connection_state import way_of
-from pcli.spark.columnar.split_merge.deferred_tcp_ends import PatientOutput, PatientTcp, Time
-from pcli.spark.columnar.split_merge.held_packets import Held, held_segment
+from pcli.spark.columnar.split_merge.connection_state import direction_of
+from pcli.spark.columnar.split_merge.deferred_tcp_ends import DeferredEndsOutput, DeferredEndsTcp, ReportInterval
+from pcli.spark.columnar.split_merge.held_packets import HeldSegment, segment_of
 from pcli.spark.columnar.split_merge.merge_results import AFTER, Extra
 from pcli.spark.columnar.split_merge.resync_certainty import EdgeWalker
 from pcli.spark.columnar.split_merge.split_reader import Recent
 
-__all__ = ["LAST", "Carried", "Replay", "fill"]
+__all__ = ["LAST", "CarriedState", "Replay", "replay_held"]
 
 _RING: Final = -1
 LAST: Final = 1 << 59
 _END: Final = 1 << 60
-"""Places within a turn: what alarms give, the end of a file, the end of all."""
+"""Places within a turn: items of alarms, of the end of a file, and of the end of the recording."""
 
 
 @dataclass(slots=True)
-class Carried:
-    """A key between two splits, in the recording's numbers."""
+class CarriedState:
+    """The state of a connection between two splits, with the recording's numbers."""
 
     connection: Connection | None = None
-    """None: it is not known."""
+    """None if there is none."""
     recent: list[Recent] = field(default_factory=list)
-    """Data packets that may be remembered still; their ordinals count over the recording."""
+    """Data packets that may still be in the history; their ordinals are those of the recording."""
     packet: int = 0
-    """The last packet that it has heard of: alarms up to here have rung."""
-    ready: list[Time] = field(default_factory=list)
-    """When the end of the connection could have been told, see `patient`."""
+    """The last processed packet: alarms up to here have been triggered."""
+    ready: list[ReportInterval] = field(default_factory=list)
+    """Intervals in which the end of the connection could have been reported, see `deferred_tcp_ends`."""
     alarmed: int = 0
-    """When its alarm was set."""
+    """The packet at which its alarm was set."""
 
 
 class _Recent(History):
-    """A history of which others fill the most."""
+    """A history that is filled mostly by other connections."""
 
     def __init__(self) -> None:
         super().__init__()
         self.kept: list[tuple[int, Entry]] = []
         self.now = 0
-        """Data packets of the recording so far."""
+        """Number of data packets of the recording so far."""
 
     def append(self, entry: Entry) -> None:
-        """Remember a packet."""
+        """Add a packet."""
         self.kept.append((self.now, entry))
         self.now += 1
 
     def of(self, way: Direction) -> list[Entry]:
-        """What is remembered of a direction."""
+        """Return the packets of a direction in the history."""
         self.kept = [one for one in self.kept if one[0] >= self.now - HISTORY]
         return [entry for _, entry in self.kept if entry[0] is way]
 
 
-class _Tcp(PatientTcp):
+class _Tcp(DeferredEndsTcp):
     """Numbers streams by packets."""
 
     met: list[Stream]
@@ -83,34 +83,34 @@ class _Tcp(PatientTcp):
 
 
 class Replay:
-    """One key."""
+    """The replay of one connection."""
 
-    def __init__(self, options: ReadOptions, carried: Carried) -> None:
-        self._output = PatientOutput()
+    def __init__(self, options: ReadOptions, carried: CarriedState) -> None:
+        self._output = DeferredEndsOutput()
         judge = Judge(options.decode_as)
         self._tcp = _Tcp(EdgeWalker(self._output, judge), judge, options.max_frame_size)
         self._tcp.met = []
         self._history = self._tcp.history = _Recent()
         self._packet = carried.packet
         self.extra: list[Extra] = []
-        """What came out."""
+        """The results."""
         self.connection = carried.connection
         if carried.connection is not None:
             self._take_up(carried.connection, carried)
 
     @property
     def met(self) -> list[Stream]:
-        """The stream that was carried here, and those that began here."""
+        """The stream of the initial state, and those that started here."""
         return self._tcp.met
 
-    def _take_up(self, connection: Connection, carried: Carried) -> None:
+    def _take_up(self, connection: Connection, carried: CarriedState) -> None:
         table = self._tcp.table
         self._tcp.met.append(connection.stream)
         for key in connection.keys:
-            table.ways[key] = way_of(connection, key)
+            table.ways[key] = direction_of(connection, key)
         table.living[connection] = None
         for ordinal, key, at, data in carried.recent:
-            self._history.kept.append((ordinal, (way_of(connection, key), at, data, 0, len(data))))
+            self._history.kept.append((ordinal, (direction_of(connection, key), at, data, 0, len(data))))
         if connection.finished:
             return
         if connection.closing >= 0:
@@ -121,8 +121,8 @@ class Replay:
             table.set_alarm(connection, due, carried.packet)
             self._tcp.alarmed[connection] = carried.alarmed
 
-    def carried(self) -> Carried:
-        """The key as it is now; the replay is not to be used any more."""
+    def carried(self) -> CarriedState:
+        """Return the final state; the replay cannot be used afterwards."""
         ways = [] if self.connection is None else [self.connection.there, self.connection.back]
         recent = [
             (ordinal, self._key(entry[0]), entry[1], bytes(entry[2][entry[3] : entry[4]]))
@@ -130,26 +130,26 @@ class Replay:
             if entry[0] in ways
         ]
         if self.connection is None:
-            return Carried(None, recent, self._packet)
+            return CarriedState(None, recent, self._packet)
         ready, alarmed = self._output.open.get(self.connection, []), self._tcp.alarmed.get(self.connection, 0)
-        return Carried(self.connection, recent, self._packet, ready, alarmed)
+        return CarriedState(self.connection, recent, self._packet, ready, alarmed)
 
     def _key(self, way: Direction) -> bytes:
         keys = way.connection.keys
         return keys[0] if way is way.connection.there else keys[1]
 
-    # -- what happens ----------------------------------------------------------------------------------------------
+    # -- packets and events ------------------------------------------------------------------------------------------
 
-    def packet(self, held: Held, fed: int) -> None:
-        """A packet of this key; ``fed``: data packets of the recording before it."""
+    def packet(self, held: HeldSegment, fed: int) -> None:
+        """Process a packet of this connection; ``fed``: number of data packets of the recording before it."""
         self._pass(held.packet)
         self._history.now = max(self._history.now, fed)
         way = self._tcp.table.ways.get(held.key)
         if way is not None and way.next == IGNORE and _is_plain(held):
-            # So does `capture.fast`: nobody looks at these, not even whether the direction was seen.
+            # As in `capture.fast`: these packets are ignored, even for whether the direction was captured.
             way.ack = way.ack if held.data or held.missing else held.ack
             return
-        segment = held_segment(held)
+        segment = segment_of(held)
         if held.left_out:
             self._tcp.skip_left_out(segment, held.packet)
         self._tcp.segment(segment, held.packet, held.time_ns)
@@ -158,9 +158,9 @@ class Replay:
         self._packet = held.packet
 
     def renew(self, packet: int, row: int) -> None:
-        """A new connection begins on this key at a packet that is not given here: the old one is over.
+        """End the old connection, because a new one starts at a packet that is not replayed here.
 
-        ``row``: the row of the split before which the new one's own stand.
+        ``row``: the row of the split that precedes those of the new connection.
         """
         self._pass(packet)
         if self.connection is not None:
@@ -171,14 +171,14 @@ class Replay:
         self._packet = packet
 
     def end(self, packet: int) -> None:
-        """The recording ends with this packet."""
+        """Process the end of the recording, which is this packet."""
         self._pass(packet)
         stream = self.connection.stream.number if self.connection is not None else 0
         self._tcp.end(packet)
         self._collect(packet, _END, ticket=stream)
 
     def _pass(self, packet: int) -> None:
-        """Ring the alarms up to a packet, which is not taken yet."""
+        """Trigger the alarms up to a packet, before it is processed."""
         table = self._tcp.table
         while (alarm := max(table.alarm, self._packet + 1)) <= packet:
             ticket = self._tcp.alarmed.get(self.connection, 0) if self.connection is not None else 0
@@ -187,7 +187,7 @@ class Replay:
         self._packet = max(self._packet, packet - 1)
 
     def _collect_own(self, packet: int) -> None:
-        """What a packet gave; what is of a connection before one that it began comes first."""
+        """Collect the results of a packet; those of a connection that it replaced come first."""
         for item in self._output.out:
             assert item.stream is not None
             old = self.connection is not None and self.connection.stream.number == packet != item.stream.number
@@ -201,21 +201,21 @@ class Replay:
         self._output.out = []
 
 
-def _is_plain(held: Held) -> bool:
-    """Whether the fast path takes such a packet, as far as it can be told of the segment: not in tunnels."""
+def _is_plain(held: HeldSegment) -> bool:
+    """Return whether the fast path takes such a packet, as far as the segment shows; not in tunnels."""
     return len(held.key) == 12 and not (held.flags & (SYN | FIN | RST) or held.packets or held.left_out)
 
 
-def fill(replay: Replay, held: Iterable[Held], packets: int, fed: int) -> None:
-    """Give the replay the held packets of a split, whose first packet and data packet have these many before them."""
+def replay_held(replay: Replay, held: Iterable[HeldSegment], packets: int, fed: int) -> None:
+    """Replay the held packets of a split with these numbers of packets and data packets before it."""
     for one in held:
         replay.packet(shifted(one, packets), one.fed + fed)
 
 
-def shifted(held: Held, packets: int) -> Held:
-    """The same in the recording's numbers."""
+def shifted(held: HeldSegment, packets: int) -> HeldSegment:
+    """Return the same packet with the recording's numbers."""
     parts = tuple(packet + packets for packet in held.packets)
-    return Held(
+    return HeldSegment(
         held.packet + packets,
         held.time_ns,
         held.key,

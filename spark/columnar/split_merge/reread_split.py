@@ -1,10 +1,10 @@
-"""A split read again for a few keys, each from where it truly was: packet by packet, as the object path does.
+"""A second reading of a split for a few connections, each from its true state, packet by packet.
 
 Rules of this file
-1. Packets of other keys are looked at only as columns. What cannot be read so (fragments, tunnels, options) goes
-   through `pull_segment`, whosever it is.
-2. How many data packets of others lie between is counted from headers. Only which retransmissions are still compared
-   depends on it.
+1. Packets of other connections are read only as columns. Packets that cannot be read so (fragments, tunnels, options)
+   go through `pull_segment`, whatever their connection.
+2. The data packets of other connections are counted from headers. The count only affects which retransmissions are
+   still compared.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from pcli.codec.capture.tunnels import Segment, pull_segment
 from pcli.spark.columnar.frame_columns import Longs
 from pcli.spark.columnar.reading.packet_records import Records
 from pcli.spark.columnar.reading.tcp_segments import Segments, read_segments
-from pcli.spark.columnar.split_merge.connection_chains import Context, Order, Repaired
-from pcli.spark.columnar.split_merge.held_packets import Held
-from pcli.spark.columnar.split_merge.packet_replay import Carried, Replay
+from pcli.spark.columnar.split_merge.connection_chains import Context, RereadOrder, RereadResult
+from pcli.spark.columnar.split_merge.held_packets import HeldSegment
+from pcli.spark.columnar.split_merge.packet_replay import CarriedState, Replay
 from pcli.spark.columnar.split_merge.split_reader import key_of
 
 __all__ = ["reread_split"]
 
 
-def reread_split(orders: Sequence[Order], context: Context, windows: Iterable[Records]) -> list[Repaired]:
-    """Carry out the orders of one split; ``windows`` are all of this split."""
+def reread_split(orders: Sequence[RereadOrder], context: Context, windows: Iterable[Records]) -> list[RereadResult]:
+    """Execute the orders of one split; ``windows`` are all windows of this split."""
     split = orders[0].split
     replays = {order.key: Replay(context.options, _load(order.carried)) for order in orders}
     fragments, packet, fed = Fragments(), context.packets[split], context.fed[split]
@@ -48,17 +48,17 @@ def reread_split(orders: Sequence[Order], context: Context, windows: Iterable[Re
     out = []
     for order in orders:
         replay = replays[order.key]
-        out.append(Repaired(split, order.key, replay.carried(), replay.extra, replay.met))
+        out.append(RereadResult(split, order.key, replay.carried(), replay.extra, replay.met))
     return out
 
 
-def _load(data: bytes) -> Carried:
-    carried: Carried = pickle.loads(data)  # noqa: S301  (our own bytes)
+def _load(data: bytes) -> CarriedState:
+    carried: CarriedState = pickle.loads(data)  # noqa: S301  (our own bytes)
     return carried
 
 
 def _chosen(records: Records, segments: Segments | None, keys: Iterable[bytes]) -> tuple[Longs, Longs]:
-    """The packets that are of these keys or may be, and how many data packets there are up to each one."""
+    """Return the packets that may belong to these keys, and the number of data packets before each packet."""
     if segments is None:
         return np.arange(len(records)), np.zeros(len(records) + 1, np.int64)
     wanted = set(keys)
@@ -67,7 +67,7 @@ def _chosen(records: Records, segments: Segments | None, keys: Iterable[bytes]) 
     return np.flatnonzero(mine[segments.way]), np.concatenate((np.zeros(1, np.int64), np.cumsum(data)))
 
 
-def _held(segment: Segment, packet: int, time_ns: int, *, left_out: bool) -> Held:
+def _held(segment: Segment, packet: int, time_ns: int, *, left_out: bool) -> HeldSegment:
     data = bytes(segment.data[segment.start : segment.end])
     numbers = (segment.seq, segment.ack, segment.flags)
-    return Held(packet, time_ns, segment.key, *numbers, data, segment.missing, segment.packets, left_out, 0)
+    return HeldSegment(packet, time_ns, segment.key, *numbers, data, segment.missing, segment.packets, left_out, 0)

@@ -1,9 +1,9 @@
-"""A walker that watches what a guess does not tell: from where on the places of a direction's frames are less certain.
+"""A walker that records from which offset the frame boundaries of a direction are less certain.
 
 Rules of this file
-1. Frames are what they are: only the base class cuts them. Here it is written down what would have been different, had
-   the direction been more, or less, certain of its places (`Marks`).
-2. Cut packets are told once for each connection; which of these is the file's first, whoever stitches finds out.
+1. The base class determines the frames. This class records what would have differed if the frame boundaries had been
+   more or less certain (`ResyncMarks`).
+2. Truncated packets are reported once for each connection; the merge determines which report is the first of the file.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from pcli.codec.capture.judge import Judge
 from pcli.codec.capture.output import Output
 from pcli.codec.capture.walk import Walker
 
-__all__ = ["NOWHERE", "EdgeWalker", "Marks"]
+__all__ = ["NO_OFFSET", "EdgeWalker", "ResyncMarks"]
 
-NOWHERE: Final = 1 << 62
-"""Behind every offset."""
+NO_OFFSET: Final = 1 << 62
+"""An offset after all others."""
 
 
 @dataclass(slots=True)
-class Marks:
-    """What became of a direction that began with a guess. Offsets are the split's."""
+class ResyncMarks:
+    """The record of a direction that started with an assumed state. Offsets are the split's."""
 
     asked: bool = False
-    """The largest frame's size mattered, or the bytes that checks may read."""
-    doubted: bool = False
-    """A frame was not believed that may have had a certain place."""
-    anchored: int = NOWHERE
-    """Frames from here on are no more certain than ANCHORED."""
-    lost: int = NOWHERE
-    """Frames from here on are RESYNC."""
+    """The maximum frame size, or the budget of bytes for checks, had an effect."""
+    rejected: bool = False
+    """A frame was rejected whose boundary may have been certain."""
+    anchored: int = NO_OFFSET
+    """Frames from this offset on are at most ANCHORED."""
+    lost: int = NO_OFFSET
+    """Frames from this offset on are RESYNC."""
 
 
 class EdgeWalker(Walker):
-    """Watches what makes the places of frames less certain, and tells of cut packets once for each connection."""
+    """Records what makes frame boundaries less certain, and reports truncated packets once for each connection."""
 
     def __init__(self, output: Output, judge: Judge) -> None:
         super().__init__(output, judge)
-        self.marks: dict[Direction, Marks] = {}
-        """Of directions that began with a guess."""
+        self.marks: dict[Direction, ResyncMarks] = {}
+        """Marks of directions that started with an assumed state."""
         self._snapped: set[Stream] = set()
         self._checking = False
 
@@ -53,7 +53,7 @@ class EdgeWalker(Walker):
         self._checking = False
 
     def gap(self, way: Direction, size: int, packet: int, *, cut: bool) -> None:
-        """Bytes are missing."""
+        """Process missing bytes."""
         marks = self.marks.get(way)
         if marks is not None:
             marks.asked = True
@@ -68,7 +68,7 @@ class EdgeWalker(Walker):
         return bridged
 
     def skip_left_out(self, way: Direction, offset: int, packet: int) -> None:
-        """Bytes were left out on purpose."""
+        """Process bytes that were omitted on purpose."""
         super().skip_left_out(way, offset, packet)
         marks = self.marks.get(way)
         if marks is not None:
@@ -80,15 +80,15 @@ class EdgeWalker(Walker):
         super()._impossible(way, position, packet, total, command)
 
     def interrupt(self, way: Direction, packet: int) -> None:
-        """The direction goes on at an unknown distance."""
+        """Continue the direction after a gap of unknown size."""
         super().interrupt(way, packet)
         self._lose(way, way.offset)
 
     def search(self, way: Direction, position: int, skipped: int, packet: int) -> None:
-        """A frame is looked for."""
+        """Search for the next frame."""
         marks = self.marks.get(way)
-        if marks is not None and self._checking and marks.lost == NOWHERE:
-            marks.doubted = True
+        if marks is not None and self._checking and marks.lost == NO_OFFSET:
+            marks.rejected = True
         self._checking = False
         self._lose(way, way.offset - len(way.run) + position)
         super().search(way, position, skipped, packet)
@@ -100,7 +100,7 @@ class EdgeWalker(Walker):
             marks.lost = min(marks.lost, offset)
 
     def _tell(self, way: Direction, size: int, packet: int, *, cut: bool) -> None:
-        """Cut packets are told once for each connection: which of these comes first, stitching finds out."""
+        """Report truncated packets once for each connection; the merge determines which report is the first."""
         self.snapped = way.stream in self._snapped
         super()._tell(way, size, packet, cut=cut)
         if self.snapped:

@@ -1,13 +1,13 @@
-"""TCP of a split that begins in the middle of a recording, and what is told of it to whoever stitches.
+"""TCP of a split in the middle of a recording, and the data that the merge needs of it.
 
 Rules of this file
-1. A connection that begins in the split is read as always. One that is met without SYN is held (``hold``), and goes on
-   alone from a guessed state.
-2. Everything is told by key: the addresses and ports of both sides. A `Span` is all that a split saw of a key; it
-   stands or is read again as a whole.
-3. What a guess does not tell is watched (`Marks`): whether the walk had to ask for the largest frame's size, from
-   where on places are less certain, whether a retransmission reaches back before the guess. Frames of a guess are
-   checked like those behind a search, so they stand whether the true direction is certain of its places or not.
+1. A connection that starts in the split is read as usual. The packets of one without SYN are held (`held_packets`)
+   until it continues from an assumed state.
+2. All data is grouped by key: the addresses and ports of both sides. A `ConnectionSpan` is the part of a key in a split;
+   it is valid or read again as a whole.
+3. `ResyncMarks` record the effects of an assumed state: whether the maximum frame size mattered, from which offset
+   frame boundaries are less certain, whether a retransmission precedes the assumed state. Frames after an assumed state are
+   checked like those after a resynchronization, so they are valid whether or not the true boundaries are certain.
 """
 
 from __future__ import annotations
@@ -29,83 +29,88 @@ from pcli.spark.columnar.frame_columns import Places
 from pcli.spark.columnar.reading import Reader
 from pcli.spark.columnar.reading.packet_records import Records
 from pcli.spark.columnar.reading.recent_segments import Past
-from pcli.spark.columnar.split_merge.deferred_tcp_ends import PatientOutput, PatientTcp, Ready, Time
-from pcli.spark.columnar.split_merge.held_packets import Held, Hold
-from pcli.spark.columnar.split_merge.resync_certainty import EdgeWalker, Marks
+from pcli.spark.columnar.split_merge.deferred_tcp_ends import (
+    DeferredEndsOutput,
+    DeferredEndsTcp,
+    ReportInterval,
+    ReportIntervals,
+)
+from pcli.spark.columnar.split_merge.held_packets import HeldConnection, HeldSegment
+from pcli.spark.columnar.split_merge.resync_certainty import EdgeWalker, ResyncMarks
 
-__all__ = ["Birth", "EdgeReader", "Edges", "Recent", "Span", "Told", "key_of"]
+__all__ = ["ConnectionSpan", "ConnectionStart", "EdgeReader", "Recent", "SplitEdges", "Told", "key_of"]
 
 Recent = tuple[int, bytes, int, bytes]
-"""A data packet that is remembered: how many were before it, key, offset, bytes."""
+"""A data packet in the history: number of data packets before it, key, offset, bytes."""
 
-Told = tuple[int, int, Note | StreamEnd, Ready]
-"""Turn, row before which it stands, note or end; of an end when it could have been told."""
+Told = tuple[int, int, Note | StreamEnd, ReportIntervals]
+"""Turn, row that it precedes, note or end; for an end the intervals in which it could have been reported."""
 
 
 @dataclass(slots=True)
-class Birth:
-    """The first packet of a connection, mostly a SYN."""
+class ConnectionStart:
+    """The first packet of a connection, usually a SYN."""
 
     packet: int
     key: bytes
     seq: int
     stream: int
     row: int = 0
-    """The row before which its own frames stand: alarms that rang at the packet came before."""
+    """The row that its own frames follow: alarms at the packet come before them."""
 
 
 @dataclass(slots=True)
-class Span:
-    """What a split saw of a key. All numbers are the split's own."""
+class ConnectionSpan:
+    """The part of a key in a split. All numbers are the split's own."""
 
     key: bytes
     """See `key_of`."""
-    held: list[Held] = field(default_factory=list)
+    held: list[HeldSegment] = field(default_factory=list)
     """The first packets, if the connection was met in the middle."""
     given_up: bool = False
-    """Of a connection without Pulsar: ``held`` are its first SYN, FIN and RST packets only."""
+    """True for a connection without Pulsar: ``held`` contains only its first SYN, FIN and RST packets."""
     guess: bytes = b""
-    """The connection behind ``held``, pickled; empty: the split ended before, or it was given up."""
-    births: list[Birth] = field(default_factory=list)
-    """How connections of the split's own began."""
+    """The connection after ``held``, pickled; empty if the split ended before or the connection was given up."""
+    births: list[ConnectionStart] = field(default_factory=list)
+    """Starts of connections within the split."""
     streams: list[int] = field(default_factory=list)
-    """The split's numbers of the connections on this key, the one that was held first."""
+    """The split's numbers of the connections on this key; the held one is first."""
     rows: list[int] = field(default_factory=list)
-    """Frames of each of these."""
+    """Number of frames of each of these."""
     met: list[Stream] = field(default_factory=list)
-    """These themselves."""
-    marks: dict[bytes, Marks] = field(default_factory=dict)
-    """Of the one that was held, by the keys of its directions."""
+    """The streams of these."""
+    marks: dict[bytes, ResyncMarks] = field(default_factory=dict)
+    """Marks of the held connection by the keys of its directions."""
     back: bool = False
-    """Of the one that was held: whether a retransmission or an end reached back before the guess."""
+    """True if a retransmission or an end on the held connection precedes the assumed state."""
     end: bytes = b""
-    """The last of these at the end of the split, pickled; empty: it is forgotten."""
-    ready: list[Time] = field(default_factory=list)
-    """When the end of that could have been told, if it waits, see `patient`."""
+    """The last of these connections at the end of the split, pickled; empty if it was removed."""
+    ready: list[ReportInterval] = field(default_factory=list)
+    """The intervals in which its waiting end could have been reported, see `deferred_tcp_ends`."""
     alarmed: int = 0
-    """When its alarm was set."""
+    """The packet at which its alarm was set."""
     recent: list[Recent] = field(default_factory=list)
     told: list[Told] = field(default_factory=list)
-    """Notes and ends, in order."""
+    """Notes and ends in order."""
 
 
 def key_of(key: bytes) -> bytes:
-    """One key for both directions."""
+    """Return one key for both directions."""
     half = (len(key) - 4) // 2
     back = key[half:-4] + key[:half] + key[-2:] + key[-4:-2]
     return min(key, back)
 
 
-class _Past(Past):
-    """The history; it tells how many there were, and all that it remembers."""
+class _SplitHistory(Past):
+    """The history, with access to its count and its contents."""
 
     def count(self) -> int:
-        """Data packets before the one at hand."""
+        """Return the number of data packets before the current one."""
         ahead = int(np.count_nonzero(self._taken[0][self.turn :] >= 0)) if self._taken else 0
         return self.fed - ahead
 
     def kept(self) -> list[tuple[Direction, Recent]]:
-        """Between two windows: all that is remembered."""
+        """Return the contents of the history between two windows."""
         out = []
         for ordinal, (way, at, data, start, end) in enumerate(self._before, self.fed - len(self._before)):
             connection = way.connection
@@ -115,27 +120,27 @@ class _Past(Past):
         return out
 
 
-class EdgeTcp(PatientTcp):
+class EdgeTcp(DeferredEndsTcp):
     """TCP of a split."""
 
     def __init__(self, walker: EdgeWalker, limit: int, *, first: bool) -> None:
-        """``first``: nothing of the recording comes before."""
+        """Create a tracker; ``first``: the split is the first of the recording."""
         super().__init__(walker, walker.judge, limit)
         self._first = first
-        self.history = self._past = _Past()
-        self.spans: dict[bytes, Span] = {}
-        self.births: list[Birth] = []
+        self.history = self._past = _SplitHistory()
+        self.spans: dict[bytes, ConnectionSpan] = {}
+        self.births: list[ConnectionStart] = []
         """In order."""
         self._walker = walker
-        self._holds: dict[Connection, Hold] = {}
-        self._edges: dict[Connection, Span] = {}
-        """Connections that go alone since a guess."""
+        self._holds: dict[Connection, HeldConnection] = {}
+        self._edges: dict[Connection, ConnectionSpan] = {}
+        """Connections that continue from an assumed state."""
         self._starts: dict[Direction, int] = {}
-        """And at which offset."""
+        """The offset at which each of their directions continued."""
         self._left_out = 0
 
     def segment(self, segment: Segment, packet: int, time_ns: int) -> None:
-        """Take a segment in the general way."""
+        """Process a segment in the general way."""
         way = self.table.ways.get(segment.key)
         syn = segment.flags & (SYN | ACK) == SYN
         if way is None and not (syn or self._first or key_of(segment.key) in self.spans):
@@ -144,7 +149,7 @@ class EdgeTcp(PatientTcp):
         if way is not None and way in self._starts and segment.flags & FIN:
             ahead = signed_distance(segment.seq - way.base - way.offset)
             if way.offset + ahead < self._starts[way]:
-                # Truly its offset may be below 0, and then it is no end.
+                # Its true offset may be negative; then it is not an end.
                 self._edges[way.connection].back = True
         if hold is None:
             super().segment(segment, packet, time_ns)
@@ -155,21 +160,23 @@ class EdgeTcp(PatientTcp):
             self._keep(hold, segment, packet, time_ns)
 
     def _meet(self, segment: Segment, packet: int) -> Direction:
-        """A connection in its middle."""
+        """Hold a connection that was met in the middle."""
         way = self.table.create(segment, packet, self.limit, self.judge)
         key = key_of(segment.key)
-        span = self.spans[key] = Span(key, streams=[way.stream.number], met=[way.stream])
-        hold = Hold(way.connection)
+        span = self.spans[key] = ConnectionSpan(key, streams=[way.stream.number], met=[way.stream])
+        hold = HeldConnection(way.connection)
         span.held = hold.held
         self._holds[way.connection] = hold
         return way
 
-    def _keep(self, hold: Hold, segment: Segment, packet: int, time_ns: int) -> None:
+    def _keep(self, hold: HeldConnection, segment: Segment, packet: int, time_ns: int) -> None:
         data = bytes(segment.data[segment.start : segment.end])
         left_out = self._left_out == packet
         numbers = (segment.seq, segment.ack, segment.flags)
         fed = self._past.count()
-        held = Held(packet, time_ns, segment.key, *numbers, data, segment.missing, segment.packets, left_out, fed)
+        held = HeldSegment(
+            packet, time_ns, segment.key, *numbers, data, segment.missing, segment.packets, left_out, fed
+        )
         if hold.take(held, self.judge):
             hold.go(self.judge)
             self._let_go(hold)
@@ -177,11 +184,11 @@ class EdgeTcp(PatientTcp):
             for way in (hold.connection.there, hold.connection.back):
                 way.mode, way.next = SKIP, IGNORE
         if data:
-            # A place in the history is taken, so that others are forgotten in time.
+            # Add an entry to the history, so that older ones are removed in time.
             self.history.append((hold.connection.there, 0, b"", 0, 0))
 
-    def _let_go(self, hold: Hold) -> None:
-        """The connection goes alone."""
+    def _let_go(self, hold: HeldConnection) -> None:
+        """Let a connection continue independently."""
         connection = hold.connection
         del self._holds[connection]
         span = self.spans[key_of(connection.keys[0])]
@@ -189,7 +196,7 @@ class EdgeTcp(PatientTcp):
         self._edges[connection] = span
         if not hold.given_up:
             ways = (connection.there, connection.back)
-            span.marks = {key: Marks() for key in connection.keys}
+            span.marks = {key: ResyncMarks() for key in connection.keys}
             self._walker.marks.update(zip(ways, span.marks.values()))
             self._starts.update((way, way.offset) for way in ways)
             self._arm(connection.there)
@@ -197,7 +204,7 @@ class EdgeTcp(PatientTcp):
             span.guess = pickle.dumps(connection)
 
     def skip_left_out(self, segment: Segment, packet: int) -> None:
-        """As its base; whoever is held remembers it."""
+        """Skip bytes that were omitted on purpose; a held packet stores this instead."""
         self._left_out = packet
         way = self.table.ways.get(segment.key)
         if way is not None and way.connection not in self._holds:
@@ -206,8 +213,8 @@ class EdgeTcp(PatientTcp):
     def _new(self, segment: Segment, packet: int, old: Direction | None) -> Direction:
         way = super()._new(segment, packet, old)
         key = key_of(segment.key)
-        span = self.spans.setdefault(key, Span(key))
-        birth = Birth(packet, segment.key, segment.seq, way.stream.number)
+        span = self.spans.setdefault(key, ConnectionSpan(key))
+        birth = ConnectionStart(packet, segment.key, segment.seq, way.stream.number)
         span.births.append(birth)
         self.births.append(birth)
         span.streams.append(way.stream.number)
@@ -221,19 +228,19 @@ class EdgeTcp(PatientTcp):
 
     # -- the end of the split --------------------------------------------------------------------------------------
 
-    def close(self, rows: Mapping[int, int], told: list[Told]) -> list[Span]:
-        """What was seen, by keys. ``rows``: frames of each stream; ``told``: all notes and ends of streams."""
+    def close(self, rows: Mapping[int, int], told: list[Told]) -> list[ConnectionSpan]:
+        """Return the spans. ``rows``: number of frames of each stream; ``told``: all notes and ends of streams."""
         for hold in self._holds.values():
             span = self.spans[key_of(hold.connection.keys[0])]
             span.held, span.given_up = hold.held, hold.given_up
-        by_stream: dict[int, Span] = {}
+        by_stream: dict[int, ConnectionSpan] = {}
         for span in self.spans.values():
             span.rows = [rows.get(number, 0) for number in span.streams]
             by_stream.update(dict.fromkeys(span.streams, span))
             way = self.table.ways.get(span.key)
             if way is not None and way.connection not in self._holds:
                 span.end = pickle.dumps(way.connection)
-                span.ready = self.patient.open.get(way.connection, [])
+                span.ready = self.deferred.open.get(way.connection, [])
                 span.alarmed = self.alarmed.get(way.connection, 0)
         for entry in told:
             if entry[2].stream is not None:
@@ -245,39 +252,39 @@ class EdgeTcp(PatientTcp):
 
 
 @dataclass(slots=True)
-class Edges:
-    """What a split has to say to its neighbours. Small, and can be pickled."""
+class SplitEdges:
+    """The data that the merge needs of a split. Small, and can be pickled."""
 
     packets: int
     fed: int
-    """Data packets."""
+    """Number of data packets."""
     streams: int
-    """Connections that it met."""
-    spans: list[Span]
+    """Number of connections."""
+    spans: list[ConnectionSpan]
     births: dict[int, int]
-    """By packet: `Birth.row`."""
+    """`Birth.row` by packet."""
     notes: list[Note]
-    """Of the file: if there is one, reading ended here."""
+    """Notes of the file, if reading ended here."""
 
 
 class EdgeReader:
-    """A split's windows to places, in the split's own numbers."""
+    """Reads the windows of a split as places, with the split's own numbers."""
 
     def __init__(self, options: ReadOptions, *, first: bool) -> None:
-        """``first``: the split is the first of its recording."""
-        self._output = PatientOutput()
+        """Create a reader; ``first``: the split is the first of its recording."""
+        self._output = DeferredEndsOutput()
         self._tcp = EdgeTcp(EdgeWalker(self._output, Judge(options.decode_as)), options.max_frame_size, first=first)
         self._reader = Reader(options, tcp=self._tcp)
         self._rows: Counter[int] = Counter()
         self._placed = 0
-        """Births whose rows are known."""
+        """Number of starts whose rows are known."""
         self._told: list[Told] = []
         self._notes: list[Note] = []
         self.noted = False
-        """Whether anything is noted of a connection so far: bytes that are missing, mostly."""
+        """True if there is a note about a connection so far, usually about missing bytes."""
 
     def take(self, records: Records) -> Places:
-        """The frames that became known with these packets; those of connections that are held will come later."""
+        """Return the frames that these packets completed, without those of held connections."""
         before = self._rows.total()
         places = self._reader.take(records)
         turns = self._reader.note_turns
@@ -295,11 +302,11 @@ class EdgeReader:
         return places
 
     def note(self, note: Note) -> None:
-        """The note on the file at its end."""
+        """Add the note about the file at its end."""
         self._notes.append(note)
 
-    def close(self) -> Edges:
-        """The split is read."""
+    def close(self) -> SplitEdges:
+        """Finish the split and return its data for the merge."""
         spans = self._tcp.close(self._rows, self._told)
         births = {birth.packet: birth.row for birth in self._tcp.births}
-        return Edges(self._reader.packet, self._reader.fed, self._tcp.table.count, spans, births, self._notes)
+        return SplitEdges(self._reader.packet, self._reader.fed, self._tcp.table.count, spans, births, self._notes)

@@ -24,10 +24,10 @@ from pcli.codec.wire.hot import push_ack, push_message, push_send, push_send_rec
 from pcli.spark.columnar.frame_columns import Places
 from pcli.spark.columnar.reading.capture_windows import windows
 from pcli.spark.columnar.reading.packet_records import Records
-from pcli.spark.columnar.split_merge import chain, context_of, join, reread_split
-from pcli.spark.columnar.split_merge.connection_chains import Chained, Repaired
-from pcli.spark.columnar.split_merge.merge_results import Stitched
-from pcli.spark.columnar.split_merge.split_reader import EdgeReader, Edges, Span
+from pcli.spark.columnar.split_merge import chain, context_of, merge_splits, reread_split
+from pcli.spark.columnar.split_merge.connection_chains import ChainResult, RereadResult
+from pcli.spark.columnar.split_merge.merge_results import MergedSplits
+from pcli.spark.columnar.split_merge.split_reader import ConnectionSpan, EdgeReader, SplitEdges
 
 OPTIONS = ReadOptions(ends=True)
 SYNC = ("start", "anchored", "resync")
@@ -74,14 +74,14 @@ def pieces_of(files: Sequence[bytes], every: Iterator[int]) -> list[Piece]:
 @dataclass
 class Result:
     rows: list[Row]
-    stitched: Stitched
+    merged_splits: MergedSplits
     orders: int
 
 
 def apart(pieces: list[Piece], options: ReadOptions = OPTIONS) -> Result:
     """Each split alone, then stitched; everything that would go between machines is pickled."""
     places: list[list[Places]] = []
-    edges: list[Edges] = []
+    edges: list[SplitEdges] = []
     for index, piece in enumerate(pieces):
         reader = EdgeReader(options, first=not index)
         places.append([reader.take(records) for records in piece.records])
@@ -89,30 +89,30 @@ def apart(pieces: list[Piece], options: ReadOptions = OPTIONS) -> Result:
             reader.note(note)
         edges.append(pickle.loads(pickle.dumps(reader.close())))
     context = context_of(options, edges)
-    keys: dict[bytes, list[tuple[int, Span]]] = {}
+    keys: dict[bytes, list[tuple[int, ConnectionSpan]]] = {}
     for index, one in enumerate(edges):
         for span in one.spans:
             keys.setdefault(span.key, []).append((index, span))
-    repaired: dict[bytes, dict[int, Repaired]] = {key: {} for key in keys}
-    chained: dict[bytes, Chained] = {}
+    reread: dict[bytes, dict[int, RereadResult]] = {key: {} for key in keys}
+    chained: dict[bytes, ChainResult] = {}
     orders = 0
     while left := [key for key in keys if key not in chained or chained[key].order is not None]:
         for key in left:
-            chained[key] = pickle.loads(pickle.dumps(chain(keys[key], context, repaired[key])))
+            chained[key] = pickle.loads(pickle.dumps(chain(keys[key], context, reread[key])))
         again = [one.order for one in chained.values() if one.order is not None]
         orders += len(again)
         for split in {order.split for order in again}:
             mine = [order for order in again if order.split == split]
             for done in pickle.loads(pickle.dumps(reread_split(mine, context, pieces[split].records))):
-                repaired[done.key][split] = done
-    stitched = join(context, edges, [piece.part for piece in pieces], list(chained.values()))
-    return Result(rows_of(stitched, places), stitched, orders)
+                reread[done.key][split] = done
+    merged_splits = merge_splits(context, edges, [piece.part for piece in pieces], list(chained.values()))
+    return Result(rows_of(merged_splits, places), merged_splits, orders)
 
 
-def rows_of(stitched: Stitched, places: list[list[Places]]) -> list[Row]:
+def rows_of(merged_splits: MergedSplits, places: list[list[Places]]) -> list[Row]:
     """Frames, notes and ends as they would be read of the splits."""
     out: list[Row] = []
-    for joined, mine in zip(stitched.splits, places, strict=True):
+    for joined, mine in zip(merged_splits.splits, places, strict=True):
         turn = np.concatenate([np.zeros(0, np.int64), *(one.turn for one in mine)])
         stream = np.concatenate([np.zeros(0, np.int64), *(one.stream for one in mine)])
         numbers, others = joined.numbers(turn, stream)
@@ -170,7 +170,7 @@ def check(files: Sequence[bytes], every: Iterator[int], options: ReadOptions = O
     for number, (mine, theirs) in enumerate(zip(result.rows, rows)):
         assert mine == theirs, number
     assert len(result.rows) == len(rows)
-    found = {row[0]: row for row in map(streams_row, result.stitched.streams)}
+    found = {row[0]: row for row in map(streams_row, result.merged_splits.streams)}
     assert [found[row[0]] for row in streams] == streams
     return result.orders
 
@@ -269,7 +269,7 @@ class Life:
             if chance.random() < 0.5:
                 self.queue = [chance.randbytes(chance.randrange(300)) for _ in range(2)]
 
-    def _put(self, side: int, flags: int, data: bytes = b"") -> None:
+    def _add_connection(self, side: int, flags: int, data: bytes = b"") -> None:
         if not (self.lonely and side):
             numbers = {"seq": self.next[side], "ack": self.next[1 - side]}
             self.storm.put(self.port, server=bool(side), **numbers, flags=flags, data=data)
@@ -282,8 +282,8 @@ class Life:
         if self.state < 3:
             self._handshake()
         elif self.state == 4:
-            self._put(1, FIN | ACK)
-            self._put(0, ACK)
+            self._add_connection(1, FIN | ACK)
+            self._add_connection(0, ACK)
             self.done = True
         elif chance.random() < self.storm.weather["close"] * 0.02:
             self._end(chance.random())
@@ -291,7 +291,7 @@ class Life:
             self._talk(chance.getrandbits(1))
 
     def _handshake(self) -> None:
-        self._put((0, 1, 0)[self.state], (SYN, SYN | ACK, ACK)[self.state])
+        self._add_connection((0, 1, 0)[self.state], (SYN, SYN | ACK, ACK)[self.state])
         if self.state == 0 and self.storm.chance.random() < 0.1:
             self.next[0] -= 1  # and once more
             return
@@ -307,24 +307,24 @@ class Life:
         chance = self.storm.chance
         if not self.queue[side]:
             if chance.random() < 0.3:
-                self._put(side, ACK)
+                self._add_connection(side, ACK)
                 return
             count = chance.choice((1, 1, 1, 3, 20))
             frames = b"".join(self.storm.frame(client=not side) for _ in range(count))
             self.queue[side] = b"\x17\x03\x03\x00\xc8" + chance.randbytes(200) if self.plain else frames
         size = chance.choice((1448, 1448, 1448, 60_000, chance.randrange(1, 1448)))
-        self._put(side, ACK, self.queue[side][:size])
+        self._add_connection(side, ACK, self.queue[side][:size])
         self.queue[side] = self.queue[side][size:]
         if chance.random() < 0.5:
-            self._put(1 - side, ACK)
+            self._add_connection(1 - side, ACK)
 
     def _end(self, kind: float) -> None:
         if kind < 0.4:
-            self._put(0, FIN | ACK)
+            self._add_connection(0, FIN | ACK)
             self.state = 4
             return
         if kind < 0.8:
-            self._put(int(kind > 0.6), RST | ACK)
+            self._add_connection(int(kind > 0.6), RST | ACK)
         self.done = True
 
 
@@ -364,7 +364,7 @@ def test_frames_in_payloads_may_mislead_a_split_and_are_read_again() -> None:
     life.queue[0] += b"".join(push_send(1, number, 1, 0, metadata, inner) for number in range(4))
     while any(life.queue):
         for side in (0, 1):
-            life._put(side, ACK, life.queue[side][:1000])
+            life._add_connection(side, ACK, life.queue[side][:1000])
             life.queue[side] = life.queue[side][1000:]
     assert check([tape.capture()], itertools.repeat(20)) > 1
 
