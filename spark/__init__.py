@@ -1,7 +1,7 @@
-"""Bulk work: captures to tables and a report, in one process or on Spark.
+"""Analysis of captures of any size: tables and a report, in one process or on Spark.
 
-`analyze` and `read_messages` are for programs that have a Spark session: DataFrame in, DataFrame out. Only asking for
-them imports pyspark.
+`analyze` and `read_messages` are for programs with a Spark session; they take and return DataFrames. pyspark is
+imported only when one of them is used.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,11 +1,11 @@
 """An analysis from captures to tables: the same stages in one process and on Spark, over an `Engine`.
 
-plan -> parse and combine, split by split -> (stitch, where splits were read apart) -> merge -> observe -> commit
+plan -> parse and aggregate each split -> (merge of splits, if they were read in parallel) -> merge -> observe -> commit
 
 Rules of this file
-1. Nothing in OUT changes before the commit; what is given up, for whatever reason, leaves it as it was.
-2. Every recording (all captures of a cluster) is analyzed for itself. Parts of tables are numbered over all of them.
-3. A file that cannot be read costs its own rows and nothing else, unless the request is strict.
+1. Nothing in OUT changes before the commit; a failed or cancelled run leaves it unchanged.
+2. Each recording (all captures of a cluster) is analyzed separately. Parts of tables are numbered over all recordings.
+3. If a file cannot be read, only its own rows are missing, unless the request is strict.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ __all__ = ["analyze"]
 
 
 def analyze(request: Request, engine: Engine, *, may_be_none: bool = False) -> Summary:
-    """Make the tables that are asked for; gives what came out.
+    """Make the requested tables and return a summary.
 
-    ``may_be_none``: files among which there is no capture that can be read are told in the table `captures`, as they
-    are among others, and are no error.
+    ``may_be_none``: it is not an error if none of the files is a readable capture; the table `captures` lists them.
 
-    Raises LocalError when OUT is somebody else's or cannot be written, or the request makes no sense; CaptureError when
-    there is nothing to read, or not all of it can be read and the request is strict. OUT is then as it was.
+    Raise LocalError if OUT is not a folder of tables or cannot be written, or if the request is invalid. Raise
+    CaptureError if there is nothing to read, or if the request is strict and a file cannot be read. OUT is then
+    unchanged.
     """
     tables = request.tables
     store = open_store(request.out)
@@ -108,7 +108,7 @@ def _make(
 def _of_recording(
     engine: Engine, staging: Staging, reading: ReadRecording, place: int, names: set[str], partitioned: set[str]
 ) -> list[Made]:
-    """The tables of one recording, but for those about files."""
+    """Make the tables of one recording, except those about files."""
     made = []
     if names & {"messages", "exchanges", "permits"}:
         learned = learn(staging, reading)
@@ -128,7 +128,7 @@ _MEASURE: Final = {
     "permits": ("permit_changes",),
     "frames": ("frames",),
 }
-"""By whose rows it is told how large a table will be."""
+"""Partial tables whose row counts predict the size of a table."""
 
 
 def _rows(name: str, readings: Sequence[ReadRecording]) -> int:
@@ -153,7 +153,7 @@ def _captures(found: Plan, readings: Sequence[ReadRecording]) -> pa.Table:
 
 
 def _said(request: Request) -> dict[str, Any]:
-    """The request as the manifest has it: without passwords."""
+    """Return the request for the manifest, without passwords."""
     said = asdict(request) | {"paths": [hidden(path) for path in request.paths], "cluster": hidden(request.cluster)}
     del said["out"]
     return {"request": said}

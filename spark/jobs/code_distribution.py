@@ -1,11 +1,11 @@
-"""Our own code for workers that don't have it: the packages pcli.codec and pcli.spark as a zip.
+"""The packages pcli.codec and pcli.spark as a zip for workers without them.
 
 Rules of this file
-1. Only what tasks import goes along. What it imports in turn (numpy, pyarrow, google-crc32c, cramjam, protobuf) must be
-   on the workers; a zip can't hold compiled code.
+1. The zip contains only the packages that tasks import. Their dependencies (numpy, pyarrow, google-crc32c, cramjam,
+   protobuf) must be installed on the workers, because a zip cannot contain compiled code.
 2. ``pcli`` is a namespace: it has no ``__init__.py``. Python finds such a package in a zip only if the zip has entries
    for its folders (before 3.13), so they are written.
-3. The same code gives the same bytes, and the name says which: a cluster that has it already takes no other.
+3. The same code has the same bytes and the same file name, so that a cluster stores it only once.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import pcli.codec
 from pcli.spark.jobs.settings import is_local
 
 if TYPE_CHECKING:
@@ -28,22 +29,21 @@ if TYPE_CHECKING:
 
 __all__ = ["code_zip", "ship", "ship_once", "unship"]
 
-_ROOMS: Final = ("codec", "spark")
 _SHIPPED: Final[set[str]] = set()
-"""Applications of Spark that have our code from `ship_once`."""
+"""Spark applications that have the code from `ship_once`."""
 
 _TIME: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def ship(context: SparkContext, folder: Path) -> str:
-    """Give an application's workers our code; the name of the zip, which is made in ``folder`` and must stay there."""
+    """Send the code to an application's workers; return the name of the zip, which must remain in ``folder``."""
     path = code_zip(folder)
     context.addPyFile(str(path))
     return path.name
 
 
 def ship_once(session: SparkSession) -> None:
-    """The same for a session of somebody else's, unless its tasks run here, or it has the code by now."""
+    """Send the code once to the workers of a caller's session, unless its tasks run in this process."""
     context = session.sparkContext
     if not is_local(str(context.master)) and context.applicationId not in _SHIPPED:
         folder = Path(tempfile.mkdtemp(prefix="pcli-spark-"))
@@ -53,12 +53,12 @@ def ship_once(session: SparkSession) -> None:
 
 
 def unship() -> None:
-    """Take the zips off this process's own path again: Spark puts them there, and they go with the session."""
+    """Remove the zips from this process's path: Spark adds them, and they are deleted with the session."""
     sys.path[:] = [entry for entry in sys.path if not Path(entry).name.startswith("pcli-code-")]
 
 
 def code_zip(folder: Path) -> Path:
-    """Write the zip into a folder; its path."""
+    """Write the zip into a folder and return its path."""
     files = sorted(_files())
     digest = hashlib.sha256()
     for name, path in files:
@@ -74,11 +74,8 @@ def code_zip(folder: Path) -> Path:
 
 
 def _files() -> Iterator[tuple[str, Path]]:
-    """Name in the zip and path of each module."""
-    import pcli.codec
-    import pcli.spark
-
-    for room, package in zip(_ROOMS, (pcli.codec, pcli.spark)):
-        root = Path(package.__path__[0])
+    """Yield the name in the zip and the path of each module."""
+    # Not by `import pcli.spark`: that package imports this module.
+    for package, root in (("codec", Path(pcli.codec.__path__[0])), ("spark", Path(__file__).parents[1])):
         for path in root.rglob("*.py"):
-            yield (Path("pcli", room) / path.relative_to(root)).as_posix(), path
+            yield (Path("pcli", package) / path.relative_to(root)).as_posix(), path

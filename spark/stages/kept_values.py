@@ -1,7 +1,8 @@
-"""Values that a run keeps for the next one, as bytes and back.
+"""Serialization of the values that an incremental run keeps for the next one.
 
-They are pickles, because the reader's own objects are in them; and a pickle can name any function. So only classes of
-pcli, of numpy's arrays and of plain containers are taken: a file that somebody else put there can do nothing.
+They are pickles, because they contain objects of the reader. A pickle can name any function, so only classes of pcli,
+numpy arrays and plain containers are loaded: a manipulated file cannot run code. The class names are part of the
+format: after a class was renamed, older values are refused as those of another version.
 """
 
 from __future__ import annotations
@@ -25,23 +26,26 @@ _PLAIN: Final = frozenset({
 
 
 def dump(value: Any) -> bytes:
-    """A value as bytes."""
+    """Return a value as bytes."""
     return zlib.compress(pickle.dumps(value, protocol=5), 1)
 
 
 def load(data: bytes, where: str) -> Any:
-    """The value again; LocalError, which names ``where``, when it is damaged or of another make."""
+    """Return the value; raise LocalError with ``where`` if it is damaged or of another version of pcli."""
     try:
         return _Careful(io.BytesIO(zlib.decompress(data))).load()
     except (zlib.error, pickle.UnpicklingError, AttributeError, ImportError, EOFError, TypeError, ValueError) as error:
-        raise LocalError(f"{where}: damaged, or kept by another version: {error}") from None
+        raise LocalError(
+            f"{where}: damaged, or written by another version of pcli ({error}): leave --incremental out to read "
+            "everything again"
+        ) from None
 
 
 class _Careful(pickle.Unpickler):
     def find_class(self, module: str, name: str, /) -> Any:
-        """Only what `dump` is given."""
+        """Return a class that `dump` may contain; refuse all others."""
         if (module, name) in _PLAIN or (module.startswith("pcli.") and "." not in name):
             found = super().find_class(module, name)
             if (module, name) in _PLAIN or isinstance(found, type):
                 return found
-        raise pickle.UnpicklingError(f"{module}.{name} does not belong there")
+        raise pickle.UnpicklingError(f"{module}.{name} is not allowed")

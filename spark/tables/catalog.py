@@ -1,9 +1,9 @@
-"""All tables that a run gives: names, what a row is, schemas, the order of rows.
+"""All tables of a run: name, meaning of a row, schema, order of rows.
 
 Rules of this file
-1. The schemas belong to who makes the rows; here they stand together, in the order of docs/tables.md.
-2. Rows of a file are sorted by ``order``, so that the same run gives the same bytes.
-3. ``hour`` names the time by which a large table is partitioned; small tables are one file or a few.
+1. Each schema is defined next to the code that makes its rows. This module lists them in the order of docs/tables.md.
+2. Rows of a file are sorted by ``order``, so that the same run writes the same bytes.
+3. ``hour`` is the time column by which a large table is partitioned; small tables are one or a few files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Table:
     name: str
     """Its folder in OUT."""
     row: str
-    """What a row of it is: ``a message, as the broker stores it, …``."""
+    """The meaning of a row: ``a message, as the broker stores it, …``."""
     schema: pa.Schema
     order: tuple[str, ...]
     """Columns by which the rows of a file are sorted."""
@@ -95,14 +95,14 @@ TABLES: Final[dict[str, Table]] = {table.name: table for table in _ALL}
 """Every table by its name."""
 
 ON_REQUEST: Final = frozenset({"frames"})
-"""Tables that are made only when they are asked for."""
+"""Tables that are made only on request."""
 
 
 def chosen_tables(only: Iterable[str], *, frames: bool = False) -> list[Table]:
-    """The tables of a run: those named, or all but the large ones that nobody asked for.
+    """Return the tables of a run: those named, or all except the large ones on request.
 
-    ``captures`` and ``gaps`` say what the others are worth, so they are always among them. Raises LocalError for a name
-    that is no table.
+    ``captures`` and ``gaps`` are always included, because they show how reliable the others are. Raise LocalError for
+    a name that is not a table.
     """
     names = {name.strip() for word in only for name in word.split(",") if name.strip()}
     for name in sorted(names - TABLES.keys()):

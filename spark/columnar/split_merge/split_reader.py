@@ -3,11 +3,12 @@
 Rules of this file
 1. A connection that starts in the split is read as usual. The packets of one without SYN are held (`held_packets`)
    until it continues from an assumed state.
-2. All data is grouped by key: the addresses and ports of both sides. A `ConnectionSpan` is the part of a key in a split;
-   it is valid or read again as a whole.
+2. All data is grouped by key: the addresses and ports of both sides. A `ConnectionSpan` is the part of a key in a
+   split; it is valid or read again as a whole.
 3. `ResyncMarks` record the effects of an assumed state: whether the maximum frame size mattered, from which offset
-   frame boundaries are less certain, whether a retransmission precedes the assumed state. Frames after an assumed state are
-   checked like those after a resynchronization, so they are valid whether or not the true boundaries are certain.
+   frame boundaries are less certain, whether a retransmission precedes the assumed state. Frames after an assumed
+   state are checked like those after a resynchronization, so they are valid whether or not the true boundaries are
+   certain.
 """
 
 from __future__ import annotations
