@@ -1,11 +1,15 @@
-"""Consumers, producers, connections, keys and findings of recordings of any size: the object path, group by group.
+"""Tables of clients, topics and findings: groups of connections are observed with the Tracker and rules of pcli.codec.
 
-- heads.py, asides.py: frames, notes, ends and connections as rows that can be shuffled; headframe.py makes them again
-- ties.py, groups.py: which connections must be observed together
-- dividing.py, routing.py, played.py: a large group as parts, its connections apart from its topics; sets.py
-- recording.py: what all groups share; hosting.py: what happens to hosts, whose connections are in many groups
-- observe.py: one group (`observe`), and the findings of all (`conclude`); standing.py: figures at the end
-- tables.py: the tables; cells.py, consumers.py, producers.py, connections.py, topics.py, findings.py: their columns
+- frame_header_rows, capture_event_rows: frames, notes, ends and connections as rows for a shuffle; frames_from_rows
+  reads them
+- connection_ties, connection_groups: which connections must be observed together
+- group_division, topic_routing, partial_trackers: a large group is divided into parts of connections and parts of
+  topics (disjoint_sets)
+- recording_context: facts that all groups share; host_history: events of hosts, whose connections may be in many
+  groups
+- observe_group: one group (`observe`), and the findings of all groups (`conclude`); final_statistics: figures at the
+  end
+- observation_schemas: the tables; record_columns and the modules `*_table`, `topic_tables`: their columns
 """
 
 from pcli.spark.columnar.observation.capture_event_rows import Aside, aside_rows, stream_rows

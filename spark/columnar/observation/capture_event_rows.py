@@ -1,11 +1,10 @@
-"""What a recording tells beside its frames, as rows of heads.py: connections, notes, and ends.
+"""Connections, notes and ends of connections as rows of frame_header_rows.HEADS.
 
 Rules of this file
-1. A note or an end knows how many frames stood before it in the whole recording, and the time of the last of them: an
-   observer of a part of the recording says the same of it as one of the whole.
-2. A connection is told as it is known at the end of the recording: who its client is, and what it speaks, may be
-   learned late.
-3. There are few of these: each is a Python object and JSON.
+1. A note or an end has the number of frames before it in the whole recording, and the time of the last one, so that
+   the observer of a part reports the same as the observer of the whole.
+2. A connection is described in its state at the end of the recording: its client and its protocol may be found late.
+3. There are few of these rows: each one is a Python object and JSON.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ __all__ = ["Aside", "aside_rows", "read_aside", "read_stream", "stream_rows"]
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """A note or an end, and where in the recording it stood."""
+    """A note or an end, with its position in the recording."""
 
     after: int
-    """Number of the last frame before it; 0: none."""
+    """Number of the last frame before it; 0 if none."""
     last_ns: int
-    """When that frame was captured; 0: there is none."""
+    """Time of that frame; 0 if none."""
     order: int
-    """Above that of every earlier one of the recording; at least 1."""
+    """Greater than that of every earlier one in the recording; at least 1."""
     item: Note | StreamEnd
 
 
 def aside_rows(asides: Iterable[Aside]) -> pa.RecordBatch:
-    """The rows of these; a note on no connection has none."""
+    """Return the rows of notes and ends; a note without a connection has none."""
     rows = []
     for one in asides:
         stream = one.item.stream
@@ -48,7 +47,7 @@ def aside_rows(asides: Iterable[Aside]) -> pa.RecordBatch:
 
 
 def stream_rows(streams: Iterable[Stream]) -> pa.RecordBatch:
-    """The rows of connections."""
+    """Return the rows of connections."""
     return pa.RecordBatch.from_pylist(
         [
             _row(STREAM, -1, 0, one.number, 0, [one.client, one.server, one.kind, one.midstream, one.opening])
@@ -74,7 +73,7 @@ def _end(one: StreamEnd | Note) -> list[Any]:
 
 
 def read_stream(number: int, data: bytes) -> Stream:
-    """A connection from its row."""
+    """Return the connection of a row."""
     client, server, kind, midstream, opening = json.loads(data)
     stream = Stream(number, (client[0], client[1]), (server[0], server[1]), midstream=midstream)
     stream.kind, stream.opening = kind, tuple(opening)
@@ -82,7 +81,7 @@ def read_stream(number: int, data: bytes) -> Stream:
 
 
 def read_aside(kind: int, stream: Stream, place: int, time_ns: int, order: int, data: bytes) -> Aside:
-    """A note or an end from its row."""
+    """Return the note or end of a row."""
     told = json.loads(data)
     if kind == END:
         return Aside(place, time_ns, order, StreamEnd(stream, *told))

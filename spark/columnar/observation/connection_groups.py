@@ -1,18 +1,18 @@
-"""Which connections must be observed together: those that are tied, directly or through others.
+"""Groups of connections that must be observed together because they are tied, directly or through others.
 
 Rules of this file
-1. Connections with the same addresses and ports on both ends: the later one ends the earlier one.
-2. A topic, a transaction: all that is kept of them is kept once.
-3. A ledger, when a consumer without SUBSCRIBE gets messages of it: through it its topic is found. A producer's name,
-   when SENDs without PRODUCER carry it: it may come back under that name. Both only then: who has told its topic is
-   tied by that.
-4. Two legs of a conversation through a proxy: the second one's CONNECT comes from the host, or goes to the address,
-   that the first one means, while the first one waits for its CONNECTED (tracking.legs).
-5. Hosts tie nothing: what happens to them is written down (hosting.py).
+1. Connections with the same addresses and ports are tied: the later one ends the earlier one.
+2. Connections with the same topic or transaction are tied: its state exists once.
+3. Connections with the same ledger are tied if a consumer without SUBSCRIBE receives messages of it, because the
+   ledger determines its topic. Connections with the same producer name are tied if SENDs without PRODUCER contain it,
+   because the producer may reconnect under that name. Otherwise the known topic ties them.
+4. The two connections of a proxied conversation are tied: the CONNECT of the second one comes from the host of the
+   first one, or goes to the address that the first one names, while the first one waits for its CONNECTED.
+5. Hosts do not tie connections: their events are recorded (host_history.py).
 
-So each group's findings are those of the whole recording, with two exceptions. Bounds on memory are those of a group.
-And consumers without SUBSCRIBE that have no ledger in common are strangers to each other here, while a Tracker of all
-keeps them in one book without a name: there an event of one topic may be taken for one of another.
+So the findings of the groups are those of the whole recording, with two exceptions. Memory limits apply to each group.
+And consumers without SUBSCRIBE and without a common ledger are separate here, while a Tracker of the whole recording
+keeps them in one unnamed subscription, where events of different topics may be mixed.
 """
 
 from __future__ import annotations
@@ -40,30 +40,30 @@ __all__ = [
 ]
 
 PACKED_FRAMES: Final = 100_000
-"""Small groups are put together until they have so many frames."""
+"""Small groups are combined up to this number of frames."""
 
 _MOST_FRONTS: Final = 256
-"""As many connections that wait for CONNECTED as tracking.legs remembers."""
+"""Maximum number of connections that wait for CONNECTED, as in pcli.codec.observe.tracking."""
 
 _NEVER: Final = 1 << 62
 
 Row = dict[str, Any]
 """A row of TIES."""
 TieRows = dict[str, list[Row]]
-"""Rows of TIES, by what they are."""
+"""Rows of TIES by kind."""
 Owner = tuple[int, str, int]
 """A producer or a consumer: connection, side, id."""
 Thing = tuple[str, Hashable]
-"""What ties, and what it is called."""
+"""Kind and name of a tie."""
 
 
 def groups_of(
     ties: Iterable[pa.RecordBatch], streams: Mapping[int, Stream], frames: Mapping[int, int] | None = None
 ) -> dict[int, int]:
-    """For each connection its group: the least connection in it.
+    """Return the group of each connection: the lowest connection in it.
 
-    ``ties``: rows of TIES of the whole recording, in any order; ``streams``: all connections; ``frames``: how many
-    frames each has: groups with few are put together.
+    ``ties``: rows of TIES of the whole recording, in any order; ``streams``: all connections; ``frames``: number of
+    frames of each connection, used to combine small groups.
     """
     rows = rows_by_tie(ties)
     sets = Sets()
@@ -82,7 +82,7 @@ def groups_of(
 
 
 def rows_by_tie(ties: Iterable[pa.RecordBatch]) -> TieRows:
-    """Rows of TIES, by what they are."""
+    """Return rows of TIES by kind."""
     rows: TieRows = {}
     for row in (row for batch in ties for row in batch.to_pylist()):
         rows.setdefault(row["tie"], []).append(row)
@@ -90,17 +90,17 @@ def rows_by_tie(ties: Iterable[pa.RecordBatch]) -> TieRows:
 
 
 def owner_of(row: Row) -> Owner:
-    """Whom a row of TIES speaks of."""
+    """Return the producer or consumer of a row of TIES."""
     return row["stream"], row["side"], row["owner"]
 
 
 def same_ports(streams: Mapping[int, Stream]) -> Iterator[tuple[int, Thing]]:
-    """Connections with their addresses and ports."""
+    """Yield connections with their addresses and ports."""
     return ((one.number, ("ports", (one.client, one.server))) for one in streams.values())
 
 
 def strange(rows: TieRows) -> Iterator[Row]:
-    """Ledgers of consumers before they subscribe, and names of producers before they are opened."""
+    """Yield ledgers of consumers before their SUBSCRIBE, and names of producers before their PRODUCER."""
     for opening, speaking, side in (("SUBSCRIBE", "ledger", "consumer"), ("PRODUCER", "sender", "producer")):
         opened: dict[Owner, int] = {}
         for row in rows.get(opening, ()):
@@ -111,9 +111,9 @@ def strange(rows: TieRows) -> Iterator[Row]:
 
 
 def tied_by_strangers(rows: TieRows) -> Iterator[tuple[Row, Thing]]:
-    """Rows with ledgers and with names of producers that tie, each with what it is tied to.
+    """Yield the rows with ledgers and producer names that tie, each with the tie.
 
-    A producer that was closed may have sent after that, which is as if it had not been opened.
+    A producer that was closed may have sent afterwards, which is like sending without PRODUCER.
     """
     closed = {owner_of(row) for row in rows.get("CLOSE_PRODUCER", ())}
     found = [*strange(rows), *(row for row in rows.get("sender", ()) if owner_of(row) in closed)]
@@ -125,7 +125,7 @@ def tied_by_strangers(rows: TieRows) -> Iterator[tuple[Row, Thing]]:
 
 
 def by_proxy(rows: TieRows, streams: Mapping[int, Stream]) -> Iterator[tuple[int, int]]:
-    """The second legs, each with what may be its first."""
+    """Yield the second connections of proxied conversations, each with its possible first ones."""
     connected: dict[int, list[int]] = {}
     for row in rows.get("CONNECTED", ()):
         connected.setdefault(row["stream"], []).append(row["place"])
@@ -146,7 +146,7 @@ def _leads(front: Stream, url: str, back: Stream) -> bool:
 
 
 def packed(found: Mapping[int, int], frames: Mapping[int, int]) -> dict[int, int]:
-    """Put small groups together, neighbours first."""
+    """Combine small groups, adjacent ones first."""
     sizes: dict[int, int] = {}
     for stream, group in found.items():
         sizes[group] = sizes.get(group, 0) + frames.get(stream, 0)

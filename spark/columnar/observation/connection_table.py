@@ -1,4 +1,4 @@
-"""The columns of the table `connections`: a row a TCP connection that speaks Pulsar, or should."""
+"""The columns of the table `connections`: one row for each TCP connection that carries Pulsar, or should."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class OneConnection:
 
     record: ConnectionRecord
     client_bytes: int
-    """Bytes of the client's frames, prefixes included."""
+    """Bytes of the client's frames, including length prefixes."""
     broker_bytes: int
 
 
@@ -71,7 +71,7 @@ CONNECTION_CELLS: Final[tuple[Cell, ...]] = (
     cell("doubts", many(TEXT), "reasons why evidence may be incomplete, see docs/tables.md",
          lambda one: sorted(one.record.doubts)),
 )  # fmt: skip
-"""All columns but the cluster."""
+"""All columns except the cluster."""
 
 
 def _wrong(record: ConnectionRecord, *, from_client: bool) -> int:

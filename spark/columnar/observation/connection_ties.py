@@ -1,10 +1,10 @@
-"""What ties connections together: everything in a window's frames because of which they must be observed as one.
+"""Ties between connections: all values in a window's frames that require joint observation.
 
 Rules of this file
-1. Connections share a topic, a transaction, a ledger, the name of a producer, or a conversation through a proxy. What
-   of this matters is decided in groups.py, when all of the recording is known; here it is only written down, once a
-   window for the frames of which there are many.
-2. Only what pcli.codec.observe.tracking joins is a tie: SUBSCRIBE and PRODUCER open a topic, LOOKUP does not.
+1. Connections share a topic, a transaction, a ledger, a producer name or a proxied conversation. `connection_groups`
+   decides which of these matter when the whole recording is known. Here they are only recorded, for frequent frames
+   once for each window.
+2. Only values that pcli.codec.observe.tracking joins are ties: SUBSCRIBE and PRODUCER open a topic, LOOKUP does not.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ TIES: Final = pa.schema(
         column("text", TEXT, "topic, transaction, producer's name, proxy_to_broker_url"),
     ]
 )
-"""One row for each thing that may tie a connection to others."""
+"""One row for each value that may tie a connection to others."""
 
 _RECEIPT: Final = BY_NAME["SEND_RECEIPT"].number
 _ACK: Final = BY_NAME["ACK"].number
 
 
 def ties_of(frames: Frames, numbers: Longs) -> pa.RecordBatch:
-    """The ties in a window's frames; ``numbers`` are those of the frames."""
+    """Return the ties in a window's frames, which have these numbers."""
     rows = [*_control(frames, numbers), *_dead(frames, numbers), *_senders(frames, numbers)]
     told = pa.RecordBatch.from_pylist(rows, TIES)
     return pa.concat_batches([told, _ledgers(frames, numbers), _transactions(frames, numbers)])
 
 
 def merge_ties(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
-    """The ties of several windows, each once, with the least place: all that groups.py asks for."""
+    """Return the ties of several windows, each once with its lowest place, as `connection_groups` needs them."""
     columns = [name for name in TIES.names if name != "place"]
     table = pa.Table.from_batches(batches, TIES).group_by(columns, use_threads=False).aggregate([("place", "min")])
     arrays = {name: table["place_min" if name == "place" else name].combine_chunks() for name in TIES.names}
@@ -66,7 +66,7 @@ def _row(place: int, stream: int, tie: str, side: str = "", owner: int = -1, tex
     return {"place": place, "stream": stream, "tie": tie, "side": side, "owner": owner, "ledger": -1, "text": text}
 
 
-# -- commands of which there are few
+# -- infrequent commands
 
 
 def _names(number: int, *paths: str) -> tuple[str, ...]:
@@ -84,7 +84,7 @@ _TOPICS: Final = {
         "WATCH_TOPIC_UPDATE": ("new_topics", "deleted_topics"),
     }.items()
 }
-"""The commands that name topics which the Tracker then keeps, and where."""
+"""Commands with topics that the Tracker then keeps, and the fields with the topics."""
 
 _TXNS: Final = {
     BY_NAME[name].number: _names(BY_NAME[name].number, "txnid_most_bits", "txnid_least_bits")
@@ -102,7 +102,7 @@ _TXNS: Final = {
         "END_TXN_ON_SUBSCRIPTION_RESPONSE",
     )
 }
-"""The commands that name transactions, and where."""
+"""Commands with transactions, and the fields with the transactions."""
 
 _TEXTS: Final = {
     BY_NAME[name].number: _names(BY_NAME[name].number, path)[0] if path else ""
@@ -114,14 +114,14 @@ _TEXTS: Final = {
         "CONNECTED": "",
     }.items()
 }
-"""The commands that are ties by themselves, and what text goes with them."""
+"""Commands that are ties themselves, and the text of the tie."""
 
 _SIDES: Final = {
     BY_NAME["PRODUCER"].number: "producer",
     BY_NAME["CLOSE_PRODUCER"].number: "producer",
     BY_NAME["SUBSCRIBE"].number: "consumer",
 }
-"""The commands that speak of a producer or a consumer."""
+"""Commands about a producer or a consumer."""
 
 _CONTROL: Final = np.array(sorted({*_TOPICS, *_TXNS, *_TEXTS}), np.int64)
 
@@ -151,7 +151,7 @@ def _txn(most: int, least: int) -> str:
 
 
 def _dead(frames: Frames, numbers: Longs) -> Iterator[dict[str, Any]]:
-    """Dead letters tie their sender to the topic that they came from."""
+    """Yield the ties of dead letters between their sender and the topic that they came from."""
     places = frames.places
     for row in dead_letters(frames).tolist():
         start = int(places.start[row])
@@ -161,11 +161,11 @@ def _dead(frames: Frames, numbers: Longs) -> Iterator[dict[str, Any]]:
             yield _row(int(numbers[row]), int(places.stream[row]), "topic", *whose, full_name(topic))
 
 
-# -- frames of which there are many
+# -- frequent frames
 
 
 def _distinct(rows: Bools, numbers: Longs, **columns: Longs) -> pa.Table:
-    """The different values of columns in some rows, with the least number of each as ``place``."""
+    """Return the distinct values of columns in some rows, each with its lowest number as ``place``."""
     chosen = np.flatnonzero(rows)
     table = pa.table({"place": numbers[chosen], **{name: values[chosen] for name, values in columns.items()}})
     found = table.group_by(list(columns), use_threads=False).aggregate([("place", "min")])
@@ -173,7 +173,7 @@ def _distinct(rows: Bools, numbers: Longs, **columns: Longs) -> pa.Table:
 
 
 def _ledgers(frames: Frames, numbers: Longs) -> pa.RecordBatch:
-    """From which ledger consumers get, and in which producers store."""
+    """Yield the ledgers from which consumers receive and in which producers store messages."""
     receipts = frames.type == _RECEIPT
     rows = (receipts | (frames.type == MESSAGE)) & (frames.ledger >= 0)
     found = _distinct(rows, numbers, **_whose(frames, receipts), ledger=frames.ledger)
@@ -181,7 +181,7 @@ def _ledgers(frames: Frames, numbers: Longs) -> pa.RecordBatch:
 
 
 def _transactions(frames: Frames, numbers: Longs) -> pa.RecordBatch:
-    """In which transactions messages are sent and acknowledged."""
+    """Yield the transactions of messages and acknowledgements."""
     sends = frames.type == SEND
     rows = (sends | (frames.type == _ACK)) & ((frames.txn_most != -1) | (frames.txn_least != -1))
     found = _distinct(rows, numbers, **_whose(frames, sends), most=frames.txn_most, least=frames.txn_least)
@@ -193,7 +193,7 @@ def _transactions(frames: Frames, numbers: Longs) -> pa.RecordBatch:
 
 
 def _whose(frames: Frames, produced: Bools) -> dict[str, Longs]:
-    """Of whom frames speak; ``produced``: of a producer."""
+    """Yield the producers (``produced``) or consumers of frames."""
     return {"stream": frames.places.stream, "produced": produced.astype(np.int64), "owner": frames.owner}
 
 
@@ -206,7 +206,7 @@ def _batch(found: pa.Table, tie: str, more: dict[str, pa.Array]) -> pa.RecordBat
 
 
 def _senders(frames: Frames, numbers: Longs) -> Iterator[dict[str, Any]]:
-    """Under which names messages are sent: the first and the last of each producer in the window."""
+    """Yield the producer names of messages: the first and the last of each producer in the window."""
     rows = (frames.type == SEND) & (frames.name_start >= 0)
     index = np.arange(len(frames))
     found = _distinct(rows, index, stream=frames.places.stream, owner=frames.owner)

@@ -1,6 +1,6 @@
-"""The columns of the table `consumers`: a row a consumer, across its reconnects, as the Tracker knows it at the end.
+"""The columns of the table `consumers`: one row for each consumer, across its reconnects, at the end of the recording.
 
-Names are those of Pulsar's statistics where it has one: availablePermits is available_permits.
+Columns with a counterpart in Pulsar's statistics have its name: availablePermits is available_permits.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class OneConsumer:
 
     record: ConsumerRecord
     figures: dict[str, Any]
-    """As figures.consumer_figures gives them; empty: it is not attached."""
+    """As returned by figures.consumer_figures; empty if it is not attached."""
     now_ns: int
 
     @property
     def permits(self) -> PermitLedger:
-        """Of its last session."""
+        """Permits of its last session."""
         return self.record.permits
 
     def session(self, name: str) -> Any:
-        """A field of its last session; None: it never had one, or not known (0 and -1 are)."""
+        """Return a field of its last session; None if it never had one, or the value is unknown (0 and -1)."""
         session: Session | None = self.record.session
         value = None if session is None else getattr(session, name)
         return None if value == -1 or value == "" else value
@@ -58,7 +58,7 @@ _FIGURES: Final = {
 
 
 def _own(one: OneConsumer, name: str, value: int) -> Any:
-    """A counter of the last session: of one that is over as it was then."""
+    """Return a counter of the last session; if that has ended, its value at the end."""
     return one.figures[name] if one.figures else value
 
 
@@ -67,7 +67,7 @@ def _parked(one: OneConsumer) -> int:
 
 
 def _sure(get: Callable[[OneConsumer], Any]) -> Callable[[OneConsumer], Any]:
-    """What is null when a frame of the consumer may be missing (permit_figures)."""
+    """Return a value, or null if a frame of the consumer may be missing (permit_figures)."""
     return lambda one: None if why_unknown(one.record) else get(one)
 
 
@@ -173,4 +173,4 @@ CONSUMER_CELLS: Final[tuple[Cell, ...]] = (
     cell("doubts", many(TEXT), "reasons why evidence may be incomplete, see docs/tables.md",
          lambda one: sorted(one.record.doubts)),
 )  # fmt: skip
-"""All columns but the cluster."""
+"""All columns except the cluster."""

@@ -1,4 +1,4 @@
-"""Sets of things that belong together, directly or through others."""
+"""Disjoint sets (union-find)."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ __all__ = ["Sets"]
 
 
 class Sets:
-    """Things are joined by twos, again and again; whatever was never joined is alone."""
+    """Sets of items that are joined in pairs; an item that was never joined is a set of its own."""
 
     def __init__(self) -> None:
         self._above: dict[Hashable, Hashable] = {}
 
     def join(self, one: Hashable, other: Hashable) -> None:
-        """These two belong together, and so do all that belong to either."""
+        """Join the sets of two items."""
         top, under = self.top(one), self.top(other)
         if top != under:
             self._above[under] = top
 
     def top(self, item: Hashable) -> Hashable:
-        """The one of its set that stands for all of them, for now."""
+        """Return the current representative of an item's set."""
         path = []
         while (above := self._above.get(item, item)) != item:
             path.append(item)

@@ -1,6 +1,6 @@
-"""The figures of `topics stats` at the end of a recording, as long as the Tracker has not finished.
+"""The figures of `topics stats` at the end of a recording.
 
-A Tracker that has finished has given its lives away, and nothing says any more what waits: so these are read before.
+They are read before the Tracker finishes: a finished Tracker has released its lifecycles, and the backlog is lost.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ __all__ = ["Standing", "standing_of"]
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How things stand."""
+    """Figures at the end of the recording."""
 
     topics: dict[str, dict[str, Any]]
-    """By name, as figures.topic_figures gives them."""
+    """By name, as returned by figures.topic_figures."""
     _consumers: dict[int, dict[str, Any]]
     now_ns: int
 
     def consumer(self, record: ConsumerRecord) -> dict[str, Any]:
-        """Figures of a consumer; empty: it is not attached."""
+        """Return the figures of a consumer; empty if it is not attached."""
         return self._consumers.get(id(record), {})
 
 
 def standing_of(tracker: SubscriptionTracker, now_ns: int) -> Standing:
-    """The figures at a time, ns since 1970; the records must live on as long as these."""
+    """Return the figures at a time (ns since 1970); the records must exist as long as these."""
     tracker.update(now_ns)
     books = tracker.lifecycles.topics.items()
     members = [

@@ -1,9 +1,9 @@
-"""The columns of the table `findings`, and the findings of all groups as those of one recording.
+"""The columns of the table `findings`, and the merge of the findings of all groups.
 
 Rules of this file
-1. Two findings of the same identity are one: that of the connection which was heard last (a library's version is told
-   once for all connections of a host).
-2. Rows stand by weight: how much they matter, how sure they are, when it began; then by rule, subject and cause.
+1. Two findings with the same identity are one: that of the connection with the last frame (for example, the version of
+   a library is reported once for all connections of a host).
+2. Rows are sorted by severity, certainty and start; then by rule, subject and cause.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _SUBJECT: Final = many((column("name", TEXT, "topic, consumer, stream, …"), co
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A finding."""
+    """A finding with the last frame of its connection."""
 
     finding: Finding
     last_frame: int
-    """Last frame of the connection that it is about; 0: it is not about one."""
+    """Last frame of the connection that it is about; 0 if it is not about one."""
 
 
 def _subject(one: Found) -> list[dict[str, str]]:
@@ -38,7 +38,7 @@ def _subject(one: Found) -> list[dict[str, str]]:
 
 
 def _in(name: str) -> Any:
-    """Reads a part of the subject that has a column of its own."""
+    """Return a function that reads a field of the subject."""
     return lambda one: known(one.finding.subject.get(name))
 
 
@@ -63,11 +63,11 @@ FINDING_CELLS: Final[tuple[Cell, ...]] = (
     cell("cause", TEXT, "distinguishes findings of one rule about one subject", lambda one: known(one.finding.cause)),
     cell("last_frame", LONG, "last frame of the connection concerned", lambda one: known(one.last_frame)),
 )
-"""All columns but the cluster."""
+"""All columns except the cluster."""
 
 
 def findings_of(table: pa.RecordBatch) -> list[Found]:
-    """The findings in rows; values of subjects are as in the row: texts, but for the stream."""
+    """Yield the findings in rows; values of subjects are texts as in the row, except the stream."""
     return [_found(row) for row in table.to_pylist()]
 
 
@@ -83,7 +83,7 @@ def _found(row: dict[str, Any]) -> Found:
 
 
 def merge_findings(batches: Iterable[pa.RecordBatch], cluster: str) -> pa.RecordBatch:
-    """One table of the findings of all groups of a recording."""
+    """Return one table with the findings of all groups of a recording."""
     kept: dict[tuple[Any, ...], Found] = {}
     for one in (one for batch in batches for one in findings_of(batch)):
         older = kept.get(one.finding.identity)

@@ -1,12 +1,12 @@
-"""Frames as small rows that can be sent about: each with its head, the bytes up to its payload.
+"""Frames as small rows for a shuffle: each with its bytes up to the payload.
 
 Rules of this file
-1. A row tells all of a frame that pcli.codec.observe reads (headframe.py makes the frame again). What the payload said
-   goes along as a verdict on the checksum, so payloads stay where they are.
-2. But a dead letter stays whole: its batch is opened to see where each message came from (tracking.dead_letters).
-3. Rows of other kinds, notes, ends and connections (asides.py), have the same schema, so that all that one group of
-   connections needs comes as one stream of rows, in order of place and order.
-4. ``place`` and ``stream`` are plain columns: who learns global numbers later puts others in their place.
+1. A row contains everything that pcli.codec.observe reads of a frame (frames_from_rows.py restores the frame).
+   Payloads are omitted; the row has the result of the checksum instead.
+2. A dead letter includes its payload, because its batch contains the origin of each message.
+3. Rows of notes, ends and connections (capture_event_rows.py) have the same schema, so that the rows of a group of
+   connections are one sequence, sorted by place and order.
+4. ``place`` and ``stream`` are plain columns, which a later stage can replace with the numbers of the recording.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ HEADS: Final = pa.schema(
         column("trouble", BYTES, "what the capture did to the frame, as JSON; mostly null"),
     ]
 )
-"""One row a frame, a note, an end, or a connection."""
+"""One row for each frame, note, end of a connection, or connection."""
 
 _HIGHEST: Final = 0x7FFFFFFF
-"""The highest type that has room in its column; the bytes tell of others."""
+"""The highest type that fits its column; others are read from the bytes."""
 
 _SCANNED: Final = 10
-"""Bytes behind the command that are looked at all at once, whatever they are (wire.frame)."""
+"""Number of bytes after the command that are compared in all rows at once (wire.frame)."""
 
 
 def to_heads(frames: Frames, numbers: Longs) -> pa.RecordBatch:
-    """The rows of a window's frames; ``numbers`` are their places."""
+    """Return the rows of a window's frames; ``numbers`` are their places."""
     places, size = frames.places, len(frames)
     data = pieces_of(places.data, places.start, _ends(frames))
     columns: dict[str, Any] = {
@@ -87,7 +87,7 @@ def to_heads(frames: Frames, numbers: Longs) -> pa.RecordBatch:
 
 
 def dead_letters(frames: Frames) -> Longs:
-    """The rows of SENDs whose metadata has the mark of a dead letter."""
+    """Return the rows of SENDs whose metadata marks a dead letter."""
     resend_candidates = np.flatnonzero((frames.type == SEND) & ~frames.metadata_told & (frames.metadata_end >= 0))
     data, starts, ends = frames.places.data, frames.metadata_start, frames.metadata_end
     found = [row for row in resend_candidates.tolist() if MARK in data[starts[row] : ends[row]].tobytes()]
@@ -95,7 +95,7 @@ def dead_letters(frames: Frames) -> Longs:
 
 
 def _ends(frames: Frames) -> Longs:
-    """Where heads end, as indices into the data."""
+    """Return the ends of the bytes before payloads, as indices into the data."""
     whole = frames.places.start + frames.places.kept
     heads = np.minimum(np.maximum(frames.metadata_end, frames.command_end + _SCANNED), whole)
     ends: Longs = np.where(frames.metadata_end >= 0, heads, whole)

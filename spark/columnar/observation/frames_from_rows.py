@@ -1,11 +1,11 @@
-"""Rows of heads.py as frames, notes and ends again.
+"""Rows of frame_header_rows.HEADS as frames, notes and ends.
 
 Rules of this file
-1. A HeadFrame is a CapturedFrame whose ``data`` ends before its payload. Its length, what is missing, where its parts
-   stand and what its checksum says are those of the frame that was captured; its payload is not there.
-2. What nobody who follows frames reads is not kept: ``packet``, ``packets``, ``offset``.
-3. A connection's row comes before all others of it.
-4. A type for which the column has no room is read again from the bytes, as the object path reads it.
+1. A HeadFrame is a CapturedFrame whose ``data`` ends before its payload. Its length, missing bytes, parts and checksum
+   result are those of the captured frame; the payload is absent.
+2. Fields that no observer reads are not restored: ``packet``, ``packets``, ``offset``.
+3. The row of a connection precedes all others of it.
+4. A type that does not fit the column is read from the bytes.
 """
 
 from __future__ import annotations
@@ -36,37 +36,40 @@ class HeadFrame(CapturedFrame):
     __slots__ = ("kept", "size", "verdict")
 
     def __init__(self, row: tuple[Any, ...], stream: Stream) -> None:
-        """``row``: number, time_ns, from_client, type, sync, crc, kept, size, data, trouble, as in HEADS."""
+        """Create a frame.
+
+        ``row``: number, time_ns, from_client, type, sync, crc, kept, size, data, trouble, as in HEADS.
+        """
         number, time_ns, from_client, type_, sync, crc, kept, size, data, trouble = row
         problems = () if trouble is None else tuple(Problem(*one) for one in json.loads(trouble))
         if type_ < 0:
             type_ = pull_type(data, 8, min(len(data), 8 + int.from_bytes(data[4:8], "big")))
         super().__init__(data, type_, number, 0, time_ns, stream, from_client, 0, _SYNC[sync], problems)
         self.kept = kept
-        """Bytes of the frame in the capture."""
+        """Number of captured bytes of the frame."""
         self.size = size
-        """Bytes of the frame as its prefix says."""
+        """Number of bytes according to the length prefix."""
         self.verdict = crc
         """CRC_NONE, CRC_GOOD or CRC_BAD."""
 
     @property
     def length(self) -> int:
-        """Bytes of the whole frame, its length prefix included, as the prefix says."""
+        """Number of bytes of the whole frame according to its length prefix, which is included."""
         return int(self.size)
 
     @property
     def missing(self) -> int:
-        """Bytes that the prefix promises and the capture does not have."""
+        """Number of bytes according to the prefix that the capture lacks."""
         return max(0, int(self.size - self.kept))
 
     @property
     def parts(self) -> Parts:
-        """Where the parts stand in the whole frame; of the payload only the place."""
+        """Positions of the parts in the whole frame; of the payload only its position."""
         parts = self._parts
         if parts is None:
             parts = self._parts = split(self.data, self.type, self.kept)
             if parts.payload_start >= 0:
-                # A head that was made of columns has a prefix of its own (lives.settling).
+                # Bytes made from columns have a prefix of their own (resent_messages).
                 parts.payload_end = min(self.kept, self.size)
             if self.verdict == CRC_GOOD:
                 parts.computed = parts.checksum
@@ -74,7 +77,7 @@ class HeadFrame(CapturedFrame):
 
     @property
     def payload(self) -> bytes | None:
-        """The payload, where it was kept; else None."""
+        """The payload if it was kept, otherwise None."""
         parts = self.parts
         if parts.payload_start < 0 or parts.payload_end > len(self.data):
             return None
@@ -82,7 +85,7 @@ class HeadFrame(CapturedFrame):
 
     @property
     def checksum(self) -> str | None:
-        """As of the whole frame."""
+        """The result for the whole frame."""
         parts = self._parts or self.parts
         if parts.payload_start < 0 or (parts.problems and self.missing):
             return None
@@ -95,7 +98,10 @@ _COLUMNS: Final = ("place", "time_ns", "from_client", "type", "sync", "crc", "ke
 
 
 def from_heads(batches: Iterable[pa.RecordBatch]) -> Iterator[HeadFrame | Heard | Aside]:
-    """The frames, notes and ends in batches of HEADS, in their order. KeyError: the row of a connection is missing."""
+    """Yield frames, notes and ends of batches of HEADS in order.
+
+    Raise KeyError if the row of a connection is missing.
+    """
     streams: dict[int, Stream] = {}
     for batch in batches:
         kinds, numbers, orders = (batch.column(name).to_pylist() for name in ("kind", "stream", "order"))

@@ -1,15 +1,15 @@
-"""A group of connections that is too large for one task, divided: connections apart, topics apart.
+"""The division of a group of connections that is too large for one task into parts of connections and parts of topics.
 
 Rules of this file
-1. What is kept of a connection needs all its frames, and nothing of topics: connections with the same ports, and the
-   legs of a conversation through a proxy, are one part.
-2. What is kept of a topic needs the traffic of its producers and consumers, on whatever connections: these are one
-   part, with all that ties (groups.py) tie them to. Of the connections it needs to be told when they end, what is not
-   known of them, and when the broker was heard (played.py).
-3. Commands that are not traffic are few. They go to every part that has to do with their connection; what a part makes
-   of those that speak of others is left out (`Division.is_of`).
-4. A producer that sends without having been opened knows only its connection: all producers and consumers of that are
-   one part. So it is with what belongs to nobody.
+1. The state of a connection needs all its frames, and nothing of topics. Connections with the same ports, and those of
+   a proxied conversation, are in the same part.
+2. The state of a topic needs the traffic of its producers and consumers on all connections. These are one part, with
+   everything that ties (connection_groups.py) add. Of the connections it only needs their ends, their doubts, and the
+   times of frames from the broker (partial_trackers.py).
+3. Commands other than traffic are few. They are sent to every part that is related to their connection; the results of
+   a part for objects of other parts are dropped (`Division.is_of`).
+4. For a producer without PRODUCER only its connection is known: all producers and consumers of that connection are in
+   one part, with the frames that belong to none of them.
 """
 
 from __future__ import annotations
@@ -46,29 +46,29 @@ _SIDES: Final = ("producer", "consumer")
 
 @dataclass(slots=True)
 class Division:
-    """Which part has what. Parts of topics are numbered from 0 on, parts of connections by the least of these."""
+    """The parts of a group. Parts of topics are numbered from 0; the part of a connection is its lowest connection."""
 
     size: int = 0
-    """How many parts of topics there are."""
+    """Number of parts of topics."""
     heaviest: float = 0.0
-    """About how many frames the largest of these has."""
+    """Approximate number of frames of the largest of these."""
     links: dict[int, int] = field(default_factory=dict)
-    """The part that a connection is in as such."""
+    """The part of each connection's own state."""
     owners: dict[Owner, int] = field(default_factory=dict)
     """Parts of producers and consumers."""
     rest: dict[int, int] = field(default_factory=dict)
-    """By connection: the part of producers and consumers that nothing else is known of."""
+    """The part of unknown producers and consumers, by connection."""
     told: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """By connection: the parts that its commands go to."""
+    """The parts that receive the commands, by connection."""
     things: dict[tuple[str, str], int] = field(default_factory=dict)
     """Parts of topics and transactions, by name: ``("topic", …)``, ``("transaction", …)``."""
 
     def part_of(self, owner: Owner) -> int:
-        """The part that has the traffic of a producer or consumer."""
+        """Return the part that has the traffic of a producer or consumer."""
         return self.owners.get(owner, self.rest[owner[0]])
 
     def is_of(self, part: int, record: Any) -> bool:
-        """Whether what is kept in a record (of a group of rules that is not about connections) is this part's own."""
+        """Return whether a record (of a group of rules that is not about connections) belongs to this part."""
         match record:
             case TopicRecord():
                 return self._is_thing(part, "topic", record.name)
@@ -96,10 +96,10 @@ class Division:
 def divide(
     ties: Iterable[pa.RecordBatch], streams: Mapping[int, Stream], frames: Mapping[int, int], size: int
 ) -> Division:
-    """The parts of these connections.
+    """Return the parts of these connections.
 
-    ``ties``: the rows of TIES of these, in any order; ``frames``: how many frames each connection has; ``size``: about
-    how many frames a part of topics may have.
+    ``ties``: rows of TIES of these, in any order; ``frames``: number of frames of each connection; ``size``:
+    approximate maximum number of frames of a part of topics.
     """
     rows = rows_by_tie(ties)
     owners = _owners(rows)
@@ -122,7 +122,7 @@ def _owners(rows: TieRows) -> list[Owner]:
 
 
 def _sets(rows: TieRows, owners: Iterable[Owner], streams: Mapping[int, Stream]) -> Sets:
-    """Producers, consumers, topics, transactions and rests of connections that are observed together."""
+    """Return sets of producers, consumers, topics, transactions and rests of connections that are observed together."""
     sets = Sets()
     for tie in ("topic", "transaction"):
         for row in rows.get(tie, ()):
@@ -144,7 +144,7 @@ def _sets(rows: TieRows, owners: Iterable[Owner], streams: Mapping[int, Stream])
 
 
 def _shares(owners: Iterable[Owner], streams: Mapping[int, Stream]) -> dict[int, list[Hashable]]:
-    """Who has part in the frames of each connection; the rest only if there is nobody else."""
+    """Return the sets that use the frames of each connection; the rest only if there is no other."""
     shares: dict[int, list[Hashable]] = {}
     for owner in owners:
         shares.setdefault(owner[0], []).append(owner)
@@ -158,9 +158,10 @@ def _packed(
     frames: Mapping[int, int],
     size: int,
 ) -> tuple[dict[Hashable, int], list[float]]:
-    """The part of each set, the heavy ones first, each to the part that has least so far; and how many frames each has.
+    """Return the part of each set, and the number of frames of each part.
 
-    All frames of a connection are taken to be shared evenly.
+    Sets are assigned from the largest to the smallest, each to the part with the fewest frames. The frames of a
+    connection are assumed to be shared evenly.
     """
     weights: dict[Hashable, float] = {sets.top(one): 0.0 for one in things}
     for stream, some in shares.items():
@@ -186,7 +187,7 @@ def _links(rows: TieRows, streams: Mapping[int, Stream]) -> dict[int, int]:
 
 
 def _tell(division: Division, rows: TieRows) -> None:
-    """To which parts the commands of each connection go: with its own to those of the connections it is tied to."""
+    """Return the parts that receive the commands of each connection: its own and those of connections tied to it."""
     parts: dict[int, set[int]] = {}
     for stream, part in division.rest.items():
         parts.setdefault(division.links[stream], set()).add(part)

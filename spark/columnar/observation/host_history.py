@@ -1,9 +1,9 @@
-"""What happens to hosts, group by group, and their records from all of it.
+"""Events of hosts, recorded by group, and the records of hosts made from all of them.
 
 Rules of this file
-1. The connections of a client address may be in many groups, with whatever topics they work on. So no group keeps
-   records of hosts: each writes down what happened, in rows, and one place plays all rows in order (`play`).
-2. The record is filled by the same tracking.hosts, so it is that of the whole recording.
+1. The connections of a client address may be in many groups. So groups do not keep records of hosts: each one writes
+   events as rows, and one task replays all rows in order (`play`).
+2. The records are filled by the Hosts class of pcli.codec.observe.tracking, as for a whole recording.
 """
 
 from __future__ import annotations
@@ -38,30 +38,30 @@ HOST_EVENTS: Final = pa.schema(
         column("doubts", many(TEXT), "words of tracking.doubts"),
     ]
 )
-"""One row for each thing that a host's record counts."""
+"""One row for each event that a host's record counts."""
 
 _Address = tuple[str, int]
 
 
 class HostLog(Hosts):
-    """Takes the place of Hosts in a group."""
+    """A replacement for Hosts in a group."""
 
     def __init__(self) -> None:
         super().__init__(CaptureRecord(), None)
         self.place = self.order = 0
-        """Where in the recording the observer is."""
+        """The position of the observer in the recording."""
         self._rows: list[dict[str, Any]] = []
 
     def attempt(self, connection: ConnectionRecord, time_ns: int, frame: int) -> None:
-        """A CONNECT."""
+        """Record a CONNECT."""
         self._write("attempt", connection.client, connection.server, time_ns, frame=frame)
 
     def refused(self, end: StreamEnd) -> None:
-        """Nobody listened there."""
+        """Record a refused connection."""
         self._write("refused", end.stream.client, end.stream.server, end.time_ns, frame=end.packet)
 
     def ended(self, connection: ConnectionRecord) -> None:
-        """A connection has ended, as its record says."""
+        """Record the end of a connection."""
         end, at, frame = connection.end, connection.ended_ns, connection.last_frame
         doubts = sorted(connection.doubts)
         self._write("ended", connection.client, connection.server, at, frame=frame, word=end, doubts=doubts)
@@ -69,12 +69,12 @@ class HostLog(Hosts):
     def denied(
         self, connection: ConnectionRecord, time_ns: int, frames: Exchange, command: str, error: str, message: str
     ) -> None:
-        """An error answered a command."""
+        """Record an error response."""
         told = {"word": error, "command": command, "text": message}
         self._write("denied", connection.client, connection.server, time_ns, asked=frames[0], frame=frames[1], **told)
 
     def redirected(self, connection: ConnectionRecord, now: int, frames: Exchange, topic: str) -> None:
-        """A LOOKUP was answered by Redirect."""
+        """Record a LOOKUP that was answered with Redirect."""
         told = {"asked": frames[0], "frame": frames[1], "word": topic}
         self._write("redirected", connection.client, connection.server, now, **told)
 
@@ -85,12 +85,12 @@ class HostLog(Hosts):
         self._rows.append({**blank, **place, **ends, **told})
 
     def rows(self) -> pa.RecordBatch:
-        """All that was written down."""
+        """Return all events."""
         return pa.RecordBatch.from_pylist(self._rows, HOST_EVENTS)
 
 
 def play(batches: Iterable[pa.RecordBatch], capture: CaptureRecord) -> list[HostRecord]:
-    """The records of all hosts, from the rows of all groups; ``capture`` counts what is too much."""
+    """Return the records of all hosts, from the rows of all groups; ``capture`` counts those above the limit."""
     rows = [row for batch in batches for row in batch.to_pylist()]
     evicted: list[HostRecord] = []
     hosts = Hosts(capture, lambda _, record: evicted.append(record))

@@ -1,6 +1,6 @@
-"""The tables that observing gives: their schemas, how their rows are sorted, and how they travel together.
+"""The tables that observation produces: schemas, sort orders, and a common format for the shuffle.
 
-TABLES are for those who read; INNER are between a group and the end of the work (`observe.conclude`).
+TABLES are written for users; INNER are passed from the groups to `observe_group.conclude`.
 """
 
 from __future__ import annotations
@@ -76,26 +76,26 @@ TABLES: Final[dict[str, pa.Schema]] = {
     "subscriptions": SUBSCRIPTIONS,
     "topics": TOPICS,
 }
-"""What `observe` gives of each group."""
+"""Tables that `observe` returns for each group."""
 
 INNER: Final[dict[str, pa.Schema]] = {"host_events": HOST_EVENTS, "capture_parts": CAPTURE_PARTS}
-"""What it gives beside these, for `conclude`."""
+"""Further tables for `conclude`."""
 
 PACKED: Final = pa.schema(
     [column("table", TEXT, "name of the table"), column("data", BYTES, "its rows, as an Arrow stream")]
 )
-"""Tables of different schemas as rows of one."""
+"""Tables of different schemas as rows of one schema."""
 
 
 def pack(tables: Mapping[str, pa.RecordBatch]) -> pa.RecordBatch:
-    """Tables as rows of PACKED; those without rows are left out."""
+    """Return tables as rows of PACKED; tables without rows are omitted."""
     return pa.RecordBatch.from_pylist(
         [{"table": name, "data": _bytes(batch)} for name, batch in tables.items() if batch.num_rows], PACKED
     )
 
 
 def unpack(batches: Iterable[pa.RecordBatch]) -> dict[str, list[pa.RecordBatch]]:
-    """The tables in rows of PACKED: by name those of all groups, for each an empty list at least."""
+    """Return the tables in rows of PACKED: by name a list of those of all groups, which may be empty."""
     found: dict[str, list[pa.RecordBatch]] = {name: [] for name in (*TABLES, *INNER)}
     for row in (row for batch in batches for row in batch.to_pylist()):
         with pa.ipc.open_stream(row["data"]) as stream:

@@ -1,11 +1,11 @@
-"""Observes one group of connections, frame by frame, with the objects of pcli.codec.observe, and gives tables.
+"""The observation of one group of connections, frame by frame, with the objects of pcli.codec.observe.
 
 Rules of this file
-1. The Observer, the Tracker and the rules are those of the object path; they see the group's frames, notes and ends in
-   the order of the recording, and are told what the rest of the recording would have told them: the time of the frame
-   before a note, whether packets were cut until then, who speaks Pulsar.
-2. Rules about hosts and about the capture are not asked here: `conclude` asks them, once, when all groups are known.
-3. Bounds (tracker, observer) are those of a group: a recording that is observed as one may forget what a group keeps.
+1. The Observer, Tracker and rules are those of pcli.codec. They process the group's frames, notes and ends in the
+   order of the recording, with these facts about the rest of it: the time of the frame before a note, whether packets
+   were truncated before, which servers use Pulsar.
+2. Rules about hosts and about the capture are not checked here: `conclude` checks them once, after all groups.
+3. The limits of Tracker and Observer apply to each group, so a group may keep what a single Tracker would drop.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ __all__ = ["conclude", "observe", "observe_links", "observe_topics"]
 _T = TypeVar("_T", bound=Tracker)
 
 _ELSEWHERE: Final = ("host", "capture")
-"""Groups of rules whose records no group of connections has whole."""
+"""Groups of rules whose records are incomplete in a single group of connections."""
 
 
 def observe(
     batches: Iterable[pa.RecordBatch], recording: Recording, *, cluster: str = "", only: Collection[str] = ()
 ) -> dict[str, pa.RecordBatch]:
-    """The tables of one group, by the names in tables.TABLES and tables.INNER.
+    """Return the tables of one group, by the names in TABLES and INNER.
 
-    ``batches``: rows of HEADS, of all connections of the group, sorted by place and order. ``only``: names of rules;
-    empty: all.
+    ``batches``: rows of HEADS of all connections of the group, sorted by place and order. ``only``: names of rules;
+    empty for all.
     """
     group = _Group(recording, only, Tracker)
     group.take_all(batches)
@@ -61,7 +61,7 @@ def observe(
 def observe_links(
     batches: Iterable[pa.RecordBatch], recording: Recording, *, cluster: str = "", only: Collection[str] = ()
 ) -> dict[str, pa.RecordBatch]:
-    """The same of a part of connections (dividing.py): what is to be said of topics is not in it; with LINK_EVENTS."""
+    """Return the tables of a part of connections (group_division.py), without those of topics; with LINK_EVENTS."""
     group = _Group(recording, only, LinkTracker)
     group.take_all(batches)
     tables = group.tables(cluster)
@@ -78,9 +78,9 @@ def observe_topics(
     cluster: str = "",
     only: Collection[str] = (),
 ) -> dict[str, pa.RecordBatch]:
-    """The same of a part of topics: what is to be said of connections is not in it.
+    """Return the tables of a part of topics, without those of connections.
 
-    ``events``: rows of LINK_EVENTS, in order.
+    ``events``: rows of LINK_EVENTS in order.
     """
     group = _Group(recording, only, partial(TopicTracker, events), partial(division.is_of, part))
     group.take_all(batches)
@@ -93,7 +93,7 @@ def _all(_: Any) -> bool:
 
 
 class _Group(Generic[_T]):
-    """What is known of a group so far."""
+    """The state of the observation of a group."""
 
     def __init__(
         self,
@@ -122,12 +122,12 @@ class _Group(Generic[_T]):
         return self.tracker
 
     def take_all(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """All its rows."""
+        """Process all rows."""
         for item in from_heads(self.weigh(batches)):
             self.take(item)
 
     def weigh(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The batches as they are, their bytes counted."""
+        """Yield the batches and count their bytes."""
         for batch in batches:
             side = batch.column("from_client").to_numpy(zero_copy_only=False)
             both = batch.column("stream").to_numpy() * 2 + side
@@ -139,7 +139,7 @@ class _Group(Generic[_T]):
             yield batch
 
     def take(self, item: HeadFrame | Heard | Aside) -> None:
-        """A frame, a note or an end, or that the broker was heard."""
+        """Process a frame, a note, an end, or the time of a frame from the broker."""
         log, diagnosis = self._log, self._diagnosis
         if isinstance(item, HeadFrame):
             log.place, log.order = item.number, 0
@@ -166,7 +166,7 @@ class _Group(Generic[_T]):
         self._found |= {one.identity: Found(one, last_frame) for one in found}
 
     def tables(self, cluster: str) -> dict[str, pa.RecordBatch]:
-        """Nothing more will come: all tables."""
+        """Finish and return all tables."""
         known, capture = self._recording.capture, self._diagnosis.capture
         capture.last_ns, capture.frames, capture.cut = known.last_ns, known.frames, known.cut
         now, lives, records = known.last_ns, self._diagnosis.subscriptions, self._records
@@ -201,9 +201,9 @@ def conclude(
     cluster: str = "",
     only: Collection[str] = (),
 ) -> pa.RecordBatch:
-    """The findings of a recording, by weight: those of all its groups, and those about hosts and the capture.
+    """Return the findings of a recording, sorted: those of all groups, and those about hosts and the capture.
 
-    The first three are what `observe` gave of each group.
+    The first three arguments are results of `observe` of each group.
     """
     capture = whole(recording, capture_parts)
     moment = Moment(capture.last_ns, over=True, capture=capture)

@@ -1,13 +1,13 @@
-"""Connections without their topics, and topics without their connections: two Trackers that have half a Tracker each.
+"""Two Trackers with one half of a Tracker each: connections without topics, and topics without connections.
 
-What happens to connections is written down where they are observed whole (`LinkTracker`), and played where topics are
-(`TopicTracker`), at the same places among the frames. Of frames that are another part's only those are told of which it
-matters when the broker was heard last (`Heard`).
+Events of connections are recorded where a connection is observed completely (`LinkTracker`), and replayed where topics
+are observed (`TopicTracker`), at the same positions among the frames. Of the broker's frames in other parts, a topic
+part only receives the times (`Heard`).
 
 Rules of this file
-1. An event has the place of the frame, or of the aside behind it, at which it was seen. What a frame says against its
-   connection (doubt) is told behind it, all else before.
-2. The last events, of the end of the recording, are played when a TopicTracker has to finish.
+1. An event has the place of the frame, or of the note or end after it, that caused it. Doubts that a frame raises
+   about its connection follow the frame; all other events precede it.
+2. The events at the end of the recording are replayed when a TopicTracker finishes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pcli.spark.columnar.table_schema import LONG, TEXT, column, many
 __all__ = ["LAST", "LINK_EVENTS", "Heard", "LinkTracker", "TopicTracker", "sorted_events"]
 
 LAST: Final = 1 << 62
-"""The place of what the end of the recording tells."""
+"""The place of events at the end of the recording."""
 
 LINK_EVENTS: Final = pa.schema(
     [
@@ -40,14 +40,14 @@ LINK_EVENTS: Final = pa.schema(
         column("words", many(TEXT), "doubt: what is to be said against it; end: a word of tracking.links.ENDS"),
     ]
 )
-"""One row for each thing that happened to a connection and is something to its producers and consumers."""
+"""One row for each event of a connection that affects its producers and consumers."""
 
 _Event = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A frame of the broker of which only that is known."""
+    """The time of a frame from the broker."""
 
     stream: int
     number: int
@@ -55,10 +55,10 @@ class Heard:
 
 
 class LinkTracker(Tracker):
-    """Keeps connections and hosts, and writes down what topics must be told of them."""
+    """Tracks connections and hosts, and records the events that topics need."""
 
     def __init__(self, **options: Any) -> None:
-        """As a Tracker; ``hosts`` is a HostLog, which knows where in the recording it is."""
+        """Create a Tracker; ``hosts`` is a HostLog, which has the position in the recording."""
         super().__init__(**options)
         self._log: HostLog = options["hosts"]
         self._over = False
@@ -66,7 +66,7 @@ class LinkTracker(Tracker):
         self._rows: list[_Event] = []
 
     def see(self, facts: Facts) -> None:
-        """Take in a frame."""
+        """Process a frame."""
         stream = facts.frame.stream.number
         if not self.connections.see(facts) and stream not in self._legs:
             self._legs.add(stream)
@@ -81,7 +81,7 @@ class LinkTracker(Tracker):
         self._write("end", stream, time_ns=time_ns, frame=frame, words=[end])
 
     def finish(self) -> None:
-        """The capture is over."""
+        """Process the end of the capture."""
         self._over = True
         super().finish()
 
@@ -91,28 +91,28 @@ class LinkTracker(Tracker):
         self._rows.append({"place": place, "order": order, "event": event, "stream": stream, **blank, **told})
 
     def rows(self) -> pa.RecordBatch:
-        """All that was written down."""
+        """Return all events."""
         return pa.RecordBatch.from_pylist(self._rows, LINK_EVENTS)
 
 
 def sorted_events(batches: Iterable[pa.RecordBatch]) -> pa.Table:
-    """The events of all connections, in their order."""
+    """Return the events of all connections in order."""
     table = pa.Table.from_batches(batches, LINK_EVENTS)
     return table.take(pc.sort_indices(table, [("place", "ascending"), ("order", "ascending")]))
 
 
 class TopicTracker(Tracker):
-    """Keeps topics and what belongs to them, and is told of connections."""
+    """Tracks topics with their producers and consumers, and replays events of connections."""
 
     def __init__(self, events: Iterable[_Event], **options: Any) -> None:
-        """``events``: rows of LINK_EVENTS of all connections that it will see, in order."""
+        """Create a Tracker; ``events``: rows of LINK_EVENTS of all its connections, in order."""
         super().__init__(**options)
         self._events = iter(events)
         self._next = next(self._events, None)
         self._legs: set[int] = set()
 
     def see(self, facts: Facts) -> None:
-        """Take in a frame."""
+        """Process a frame."""
         frame = facts.frame
         self.play(frame.number)
         self.capture.last_ns, self.capture.frames = frame.time_ns, frame.number
@@ -121,26 +121,26 @@ class TopicTracker(Tracker):
             self.subscriptions.see(facts)
 
     def note_broker_frame(self, stream: int, time_ns: int, frame: int) -> None:
-        """The broker has sent a frame, which another part has."""
+        """Process the time of a frame from the broker that is in another part."""
         self.play(frame)
         if stream not in self._legs:
             super().note_broker_frame(stream, time_ns, frame)
 
     def play(self, number: int) -> None:
-        """Be told what happened before a frame, or with it but for what it says against its connection."""
+        """Replay the events before a frame, or those with it except doubts about its connection."""
         event = self._next
         while event is not None and (event["place"], event["order"], event["event"] == "doubt") < (number, 0, True):
             self._happen(event)
             event = self._next = next(self._events, None)
 
     def finish(self) -> None:
-        """The capture is over."""
+        """Process the end of the capture."""
         self.play(LAST + 1)
         self.producers.finish(self.capture.last_ns)
         self.subscriptions.finish(self.capture.last_ns)
 
     def records(self) -> Iterator[tuple[str, Any]]:
-        """Every record that is kept, with the name of its group, but for those of connections."""
+        """Yield each record with the name of its group, except those of connections."""
         yield from self.producers.records()
         yield from self.subscriptions.records()
 

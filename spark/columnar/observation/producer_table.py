@@ -1,4 +1,4 @@
-"""The columns of the table `producers`: a row a producer, across its reconnects, as the Tracker knows it at the end."""
+"""The columns of the table `producers`: a row for each producer, across its reconnects, at the end of the recording."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class OneProducer:
     now_ns: int
 
     def session(self, name: str) -> Any:
-        """A field of its last session; None: it had none, or not known."""
+        """Return a field of its last session; None if it had none, or the value is unknown."""
         value = None if self.record.session is None else getattr(self.record.session, name)
         return None if value == -1 or value == "" else value
 
@@ -83,4 +83,4 @@ PRODUCER_CELLS: Final[tuple[Cell, ...]] = (
     cell("doubts", many(TEXT), "reasons why evidence may be incomplete, see docs/tables.md",
          lambda one: sorted(one.record.doubts)),
 )  # fmt: skip
-"""All columns but the cluster."""
+"""All columns except the cluster."""

@@ -1,9 +1,9 @@
-"""How a table is made from objects: a cell for each column says what it is and where it comes from.
+"""Tables made of objects: for each column a cell with its description and its source.
 
 Rules of this file
-1. What is not known is null: the records' own words for that (-1, 0 as a time or frame, an empty text) become null.
-2. So is a number from the wire that is too large for its column.
-3. What comes by name (kinds of ends, errors) is a list of names with counts: names are many, and not ours.
+1. Unknown values are null: the values that records use for them (-1, 0 as a time or frame, an empty text) become null.
+2. A number from the wire that is too large for its column becomes null.
+3. Counts by name (kinds of ends, errors) are a list of names with counts, because the names are many and not fixed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COUNTS: Final = many((column("name", TEXT, "name of the counted item"), column("
 """Names with counts."""
 
 REASONS: Final = many((column("figure", TEXT, "name of a column"), column("reason", TEXT, "reason")))
-"""Columns that are null, and why."""
+"""Columns that are null, and the reasons."""
 
 
 class Cell(NamedTuple):
@@ -30,22 +30,22 @@ class Cell(NamedTuple):
 
     field: pa.Field
     get: Callable[[Any], Any]
-    """Gives the value for an object; None: not known."""
+    """Returns the value for an object; None if unknown."""
 
 
 def cell(name: str, kind: pa.DataType, what: str, get: Callable[[Any], Any]) -> Cell:
-    """A column, with one line on what it says, and where its values come from."""
+    """Return a cell: a column with its description and the source of its values."""
     return Cell(column(name, kind, what), get)
 
 
 def schema_of(cells: Sequence[Cell]) -> pa.Schema:
-    """The schema of a table, with the cluster in front."""
+    """Return the schema of a table, with the cluster as the first column."""
     cluster = column("cluster", TEXT, "label of the cluster of the captures").with_nullable(nullable=False)
     return pa.schema([cluster, *(one.field for one in cells)])
 
 
 def rows_of(cells: Sequence[Cell], things: Sequence[Any], cluster: str) -> pa.RecordBatch:
-    """A row for each object."""
+    """Return a row for each object."""
     columns = [pa.array([cluster] * len(things), TEXT)]
     columns += [
         pa.array(_fitting([one.get(thing) for thing in things], one.field.type), one.field.type) for one in cells
@@ -54,7 +54,7 @@ def rows_of(cells: Sequence[Cell], things: Sequence[Any], cluster: str) -> pa.Re
 
 
 def _fitting(values: list[Any], kind: pa.DataType) -> list[Any]:
-    """Numbers that the column has no room for are null: peers may send any, and figures are made of them."""
+    """Replace numbers that do not fit the column with null: peers may send any number, and figures depend on them."""
     limit = _LIMITS.get(kind)
     return values if limit is None else [one if one is None or -limit <= one < limit else None for one in values]
 
@@ -63,25 +63,25 @@ _LIMITS: Final = {INT: 1 << 31, LONG: 1 << 63}
 
 
 def known(value: Any) -> Any:
-    """A text, time or frame; None: there is none."""
+    """Return a text, time or frame; None if there is none."""
     return value or None
 
 
 def above(value: int) -> int | None:
-    """A number that is not negative; None: there is none."""
+    """Return a number that is not negative; None otherwise."""
     return value if value >= 0 else None
 
 
 def counts(tallies: Mapping[str, Occurrences]) -> list[dict[str, Any]]:
-    """How often each was seen."""
+    """Return the number of occurrences by name."""
     return [{"name": name, "count": tally.count} for name, tally in tallies.items()]
 
 
 def reasons(found: Mapping[str, str], names: Mapping[str, str]) -> list[dict[str, str]]:
-    """Why figures are not known; ``names``: from their names in Pulsar's statistics to our columns."""
+    """Return the reasons for unknown figures; ``names``: our columns by their names in Pulsar's statistics."""
     return [{"figure": names[name], "reason": why} for name, why in found.items() if name in names]
 
 
 def lasted(stretch: StateDuration, now_ns: int) -> int:
-    """How long something was so in all, ns; what lasts counts until now."""
+    """Return the total duration of a state in ns; a state that still holds counts until now."""
     return stretch.total_ns + (now_ns - stretch.since_ns if stretch.since_ns >= 0 else 0)

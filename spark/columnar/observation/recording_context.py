@@ -1,9 +1,9 @@
-"""What is true of a recording as a whole, so that a part of it can be observed as if the rest had been seen.
+"""Facts about a whole recording, with which a part of it is observed as if the rest were present.
 
 Rules of this file
-1. All of it follows from notes, from connections and from how many frames these have: no frame is looked at.
-2. The rest of what a CaptureRecord says (connections that began before, with one direction, of other kinds, frames
-   without an end, what was forgotten) is counted by groups, and added up (`whole`).
+1. All facts come from notes, connections and their numbers of frames; no frame is read.
+2. The other fields of a CaptureRecord (connections that began before, with one direction, of other protocols,
+   incomplete frames, dropped records) are counted by groups and summed (`whole`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CAPTURE_PARTS: Final = pa.schema(
         column("other_streams", many(_COUNTS), "connections that are not Pulsar, by kind"),
     ]
 )
-"""What one group knows of the capture."""
+"""The context of one group."""
 
 _NEVER: Final = 1 << 62
 
@@ -44,20 +44,20 @@ class Recording:
     """The facts that all groups share. Small, and can be pickled."""
 
     capture: CaptureRecord
-    """Its times and frames, its holes and damage."""
+    """Its times, frames, gaps and damage."""
     servers: frozenset[tuple[str, int]]
-    """At which Pulsar is spoken."""
+    """Addresses that serve Pulsar."""
     cut_after: int
-    """The last frame before it was told that packets are cut."""
+    """The last frame before the first note about truncated packets."""
 
 
 def recording_of(
     asides: Iterable[Aside], streams: Mapping[int, Stream], frames: Mapping[int, int], first_ns: int, last_ns: int
 ) -> Recording:
-    """The facts of a recording.
+    """Return the facts of a recording.
 
-    ``asides``: all notes, in order (ends may be among them); ``streams``: its connections, as they are known at its
-    end; ``frames``: how many frames each has; ``first_ns`` and ``last_ns``: times of its first and last frame.
+    ``asides``: all notes in order, possibly with ends; ``streams``: its connections in their state at its end;
+    ``frames``: number of frames of each; ``first_ns`` and ``last_ns``: times of its first and last frame.
     """
     capture, first_bytes, cut_after = CaptureRecord(), NonPulsarStreams(), _NEVER
     for one in asides:
@@ -74,7 +74,7 @@ def recording_of(
 
 
 def capture_part(capture: CaptureRecord) -> pa.RecordBatch:
-    """What a group's own record adds."""
+    """Return the values that a group's own record adds."""
     row: dict[str, Any] = {name: getattr(capture, name) for name in ("midstream", "one_way", "unfinished")}
     for name in ("evicted", "other_streams"):
         row[name] = [{"name": kind, "count": count} for kind, count in getattr(capture, name).items()]
@@ -82,7 +82,7 @@ def capture_part(capture: CaptureRecord) -> pa.RecordBatch:
 
 
 def whole(recording: Recording, parts: Iterable[pa.RecordBatch]) -> CaptureRecord:
-    """The record of the recording, from those of all groups."""
+    """Return the record of the recording, from those of all groups."""
     capture = replace(recording.capture, evicted={}, other_streams={})
     for row in (row for batch in parts for row in batch.to_pylist()):
         for name in ("midstream", "one_way", "unfinished"):

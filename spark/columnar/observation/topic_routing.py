@@ -1,10 +1,11 @@
-"""To which parts of topics the rows of frames go (dividing.py).
+"""The parts of topics that receive the rows of frames (group_division.py).
 
 Rules of this file
-1. Traffic goes to the part of its producer or consumer; every other command, and the row of a connection, to all parts
-   that its connection has to do with. Notes and ends go to none: what they do to a connection is played (played.py).
-2. When the broker was heard last on a connection is asked at the end, or with a frame of its own. So the last of its
-   traffic on each connection is told to the parts that do not get it.
+1. Traffic is sent to the part of its producer or consumer. Every other command, and the row of a connection, is sent
+   to all parts related to the connection. Notes and ends are sent to none: their effects are replayed
+   (partial_trackers.py).
+2. The time of the broker's last frame on a connection is needed at the end, or with a frame of the connection. So the
+   last traffic frame of each connection is reported to the parts that do not receive it.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ _TRAFFIC: Final = {
     "producer": ("SEND", "SEND_RECEIPT", "SEND_ERROR"),
     "consumer": ("MESSAGE", "ACK", "ACK_RESPONSE", "FLOW", "REDELIVER_UNACKNOWLEDGED_MESSAGES"),
 }
-"""The commands of which traffic consists, by whose they are."""
+"""Commands that are traffic, by the side of their owner."""
 
 _SIDES: Final = ("", *_TRAFFIC)
 _SIDE_OF: Final = {BY_NAME[name].number: _SIDES.index(side) for side, some in _TRAFFIC.items() for name in some}
 
 
 def topic_rows(heads: pa.Table, division: Division) -> tuple[pa.Table, Longs]:
-    """The rows of all parts, and the part of each: those of one part are together, sorted by place.
+    """Return the rows of all parts, and the part of each; rows of one part are contiguous and sorted by place.
 
     ``heads``: rows of HEADS of connections of the division, in order of place.
     """
@@ -50,7 +51,7 @@ def topic_rows(heads: pa.Table, division: Division) -> tuple[pa.Table, Longs]:
 
 
 def _sides(types: Longs) -> Longs:
-    """Whose the commands of these types are, as indices into _SIDES."""
+    """Return the sides of commands of these types, as indices into _SIDES."""
     found = np.zeros(len(types), np.int64)
     for number, side in _SIDE_OF.items():
         found[types == number] = side
@@ -58,7 +59,7 @@ def _sides(types: Longs) -> Longs:
 
 
 def _parts(division: Division, stream: Longs, side: Longs, owner: Longs) -> Longs:
-    """The part of each frame's producer or consumer."""
+    """Return the part of each frame's producer or consumer."""
     owners, which = np.unique(owner, return_inverse=True)
     keys = (stream * len(_SIDES) + side) * max(1, len(owners)) + which
     _, first, back = np.unique(keys, return_index=True, return_inverse=True)
@@ -68,7 +69,7 @@ def _parts(division: Division, stream: Longs, side: Longs, owner: Longs) -> Long
 
 
 def _spread(division: Division, rows: Longs, stream: Longs) -> tuple[Longs, Longs]:
-    """Rows, each as often as its connection has parts, and these parts."""
+    """Return each row once for each part of its connection, and these parts."""
     streams, which = np.unique(stream[rows], return_inverse=True)
     told = [np.array(division.told[one], np.int64) for one in streams.tolist()]
     counts = np.array([len(one) for one in told], np.int64)[which]
@@ -77,7 +78,7 @@ def _spread(division: Division, rows: Longs, stream: Longs) -> tuple[Longs, Long
 
 
 def _heard(heads: pa.Table, division: Division, traffic: Longs, parts: Longs) -> tuple[Longs, Longs]:
-    """The broker's last traffic on each connection, for the parts that do not get it."""
+    """Return the broker's last traffic on each connection, for the parts that do not receive it."""
     stream, broker = heads["stream"].to_numpy(), ~heads["from_client"].to_numpy(zero_copy_only=False)
     own = np.full(len(stream), -1)
     own[traffic] = parts
@@ -89,7 +90,7 @@ def _heard(heads: pa.Table, division: Division, traffic: Longs, parts: Longs) ->
 
 
 def _blank(heads: pa.Table, rows: Longs) -> pa.Table:
-    """These rows, as HEARD: of what was sent nothing is left."""
+    """Return these rows as HEARD, without their bytes."""
     found = heads.take(pa.array(rows))
     blank = {"kind": np.full(len(rows), HEARD, np.int8), "size": np.zeros(len(rows), np.int64)}
     columns = {name: found[name] for name in HEADS.names} | {

@@ -1,6 +1,6 @@
 """The columns of the tables `topics`, `subscriptions` and `keys`.
 
-A figure of `topics stats` that cannot be known is null, and the column unknown says why (tracking.figures).
+A figure of `topics stats` that is unknown is null; the column unknown has the reason.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ class OneSubscription:
 
     record: SubscriptionRecord
     figures: dict[str, Any]
-    """Empty: the broker knows it no more, or it was never opened."""
+    """Empty if the broker has removed it, or it was never opened."""
     now_ns: int
 
 
 def topics_of(
     tracker: SubscriptionTracker, standing: Standing, is_own: Callable[[Any], bool]
 ) -> tuple[list[OneTopic], list[OneSubscription]]:
-    """All topics that have names, and their subscriptions but those whose SUBSCRIBE was not seen.
+    """Return all topics with names, and their subscriptions except those without a captured SUBSCRIBE.
 
-    ``is_own`` is asked of records.
+    ``is_own`` is called with records.
     """
     topics: list[OneTopic] = []
     subscriptions: list[OneSubscription] = []
@@ -68,7 +68,7 @@ def topics_of(
 
 
 def keys_of(tracker: SubscriptionTracker, is_own: Callable[[Any], bool]) -> Iterator[dict[str, Any]]:
-    """Every key of Key_Shared subscriptions that is remembered: as Keys.rows, with its topic and subscription."""
+    """Yield every remembered key of Key_Shared subscriptions: as Keys.rows, with its topic and subscription."""
     for topic in tracker.lifecycles.topics.values():
         for book in topic.subscriptions.values():
             if book.keys is not None and is_own(book.record):
@@ -108,7 +108,7 @@ TOPIC_CELLS: Final[tuple[Cell, ...]] = (
     cell("doubts", many(TEXT), "reasons why evidence may be incomplete, see docs/tables.md",
          lambda one: sorted(one.record.doubts)),
 )  # fmt: skip
-"""All columns of `topics` but the cluster."""
+"""All columns of `topics` except the cluster."""
 
 SUBSCRIPTION_CELLS: Final[tuple[Cell, ...]] = (
     cell("topic", TEXT, "full name", lambda one: known(one.record.topic.name)),
@@ -150,7 +150,7 @@ SUBSCRIPTION_CELLS: Final[tuple[Cell, ...]] = (
     cell("doubts", many(TEXT), "reasons why evidence may be incomplete, see docs/tables.md",
          lambda one: sorted(one.record.doubts)),
 )  # fmt: skip
-"""All columns of `subscriptions` but the cluster."""
+"""All columns of `subscriptions` except the cluster."""
 
 KEY_CELLS: Final[tuple[Cell, ...]] = (
     cell("topic", TEXT, "full name", lambda one: known(one["subscription"].topic.name)),
@@ -170,7 +170,7 @@ KEY_CELLS: Final[tuple[Cell, ...]] = (
     cell("doubts", many(TEXT), "reasons why evidence may be incomplete, see docs/tables.md",
          lambda one: sorted(one["subscription"].doubts)),
 )  # fmt: skip
-"""All columns of `keys` but the cluster."""
+"""All columns of `keys` except the cluster."""
 
 
 def _broken(record: KeyRecord | None) -> list[int]:

@@ -275,7 +275,7 @@ class Evil:
 
 def test_a_kept_file_that_somebody_else_wrote_does_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(LocalError, match="here: damaged, or kept by another version"):
+    with pytest.raises(LocalError, match="here: damaged, or written by another version"):
         kept_values.load(kept_values.dump(Evil()), "here")
     for data in (b"", b"nonsense", kept_values.dump([1])[:-5]):
         with pytest.raises(LocalError, match="here: damaged"):
