@@ -1,10 +1,10 @@
-"""What the capture says between the frames: holes, damage, streams that are something else.
+"""Notes of the capture reader: gaps, damage, and streams that are not Pulsar.
 
 Rules of this file
-1. A note that puts the records of its connection in doubt gives the word of doubts.py for it.
-2. A length that nobody could mean is text or TLS if its bytes say so at the very beginning; else it is the length of a
-   frame that is too large, and was not read for that.
-3. A server that expects TLS answers a CONNECT in the clear with an alert: seven bytes, too few to be a frame.
+1. A note that makes the records of its connection incomplete returns a key of `missing_evidence.DOUBTS`.
+2. An impossible frame length at the start of a stream is text or TLS if its bytes show that. Any other is the length of
+   an oversized frame, which was not read.
+3. A server that expects TLS answers a plaintext CONNECT with an alert: seven bytes, too few for a frame.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ __all__ = ["NAMELESS", "OPENING", "apply_note"]
 _OTHERS: Final = ("tls", "http", "not-pulsar")
 
 OPENING: Final = (*_OTHERS, "proxy-protocol", "length")
-"""Notes that tell of a connection, whether it has frames or not."""
+"""Kinds of notes that add a connection even if it has no frames."""
 
 NAMELESS: Final = ""
-"""A doubt that needs no word: bytes outside complete frames, next to a hole or to the end."""
+"""A doubt without a key: bytes outside complete frames, next to a gap or at the end of the stream."""
 
 _ALERT: Final = 7
-"""Bytes of a TLS alert in the clear: five of the record's header, two of the alert (RFC 8446)."""
+"""Bytes of a plaintext TLS alert: five of the record header, two of the alert (RFC 8446)."""
 
 _DOUBTS: Final = {"gap": "gap", "resync": "weak_sync", "snaplen": "cut", "leftover": NAMELESS}
 
@@ -35,7 +35,7 @@ _DOUBTS: Final = {"gap": "gap", "resync": "weak_sync", "snaplen": "cut", "leftov
 def apply_note(
     capture: CaptureRecord, non_pulsar: NonPulsarStreams, connection: ConnectionState | None, note: Note
 ) -> str | None:
-    """Take in a note on a connection, or on none; the doubt that it raises, None: none."""
+    """Apply a note to the records and return its key of DOUBTS, or None if it has none."""
     capture.packets = max(capture.packets, note.packet)
     capture.damaged |= note.kind == "file"
     capture.cut |= note.kind == "snaplen"
@@ -59,7 +59,7 @@ def _count_gap(capture: CaptureRecord, note: Note) -> None:
 def _note_other_stream(
     capture: CaptureRecord, non_pulsar: NonPulsarStreams, connection: ConnectionState, note: Note
 ) -> None:
-    """A stream that is, or begins as, something else."""
+    """Record a stream that is not Pulsar or that starts with other data."""
     record = connection.record
     if note.kind == "length":
         _note_impossible_length(capture, connection, note)
@@ -72,7 +72,7 @@ def _note_other_stream(
 
 
 def _note_tls_alert(connection: ConnectionState, note: Note) -> None:
-    """Bytes in no whole frame; perhaps they are all that the broker ever said."""
+    """Record bytes outside complete frames that may be the broker's only response."""
     record = connection.record
     if record.connect_frame and note.from_client is False and (note.offset, note.length) == (0, _ALERT):
         record.first_bytes, record.first_bytes_packet = "tls", note.packet
@@ -82,7 +82,7 @@ def _note_tls_alert(connection: ConnectionState, note: Note) -> None:
 
 
 def _note_impossible_length(capture: CaptureRecord, connection: ConnectionState, note: Note) -> None:
-    """The length of a frame is impossible."""
+    """Record an impossible frame length."""
     record = connection.record
     word, text = describe_length(note.length - 4)
     if word and not note.offset:

@@ -1,4 +1,4 @@
-"""What is remembered of a connection beside its record: what is open on it, and who has spoken. Data only."""
+"""State of a connection besides its record: open requests, and the time of the last frame of each side. Data only."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pcli.codec.wire.commands import name_of
 __all__ = ["NO_LIMIT", "ConnectionState", "Open"]
 
 NO_LIMIT: Final = 1 << 40
-"""Bytes of the largest frame as long as no CONNECTED has told."""
+"""Maximum frame size in bytes before CONNECTED reports one."""
 
 Open = tuple[int, int, Producer | Consumer | None]
-"""A request that waits: type, time, and the producer or consumer it is about."""
+"""A request without a response: type, time, and the producer or consumer that it concerns."""
 
 
 class ConnectionState:
-    """One connection."""
+    """State of one connection."""
 
     __slots__ = (
         "after_connect",
@@ -45,42 +45,42 @@ class ConnectionState:
     def __init__(self, record: ConnectionRecord) -> None:
         self.record = record
         self.used_by_application = False
-        """Whether an application's producer or consumer was opened on it."""
+        """Whether an application opened a producer or consumer on it."""
         self.connected = True
-        """Whether the handshake is over; also when it was before the capture."""
+        """Whether the handshake is complete, or took place before the capture."""
         self.login_refused = False
         self.has_unnamed_peers = False
         """Whether it carried messages of producers or consumers whose names are not in the capture."""
         self.after_connect = False
-        """Whether CONNECT was its last frame from the client."""
+        """Whether CONNECT was the client's last frame."""
         self.is_proxy_side = False
-        """Whether its frames are those of another connection, through a proxy."""
+        """Whether a proxy opened it, so that its frames repeat those of another connection."""
         self.last_frame_ns = [0, 0]
-        """When the broker, and the client, spoke last."""
+        """Times of the last frame of the broker and of the client."""
         self.limit = NO_LIMIT
-        """Bytes of the largest frame."""
+        """Maximum frame size in bytes."""
         self.sends: ExchangeRecord | None = None
         self.exchanges: dict[int, ExchangeRecord] = {}
-        """By the type of the request."""
+        """Records by request type."""
         self.open_requests: dict[int, Open] = {}
-        """Requests without answer, other than SEND, by frame number; the oldest first."""
+        """Requests other than SEND that have no response, by frame number; the oldest first."""
         self.overtaken: dict[int, tuple[int, int]] = {}
-        """PRODUCERs and SUBSCRIBEs, by frame number, with a later request about the same that was answered before."""
+        """PRODUCERs and SUBSCRIBEs, by frame number, whose peer got a response to a later request first."""
         self.early_responses: dict[tuple[int, int], int] = {}
-        """The types of answers that came before their requests, by (-1, request id), or producer and sequence id."""
+        """Types of responses captured before their requests, by (-1, request id), or by producer id and sequence id."""
         self.answered_requests: dict[int, int] = {}
-        """Request ids that were answered, the last of them, and the types of the requests."""
+        """The last request ids that have a response, and the types of the requests."""
         self.waiting_producers: set[int] = set()
-        """PRODUCERs, by frame number, whose first answer was "wait"."""
+        """PRODUCERs, by frame number, whose first response has producer_ready false."""
         self.watch_hashes: dict[int, str] = {}
-        """What the client knows, by the id of a watcher that has no answer yet."""
+        """Topic hashes of the client, by the id of a watcher that has no response yet."""
         self.producer: Producer | None = None
-        """The one of the last SEND."""
+        """The producer of the last SEND."""
         self.producers: dict[Producer, None] = {}
-        """Those that may have open SENDs; the Observer keeps these in them."""
+        """Producers that may have open SENDs; the Observer keeps the SENDs in them."""
 
     def exchange(self, number: int) -> ExchangeRecord:
-        """The record of a request type."""
+        """Return the record of a request type; create it if necessary."""
         found = self.exchanges.get(number)
         if found is None:
             record = self.record

@@ -1,8 +1,9 @@
-"""The connections that are remembered: by number and by their ends, and bounded.
+"""A bounded table of connections, by stream number and by addresses.
 
 Rules of this file
-1. Of too many, those that have ended go first, then the one that was silent longest.
-2. A connection on the ports of an older one, whose end the capture does not show, has replaced it.
+1. If there are too many connections, ended ones are evicted first, then the one without frames for the longest time.
+2. A new connection with the addresses and ports of an older one replaces it, even if the older
+   one's end was not captured.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 __all__ = ["MAX_CONNECTIONS", "ConnectionTable"]
 
 MAX_CONNECTIONS: Final = 10_000
-"""Connections remembered, ended ones included."""
+"""Maximum number of connections, ended ones included."""
 
 
 class ConnectionTable:
-    """All connections that are remembered."""
+    """The connections that are in memory."""
 
     def __init__(
         self,
@@ -29,30 +30,30 @@ class ConnectionTable:
         on_silence: Callable[[ConnectionState], None],
         on_done: Callable[[str, Any], None] | None,
     ) -> None:
-        """``on_silence`` is called for those whose end was not seen; it has to call `ended`."""
+        """``on_silence`` receives each connection that is replaced or evicted without an end; it must call `ended`."""
         self._capture = capture
         self._on_silence, self._on_done = on_silence, on_done
         self._connections: dict[int, ConnectionState] = {}
         self._ended: dict[int, None] = {}
         self._ports: dict[tuple[tuple[str, int], tuple[str, int]], int] = {}
-        """The stream that has an address and port on both ends."""
+        """Stream numbers by the address and port of both ends."""
 
     def __iter__(self) -> Iterator[ConnectionState]:
         return iter(self._connections.values())
 
     def get(self, number: int) -> ConnectionState | None:
-        """The connection of this ``tcp.stream``."""
+        """Return the connection with this ``tcp.stream``, or None."""
         return self._connections.get(number)
 
     def touch(self, number: int) -> ConnectionState | None:
-        """The same, which speaks now."""
+        """Return the same connection, and mark it as the most recently active one."""
         connection = self._connections.pop(number, None)
         if connection is not None:
-            self._connections[number] = connection  # the last is the one heard last
+            self._connections[number] = connection  # dict order: the most recently active connection is last
         return connection
 
     def add(self, stream: Stream, time_ns: int) -> ConnectionState:
-        """A connection that is new."""
+        """Add a connection and evict an old one if there are too many."""
         ports = (stream.client, stream.server)
         older = self._connections.get(self._ports.get(ports, -1))
         if older is not None and not older.record.end:
@@ -66,7 +67,7 @@ class ConnectionTable:
         return connection
 
     def ended(self, connection: ConnectionState) -> None:
-        """A connection has ended; it is remembered for a while."""
+        """Mark a connection as ended, so that it is evicted first."""
         record = connection.record
         self._ended[record.stream] = None
         if self._ports.get((record.client, record.server)) == record.stream:

@@ -1,11 +1,11 @@
-"""Connections, hosts, exchanges, and the capture itself: what is kept of them, frame by frame.
+"""Records of connections, hosts, exchanges and the capture, updated frame by frame.
 
 Rules of this file
-1. What every frame needs is done here, in a few look-ups; one step per command type does the rest, and the commands of
-   which traffic consists cost next to nothing.
-2. A second leg (legs.py) is a connection with ends, checksums and sizes of its own, since that shows on which side of
-   the proxy something went wrong; its requests are those of the first leg, and are not counted.
-3. The broker's own traffic has connections, but no exchanges.
+1. Work that every frame needs takes a few lookups here. The rest is one function per command type; the most frequent
+   commands need almost none.
+2. The connection from a proxy to the broker (proxied_connections.py) has its own end, checksums and sizes, which show
+   on which side of the proxy a fault occurred. Its requests repeat those of the client's connection and are not counted.
+3. The broker's own traffic has connection records but no exchange records.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from pcli.codec.wire.frame import SEND
 __all__ = ["ConnectionTracker"]
 
 _ONE_WAY: Final = 16
-"""Frames of one side, and none of the other, from which on that side is certainly missing in the capture."""
+"""Number of frames from one side, with none from the other, that proves that a direction is missing in the capture."""
 
 _PROBLEM_DOUBTS: Final = {"gap": "gap", "cut": "cut", "overlap": "gap"}
 
 
 class ConnectionTracker:
-    """All connections of a recording."""
+    """All connections of a capture."""
 
     def __init__(
         self,
@@ -57,13 +57,13 @@ class ConnectionTracker:
         hosts: Hosts | None = None,
         servers: Iterable[tuple[str, int]] = (),
     ) -> None:
-        """``on_end`` is told when a connection ends: stream, word of ENDS, time in ns, its last frame's number.
+        """Create a tracker without connections.
 
-        ``on_done`` is given the records that are forgotten; ``hosts`` hears what happens to hosts, instead of our own;
-        ``servers`` are known to speak Pulsar.
+        ``on_end`` receives each end: stream, key of ENDS, time in ns, number of the last frame. ``on_done`` receives
+        evicted records. ``hosts`` replaces the tracker's own `Hosts`. ``servers`` are addresses known to speak Pulsar.
         """
         self.changed_streams: set[int] = set()
-        """Streams whose doubts have grown by frames; whoever passes them on empties it."""
+        """Streams whose doubts have changed because of frames; the caller that propagates them empties the set."""
         self._capture = capture
         self._on_end = on_end
         self._table = ConnectionTable(
@@ -78,7 +78,7 @@ class ConnectionTracker:
     # -- frames
 
     def see(self, facts: Facts) -> bool:
-        """Take in a frame. False: it belongs to the second leg of a conversation through a proxy."""
+        """Process a frame; return False if it belongs to a proxy's connection to the broker."""
         frame = facts.frame
         if frame.stream is not self._stream:
             self._select(frame)
@@ -116,7 +116,7 @@ class ConnectionTracker:
                 self._doubt(connection, "start")
             elif frame.type != _CONNECT and self._capture.evicted:
                 self._doubt(connection, "evicted")
-            elif len(stream.opening) == 1:  # a handshake has a packet of each side
+            elif len(stream.opening) == 1:  # a handshake has packets in both directions
                 self._doubt(connection, "one_way")
                 self._capture.one_way += 1
         self._connection = connection
@@ -124,7 +124,7 @@ class ConnectionTracker:
     def _doubt_frame(self, connection: ConnectionState, frame: ObservedFrame) -> None:
         for problem in frame.capture_problems:
             if problem.kind == "cut" and not self._capture.cut:
-                self._capture.unfinished += 1  # by the end of the connection or of the capture
+                self._capture.unfinished += 1  # truncated by the end of the connection or of the capture
             elif problem.kind in _PROBLEM_DOUBTS:
                 self._doubt(connection, _PROBLEM_DOUBTS[problem.kind])
         if frame.sync == RESYNC and "start" not in connection.record.doubts:
@@ -135,7 +135,7 @@ class ConnectionTracker:
             connection.record.doubts.add(word)
             self.changed_streams.add(connection.record.stream)
 
-    # -- the commands of which traffic consists
+    # -- frequent commands
 
     def _send(self, connection: ConnectionState, facts: Facts) -> None:
         self._message(connection, facts)
@@ -174,9 +174,9 @@ class ConnectionTracker:
             count_request(connection, facts)
 
     def _flow(self, _link: ConnectionState, _facts: Facts) -> None:
-        """Nothing is kept of it here."""
+        """Ignore a FLOW."""
 
-    # -- everything else
+    # -- other commands
 
     def _see_other(self, connection: ConnectionState, facts: Facts) -> None:
         frame = facts.frame
@@ -197,7 +197,7 @@ class ConnectionTracker:
         count_request(connection, facts)
 
     def _update_system(self, connection: ConnectionState, facts: Facts) -> None:
-        """Whether it is a connection of the broker's own client; also of what it has carried before."""
+        """Update whether a connection belongs to the broker's own client, including the messages counted so far."""
         if not facts.system:
             if facts.frame.type in _OPENINGS:
                 connection.used_by_application, connection.record.system = True, False
@@ -223,10 +223,10 @@ class ConnectionTracker:
             frames = (facts.request_number, facts.frame.number)
             self._hosts.redirected(connection.record, facts.frame.time_ns, frames, str(facts.request.topic))
 
-    # -- what the capture says
+    # -- notes of the capture reader
 
     def note(self, note: Note) -> int:
-        """Take in a note; the number of the stream whose records are in doubt now, else -1."""
+        """Apply a note; return the number of the stream whose records have a new doubt, or -1."""
         stream = note.stream
         connection = None if stream is None else self._table.get(stream.number)
         if connection is None and stream is not None and note.kind in OPENING:
@@ -239,14 +239,14 @@ class ConnectionTracker:
         return connection.record.stream
 
     def doubts_of(self, stream: int) -> set[str]:
-        """What was not seen of a connection; a copy."""
+        """Return a copy of the doubts of a connection."""
         connection = self._table.get(stream)
         return set() if connection is None else set(connection.record.doubts)
 
     # -- ends
 
     def ended(self, end: StreamEnd) -> None:
-        """A TCP connection has ended."""
+        """Record the end of a TCP connection."""
         self._capture.packets = max(self._capture.packets, end.packet)
         connection = self._table.get(end.stream.number)
         if connection is None:
@@ -268,7 +268,7 @@ class ConnectionTracker:
             self._on_end(record.stream, word, time_ns, record.last_frame)
 
     def _check_directions(self, connection: ConnectionState) -> None:
-        """Of a connection that began before, a side that never spoke may not be in the capture."""
+        """Mark a connection that began before the capture as one-way if one side sent no frames."""
         record = connection.record
         fewer, more = sorted((record.client_frames, record.broker_frames))
         if record.midstream and more and not fewer:
@@ -276,7 +276,7 @@ class ConnectionTracker:
             self._capture.one_way += more >= _ONE_WAY
 
     def finish(self, now_ns: int) -> None:
-        """The capture is over: connections that are open have not ended, but no more is known of them."""
+        """Mark the connections that are still open when the capture ends."""
         for connection in self._table:
             if not connection.record.end:
                 self._check_directions(connection)
@@ -284,7 +284,7 @@ class ConnectionTracker:
                 count_unanswered(connection, now_ns)
 
     def records(self) -> Iterator[tuple[str, Any]]:
-        """Every connection, host and exchange, with the name of its group."""
+        """Yield every connection, host and exchange record with the name of its group."""
         for connection in self._table:
             record = connection.record
             if not record.end:
@@ -299,7 +299,7 @@ class ConnectionTracker:
 
 
 def _remember_producer(connection: ConnectionState, producer: Producer) -> None:
-    """Remember a producer for its open SENDs; of too many those without any go."""
+    """Remember a producer for its open SENDs; if there are too many, drop those without open SENDs."""
     connection.producers[producer] = None
     if len(connection.producers) > MAX_OPEN:
         connection.producers = {one: None for one in connection.producers if one.sends}

@@ -1,13 +1,12 @@
-"""Requests and their answers on a connection: how many, how long, which are missing, twice, or out of turn.
+"""Counts of requests and responses on a connection: latency, and missing, repeated or reordered responses.
 
 Rules of this file
-1. The Observer pairs; here it is counted. What asks, and what answers, is read from COMMANDS.
-2. Open SENDs are those that the Observer keeps in its producers: nothing is kept twice for most of the traffic.
-3. An answer that stands before its request in the capture (packets in another order than on the wire) is remembered,
-   and answers it when it comes.
-4. The first answer to a PRODUCER that has to wait for its turn is the answer; the second one is news, and not late.
-5. Answers may overtake each other; but what opens a producer or consumer is answered before anything else about it.
-   An answer that never comes is missing, and has overtaken nothing.
+1. The Observer pairs requests with responses; this module counts them. COMMANDS defines both.
+2. Open SENDs are those that the Observer keeps in its producers. They are not stored a second time.
+3. A response captured before its request (packets out of order) is remembered and paired when the request follows.
+4. The first PRODUCER_SUCCESS is the response even if the producer must wait. The second one is not a late response.
+5. Responses may be reordered, but PRODUCER and SUBSCRIBE get their response before any later request about the same
+   producer or consumer. A missing response is not reordered.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ __all__ = [
 ]
 
 MAX_OPEN: Final = 10_000
-"""Open requests, and producers, remembered per connection."""
+"""Maximum number of open requests, and of producers, per connection."""
 
 _MAX_DONE: Final = 256
-"""Answered request ids, and answers without request, remembered per connection."""
+"""Maximum number of answered request ids, and of responses without a request, per connection."""
 
 _SLOW_NS: Final = 1_000_000_000
 _SLOW_LOADING_NS: Final = 5_000_000_000
@@ -54,7 +53,7 @@ _LOADING: Final = frozenset(
         "TC_CLIENT_CONNECT_REQUEST",
     )
 )
-"""With these a broker may have to load a topic or a coordinator, or itself to come up."""
+"""Requests for which a broker may have to load a topic or a coordinator, or finish its own start."""
 
 _OPENINGS: Final = frozenset(BY_NAME[name].number for name in ("PRODUCER", "SUBSCRIBE"))
 _PRODUCER_SUCCESS: Final = BY_NAME["PRODUCER_SUCCESS"].number
@@ -66,7 +65,7 @@ _REQUESTS: Final = {
     for number, row in COMMANDS.items()
     if row.answers and number not in _HOT
 }
-"""What wants an answer, with the field of its request id."""
+"""Requests that need a response, with the field of their request id."""
 
 RESPONSES: Final = {
     BY_NAME[name].number: f"pulsar.{BY_NAME[name].field}.request_id"
@@ -74,7 +73,7 @@ RESPONSES: Final = {
     for name in row.answers
     if BY_NAME[name].number not in _HOT
 }
-"""What answers, with the field of the request id."""
+"""Responses, with the field of their request id."""
 
 _ERROR_FIELDS: Final = {
     number: (f"pulsar.{row.field}.{row.ids['error']}", f"pulsar.{row.field}.message")
@@ -84,12 +83,12 @@ _ERROR_FIELDS: Final = {
 
 
 def slow_bound(number: int) -> int:
-    """From how many nanoseconds on an answer to this request type is slow."""
+    """Return the latency in ns above which a response to this request type is slow."""
     return _SLOW_LOADING_NS if number in _LOADING else _SLOW_NS
 
 
 def count_request(connection: ConnectionState, facts: Facts) -> None:
-    """A frame that is no SEND: remember it when it is a request."""
+    """Count and remember a frame other than SEND if it is a request."""
     frame = facts.frame
     field = _REQUESTS.get(frame.type)
     if field is None:
@@ -97,7 +96,7 @@ def count_request(connection: ConnectionState, facts: Facts) -> None:
     row = COMMANDS[frame.type]
     if field:
         if row.sender == "both" and not frame.from_client:
-            return  # nobody answers a broker that closes something itself
+            return  # a close that the broker sends has no response
         request_id = _id(facts.command.get(field))
         if request_id < 0:
             return
@@ -118,7 +117,7 @@ def count_request(connection: ConnectionState, facts: Facts) -> None:
 
 
 def count_response(connection: ConnectionState, facts: Facts) -> None:
-    """A frame of a type in ANSWERS."""
+    """Pair a frame whose type is in RESPONSES with its request."""
     frame, request = facts.frame, facts.request
     request_id = _id(facts.command.get(RESPONSES[frame.type]))
     if request is None:
@@ -155,7 +154,7 @@ def _count_response(record: ExchangeRecord, facts: Facts, bound: int) -> None:
 
 
 def count_receipt(connection: ConnectionState, facts: Facts) -> None:
-    """A SEND_RECEIPT or SEND_ERROR."""
+    """Count a SEND_RECEIPT or SEND_ERROR."""
     record = connection.sends or connection.exchange(SEND)
     if facts.request_number:
         latency = facts.latency_ns
@@ -171,7 +170,7 @@ def count_receipt(connection: ConnectionState, facts: Facts) -> None:
 
 
 def _count_unrequested(connection: ConnectionState, facts: Facts, request_id: int) -> None:
-    """An answer without an open request. Those with no id that anybody could have asked with answer nobody."""
+    """Count a response without an open request, unless its request id is one that no request can have."""
     frame = facts.frame
     if request_id < 0:
         return
@@ -193,7 +192,7 @@ def _check_order(connection: ConnectionState, facts: Facts, number: int, peer: A
 
 
 def error_of(facts: Facts) -> tuple[str, str]:
-    """The ServerError in an answer, as its name, and what is said with it; empty: it carries none."""
+    """Return the ServerError of a response, as its name, and its message; both empty if there is none."""
     fields = _ERROR_FIELDS.get(facts.frame.type)
     if fields is None:
         return "", ""
@@ -203,7 +202,7 @@ def error_of(facts: Facts) -> tuple[str, str]:
 
 
 def count_unanswered(connection: ConnectionState, now_ns: int) -> None:
-    """Count anew what has no answer at this moment."""
+    """Recompute the counts of requests without a response."""
     for record in connection.exchanges.values():
         record.unanswered, record.waited_ns, record.overtaken = Occurrences(), 0, 0
     for number, (kind, time_ns, _) in connection.open_requests.items():
@@ -230,7 +229,7 @@ def _open_sends(connection: ConnectionState) -> Iterator[tuple[int, int]]:
 
 
 def _id(value: Any) -> int:
-    """A request id; -1 for none, and for the -1 of who has no request to answer."""
+    """Return a request id, or -1 if there is none or if the sender had no request to answer."""
     return -1 if value is None else signed(value)
 
 

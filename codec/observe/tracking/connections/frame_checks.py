@@ -1,8 +1,8 @@
-"""What is wrong with a frame by itself: its checksum, its size, what it says that nobody says any more.
+"""Checks of single frames: checksum, size, deprecated commands and fields.
 
 Rules of this file
-1. Only frames that are whole and that the capture has not touched are checked: else it would be the capture's fault.
-2. Sizes are measured by what CONNECTED has told; without one nothing is too large.
+1. Only complete frames without capture problems are checked, because others prove nothing about the peer.
+2. The maximum size is that of CONNECTED. Without CONNECTED no frame is too large.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["check_checksum", "check_size", "deprecated"]
 
 
 def check_checksum(connection: ConnectionState, facts: Facts) -> None:
-    """The checksum of a SEND or MESSAGE, if it has one."""
+    """Check the checksum of a SEND or MESSAGE, if it has one."""
     frame = facts.frame
     if frame.capture_problems:
         return
@@ -30,7 +30,7 @@ def check_checksum(connection: ConnectionState, facts: Facts) -> None:
 
 
 def check_size(connection: ConnectionState, facts: Facts) -> None:
-    """The size of any frame."""
+    """Check the size of a frame."""
     frame = facts.frame
     if frame.length > connection.limit:
         sample = f"{name_of(frame.type)} of {frame.length:,} bytes"
@@ -38,5 +38,5 @@ def check_size(connection: ConnectionState, facts: Facts) -> None:
 
 
 def deprecated(connection: ConnectionState, facts: Facts, what: str) -> None:
-    """Something was used that newer versions have done away with."""
+    """Count the use of a deprecated command or field."""
     connection.record.deprecated.setdefault(what, Occurrences()).add(facts.frame.time_ns, facts.frame.number)

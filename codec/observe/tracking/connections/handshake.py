@@ -1,11 +1,11 @@
-"""How a connection begins, is kept alive, and ends: CONNECT, logins, PINGs, ERRORs, TCP.
+"""Start, keep-alive and end of a connection: CONNECT, authentication, PING, ERROR, TCP.
 
 Rules of this file
-1. Anything that a peer sends says that it lives, PONG or not (PulsarHandler.java): a PING is open until the other side
-   speaks.
-2. The end of a connection has the cause that was seen before it: a login that was refused, a PING that its sender had
-   waited for; else only who ended it, and how.
-3. AUTH_CHALLENGE behind the handshake asks for fresh credentials; nothing answers AUTH_RESPONSE then.
+1. Any frame of a peer answers a PING, not only PONG (PulsarHandler.java). A PING is open until the other side sends a
+   frame.
+2. The end of a connection has a cause seen before it, a refused login or an unanswered PING. If there is none, the end
+   records only which side ended the connection, and how.
+3. AUTH_CHALLENGE after the handshake requests new credentials. AUTH_RESPONSE then has no response.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from pcli.codec.wire.constants import FRAME_OVERHEAD
 __all__ = ["auth_challenge", "auth_response", "connect", "connected", "end_cause", "end_open_ping", "error", "ping"]
 
 _PATIENCE_NS: Final = 2_000_000_000
-"""How long a PING must have waited to be the cause of an end: shorter than any sensible interval."""
+"""Age in ns at which an open PING explains the end of a connection: shorter than any reasonable ping interval."""
 
 _CONNECT: Final = "pulsar.connect."
 _LOGIN: Final = frozenset(BY_NAME[name].number for name in ("CONNECT", "AUTH_RESPONSE"))
 
 
 def connect(connection: ConnectionState, facts: Facts) -> None:
-    """CONNECT."""
+    """Process CONNECT."""
     record, values = connection.record, facts.command
     connection.connected, connection.after_connect, connection.login_refused = False, True, False
     record.connect_frame = facts.frame.number
@@ -42,7 +42,7 @@ def connect(connection: ConnectionState, facts: Facts) -> None:
 
 
 def connected(connection: ConnectionState, facts: Facts) -> None:
-    """CONNECTED."""
+    """Process CONNECTED."""
     record, get = connection.record, facts.command.get
     connection.connected = True
     record.connected_ns = facts.frame.time_ns
@@ -53,12 +53,12 @@ def connected(connection: ConnectionState, facts: Facts) -> None:
 
 
 def _absent(facts: Facts) -> int:
-    """What a version is that is not there: 0, or unknown when the frame is cut."""
+    """Return the value of an absent protocol version: 0, or -1 if the frame is truncated."""
     return -1 if facts.frame.missing else 0
 
 
 def auth_challenge(connection: ConnectionState, facts: Facts) -> None:
-    """AUTH_CHALLENGE."""
+    """Process AUTH_CHALLENGE."""
     if connection.connected:
         record, frame = connection.record, facts.frame
         record.challenges.add(frame.time_ns, frame.number)
@@ -66,7 +66,7 @@ def auth_challenge(connection: ConnectionState, facts: Facts) -> None:
 
 
 def auth_response(connection: ConnectionState, facts: Facts) -> None:
-    """AUTH_RESPONSE."""
+    """Process AUTH_RESPONSE."""
     record = connection.record
     if record.challenge_open_ns >= 0:
         record.challenge_open_ns = -1
@@ -74,14 +74,14 @@ def auth_response(connection: ConnectionState, facts: Facts) -> None:
 
 
 def error(connection: ConnectionState, facts: Facts) -> None:
-    """ERROR."""
+    """Process ERROR."""
     request = facts.request
     if request is not None and request.type in _LOGIN:
         connection.login_refused = error_of(facts)[0] in ("AuthenticationError", "AuthorizationError")
 
 
 def ping(connection: ConnectionState, facts: Facts) -> None:
-    """PING; one that comes while another of its side is open changes nothing."""
+    """Process PING; ignore it if an earlier one of the same side is open."""
     frame, opened = facts.frame, connection.record.ping_open
     side = frame.from_client
     if side not in opened or connection.last_frame_ns[not side] > opened[side][1]:
@@ -89,12 +89,12 @@ def ping(connection: ConnectionState, facts: Facts) -> None:
 
 
 def end_open_ping(connection: ConnectionState, facts: Facts) -> None:
-    """A side has spoken, so that the other one's PING is answered."""
+    """Close the other side's open PING, because this side has sent a frame."""
     connection.record.ping_open.pop(not facts.frame.from_client, None)
 
 
 def end_cause(connection: ConnectionState, end: StreamEnd) -> str:
-    """How the connection ended: a key of ENDS."""
+    """Return how the connection ended, as a key of ENDS."""
     if connection.login_refused:
         return "auth"
     opened = connection.record.ping_open.get(end.from_client)

@@ -1,9 +1,9 @@
-"""What is kept of a client address and the server it talks to: attempts, ends, circles of redirects, refused logins.
+"""Records per client address and server: connection attempts, ends, redirect loops, refused logins.
 
 Rules of this file
-1. A host is a client address and a server's address and port: ports of clients change with each attempt.
-2. A redirect goes round in circles when the same client, asking for the same topic, is redirected by A, by B, and by A
-   again within LOOP_NS. One that is redirected twice by A has two consumers, or asked again later.
+1. A host is a client address with a server address and port. Client ports change with each attempt.
+2. A redirect loop exists if the lookups of a client for a topic are redirected by server A, by B, and by A again within
+   LOOP_NS. Two redirects by A alone are no loop: the client has two consumers, or repeated the lookup.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from pcli.codec.observe.tracking.records.counters import Occurrences
 __all__ = ["LOOP_NS", "MAX_HOSTS", "Hosts"]
 
 MAX_HOSTS: Final = 10_000
-"""Hosts, and topics that were redirected, remembered; the oldest go first."""
+"""Maximum number of hosts, and of redirected topics; the oldest are evicted first."""
 
 LOOP_NS: Final = 10_000_000_000
-"""Within this time redirects belong together."""
+"""Maximum time in ns between redirects of one loop."""
 
 _RECENT: Final = 64
 _CHAIN: Final = 8
 _DENIALS: Final = ("AuthenticationError", "AuthorizationError")
 
 Exchange = tuple[int, int]
-"""Frames of a request, 0: not known, and of its answer."""
+"""Frames of a request (0: unknown) and of its response."""
 
 
 class Hosts:
@@ -38,11 +38,11 @@ class Hosts:
         self.records: dict[tuple[str, tuple[str, int]], HostRecord] = {}
         self._capture = capture
         self._on_done = on_done
-        # Who redirected a client that asked for a topic: times and servers.
+        # Redirects by client and topic: times and servers.
         self._chains: dict[tuple[str, str], list[tuple[int, tuple[str, int]]]] = {}
 
     def of(self, client: tuple[str, int], server: tuple[str, int]) -> HostRecord:
-        """The record of the host of a connection."""
+        """Return the record of a host; create it if necessary."""
         key = (client[0], server)
         host = self.records.get(key)
         if host is None:
@@ -59,20 +59,20 @@ class Hosts:
             self._on_done("host", host)
 
     def attempt(self, connection: ConnectionRecord, time_ns: int, frame: int) -> None:
-        """A CONNECT."""
+        """Count a CONNECT."""
         host = self.of(connection.client, connection.server)
         host.attempts.add(time_ns, frame)
         host.attempt_times.append(time_ns)
         del host.attempt_times[:-_RECENT]
 
     def refused(self, end: StreamEnd) -> None:
-        """Nobody listened there."""
+        """Count a refused TCP connection."""
         host = self.of(end.stream.client, end.stream.server)
         host.refused.add(end.time_ns, sample=f"packet {end.packet}")
         self._ended(host, end.time_ns, "refused", 0)
 
     def ended(self, connection: ConnectionRecord) -> None:
-        """A connection has ended, as its record says."""
+        """Count the end of a connection."""
         host = self.of(connection.client, connection.server)
         host.doubts |= connection.doubts
         self._ended(host, connection.ended_ns, connection.end, connection.last_frame)
@@ -85,14 +85,14 @@ class Hosts:
     def denied(
         self, connection: ConnectionRecord, time_ns: int, frames: Exchange, command: str, error: str, message: str
     ) -> None:
-        """An error answered a command; those for want of rights count here."""
+        """Count an error response that denies authentication or authorization."""
         if error in _DENIALS:
             host = self.of(connection.client, connection.server)
             denied = host.denied.setdefault(f"{error} {command}", Occurrences())
             denied.add(time_ns, *frames, sample=message)
 
     def redirected(self, connection: ConnectionRecord, now: int, frames: Exchange, topic: str) -> None:
-        """A LOOKUP was answered by Redirect at this time, ns."""
+        """Record a LOOKUP that was answered by Redirect at this time, ns."""
         host = self.of(connection.client, connection.server)
         key = (host.client, topic)
         chain = [one for one in self._chains.pop(key, []) if now - one[0] <= LOOP_NS][-_CHAIN:]

@@ -1,11 +1,11 @@
-"""What stands where a Pulsar connection should begin, when it is something else.
+"""Streams that start with something other than Pulsar.
 
 Rules of this file
-1. TLS or HTTP is nothing to wonder at where it belongs. It is told where Pulsar is spoken in the clear: on its port, or
-   at an address at which other connections of the recording speak it.
-2. A peer that waits for Pulsar takes the first four bytes for a length, and says that the frame is too large. Read
-   backwards, such a length shows what was really sent.
-3. A PROXY header is told when the server has not answered anything behind it: one that expects it answers.
+1. TLS and HTTP are reported only where plaintext Pulsar is expected: on its default port, or at a server to which other
+   connections of the capture speak Pulsar.
+2. A Pulsar peer reads the first four bytes as a length and reports that the frame is too large. The bytes of that
+   length show what was really sent.
+3. A PROXY header is reported if the server sends no response after it: a server that expects the header responds.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _KINDS: Final = {
     "http": 'HTTP: its first four bytes, "GET ", read as the length of a frame are 1,195,725,856',
     "not-pulsar": "neither Pulsar nor TLS nor HTTP",
 }
-"""Kind of note to what the stream is, in words."""
+"""Descriptions of the streams, by kind of note."""
 
 _METHODS: Final = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"HTTP", b"PRI ")
 
 
 def describe_length(length: int) -> tuple[str, str]:
-    """What the bytes of an impossible length of a frame really are: a word of first_bytes, and a sentence."""
+    """Return a key of first_bytes and a sentence for the bytes of an impossible frame length; both empty if unknown."""
     head = length.to_bytes(4, "big")
     if head[0] in (0x14, 0x15, 0x16, 0x17) and head[1] == 3:
         word, what = "tls", "a TLS record"
@@ -47,23 +47,23 @@ def describe_length(length: int) -> tuple[str, str]:
 
 
 class NonPulsarStreams:
-    """Connections that begin with something else, until it is known who is expected there."""
+    """Streams that are not Pulsar, kept until another connection shows that their server speaks Pulsar."""
 
     def __init__(self, pulsar: Iterable[tuple[str, int]] = ()) -> None:
-        """``pulsar``: servers that are known to speak it."""
+        """Create it with the servers that are known to speak Pulsar."""
         self.pulsar: set[tuple[str, int]] = set(pulsar)
-        """Servers at which Pulsar is spoken."""
+        """Servers that speak Pulsar."""
         self._others: dict[tuple[str, int], list[tuple[ConnectionRecord, Note]]] = {}
 
     def note(self, record: ConnectionRecord, note: Note) -> None:
-        """A note on a stream that is something else from its beginning."""
+        """Apply a note on a stream that is not Pulsar from its start."""
         if record.server in self.pulsar or record.server[1] == DEFAULT_PORT:
             _set_first_bytes(record, note)
         elif len(self._others) < _MAX_OTHERS:
             self._others.setdefault(record.server, [])[_MAX_OTHERS:] = [(record, note)]
 
     def add_pulsar_server(self, server: tuple[str, int]) -> None:
-        """A connection to this server speaks Pulsar."""
+        """Add a server that speaks Pulsar, and report the earlier streams to it."""
         if len(self.pulsar) < _MAX_OTHERS:
             self.pulsar.add(server)
         for record, note in self._others.pop(server, ()):

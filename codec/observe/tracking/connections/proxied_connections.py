@@ -1,13 +1,13 @@
-"""Two connections that carry one conversation: to a proxy, and from it to the broker.
+"""Pairs of connections through a proxy: from the client to the proxy, and from the proxy to the broker.
 
 Rules of this file
-1. A Pulsar proxy is told by the client which broker is meant (CONNECT.proxy_to_broker_url), connects there while its
-   client waits for CONNECTED, and from then on passes on bytes (ProxyConnection, DirectProxyHandler). A TCP proxy does
-   so from the first byte: both CONNECTs are equal.
-2. So the second leg begins its handshake within the first one's, comes from the host that the first one goes to (or
-   goes where the url says), to another server; and the client's first frame behind the handshake is equal on both,
-   the first leg's first. All of this must be so.
-3. Some clients write a proxy_to_broker_url without any proxy (pulsar-rs): it proves nothing alone.
+1. A client names the broker to a Pulsar proxy (CONNECT.proxy_to_broker_url). The proxy connects to it before it sends
+   CONNECTED to the client, and then forwards bytes (ProxyConnection, DirectProxyHandler). A TCP proxy forwards bytes
+   from the start, so both CONNECTs are equal.
+2. A connection is the proxy's if all of this is true: its handshake begins within that of the client's connection; it
+   comes from the host to which the client connected (or goes to the address in the URL); it goes to another server; and
+   the first client frame after the handshake is equal on both and was captured on the client's connection first.
+3. A proxy_to_broker_url alone proves nothing, because some clients (pulsar-rs) write it without a proxy.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MAX_CLIENT_SIDES: Final = 256
 
 
 class _ClientConnection:
-    """A connection that may be the first leg: its CONNECT, and the frame behind its handshake."""
+    """A connection that may be the client's: its CONNECT, and its first frame after the handshake."""
 
     __slots__ = ("connect", "first", "record")
 
@@ -35,16 +35,16 @@ class _ClientConnection:
 
 
 class ProxiedConnections:
-    """Finds second legs."""
+    """Detects connections from a proxy to a broker."""
 
     def __init__(self) -> None:
         self._client_sides: dict[int, _ClientConnection] = {}
-        """By stream; the oldest first."""
+        """Possible client connections by stream; the oldest first."""
         self._candidates: dict[int, list[_ClientConnection]] = {}
-        """What a connection may be the second leg of."""
+        """Possible client connections for each stream that may be a proxy's."""
 
     def connect(self, connection: ConnectionState, facts: Facts) -> None:
-        """A CONNECT, whose record is filled."""
+        """Process a CONNECT after `handshake.connect`."""
         record, data = connection.record, facts.frame.data
         suspects = [front for front in self._client_sides.values() if _may_be_proxied(front, record, data)]
         if suspects:
@@ -56,7 +56,7 @@ class ProxiedConnections:
             self._candidates.pop(gone, None)
 
     def first(self, connection: ConnectionState, facts: Facts) -> bool:
-        """The client's first frame behind its CONNECT; whether it shows that this is a second leg."""
+        """Process the client's first frame after CONNECT; return whether it proves this connection a proxy's."""
         record, data = connection.record, facts.frame.data
         for front in self._candidates.pop(record.stream, []):
             if front.first == data and front.record.other_leg is None:
@@ -70,7 +70,7 @@ class ProxiedConnections:
 
 
 def _may_be_proxied(front: _ClientConnection, back: ConnectionRecord, connect: bytes) -> bool:
-    """Whether a connection that begins now may be the second leg of another."""
+    """Return whether a new connection may be that of the proxy of another connection."""
     record = front.record
     if record.connected_ns >= 0 or record.server == back.server:
         return False

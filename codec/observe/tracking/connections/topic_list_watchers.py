@@ -1,9 +1,9 @@
-"""Topic-list watchers: what they were told, and whether the client then subscribed.
+"""Topic-list watchers: the topics sent to them, and whether the client then subscribed.
 
 Rules of this file
-1. WATCH_TOPIC_LIST carries the hash of the topics that the client knows; an answer with another hash means that topics
-   came or went while nobody watched (apache/pulsar#21852), and lists them.
-2. A client that is told of a topic subscribes to it, on whatever connection: what counts is its address.
+1. WATCH_TOPIC_LIST contains the hash of the client's topics. A response with another hash lists topics that changed
+   while no watcher was open (apache/pulsar#21852).
+2. The client subscribes to a new topic on any connection, so subscriptions are matched by client address.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from pcli.codec.observe.tracking.records.connection_records import ConnectionRec
 __all__ = ["TopicListWatchers"]
 
 _MAX_TOPICS: Final = 10_000
-"""Topics remembered per client address, and client addresses."""
+"""Maximum number of topics per client address, and of client addresses."""
 
 
 class TopicListWatchers:
-    """All watchers of a recording."""
+    """All watchers of a capture."""
 
     def __init__(self) -> None:
-        # What each client address has subscribed to, and who waits for it to do so.
+        # Subscribed topics by client address, and the connections whose watchers received topics.
         self._subscribed: dict[str, dict[str, None]] = {}
         self._watching: dict[str, dict[int, ConnectionRecord]] = {}
 
     def subscribe(self, connection: ConnectionState, facts: Facts) -> None:
-        """A SUBSCRIBE."""
+        """Process a SUBSCRIBE."""
         client, topic = connection.record.client[0], facts.command.get("pulsar.subscribe.topic", "")
         topics = self._subscribed.setdefault(client, {})
         topics[topic] = None
@@ -41,7 +41,7 @@ class TopicListWatchers:
             record.watch_missed.pop(topic, None)
 
     def watch(self, connection: ConnectionState, facts: Facts) -> None:
-        """A WATCH_TOPIC_LIST."""
+        """Process a WATCH_TOPIC_LIST."""
         frame, get = facts.frame, facts.command.get
         named = f"{get('pulsar.watchTopicList.namespace', '')} {get('pulsar.watchTopicList.topics_pattern', '')}"
         number = get("pulsar.watchTopicList.watcher_id", -1)
@@ -49,13 +49,13 @@ class TopicListWatchers:
         connection.watch_hashes[number] = get("pulsar.watchTopicList.topics_hash", "")
 
     def close(self, connection: ConnectionState, facts: Facts) -> None:
-        """A WATCH_TOPIC_LIST_CLOSE: nobody waits for its topics any more."""
+        """Process a WATCH_TOPIC_LIST_CLOSE: its topics need no subscription any more."""
         connection.record.watchers.pop(facts.command.get("pulsar.watchTopicListClose.watcher_id", -1), None)
         if not connection.record.watchers:
             connection.record.watch_missed.clear()
 
     def success(self, connection: ConnectionState, facts: Facts) -> None:
-        """The first list of a watcher."""
+        """Process the response to WATCH_TOPIC_LIST."""
         get = facts.command.get
         number = get("pulsar.watchTopicListSuccess.watcher_id", -1)
         before, now = connection.watch_hashes.pop(number, ""), get("pulsar.watchTopicListSuccess.topics_hash", "")
@@ -68,7 +68,7 @@ class TopicListWatchers:
             self._add_topics(connection, facts, topics)
 
     def update(self, connection: ConnectionState, facts: Facts) -> None:
-        """A WATCH_TOPIC_UPDATE."""
+        """Process a WATCH_TOPIC_UPDATE."""
         get = facts.command.get
         self._add_topics(connection, facts, get("pulsar.watchTopicUpdate.new_topics", []))
         for topic in get("pulsar.watchTopicUpdate.deleted_topics", []):
@@ -84,7 +84,7 @@ class TopicListWatchers:
         self._watching.setdefault(record.client[0], {})[record.stream] = record
 
     def forget(self, record: ConnectionRecord) -> None:
-        """The connection is over: nobody is told anything on it any more."""
+        """Drop a connection that has ended."""
         told = self._watching.get(record.client[0], {})
         if told.pop(record.stream, None) is not None and not told:
             del self._watching[record.client[0]]

@@ -1,6 +1,7 @@
-"""Producers as they come and go: PRODUCER, its answers, CLOSE_PRODUCER from both sides, and connections that end.
+"""Open and close of producers: PRODUCER, its responses, CLOSE_PRODUCER from both sides, ends of connections.
 
-A PRODUCER for a name that is attached elsewhere takes its place only when it succeeds: mostly it is refused.
+A PRODUCER whose name is attached to another connection replaces that producer only if it succeeds. Usually it is
+refused.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ _PRODUCER: Final = BY_NAME["PRODUCER"].number
 
 
 def producer_of(facts: Facts) -> ProducerSession | None:
-    """The session of the producer that a frame speaks of; None: of none that is known."""
+    """Return the session of the producer of a frame, or None if it is unknown."""
     peer = facts.peer
     record = peer.record if isinstance(peer, Producer) else None
     return record if isinstance(record, ProducerSession) else None
 
 
 class ProducerCommands:
-    """Takes in what opens and closes producers."""
+    """Processes the commands that open and close producers."""
 
     def __init__(self, registry: ProducerRegistry) -> None:
         self._registry = registry
 
     def producer(self, facts: Facts) -> None:
-        """PRODUCER."""
+        """Process PRODUCER."""
         peer = facts.peer
         if isinstance(peer, Producer):
             producer = self._registry.begin(facts, peer, peer.name)
@@ -41,7 +42,7 @@ class ProducerCommands:
             producer.record.access_mode = facts.command.get("pulsar.producer.producer_access_mode", "Shared")
 
     def producer_success(self, facts: Facts) -> None:
-        """PRODUCER_SUCCESS: attached, or waiting for its turn."""
+        """Process PRODUCER_SUCCESS: the producer is attached, or waits for exclusive access."""
         frame = facts.frame
         producer = producer_of(facts)
         if producer is None:
@@ -57,7 +58,7 @@ class ProducerCommands:
             record.waiting.begin(frame.time_ns, frame.number)
 
     def error(self, facts: Facts) -> None:
-        """ERROR: counts when it answers a PRODUCER."""
+        """Process ERROR if it answers a PRODUCER."""
         request, frame = facts.request, facts.frame
         producer = producer_of(facts)
         if request is None or request.type != _PRODUCER or producer is None:
@@ -71,21 +72,21 @@ class ProducerCommands:
         self._registry.give_up_open_sends(producer, frame.time_ns, frame.number)
 
     def close(self, facts: Facts) -> None:
-        """CLOSE_PRODUCER: the session is over; receipts may still come."""
+        """Process CLOSE_PRODUCER: the session ends, but receipts may follow."""
         frame = facts.frame
         producer = producer_of(facts)
         if producer is not None:
             self._registry.close(producer, "closed" if frame.from_client else "broker", frame.time_ns, frame.number)
 
     def success(self, facts: Facts) -> None:
-        """SUCCESS: when it answers CLOSE_PRODUCER, all receipts have come that will."""
+        """Process SUCCESS: if it answers CLOSE_PRODUCER, no more receipts follow."""
         request = facts.request
         producer = producer_of(facts)
         if request is not None and request.type == _CLOSE_PRODUCER and producer is not None:
             self._registry.give_up_open_sends(producer, facts.frame.time_ns, facts.frame.number)
 
     def end(self, stream: int, end: str, time_ns: int, frame: int) -> None:
-        """A connection has ended, and so have its sessions."""
+        """End the sessions of a connection that has ended."""
         connection = self._registry.connections.get(stream)
         for producer in list(connection.producers.values()) if connection is not None else ():
             self._registry.close(producer, end, time_ns, frame)

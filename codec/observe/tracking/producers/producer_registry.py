@@ -1,14 +1,14 @@
-"""The producers that are known: their records, their sessions, and what a session leaves to the next one.
+"""Known producers: their records, their sessions, and the SENDs that a session leaves to the next one.
 
 Rules of this file
-1. A session belongs to the record of its topic and name. A client that has no name yet is known by connection and id
-   until PRODUCER_SUCCESS tells the name.
-2. What a session leaves without a good receipt waits for the next session of the name, which may send it again; with
-   the one after that, or at the end, it is lost.
-3. A session that began before the capture tells its name by its messages, but no topic. When one comes back under
-   that name, and there was one only, it is the same producer.
-4. Records are bounded: those whose session has ended go first, then those that were attached longest ago. Open SENDs
-   are bounded over all sessions.
+1. A session belongs to the record of its topic and name. A producer without a name is identified by connection and id
+   until PRODUCER_SUCCESS contains the name.
+2. A SEND without a successful receipt may be resent by the next session of the name. It is lost if that session does
+   not resend it, or if the capture ends.
+3. The messages of a session that began before the capture contain its name but not its topic. If a producer of that
+   name reconnects, and there was only one such session, it is the same producer.
+4. Records are bounded: producers whose session has ended are evicted first, then those attached for the longest time.
+   Open SENDs are bounded over all sessions.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 __all__ = ["MAX_OPEN", "MAX_PRODUCERS", "ProducerRegistry"]
 
 MAX_PRODUCERS: Final = 10_000
-"""Producers remembered."""
+"""Maximum number of producers."""
 
 MAX_OPEN: Final = 100_000
-"""SENDs without an answer over all sessions, about 100 MB; then the oldest of the one that sends goes."""
+"""Maximum number of open SENDs over all sessions, about 100 MB; beyond it, a SEND evicts its session's oldest one."""
 
 
 class ProducerRegistry:
@@ -47,26 +47,26 @@ class ProducerRegistry:
         max_producers: int = MAX_PRODUCERS,
         max_open: int = MAX_OPEN,
     ) -> None:
-        """``on_done`` is given ``producer`` and a record that is forgotten."""
+        """``on_done`` receives ``producer`` and each evicted record."""
         self.subscriptions = subscriptions
         self.connections: dict[int, ConnectionProducers] = {}
-        """Connections with sessions that are not settled."""
+        """Connections with sessions for which receipts are still possible."""
         self.open_count = 0
-        """SENDs without an answer, over all sessions."""
+        """Number of open SENDs over all sessions."""
         self.max_open = max_open
         self._on_done = on_done
         self._max_producers = max_producers
         self._kept: dict[tuple[str, str], ProducerSession] = {}
-        """The session that a record speaks of, by topic and name; the one attached longest ago first."""
+        """The session of each record, by topic and name; the one attached for the longest time first."""
         self._doubts: dict[int, set[str]] = {}
         self._began_before_capture: dict[str, ProducerSession | None] = {}
-        """Sessions whose PRODUCER is not in the capture, by name; None: several of that name."""
+        """Sessions whose PRODUCER is not in the capture, by name; None if several have the name."""
         self._serial = 0
 
     # -- sessions
 
     def begin(self, facts: Facts, peer: Producer, name: str) -> ProducerSession:
-        """A session begins; ``name``: empty when it is not known yet."""
+        """Begin a session; ``name`` is empty if it is unknown."""
         frame = facts.frame
         stream, time_ns = frame.stream.number, frame.time_ns
         connection = self.connections.get(stream)
@@ -74,7 +74,7 @@ class ProducerRegistry:
         if older is not None:
             self.close(older, "replaced", time_ns, frame.number)
             self.give_up_open_sends(older, time_ns, frame.number)
-        # Settling may have dropped the wire with its last session.
+        # Giving up the open SENDs may have removed the connection with its last session.
         connection = self.connections.setdefault(stream, connection or ConnectionProducers())
         key = (peer.topic, name or f"{stream}#{peer.id}")
         kept = self._kept.get(key)
@@ -92,7 +92,7 @@ class ProducerRegistry:
         return producer
 
     def began_before_capture(self, producer: ProducerSession, name: str) -> None:
-        """The session began before the capture; ``name`` is that of its messages' metadata."""
+        """Register a session that began before the capture; ``name`` is from its messages' metadata."""
         producer.record.name = name
         producer.record.doubts.add("start")
         if name:
@@ -104,7 +104,7 @@ class ProducerRegistry:
         return ProducerRecord(full, name, topic, system=peer.system, first_ns=time_ns, last_ns=time_ns)
 
     def rename(self, producer: ProducerSession) -> None:
-        """The broker has told the name of one that had none."""
+        """Apply the name that the broker has assigned."""
         old, key = producer.key, (producer.key[0], producer.peer.name)
         if not key[1] or key == old:
             return
@@ -116,7 +116,7 @@ class ProducerRegistry:
         producer.record.name = key[1]
 
     def attach(self, producer: ProducerSession, time_ns: int) -> None:
-        """The record of the name speaks of this session from now on."""
+        """Make this session the current one of its record."""
         older = self._kept.pop(producer.key, None)
         if older is not None and older is not producer:
             self.close(older, "silence", time_ns, 0)
@@ -130,7 +130,7 @@ class ProducerRegistry:
             producer.topic.producers[producer.key[1]] = producer.record
 
     def close(self, producer: ProducerSession, end: str, time_ns: int, frame: int) -> None:
-        """A session is over, in one of the ways of links.ENDS; receipts may still come."""
+        """End a session with a key of ENDS; receipts may follow."""
         session, record = producer.session, producer.record
         record.waiting.end(time_ns, frame)
         if session.end:
@@ -141,7 +141,7 @@ class ProducerRegistry:
             record.ends.setdefault(end, Occurrences()).add(time_ns, frame)
 
     def give_up_open_sends(self, producer: ProducerSession, time_ns: int, frame: int) -> None:
-        """No more answers will come: what is open stays unanswered, and may be sent again."""
+        """Mark the open SENDs as unanswered, because no more receipts follow; the next session may resend them."""
         session, record = producer.session, producer.record
         producers = producer.connection.producers
         if producers.get(session.id) is producer:
@@ -166,17 +166,17 @@ class ProducerRegistry:
             producer.resendable[one.sequence_id] = one.lifecycle
         producer.flush(over=True)
 
-    # -- lives without a receipt
+    # -- lifecycles without a receipt
 
     def give_up(self, lifecycle: Lifecycle, state: str) -> None:
-        """Nothing more is expected of a life that was not stored; one that was goes on."""
+        """Complete a lifecycle that was not stored; a stored one continues."""
         if lifecycle.receipt_ns < 0 or lifecycle.error:
             lifecycle.state = state
             if lifecycle.ledger < 0:
                 self.subscriptions.gone(lifecycle)
 
     def mark_lost(self, producer: ProducerSession, sequence_ids: Iterable[int]) -> None:
-        """Nobody will send these again."""
+        """Mark SENDs as lost, because no session will resend them."""
         for sequence_id in sequence_ids:
             lifecycle = producer.resendable.pop(sequence_id)
             if lifecycle.receipt_ns < 0:
@@ -184,16 +184,16 @@ class ProducerRegistry:
             self.give_up(lifecycle, "refused" if lifecycle.error else "lost")
 
     def give_up_oldest(self, producer: ProducerSession) -> None:
-        """There is one open SEND too many: the oldest of this session goes."""
+        """Evict the oldest open SEND of this session."""
         self.open_count -= 1
         self.give_up(producer.open_sends.popleft().lifecycle, "in_flight")
         producer.record.doubts.add("evicted")
         self._count("sends")
 
-    # -- all of them
+    # -- all producers
 
     def add_doubts(self, stream: int, doubts: set[str]) -> None:
-        """The capture does not show all of this connection."""
+        """Add the doubts of a connection to its producers."""
         self._doubts[stream] = set(doubts)
         connection = self.connections.get(stream)
         for producer in connection.producers.values() if connection is not None else ():
@@ -202,11 +202,11 @@ class ProducerRegistry:
                 one.lifecycle.doubts |= doubts
 
     def forget(self, stream: int) -> None:
-        """A connection is no more."""
+        """Drop a connection that has ended."""
         self._doubts.pop(stream, None)
 
     def finish(self) -> None:
-        """Nothing more will come: what is open stays so."""
+        """Complete all lifecycles at the end of the capture."""
         for connection in self.connections.values():
             for producer in connection.producers.values():
                 for one in producer.open_sends:
@@ -218,13 +218,13 @@ class ProducerRegistry:
                 producer.record.doubts.add("end")
 
     def records(self) -> Iterator[ProducerRecord]:
-        """The records that are kept, up to date."""
+        """Yield the records, brought up to date."""
         for producer in self._kept.values():
             producer.flush()
             yield producer.record
 
     def _evict(self) -> None:
-        """Make room for a tenth of all at once, so that it stays cheap."""
+        """Evict a tenth of the producers at once, to keep the cost per producer low."""
         ended = [key for key, one in self._kept.items() if one.session.end]
         lasting = (key for key, one in self._kept.items() if not one.session.end)
         for key in list(islice(chain(ended, lasting), max(1, self._max_producers // 10))):

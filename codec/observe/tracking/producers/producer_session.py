@@ -1,7 +1,7 @@
-"""One session of a producer as it goes on: what is open, and what is counted only now and then. A slotted class.
+"""One session of a producer: open SENDs, and counts that are added to the record from time to time.
 
-A Sender lasts from PRODUCER (or the first SEND, when that is not in the capture) until its open SENDs are settled: a
-while after its session has ended, since receipts may be on their way.
+A ProducerSession lasts from PRODUCER (or the first SEND, if PRODUCER is not in the capture) until no more receipts are
+possible, which is some time after the session has ended.
 """
 
 from __future__ import annotations
@@ -20,42 +20,42 @@ if TYPE_CHECKING:
 __all__ = ["NOTABLE_NS", "ConnectionProducers", "OpenSend", "ProducerSession"]
 
 NOTABLE_NS: Final = 1_000_000_000
-"""Waits for receipts that are shorter are not counted in `ProducerRecord.no_receipt`."""
+"""Minimum wait for a receipt, in ns, that `ProducerRecord.no_receipt` counts."""
 
 
 class OpenSend(NamedTuple):
-    """A SEND without an answer."""
+    """A SEND without a receipt."""
 
     sequence_id: int
     lifecycle: Lifecycle
     frame: int
     time_ns: int
     place: int
-    """SENDs of the session are counted from 1."""
+    """Number of the SEND in the session, from 1."""
     messages: int
     size: int
-    """Bytes of metadata and payload with their headers, as the broker counts bytesInCounter."""
+    """Bytes of metadata and payload with their headers, as counted by the broker's bytesInCounter."""
     chunk: int
-    """Which chunk it brought; -1: none."""
+    """Number of its chunk, or -1 if the message is not chunked."""
     again: bool
     """Whether it is a resend."""
 
 
 class ConnectionProducers:
-    """A connection that has sessions."""
+    """The sessions of a connection."""
 
     __slots__ = ("heard_frame", "heard_ns", "producers")
 
     def __init__(self) -> None:
         self.producers: dict[int, ProducerSession] = {}
-        """Those that are not settled, by producer id."""
+        """Sessions for which receipts are possible, by producer id."""
         self.heard_ns = -1
-        """The broker's last frame, whatever it was; -1: none."""
+        """Time of the broker's last frame of any type, or -1 if none."""
         self.heard_frame = 0
 
 
 class ProducerSession:
-    """A producer's session and what is open in it."""
+    """A session of a producer with its open SENDs."""
 
     __slots__ = (
         "chunks",
@@ -92,47 +92,47 @@ class ProducerSession:
         self.peer = peer
         self.connection = connection
         self.key = key
-        """Topic and name, or ``stream#id`` as long as there is no name: under which its record is kept."""
+        """Key of its record: topic and name, or ``stream#id`` while the name is unknown."""
         self.record = record
         self.session = session
         self.topic: TopicRecord | None = record.topic_record
         self.partition = partition
-        """Index in its topic's name; -1: none."""
+        """Partition index of the topic, or -1 if none."""
         self.open_sends: deque[OpenSend] = deque()
-        """SENDs without an answer; the oldest first."""
+        """SENDs without a receipt; the oldest first."""
         self.sequence_ids = SequenceIds()
         self.resendable: dict[int, Lifecycle] = {}
-        """What an earlier session of the name left without a good receipt, by sequence id: may be sent again."""
+        """SENDs of earlier sessions of the name without a successful receipt, by sequence id: they may be resent."""
         self.chunks: dict[str, tuple[Lifecycle, int]] = {}
-        """Chunked messages of which not all is sent, by uuid: the life, the highest chunk so far."""
+        """Incomplete chunked messages, by uuid: the lifecycle and the highest chunk so far."""
         self.early_receipts: dict[int, tuple[int, int, int, int]] = {}
-        """Receipts whose SEND was not seen (yet), by sequence id: ledger, entry, time and frame."""
+        """Receipts whose SEND was not captured yet, by sequence id: ledger, entry, time and frame."""
         self.serial = serial
-        """The number of its record, for Sent."""
+        """Number of its record, for RecentSends."""
         self.highest_before = -1
-        """The highest id that earlier sessions of the name have sent; -1: none."""
+        """The highest sequence id of earlier sessions of the name, or -1 if none."""
         self.place = 0
         self.last_receipted = 0
-        """The latest SEND that has its receipt, by its place."""
+        """Number of the latest SEND that has a receipt."""
         self.last_receipt_frame = 0
-        """That receipt."""
+        """Frame of that receipt."""
         self.since_ns = -1
-        """Since when SENDs wait and no receipt comes; -1: none waits."""
+        """Time since which SENDs are open without any receipt, or -1 if none is open."""
         self.since_frame = 0
 
     def inherit(self, older: ProducerSession) -> None:
-        """Go on with the record of an earlier session of the same name."""
+        """Continue the record of an earlier session of the same name."""
         self.record = older.record
         self.inherit_sends(older)
 
     def inherit_sends(self, older: ProducerSession) -> None:
-        """Know what an earlier session has sent: it may come again."""
+        """Take over the SENDs of an earlier session, which may be resent."""
         self.serial = older.serial
         self.resendable, self.chunks = older.resendable, older.chunks
         self.highest_before = max(older.highest_before, older.sequence_ids.highest)
 
     def response_received(self, time_ns: int, frame: int) -> None:
-        """An answer came: what is still open waits from now on."""
+        """Record a response: the wait of the remaining open SENDs starts again."""
         since = self.since_ns
         if since >= 0:
             stretch = self.record.no_receipt
@@ -159,7 +159,7 @@ class ProducerSession:
             record.no_receipt.begin(self.since_ns, self.since_frame)
 
     def give_up_early(self, until_ns: int) -> None:
-        """Receipts up to this time (0: all) whose SEND has not come are unexpected."""
+        """Count receipts until this time (0: all) whose SEND was not captured as unexpected."""
         for sequence_id, (_, _, time_ns, frame) in list(self.early_receipts.items()):
             if not until_ns or time_ns <= until_ns:
                 del self.early_receipts[sequence_id]

@@ -1,13 +1,12 @@
-"""The producer's side: every message from its SEND to its receipt, producers across reconnects, transactions.
+"""The producer side: messages from SEND to receipt, producers across reconnects, and transactions.
 
-- senders.py: how producers come and go; roster.py: those that are known; sender.py: one session
-- sends.py: SEND; receipts.py: its answers; numbering.py: sequence ids; resends.py: what was sent lately
-- transactions.py: transactions
+- producer_commands.py: open and close; producer_registry.py: all producers; producer_session.py: one session
+- sends.py: SEND; receipts.py: its responses; sequence_ids.py: gaps of sequence ids; recent_sends.py: resends
 
 Rules of this file
-1. One step per command type; what has no step is nothing to a producer.
-2. A life that gets an id is given to Lives with each entry that it has (`stored`: once for every chunk); one that gets
-   none is given away when nobody will send it again (`gone`).
+1. There is one function per command type. Other commands do not concern producers.
+2. A lifecycle whose message is stored is passed to SubscriptionTracker.stored once per entry (once per chunk). One that
+   is never stored is passed to SubscriptionTracker.gone when it can no longer be resent.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ __all__ = ["ProducerTracker"]
 
 
 class ProducerTracker:
-    """Producers, what they send, and transactions."""
+    """Producers, the messages that they send, and transactions."""
 
     def __init__(
         self, subscriptions: SubscriptionTracker, *, on_done: Callable[[str, Any], None] | None = None
     ) -> None:
-        """``on_done`` is given records that are forgotten to bound the memory, with their group."""
+        """``on_done`` receives the group and each record that is evicted."""
         self._registry = registry = ProducerRegistry(subscriptions, on_done)
         self._commands = commands = ProducerCommands(registry)
         self._transactions = transactions = Transactions(subscriptions, on_done=on_done)
@@ -65,7 +64,7 @@ class ProducerTracker:
         self._steps = {BY_NAME[name].number: step for name, step in steps.items()}
 
     def see(self, facts: Facts) -> None:
-        """Take in a frame."""
+        """Process a frame."""
         frame = facts.frame
         if not frame.from_client:
             self.note_broker_frame(frame.stream.number, frame.time_ns, frame.number)
@@ -74,28 +73,28 @@ class ProducerTracker:
             step(facts)
 
     def note_broker_frame(self, stream: int, time_ns: int, frame: int) -> None:
-        """The broker has sent a frame on a connection, whatever it was."""
+        """Record a frame of the broker, of any type."""
         connection = self._registry.connections.get(stream)
         if connection is not None:
             connection.heard_ns, connection.heard_frame = time_ns, frame
 
     def add_doubts(self, stream: int, doubts: set[str]) -> None:
-        """The capture does not show all of a connection, for these reasons (doubts.py)."""
+        """Add doubts (keys of DOUBTS) to the records of a connection."""
         self._registry.add_doubts(stream, doubts)
         self._transactions.add_doubts(stream, doubts)
 
     def end(self, stream: int, end: str, time_ns: int, frame: int) -> None:
-        """A connection has ended, in one of the ways of links.ENDS; ``frame`` is its last one."""
+        """End the sessions of a connection; ``end`` is a key of ENDS, ``frame`` the last frame."""
         self._commands.end(stream, end, time_ns, frame)
         self._transactions.end(stream, time_ns)
 
     def finish(self, now_ns: int) -> None:
-        """No more will come; ``now_ns`` is the time of the last frame."""
+        """Complete all records; ``now_ns`` is the time of the last frame."""
         self._registry.finish()
         self._transactions.finish()
 
     def records(self) -> Iterator[tuple[str, Any]]:
-        """Every record that is kept, up to date, with the name of its group."""
+        """Yield every record, brought up to date, with the name of its group."""
         for producer in self._registry.records():
             yield "producer", producer
         for transaction in self._transactions.records():

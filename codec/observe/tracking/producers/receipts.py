@@ -1,15 +1,15 @@
-"""SEND_RECEIPT and SEND_ERROR: what became of a SEND.
+"""SEND_RECEIPT and SEND_ERROR.
 
 Rules of this file
-1. Receipts come in the order of the SENDs, on each producer: the broker writes them as entries are stored. A receipt
-   that a later one has overtaken is told when it comes, so that one that the capture has lost is not.
-2. SEND_ERROR and the receipt of a duplicate (-1:-1) are written at once, and may overtake (Producer.java,
-   PersistentTopic.java): they prove nothing about order.
-3. The error for a batch names its highest id where the SEND gave one, its receipt the lowest.
-4. On a non-persistent topic ids are 0:0, and -1:-1 means that the broker had too many of the connection's messages in
-   flight and has dropped this one.
-5. Captures put packets of the two directions in the wrong order now and then: a receipt may stand before its SEND.
-6. A message that a resend has stored a second time is two entries: the copy has a life of its own, and each knows the
+1. The broker writes a producer's receipts in the order of its SENDs, as entries are stored. A receipt is out of order
+   only if it arrives after a later one. A receipt that is missing in the capture is not.
+2. SEND_ERROR and the receipt of a duplicate (-1:-1) are written immediately and may precede earlier receipts
+   (Producer.java, PersistentTopic.java). They prove nothing about the order.
+3. The error of a batch contains its highest sequence id if the SEND did; its receipt contains the lowest.
+4. On a non-persistent topic ids are 0:0. There -1:-1 means that the broker dropped the message, because too many
+   messages of the connection were pending.
+5. Captures sometimes contain packets of the two directions out of order: a receipt may precede its SEND.
+6. A message that a resend stores a second time is two entries. The copy has its own lifecycle, and each contains the
    other's id.
 """
 
@@ -32,27 +32,27 @@ if TYPE_CHECKING:
 __all__ = ["EARLY_NS", "MAX_BEFORE", "MAX_EARLY", "MAX_OTHERS", "Receipts"]
 
 MAX_BEFORE: Final = 1_000
-"""Refused SENDs of one producer that are kept, since they may be sent again."""
+"""Maximum number of refused SENDs per producer that are kept for a resend."""
 
 EARLY_NS: Final = 50_000_000
-"""How much earlier than its SEND a receipt may stand in a capture."""
+"""Maximum time in ns by which a receipt precedes its SEND in a capture."""
 
 MAX_EARLY: Final = 64
-"""Receipts of one session that wait for their SEND."""
+"""Maximum number of receipts per session that wait for their SEND."""
 
 MAX_OTHERS: Final = 64
-"""Ids of further copies that a life lists."""
+"""Maximum number of further ids in a lifecycle."""
 
 
 class Receipts:
-    """Takes in the answers to SENDs."""
+    """Processes the responses to SENDs."""
 
     def __init__(self, registry: ProducerRegistry) -> None:
         self._registry = registry
         self._subscriptions = registry.subscriptions
 
     def receipt(self, facts: Facts) -> None:
-        """SEND_RECEIPT."""
+        """Process SEND_RECEIPT."""
         peer = facts.peer
         producer: ProducerSession | None = peer.record if isinstance(peer, Producer) else None
         if producer is None:
@@ -76,7 +76,7 @@ class Receipts:
             producer.give_up_early(0)
 
     def match_early_receipt(self, producer: ProducerSession, now: int) -> None:
-        """A SEND was taken in after receipts that came without one: it may be its own."""
+        """Match the latest SEND with a receipt that was captured before it."""
         producer.give_up_early(now - EARLY_NS)
         one = producer.open_sends[-1]
         if one.sequence_id in producer.early_receipts:
@@ -100,7 +100,7 @@ class Receipts:
         self._stored(producer, one, at, now, number)
 
     def error(self, facts: Facts) -> None:
-        """SEND_ERROR: the client may send it again."""
+        """Process SEND_ERROR: the client may resend the message."""
         producer = producer_of(facts)
         if producer is None:
             return
@@ -124,7 +124,7 @@ class Receipts:
                 self._registry.mark_lost(producer, [next(iter(producer.resendable))])
 
     def _take_open_send(self, producer: ProducerSession, sequence_id: int) -> OpenSend | None:
-        """The oldest open SEND with this id, open no more."""
+        """Remove and return the oldest open SEND with this id, or None."""
         queue = producer.open_sends
         if queue and queue[0].sequence_id == sequence_id:
             self._registry.open_count -= 1
@@ -174,7 +174,7 @@ class Receipts:
 
 
 def _chunk_stored(producer: ProducerSession, one: OpenSend, at: tuple[int, int], now: int, number: int) -> Lifecycle:
-    """A chunk has its id; the message is stored with its last one."""
+    """Record the id of a chunk; the last chunk completes the message."""
     lifecycle = one.lifecycle
     for place, (chunk, frame, ledger, entry) in enumerate(lifecycle.chunks):
         if chunk == one.chunk and ledger < 0:
@@ -189,7 +189,7 @@ def _chunk_stored(producer: ProducerSession, one: OpenSend, at: tuple[int, int],
 
 
 def _store_copy(producer: ProducerSession, one: OpenSend, at: tuple[int, int], now: int, number: int) -> Lifecycle:
-    """A second entry with the same message: its life."""
+    """Return a new lifecycle for a second entry with the same message."""
     lifecycle = one.lifecycle
     ids = f"{lifecycle.id} and {at[0]}:{at[1]}" if lifecycle.id else str(one.sequence_id)
     producer.record.duplicates_stored.add(now, lifecycle.receipt_frame, one.frame, number, sample=ids)
@@ -203,14 +203,14 @@ def _store_copy(producer: ProducerSession, one: OpenSend, at: tuple[int, int], n
 
 
 def _count(topic: TopicRecord, one: OpenSend, now: int) -> None:
-    """As msgInCounter and bytesInCounter: what reached the topic, duplicates and refused messages included."""
+    """Count an entry as msgInCounter and bytesInCounter do, duplicates and refused messages included."""
     topic.messages_in += one.messages
     topic.bytes_in += one.size
     topic.last_in_ns = now
 
 
 def _slow(facts: Facts) -> tuple[int, int, int]:
-    """Sequence id, ledger and entry of an unusual receipt; sequence id -1: it was cut before all were told."""
+    """Return sequence id, ledger and entry of an unusual receipt; the sequence id is -1 if the frame is truncated."""
     read = facts.command.get
     sequence_id = read("pulsar.send_receipt.sequence_id")
     ledger, entry = (read(f"pulsar.send_receipt.message_id.{name}") for name in ("ledgerId", "entryId"))
@@ -220,4 +220,4 @@ def _slow(facts: Facts) -> tuple[int, int, int]:
 
 
 _UNCOUNTED: Final = frozenset({"ChecksumError", "MetadataError"})
-"""SEND_ERRORs of checks that come before the broker counts a message (Producer.java)."""
+"""SEND_ERRORs of checks that the broker makes before it counts a message (Producer.java)."""

@@ -1,11 +1,10 @@
-"""What was sent lately, so that a SEND that comes again is known.
+"""Recently sent entries, for the detection of resends.
 
 Rules of this file
-1. A client that sends again sends the bytes that it kept: the same id, publish time and size, and the same number of
-   messages. Another message under a used id (an application that counts by itself, a new client with an old name) is
-   no resend.
-2. The last MAX_SENT entries of all producers together are remembered. A client sends again what it has no receipt for,
-   and that is not old.
+1. A resend has the same sequence id, publish time, size and number of messages. Another message with a used id (from an
+   application that sets ids, or a new client with an old name) is no resend.
+2. The last MAX_SENT entries of all producers are kept. A client resends only messages without a receipt, and these are
+   recent.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 __all__ = ["MAX_SENT", "RecentSends"]
 
 MAX_SENT: Final = 50_000
-"""Entries remembered over all producers, about 50 MB."""
+"""Maximum number of entries over all producers, about 50 MB."""
 
 
 class RecentSends:
-    """The entries sent lately, by producer and sequence id."""
+    """Recently sent entries, by producer and sequence id."""
 
     __slots__ = ("_lifecycles", "_limit", "_order")
 
@@ -32,7 +31,7 @@ class RecentSends:
         self._order: deque[tuple[int, int]] = deque()
 
     def put(self, producer: int, lifecycle: Lifecycle) -> None:
-        """Remember what a producer (by the number of its record) has sent."""
+        """Add an entry of a producer, which is the number of its record."""
         place = (producer, lifecycle.sequence_id)
         self._lifecycles[place] = lifecycle
         self._order.append(place)
@@ -40,7 +39,7 @@ class RecentSends:
             self._lifecycles.pop(self._order.popleft(), None)
 
     def find(self, producer: int, sequence_id: int, publish_ms: int, size: int, messages: int) -> Lifecycle | None:
-        """The same entry, sent before."""
+        """Return the lifecycle of the same entry if it was sent before, or None."""
         lifecycle = self._lifecycles.get((producer, sequence_id))
         if lifecycle is None or (lifecycle.publish_ms, lifecycle.size, lifecycle.messages) != (
             publish_ms,

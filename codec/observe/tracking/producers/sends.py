@@ -1,10 +1,11 @@
-"""SEND: a life begins, or goes on with a resend or another chunk.
+"""SEND: begins a lifecycle, or continues one with a resend or another chunk.
 
 Rules of this file
-1. Of the metadata only what a life needs is read; the payload is not opened.
-2. Chunks of one message have one life and one sequence id. A chunk that is not above those sent so far is a resend.
-3. The clock of the producer is compared with the capture's by publish_time, which is set before SEND: that of a batch
-   when its first message came, up to the batching delay earlier. Resends keep the old one and are left out.
+1. Only the metadata fields that a lifecycle needs are read; the payload is not decoded.
+2. All chunks of a message have one lifecycle and one sequence id. A chunk that is not above the highest one sent so far
+   is a resend.
+3. The producer's clock is compared with the capture's by publish_time, which the client sets before SEND: for a batch
+   when its first message is added, up to the batching delay earlier. Resends keep the old time and are not compared.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from pcli.codec.wire.constants import MINUS_ONE
 __all__ = ["SKEW_MS", "Sends"]
 
 SKEW_MS: Final = 10_000
-"""How much older than its SEND a publish_time may be before it counts as skewed."""
+"""Minimum age of publish_time at the SEND, in ms, that counts as clock skew."""
 
 _MOST: Final = 64
-"""Resends of one life that are listed, chunked messages of one session that are remembered."""
+"""Maximum number of resends that a lifecycle lists, and of incomplete chunked messages per session."""
 
 
 class Sends:
-    """Takes in SENDs."""
+    """Processes SENDs."""
 
     def __init__(self, registry: ProducerRegistry, receipts: Receipts) -> None:
         self._registry = registry
@@ -39,7 +40,7 @@ class Sends:
         self._sent = RecentSends()
 
     def see(self, facts: Facts) -> Lifecycle | None:
-        """SEND: the life that it begins or goes on with."""
+        """Process SEND and return its lifecycle, or None."""
         peer = facts.peer
         if not isinstance(peer, Producer):
             return None
@@ -50,7 +51,7 @@ class Sends:
         else:
             sequence_id, messages, highest, txn, part = _slow(facts)
             if sequence_id < 0:
-                return None  # cut before it was told
+                return None  # truncated before the sequence id
         frame = facts.frame
         fields = fields_of(frame)
         producer: ProducerSession = peer.record or self._add_unseen_producer(facts, peer, fields)
@@ -59,7 +60,7 @@ class Sends:
             lifecycle, chunk, again = self._chunk(facts, producer, fields, ids)
         else:
             chunk, old = -1, None
-            # Chunks look alike; one whose metadata is cut is not taken for the one before.
+            # Chunks share their sequence id, so one with truncated metadata must not match the chunk before it.
             if not part and (sequence_id <= producer.sequence_ids.highest or sequence_id <= producer.highest_before):
                 old = self._find_resent(facts, producer, fields, ids)
             again = old is not None
@@ -102,21 +103,21 @@ class Sends:
     def _find_resent(
         self, facts: Facts, producer: ProducerSession, fields: Fields, ids: tuple[int, int, int]
     ) -> Lifecycle | None:
-        """The message that this SEND brings again; None: another one."""
+        """Return the lifecycle that this SEND resends, or None if the message is new."""
         parts = facts.frame.parts
         publish_ms, size = number_of(fields, _PUBLISHED), parts.payload_end - parts.payload_start
         old = self._sent.find(producer.serial, ids[0], publish_ms, size, ids[2]) if publish_ms else None
         return None if old is not None and _was_receipted(old, producer) else old
 
     def _add_unseen_producer(self, facts: Facts, peer: Producer, fields: Fields) -> ProducerSession:
-        """A session for a SEND whose PRODUCER was not seen, or is over."""
+        """Begin a session for a SEND whose PRODUCER is missing or whose session has ended."""
         producer = self._registry.begin(facts, peer, peer.name)
         if not peer.topic:
             self._registry.began_before_capture(producer, text_of(fields, _NAME))
         return producer
 
     def _begin(self, facts: Facts, producer: ProducerSession, fields: Fields, ids: tuple[int, int, int]) -> Lifecycle:
-        """A message that was not sent before."""
+        """Begin the lifecycle of a new message."""
         frame, record = facts.frame, producer.record
         now, number, parts = frame.time_ns, frame.number, frame.parts
         sequence_id, highest, messages = ids
@@ -141,7 +142,7 @@ class Sends:
     def _chunk(
         self, facts: Facts, producer: ProducerSession, fields: Fields, ids: tuple[int, int, int]
     ) -> tuple[Lifecycle, int, bool]:
-        """A chunk: the life of its message, its number, whether it was sent before."""
+        """Process a chunk; return the lifecycle, the chunk's number, and whether it is a resend."""
         frame = facts.frame
         uuid, chunk = text_of(fields, _UUID), number_of(fields, _CHUNK_ID)
         lifecycle, last = producer.chunks.pop(uuid, (None, -1))
@@ -164,7 +165,7 @@ class Sends:
 
 
 def _send_again(producer: ProducerSession, lifecycle: Lifecycle, facts: Facts) -> None:
-    """The same bytes once more."""
+    """Record a resend."""
     frame, record = facts.frame, producer.record
     now, number, stream = frame.time_ns, frame.number, frame.stream.number
     producer.resendable.pop(lifecycle.sequence_id, None)
@@ -184,7 +185,7 @@ def _send_again(producer: ProducerSession, lifecycle: Lifecycle, facts: Facts) -
 
 
 def _was_receipted(lifecycle: Lifecycle, producer: ProducerSession) -> bool:
-    """Whether the client had its receipt on this very session: it is the application that sends the same again."""
+    """Return whether the client got the receipt in this session, so that the application sends a new message."""
     return lifecycle.receipt_ns >= producer.session.began_ns and not lifecycle.error
 
 
@@ -200,7 +201,7 @@ def _compare_clocks(record: ProducerRecord, now: int, number: int, publish_ms: i
 
 
 def _slow(facts: Facts) -> tuple[int, int, int, tuple[int, int] | None, bool]:
-    """The ids of an unusual SEND (chunks, transactions, markers), and whether it is a chunk."""
+    """Return the ids of an unusual SEND (chunk, transaction, marker), and whether it is a chunk."""
     read = facts.command.get
     sequence_id = read("pulsar.send.sequence_id")
     most, least = read("pulsar.send.txnid_most_bits"), read("pulsar.send.txnid_least_bits")

@@ -1,11 +1,11 @@
-"""Sequence ids of one producer session: whether they leave any out, or go back.
+"""Sequence ids of one producer session: gaps, and ids that go back.
 
 Rules of this file
-1. A SEND takes the ids from ``sequence_id`` to ``highest_sequence_id``. Without the latter a batch may take one id
-   (pulsar-flex), or as many as it has messages (the C++, Go and old Java clients), and no frame says which.
-2. Key-based batchers send the ids of one flush in another order: 3, 5, then a batch that brings 4 and 6. So ids that
-   are left out are a debt, messages beyond the ids that a SEND names pay it or are kept for the next; only a debt
-   that stays is a gap. An application that sets ids may bring the ones left out later: what is left of the gap counts.
+1. A SEND uses the ids from ``sequence_id`` to ``highest_sequence_id``. Without the latter a batch may use one id
+   (pulsar-flex) or one per message (the C++, Go and old Java clients), and no frame shows which.
+2. Key-based batchers send the ids of one flush out of order: 3, 5, then a batch with 4 and 6. Skipped ids are therefore
+   a debt. Messages beyond the ids of a SEND are a credit, which reduces the debt now or later. Only a debt that remains
+   is a gap. If an application sets ids, it may send skipped ones later; the rest counts as a gap.
 3. The first SEND of a session may have any id.
 """
 
@@ -16,30 +16,30 @@ from typing import Final
 __all__ = ["PATIENCE", "SequenceIds"]
 
 PATIENCE: Final = 64
-"""SENDs after which a debt is a gap: more than any flush of a key-based batcher has batches of the same ids."""
+"""Number of SENDs after which a debt is a gap: more than the batches of a key-based batcher's flush."""
 
 Gap = tuple[int, int, int, int]
-"""Time and frame of the SEND behind the gap, the last id before it, the first after it."""
+"""Time and frame of the SEND after the gap, the last id before the gap, the first id after it."""
 
 
 class SequenceIds:
-    """What ids a session has used."""
+    """The sequence ids of a session."""
 
     __slots__ = ("_credit", "_debt", "_since", "highest", "pending", "vague")
 
     def __init__(self) -> None:
         self.highest = -1
-        """The highest id seen; -1: none yet."""
+        """The highest id, or -1 if there is none yet."""
         self._credit = 0
         self._debt = 0
         self._since = 0
         self.vague = False
         """Whether a SEND had more messages than ids."""
         self.pending: list[Gap] = []
-        """Ids left out that may still come."""
+        """Skipped ids that may still be sent."""
 
     def take(self, sequence_id: int, highest: int, messages: int, time_ns: int, frame: int) -> bool:
-        """A SEND with these ids (``highest`` -1: not given); whether it is above all before."""
+        """Use the ids of a SEND (``highest`` is -1 if absent); return whether they are above all earlier ones."""
         top = highest if highest > sequence_id else sequence_id
         before = self.highest
         if sequence_id <= before:
@@ -60,7 +60,7 @@ class SequenceIds:
         return True
 
     def _fill(self, low: int, top: int) -> None:
-        """Ids that come late, with both ends: they are left out no more."""
+        """Remove ids (both ends included) that are sent late from the skipped ones."""
         left: list[Gap] = []
         for time_ns, frame, before, after in self.pending:
             filled = min(top, after - 1) - max(low, before + 1) + 1
@@ -73,7 +73,7 @@ class SequenceIds:
             left.clear()
 
     def skip(self, sequence_id: int, highest: int, messages: int) -> None:
-        """A resend of these ids: what follows goes on behind them."""
+        """Use the ids of a resend, so that later SENDs continue after them."""
         top = max(sequence_id, highest)
         if top > self.highest:
             self.highest = top
@@ -90,7 +90,7 @@ class SequenceIds:
             self._since += 1
 
     def gaps(self, *, over: bool) -> list[Gap]:
-        """The gaps that nothing will fill any more, each once; ``over``: no more SENDs will come."""
+        """Return the gaps that are final, each once; ``over``: no more SENDs follow."""
         if not self.pending or not (over or self._since > PATIENCE):
             return []
         found, self.pending = self.pending, []
