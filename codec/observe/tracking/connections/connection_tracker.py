@@ -4,7 +4,8 @@ Rules of this file
 1. Work that every frame needs takes a few lookups here. The rest is one function per command type; the most frequent
    commands need almost none.
 2. The connection from a proxy to the broker (proxied_connections.py) has its own end, checksums and sizes, which show
-   on which side of the proxy a fault occurred. Its requests repeat those of the client's connection and are not counted.
+   on which side of the proxy a fault occurred. Its requests repeat those of the client's connection and are not
+   counted.
 3. The broker's own traffic has connection records but no exchange records.
 """
 
