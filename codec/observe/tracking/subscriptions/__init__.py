@@ -1,3 +1,3 @@
-"""Tracking of subscriptions: consumers, deliveries, acknowledgments, permits, keys, backlog."""
+"""Tracking of subscriptions: consumers, deliveries, acknowledgements, permits, keys, backlog."""
 
 __all__: list[str] = []

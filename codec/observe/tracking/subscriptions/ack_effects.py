@@ -1,11 +1,11 @@
-"""What one ACK settles: one by one, up to a position, bits of a batch, or later, when its transaction commits.
+"""Effects of one ACK on a subscription: individual, cumulative, part of a batch, or in a transaction.
 
 Rules of this file (broker: ServerCnx.handleAck, Consumer.messageAcked, PersistentSubscription)
-1. An ack counts for whichever consumer of the subscription holds the entry, not for the one that sent it.
-2. A cumulative ack needs a subscription that is not Shared or Key_Shared; else it does nothing.
-3. An ack with a bit set leaves the bits that are set; the sets of several acks are combined, and an empty one
-   acknowledges the entry. That is so with acknowledgmentAtBatchIndexLevelEnabled, the default since 4.1.
-4. The ids in front of one that does not exist count, those behind it do not.
+1. An ACK applies to the consumer of the subscription that holds the entry, which may not be the one that sent the ACK.
+2. A cumulative ACK has no effect on Shared and Key_Shared subscriptions.
+3. The set bits of an ack set are the messages that remain unacknowledged. The ack sets of several ACKs are combined; if
+   no bit remains, the entry is acknowledged. This is acknowledgmentAtBatchIndexLevelEnabled, the default since 4.1.
+4. If an id does not exist, the ids before it take effect and those after it do not.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from pcli.codec.wire.bits import left_of
 __all__ = ["NO_BITS", "AckEffects", "Id", "TransactionAck"]
 
 NO_BITS: Final = -1
-"""In the place of a bit set: the whole entry."""
+"""Value for a whole entry, instead of an ack set."""
 
 Id = tuple[Position, int]
-"""A position, and what is left of the batch there as bits."""
+"""A position, and the unacknowledged messages of the batch there as bits."""
 
 
 class TransactionAck(NamedTuple):
-    """An id that was acknowledged in a transaction which is open."""
+    """An id that was acknowledged in an open transaction."""
 
     at: Position
     bits: int
-    """What is left of the batch; NO_BITS: the whole entry."""
+    """The unacknowledged messages of the batch; NO_BITS for a whole entry."""
     cumulative: bool
     ack: Ack
     consumer: AttachedConsumer
-    """Whose ACK it was."""
+    """The consumer that sent the ACK."""
     messages: int
-    """So many count no more as unacknowledged from the ACK on (Consumer.individualAckWithTransaction)."""
+    """Messages that stop counting as unacknowledged when the ACK arrives (Consumer.individualAckWithTransaction)."""
 
 
 class AckEffects:
-    """What one ACK does to a subscription."""
+    """The effects of one ACK on a subscription."""
 
     __slots__ = (
         "acknowledged",
@@ -65,10 +65,10 @@ class AckEffects:
         self.acknowledged: list[Position] = []
         self.entries = self.messages = self.age = self.oldest = 0
         self.noted_ack: Ack | None = None
-        """Of a transaction: the ack that was noted when it was sent."""
+        """The Ack recorded when the ACK was sent, if it is one of a transaction."""
 
     def individual(self, ids: list[Id]) -> None:
-        """An ACK of single ids."""
+        """Acknowledge single ids."""
         last = self.subscription.topic.last
         for at, bits in ids:
             if at > last and at not in self.subscription.pending_acks and self.subscription.mark_delete is not None:
@@ -76,14 +76,14 @@ class AckEffects:
             self.one(at, bits)
 
     def one(self, at: Position, bits: int) -> None:
-        """One of them."""
+        """Acknowledge one id."""
         if bits == NO_BITS:
             self._whole(at, "individual")
         else:
             self._part(at, bits, "batch")
 
     def cumulative(self, at: Position, bits: int) -> None:
-        """An ACK of everything up to a position."""
+        """Acknowledge all entries up to a position."""
         subscription = self.subscription
         if subscription.mark_delete is not None and at <= subscription.mark_delete:
             return
@@ -108,7 +108,7 @@ class AckEffects:
     def in_transaction(
         self, txn: tuple[int, int], consumer: AttachedConsumer, ids: list[Id], *, cumulative: bool
     ) -> None:
-        """Note what is to be acknowledged when the transaction commits."""
+        """Record ids that a commit of the transaction will acknowledge."""
         subscription = self.subscription
         transaction_acks = subscription.transaction_acks.setdefault(txn, [])
         for at, bits in ids:
@@ -167,7 +167,7 @@ class AckEffects:
         self._note(at, kind, left, delivery, effective=True)
 
     def _note(self, at: Position, kind: str, left: int, delivery: Delivery | None, *, effective: bool) -> None:
-        """Write the ack into the life of the entry."""
+        """Add the ACK to the lifecycle of the entry."""
         name = self.subscription.record.name
         lifecycle = self.subscription.topic.lifecycles.get(at)
         if delivery is None and lifecycle is not None:

@@ -1,9 +1,9 @@
-"""ACK and its answer. What an ack does to a subscription is in settling.py.
+"""ACK and ACK_RESPONSE. Their effects on a subscription are in ack_effects.py.
 
 Rules of this file
-1. A cumulative ACK needs exactly one id; else it does nothing (ServerCnx.handleAck).
-2. An ACK of a transaction is a promise until that commits.
-3. An entry whose ACK wants an answer leaves memory only when that has come.
+1. A cumulative ACK without exactly one id has no effect (ServerCnx.handleAck).
+2. An ACK in a transaction takes effect when the transaction commits.
+3. If an ACK requests a response, its entries stay in memory until the response arrives.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pcli.codec.wire.message_id import signed
 __all__ = ["MAX_OPEN_ACKS", "Acks"]
 
 MAX_OPEN_ACKS: Final = 50_000
-"""ACKs that wait for an answer; the oldest go first."""
+"""Maximum number of ACKs that wait for a response; the oldest are evicted first."""
 
 
 class Acks:
@@ -36,7 +36,7 @@ class Acks:
         self._open: dict[int, tuple[AttachedConsumer, list[Ack], list[Position], int]] = {}
 
     def see(self, consumer: AttachedConsumer, facts: Facts) -> None:
-        """An ACK."""
+        """Process an ACK."""
         frame, record = facts.frame, consumer.record
         hot = facts.hot
         if hot is not None:
@@ -52,7 +52,7 @@ class Acks:
             effects.individual(ids)
         elif len(ids) == 1 and not consumer.subscription.individual:
             (ledger, entry), bits = ids[0]
-            effects.cumulative((ledger, signed(entry)), bits)  # C++: ledger:-1, what is before its first entry
+            effects.cumulative((ledger, signed(entry)), bits)  # C++: ledger:-1, before the first entry
         _credit(record, effects)
         if request >= 0:
             self._open[frame.number] = (consumer, effects.acks, effects.acknowledged, frame.time_ns)
@@ -63,7 +63,7 @@ class Acks:
                 self._lifecycles.remove_if_acknowledged(consumer.subscription.topic, at)
 
     def response(self, facts: Facts) -> None:
-        """An ACK_RESPONSE."""
+        """Process an ACK_RESPONSE."""
         pending = self._open.pop(facts.request_number, None)
         if pending is None:
             return
@@ -80,11 +80,11 @@ class Acks:
             self._lifecycles.remove_if_acknowledged(consumer.subscription.topic, at)
 
     def consumer_left(self, consumer: AttachedConsumer) -> None:
-        """The consumer is gone: its open ACKs stay without answer."""
+        """Mark the open ACKs of a consumer that has left as unanswered."""
         self._unanswered([number for number, one in self._open.items() if one[0] is consumer])
 
     def finish(self) -> None:
-        """No more will come."""
+        """Mark all open ACKs as unanswered at the end of the capture."""
         self._unanswered(list(self._open))
 
     def _unanswered(self, numbers: list[int]) -> None:
@@ -96,7 +96,7 @@ class Acks:
     def transaction(
         self, subscription: SubscriptionState, txn: tuple[int, int], time_ns: int, frame: int, *, commit: bool
     ) -> None:
-        """A transaction has ended for a subscription."""
+        """Apply the end of a transaction to a subscription."""
         for one in subscription.transaction_acks.pop(txn, ()):
             record, delivery = one.consumer.record, subscription.pending_acks.get(one.at)
             before, one.ack.effective = record.unacked, commit
@@ -119,7 +119,7 @@ class Acks:
 
 
 def _credit(record: ConsumerRecord, effects: AckEffects) -> None:
-    """What was settled counts for a consumer."""
+    """Add the acknowledged messages to a consumer's counts."""
     if effects.entries or effects.messages:
         record.acked += effects.messages
         record.ack_ages.add(effects.now, effects.frame, count=effects.entries)
@@ -128,7 +128,7 @@ def _credit(record: ConsumerRecord, effects: AckEffects) -> None:
 
 
 def _refuse(subscription: SubscriptionState, frame: int) -> None:
-    """An ACK of a transaction was refused."""
+    """Cancel the acknowledgements of a refused ACK in a transaction."""
     for transaction_acks in subscription.transaction_acks.values():
         for one in transaction_acks:
             if one.ack.frame == frame and subscription.individual and not one.cumulative:

@@ -11,7 +11,7 @@ from pcli.codec.observe.tracking.subscriptions.subscription_state import Subscri
 __all__ = ["backlog_of", "doubt_of", "shared_with_unidentified"]
 
 _HARMFUL: Final = ("gap", "cut", "one_way", "weak_sync", "evicted", "start")
-"""Doubts with which a count can't be trusted."""
+"""Doubts that make a count unreliable."""
 
 
 def backlog_of(subscription: SubscriptionState, now_ns: int) -> tuple[int | None, str]:
@@ -45,7 +45,7 @@ def shared_with_unidentified(subscription: SubscriptionState) -> str:
 
 
 def _drained(subscription: SubscriptionState, now_ns: int) -> bool:
-    """Whether a consumer could be given more and there is no more."""
+    """Return whether a consumer has permits but no entry is left for it."""
     return (
         any(can_receive(consumer) for consumer in subscription.attached)
         and next_deliverable(subscription, now_ns) is None

@@ -1,9 +1,9 @@
-"""Who a consumer is: its record, its member on a connection, its settings as SUBSCRIBE gives them.
+"""Registration of consumers: their record, their session on a connection, their settings in SUBSCRIBE.
 
 Rules of this file
-1. The same name on the same subscription is the same consumer, unless the older one is attached still. Without a name
-   it is known by connection and id.
-2. A consumer whose SUBSCRIBE was not seen has a subscription of its own on the topic without a name.
+1. A consumer with the same name on the same subscription is the same consumer, unless the older one is still attached.
+   Without a name it is identified by connection and id.
+2. A consumer whose SUBSCRIBE is not in the capture has its own subscription of the topic with the empty name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["begin_session", "count_held", "register", "register_unidentified"]
 
 
 def register(subscription: SubscriptionState, facts: Facts, peer: Consumer, stream: int) -> ConsumerRecord:
-    """The record of a consumer that subscribes, with the settings of its SUBSCRIBE."""
+    """Return the record of a consumer that subscribes, with the settings in its SUBSCRIBE."""
     record = _record(subscription, peer, f"{stream}#{peer.id}")
     _read_settings(record, facts.command)
     record.system = facts.system
@@ -30,7 +30,7 @@ def register(subscription: SubscriptionState, facts: Facts, peer: Consumer, stre
 
 
 def register_unidentified(lifecycles: OpenLifecycles, facts: Facts, stream: int, consumer_id: int) -> AttachedConsumer:
-    """A consumer whose SUBSCRIBE was not seen."""
+    """Register a consumer whose SUBSCRIBE is not in the capture."""
     name = f"{stream}#{consumer_id}"
     subscription = lifecycles.subscription(lifecycles.topic(""), name)
     subscription.unidentified = True
@@ -43,7 +43,7 @@ def register_unidentified(lifecycles: OpenLifecycles, facts: Facts, stream: int,
 def begin_session(
     record: ConsumerRecord, subscription: SubscriptionState, key: tuple[int, int], time_ns: int, frame: int
 ) -> AttachedConsumer:
-    """A session begins; ``frame`` is that of its SUBSCRIBE, 0: not seen."""
+    """Begin a session; ``frame`` is its SUBSCRIBE, or 0 if not captured."""
     record.session = Session(key[0], key[1], frame, time_ns)
     record.sessions += 1
     record.permits = permit_ledger.begin(time_ns, frame, known=frame > 0)
@@ -67,7 +67,7 @@ def _record(subscription: SubscriptionState, peer: Consumer, place: str) -> Cons
 
 
 def count_held(consumer: AttachedConsumer) -> None:
-    """What a consumer holds at the end."""
+    """Record the messages that a consumer holds at the end."""
     record = consumer.record
     held = [(one, at) for at, one in consumer.subscription.pending_acks.items() if one.held and one.consumer is record]
     held.sort(key=lambda pair: pair[0].frame)

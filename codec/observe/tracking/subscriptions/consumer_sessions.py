@@ -1,10 +1,10 @@
-"""Consumers across reconnects: who is attached to which subscription, and how that ends.
+"""Sessions of consumers across reconnects: attachment to subscriptions, and its end.
 
 Rules of this file
-1. A consumer is attached from the answer to its SUBSCRIBE, or from its first FLOW or MESSAGE when that answer is
-   missing. A SUBSCRIBE with the id of a consumer that lives on the connection changes nothing (ServerCnx).
-2. A consumer that leaves gives back what it holds. When it is the last one, the next starts at the oldest
-   unacknowledged entry; a subscription that is not durable is gone then, but for the time of a SEEK.
+1. A consumer is attached from the response to its SUBSCRIBE, or from its first FLOW or MESSAGE if the response is
+   missing. A SUBSCRIBE with the id of a consumer that is open on the connection has no effect (ServerCnx).
+2. When a consumer leaves, the broker takes its messages back. If it was the last one, the next one starts at the oldest
+   unacknowledged entry. A non-durable subscription is removed then, unless a SEEK is in progress.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from pcli.codec.wire.commands import BY_NAME
 __all__ = ["ConsumerSessions"]
 
 _WHY: Final = {"closed": "left", "broker": "unload", "replaced": "left"}
-"""How a session ended to why its messages come again; every other end is a lost connection."""
+"""Cause of redelivery by the end of a session; for all other ends the cause is a lost connection."""
 
 _SUBSCRIBE: Final = BY_NAME["SUBSCRIBE"].number
 
 
 class ConsumerSessions:
-    """Every consumer on every connection."""
+    """All consumers on all connections."""
 
     def __init__(self, lifecycles: OpenLifecycles, acks: Acks) -> None:
         self._lifecycles = lifecycles
@@ -54,7 +54,7 @@ class ConsumerSessions:
         self._seeks: dict[int, AttachedConsumer] = {}
 
     def consumer(self, facts: Facts, consumer_id: int) -> AttachedConsumer:
-        """The consumer that a frame speaks of, perhaps one that is closed; without a SUBSCRIBE it begins here."""
+        """Return the consumer of a frame, which may be closed; register it if its SUBSCRIBE is missing."""
         peer = facts.peer
         consumer: AttachedConsumer | None = peer.record if isinstance(peer, Consumer) else None
         if consumer is None:
@@ -70,13 +70,13 @@ class ConsumerSessions:
         return consumer
 
     def connect(self, facts: Facts) -> None:
-        """A CONNECT."""
+        """Process a CONNECT."""
         version = facts.command.get("pulsar.connect.client_version", "")
         least = next((least for name, least in LEAST.items() if version.startswith(name)), TICK_NS)
         self._least[facts.frame.stream.number] = least
 
     def subscribe(self, facts: Facts) -> None:
-        """A SUBSCRIBE."""
+        """Process a SUBSCRIBE."""
         peer, frame = facts.peer, facts.frame
         if not isinstance(peer, Consumer):
             return
@@ -95,7 +95,7 @@ class ConsumerSessions:
         self._consumers[key] = peer.record = consumer
 
     def response(self, facts: Facts) -> None:
-        """SUCCESS or ERROR to a request of a consumer."""
+        """Process SUCCESS or ERROR to a request of a consumer."""
         request, frame = facts.request, facts.frame
         peer = facts.peer
         if request is None:
@@ -122,7 +122,7 @@ class ConsumerSessions:
             self._remove_subscription(consumer.subscription)
 
     def seek_request(self, facts: Facts) -> None:
-        """A SEEK."""
+        """Process a SEEK."""
         consumer = self.consumer(facts, facts.command.get("pulsar.seek.consumer_id", -1))
         values, number = facts.command, facts.frame.number
         self._seeks[number] = consumer
@@ -135,7 +135,7 @@ class ConsumerSessions:
         consumer.subscription.record.seeks.add(facts.frame.time_ns, number)
 
     def last_message_id(self, facts: Facts) -> None:
-        """GET_LAST_MESSAGE_ID_RESPONSE: how far a topic reaches, and where the subscription stands."""
+        """Process GET_LAST_MESSAGE_ID_RESPONSE: the last position of the topic and the mark-delete position."""
         peer, values = facts.peer, facts.command
         consumer: AttachedConsumer | None = peer.record if isinstance(peer, Consumer) else None
         if consumer is None:
@@ -152,7 +152,7 @@ class ConsumerSessions:
             subscription.advance()
 
     def close(self, facts: Facts) -> None:
-        """CLOSE_CONSUMER, from either side."""
+        """Process CLOSE_CONSUMER from either side."""
         frame = facts.frame
         key = (frame.stream.number, facts.command.get("pulsar.close_consumer.consumer_id", -1))
         consumer = self._consumers.get(key)
@@ -167,7 +167,7 @@ class ConsumerSessions:
         self._leave(consumer, "closed" if frame.from_client else "broker", frame.time_ns, frame.number)
 
     def active_change(self, facts: Facts) -> None:
-        """ACTIVE_CONSUMER_CHANGE."""
+        """Process ACTIVE_CONSUMER_CHANGE."""
         frame, values = facts.frame, facts.command
         peer = facts.peer
         consumer: AttachedConsumer | None = peer.record if isinstance(peer, Consumer) else None
@@ -185,7 +185,7 @@ class ConsumerSessions:
             subscription.last_ns = frame.time_ns
 
     def end(self, stream: int, end: str, time_ns: int, frame: int) -> None:
-        """A connection has ended."""
+        """End the consumers of a connection that has ended."""
         self._least.pop(stream, None)
         self._doubts.pop(stream, None)
         for number in [number for number, consumer in self._seeks.items() if consumer.stream == stream]:
@@ -195,14 +195,14 @@ class ConsumerSessions:
             self._leave(consumer, end, time_ns, frame)
 
     def add_doubts(self, stream: int, doubts: set[str]) -> None:
-        """Something of a connection is not in the capture."""
+        """Add the doubts of a connection to its consumers."""
         self._doubts.setdefault(stream, set()).update(doubts)
         for key, consumer in self._consumers.items():
             if key[0] == stream:
                 self._apply_connection(consumer)
 
     def _apply_connection(self, consumer: AttachedConsumer) -> None:
-        """What is known of its connection."""
+        """Apply the minimum ack timeout and the doubts of its connection to a consumer."""
         consumer.least_timeout = self._least.get(consumer.stream, TICK_NS)
         doubts = self._doubts.get(consumer.stream)
         if doubts:
@@ -210,13 +210,13 @@ class ConsumerSessions:
             consumer.subscription.record.doubts |= doubts
 
     def finish(self, now_ns: int) -> None:
-        """No more will come."""
+        """Record the held messages of the attached consumers at the end of the capture."""
         for consumer in self._consumers.values():
             if consumer.ready:
                 count_held(consumer)
                 consumer.record.doubts.add("end")
 
-    # -- how they come and go
+    # -- attach and leave
 
     def _attach(
         self, consumer: AttachedConsumer, time_ns: int, frame: int, *, answered: bool, request: int = 0
@@ -283,7 +283,7 @@ class ConsumerSessions:
                     self._remove_subscription(subscription)
 
     def _remove_subscription(self, subscription: SubscriptionState) -> None:
-        """The broker forgets a subscription."""
+        """Remove a subscription."""
         subscription.record.gone = True
         subscription.topic.subscriptions.pop(subscription.record.name, None)
         self._lifecycles.remove_acknowledged(subscription.topic)

@@ -1,14 +1,14 @@
-"""Where subscriptions stand: at their beginning, after a SEEK, when the broker loads their topic anew.
+"""Cursor positions: at the start of a subscription, after a SEEK, after a reload of the topic.
 
 Rules of this file
-1. No frame says where a durable subscription stands, or whether it is new. But entries are read in order from the
-   oldest unacknowledged one on: the first that comes tells. So does GET_LAST_MESSAGE_ID's answer, and silence: a
-   consumer with permits that gets nothing for QUIET has nothing to get.
-2. A subscription that is not durable begins where its SUBSCRIBE says (NonDurableCursorImpl).
-3. When a topic is unloaded, deleted or its broker restarted, the broker closes all its producers and consumers; the
-   counters of its statistics begin anew, and sets of partly acknowledged batches are lost. A reset by the admin
-   interface closes the consumers of one subscription. Peers of two kinds closed within CLOSING tell an unload; so does
-   a new ledger behind it. If neither is seen, nothing tells.
+1. No frame contains the cursor of a durable subscription, or whether the subscription is new. It is inferred, because
+   entries are read in order from the oldest unacknowledged one: from the first delivery, from the response to
+   GET_LAST_MESSAGE_ID, or from silence (a consumer with permits and no delivery for QUIET_NS has no backlog).
+2. A non-durable subscription begins at the position in its SUBSCRIBE (NonDurableCursorImpl).
+3. When a topic is unloaded or deleted, or its broker restarts, the broker closes all producers and consumers of the
+   topic. Its statistics counters restart, and the ack sets of batches are lost. A reset through the admin API closes
+   the consumers of one subscription only. An unload is inferred if two subscriptions, or a subscription and a producer,
+   are closed within CLOSING_NS, or if a new ledger follows. Otherwise it cannot be distinguished from a reset.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ __all__ = [
 ]
 
 CLOSING_NS: Final = 1_000_000_000
-"""How long a broker takes to close all peers of a topic."""
+"""Maximum time in ns in which a broker closes all producers and consumers of a topic."""
 
 PROMPT_NS: Final = 200_000_000
-"""A peer that is closed later was not closed by the same event."""
+"""Maximum delay in ns of a close that belongs to the same event."""
 
 LATEST: Final = 1 << 62
-"""Ledgers above are none: clients write "latest" as the greatest number that they have."""
+"""Ledger ids from this on mean "latest": clients write the greatest number that they have."""
 
 
 def open_cursor(subscription: SubscriptionState, record: ConsumerRecord) -> None:
-    """The first consumer has come: reading begins at the mark."""
+    """Set the read position when the first consumer attaches."""
     if record.rollback_seconds:
         subscription.reset_to(None)
     elif subscription.mark_delete is None and not record.durable and not subscription.starts_at_next:
@@ -59,7 +59,7 @@ def open_cursor(subscription: SubscriptionState, record: ConsumerRecord) -> None
 
 
 def _begin(subscription: SubscriptionState, record: ConsumerRecord) -> None:
-    """A new subscription that is not durable."""
+    """Set the position of a new non-durable subscription."""
     topic, start = subscription.topic, record.start_id
     latest = start is None or start[0] >= LATEST or (topic.last[0] >= 0 and start > topic.last)
     if start is not None and not latest:
@@ -75,7 +75,7 @@ def _begin(subscription: SubscriptionState, record: ConsumerRecord) -> None:
 
 
 def earliest(topic: TopicState) -> Position | None:
-    """Before the first entry, if the capture has seen that: no frame says so when ledgers that nobody needs go."""
+    """Return the position before the first entry, or None if unknown: no frame reports deleted ledgers."""
     first = topic.first
     return (first[0], -1) if first is not None and first[1] == 0 and len(topic.ledgers) == 1 else None
 
@@ -87,7 +87,7 @@ def seek(
     asked: int,
     frame: ObservedFrame,
 ) -> None:
-    """A SEEK was answered with success."""
+    """Apply a SEEK that succeeded."""
     topic = subscription.topic
     if not topic.record.persistent:
         return
@@ -117,9 +117,9 @@ def seek(
 
 
 def closed_by_broker(topic: TopicState, who: str, time_ns: int, frame: int, began_ns: int = -1) -> None:
-    """The broker has closed a consumer of a subscription, or a producer (empty name), without being asked.
+    """Record that the broker has closed a consumer of a subscription, or a producer (empty name), without a request.
 
-    ``began_ns``: since when that was open; -1: not known. What was opened behind the first close was closed again.
+    ``began_ns`` is when it was opened, or -1 if unknown. One opened after the first close was closed by a new event.
     """
     if topic.closed_ns < 0 or time_ns - topic.closed_ns > CLOSING_NS or began_ns > topic.closed_ns:
         topic.closed_ns = time_ns
@@ -139,27 +139,27 @@ def closed_by_broker(topic: TopicState, who: str, time_ns: int, frame: int, bega
 
 
 def new_ledger(topic: TopicState) -> None:
-    """An entry was stored in a ledger that was not there before."""
+    """Record the first entry in a new ledger."""
     if (topic.closed_ns >= 0 and len(topic.closers) == 1 and "" not in topic.closers) or topic.closers == {""}:
         _reload(topic)
         topic.closers = set()
 
 
 def survived_close(topic: TopicState, session: Session) -> bool:
-    """Whether a session shows that the topic was not unloaded when the broker closed others."""
+    """Return whether a session proves that the topic was not unloaded when the broker closed others."""
     before = session.began_ns < topic.closed_ns
     return before and session.end != "broker" and (not session.end or session.ended_ns > topic.closed_ns + PROMPT_NS)
 
 
 def producer_reconnected(topic: TopicState) -> None:
-    """A producer is there again: what was counted until now belongs to the time before an unload."""
+    """Restart the counters when a producer reconnects: earlier counts belong to the time before the unload."""
     if topic.restarted:
         topic.base = topic.record.messages_in
         topic.restarted = False
 
 
 def _reload(topic: TopicState) -> None:
-    """The broker has loaded the topic anew."""
+    """Restart the counters of a topic that the broker has loaded again."""
     topic.restarted = True
     topic.base = topic.record.messages_in
     for subscription in topic.subscriptions.values():

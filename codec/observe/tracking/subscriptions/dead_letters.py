@@ -1,10 +1,10 @@
-"""Messages that a client gives up: it sends them to a topic of its own, with properties that say where they came from.
+"""Dead letters: messages that a client sends to another topic, with properties that contain their origin.
 
 Rules of this file
-1. Every client library writes REAL_TOPIC and ORIGIN_MESSAGE_ID, newer Java ones REAL_SUBSCRIPTION, too. A retry letter
-   has the same properties and a deliver_at_time: it comes back, and is none (RetryMessageUtil, docs "Retry letter
-   topic"). Of a batch, as Go sends them, each message has its own.
-2. Without a name it is the subscription that holds the message; else, if there is only one, that.
+1. Every client library writes REAL_TOPIC and ORIGIN_MESSAGE_ID; newer Java clients also write REAL_SUBSCRIPTION. A
+   retry letter has the same properties and a deliver_at_time. It is redelivered, so it is no dead letter (RetryMessageUtil,
+   docs "Retry letter topic"). In a batch, as Go sends them, each message has its own properties.
+2. Without a subscription name, the subscription is the one that holds the message, or the only one of the topic.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from pcli.codec.observe.tracking.subscriptions.topic_state import Position, Topi
 __all__ = ["MARK", "dead_letter", "origins"]
 
 MARK: Final = b"REAL_TOPIC"
-"""What stands in the metadata of a dead letter, or of a batch of them."""
+"""Bytes in the metadata of every dead letter, and in a batch of dead letters."""
 
 _MOST: Final = 64
-"""Dead letters of one entry that are listed."""
+"""Maximum number of dead letters that a lifecycle lists."""
 
 # 11:6:-1 (Java, Rust), 17:0:0:0 (Go), (118,1,-1,-1) (C++)
 _ID: Final = re.compile(r"\(?(\d+)[:,](\d+)")
 
 
 def dead_letter(lifecycles: OpenLifecycles, facts: Facts) -> None:
-    """A SEND with the mark in its metadata."""
+    """Process a SEND whose metadata contains MARK."""
     frame, target = facts.frame, getattr(facts.peer, "topic", "")
     for origin, at, name in origins(facts):
         topic = lifecycles.topic(origin)
@@ -44,7 +44,7 @@ def dead_letter(lifecycles: OpenLifecycles, facts: Facts) -> None:
 
 
 def origins(facts: Facts) -> Iterator[tuple[str, Position, str]]:
-    """Where the messages of a SEND with the mark came from: topic, position, subscription (empty: not told)."""
+    """Yield topic, position and subscription (empty if unknown) of the original messages of a SEND with MARK."""
     values = facts.metadata
     if "pulsar.metadata.deliver_at_time" in values:
         return

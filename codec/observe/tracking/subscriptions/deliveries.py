@@ -1,11 +1,11 @@
-"""A MESSAGE: whose life it belongs to, what it costs, and why it came again.
+"""MESSAGE: the lifecycle that it belongs to, the permits that it uses, and the cause of a redelivery.
 
 Rules of this file
-1. Entries are read in order. What the dispatcher has passed over without a delivery is acknowledged by the broker
-   itself when it is a transaction's marker, a message of an aborted transaction, or nothing that was ever seen; so is
-   what an Exclusive or Failover consumer is not given, unless it reads only some keys or a compacted topic.
-2. An entry that comes although it was acknowledged is not acknowledged to the broker: the ack was lost, or too late, or
-   somebody set the cursor back. Only an ack seen within RACE of the delivery was on its way, and counts.
+1. Entries are read in order. The broker itself acknowledges entries that the dispatcher skips: transaction markers,
+   messages of aborted transactions, and unknown entries. It also acknowledges any entry that an Exclusive or Failover
+   consumer does not get, unless the consumer reads only some keys or a compacted topic.
+2. If an acknowledged entry is delivered again, the broker has not acknowledged it: the ACK was lost or late, or the
+   cursor was reset. An ACK captured less than RACE_NS before the delivery still counts.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from pcli.codec.wire.bits import left_of, set_of
 __all__ = ["RACE_NS", "deliver"]
 
 RACE_NS: Final = 5_000_000
-"""How long an ack may be on its way through the broker while it delivers the same entry."""
+"""Maximum time in ns from an ACK to a delivery of the entry that the broker sent before it processed the ACK."""
 
 _two_lengths = Struct(">II").unpack_from
 
 
 def deliver(lifecycles: OpenLifecycles, consumer: AttachedConsumer, facts: Facts) -> None:
-    """Take in a MESSAGE for a consumer."""
+    """Process a MESSAGE for a consumer."""
     frame, record, subscription = facts.frame, consumer.record, consumer.subscription
     now, number = frame.time_ns, frame.number
     hot, words = facts.hot, None
@@ -81,14 +81,14 @@ def deliver(lifecycles: OpenLifecycles, consumer: AttachedConsumer, facts: Facts
 
 
 def _count(consumer: AttachedConsumer, frame: ObservedFrame, messages: int, size: int) -> None:
-    """An entry of ``size`` messages went to a consumer, of which ``messages`` were not acknowledged yet."""
+    """Count an entry of ``size`` messages, of which ``messages`` were unacknowledged."""
     record, totals = consumer.record, consumer.subscription.record
     permits, now, number = record.permits, frame.time_ns, frame.number
     if messages > 1 and messages > permits.balance:
         _check_large_batch(consumer.subscription, record, now, number)
     permit_ledger.spend(permits, messages, size - messages, now, number)
     parts = frame.parts
-    # The same value twice is most of the traffic; only else it is worth asking what is wrong.
+    # equal checksums, the usual case, skip the slower check
     if parts.checksum != parts.computed and frame.checksum == "bad":
         permit_ledger.corrupt(permits, messages, now, number)
     record.received += size
@@ -101,7 +101,7 @@ def _count(consumer: AttachedConsumer, frame: ObservedFrame, messages: int, size
 
 
 def _add_delivery(subscription: SubscriptionState, at: Position, lifecycle: Lifecycle, delivery: Delivery) -> bool:
-    """Write the delivery into the life; whether it is the first to the subscription."""
+    """Add the delivery to the lifecycle; return whether it is the first to the subscription."""
     if lifecycle.chunks:
         delivery.chunk = next((chunk for chunk, _, *place in lifecycle.chunks if (*place,) == at), -1)
     past = lifecycle.deliveries.get(subscription.record.name)
@@ -116,7 +116,7 @@ def _add_delivery(subscription: SubscriptionState, at: Position, lifecycle: Life
 
 
 def _check_large_batch(subscription: SubscriptionState, record: ConsumerRecord, now: int, number: int) -> None:
-    """A batch is larger than the permits of its consumer; see whether another one could have had some of it."""
+    """Count a batch larger than its consumer's permits if another consumer could have received a part."""
     others = (consumer.record for consumer in subscription.attached if consumer.record is not record)
     if subscription.record.type == "Shared" and any(
         one.permits.balance > 0 and one.priority <= record.priority for one in others
@@ -133,7 +133,7 @@ def _add_pending(
     *,
     first: bool,
 ) -> None:
-    """The entry is with a consumer of the subscription."""
+    """Add the entry to the pending acks of the subscription."""
     before = subscription.pending_acks.get(at)
     if before is not None:
         release(subscription, before)
@@ -170,7 +170,7 @@ def _add_pending(
 
 
 def _advance_read_position(subscription: SubscriptionState, at: Position) -> None:
-    """The dispatcher has read up to there; see what it has left out on its way."""
+    """Advance the read position, and acknowledge the entries that the dispatcher has skipped."""
     if subscription.mark_delete is None:
         if subscription.selective:
             subscription.read_position = max(subscription.read_position, at)
@@ -193,7 +193,7 @@ def _advance_read_position(subscription: SubscriptionState, at: Position) -> Non
         and not subscription.selective
         and subscription.mark_delete >= subscription.read_position
     ):
-        # Nobody holds anything, and all of it is passed over.
+        # no consumer holds an entry, and all of them are skipped
         subscription.move((at[0], at[1] - 1))
         gap = False
     ahead = subscription.ahead(at) if gap else ()
@@ -220,9 +220,9 @@ def _advance_read_position(subscription: SubscriptionState, at: Position) -> Non
 
 
 def _oldest(subscription: SubscriptionState, at: Position) -> Position:
-    """The oldest unacknowledged entry, when this one comes first: it, but where others may have been passed over.
+    """Return the position of the oldest unacknowledged entry if this one is the first delivery.
 
-    Consumers of a Key_Shared subscription with permits get theirs while older ones of others wait.
+    A Key_Shared subscription may deliver it before older entries for other consumers.
     """
     if not subscription.individual:
         return at
@@ -238,9 +238,9 @@ def _oldest(subscription: SubscriptionState, at: Position) -> Position:
 
 
 def _may_wait(lifecycle: Lifecycle) -> bool:
-    """Whether Shared consumers may be given later entries first: it is delayed, or a chunk.
+    """Return whether Shared consumers may receive later entries first: it is delayed, or a chunk.
 
-    A chunk goes to the consumer that has the first one, and to nobody when that is missing (SharedConsumerAssignor).
+    A chunk is delivered to the consumer that has the first chunk, or to none (SharedConsumerAssignor).
     """
     return bool(lifecycle.deliver_at_ms or lifecycle.uuid)
 
@@ -248,7 +248,7 @@ def _may_wait(lifecycle: Lifecycle) -> bool:
 def _undo_ack(
     subscription: SubscriptionState, at: Position, lifecycle: Lifecycle, delivery: Delivery, frame: int
 ) -> None:
-    """It was acknowledged, as far as was seen, and comes all the same (rule 2); ``frame``: in which, 0: not known."""
+    """Undo the acknowledgement of a redelivered entry (rule 2); ``frame`` is that of the ACK, or 0 if unknown."""
     past = lifecycle.deliveries[subscription.record.name]
     acks = past[-2].acks if len(past) > 1 else ()
     if acks and delivery.time_ns - acks[-1].time_ns < RACE_NS:

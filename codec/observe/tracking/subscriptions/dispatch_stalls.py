@@ -1,17 +1,18 @@
-"""Why nothing comes: a consumer with permits that gets none of the entries that it could get.
+"""Dispatch stalls: consumers with permits that receive none of the available entries.
 
 Rules of this file
-1. Silence is noticed when it ends, with the next MESSAGE, or when somebody looks; nothing is done per frame. It counts
-   from SILENCE on, which is longer than the steps of a rate limit of one second.
-2. An entry could be got since it was stored, its time has come (delayed messages on Shared and Key_Shared), the
-   consumer had permits, and the subscription was served last. Messages of open transactions, and those behind them,
-   can't be got.
-3. A consumer that holds unacknowledged messages and gets nothing is taken to be blocked on them, since no frame says
-   so; one that waits for a key which another holds is not. Of a Key_Shared message only the consumer is taken to be
-   meant that was given its key last, or asked for its slot; of a chunk nobody is. The number that it holds then is the
-   limit, as far as can be seen. A Shared consumer with permits is blocked, too, when others are given one entry after
-   the other.
-4. A consumer of less priority gets nothing as long as one of more has permits; one that is not active gets nothing.
+1. A stall is detected when it ends, with the next MESSAGE, or when the records are requested. No work is done per
+   frame. The minimum is SILENCE_NS, which is longer than the interval of a rate limiter (one second).
+2. An entry is available since the latest of these times: it was stored, its delivery time has come (delayed messages on
+   Shared and Key_Shared), the consumer had permits, the subscription's last delivery. Messages of open transactions,
+   and later ones, are not available.
+3. No frame reports that a consumer is blocked. It is inferred if the consumer holds unacknowledged messages and
+   receives none, and does not wait for a key that another consumer holds. A Key_Shared message counts only for the
+   consumer that last received its key or owns its slot; a chunk counts for none. The number of unacknowledged messages
+   at that time is the assumed limit. A Shared consumer with permits is also blocked if others receive all entries for
+   several rounds.
+4. A consumer with a lower priority receives nothing while one with a higher priority has permits. An inactive consumer
+   receives nothing.
 """
 
 from __future__ import annotations
@@ -37,23 +38,23 @@ __all__ = [
 ]
 
 SILENCE_NS: Final = 3_000_000_000
-"""A consumer that gets nothing for less is not silent."""
+"""Minimum duration in ns of a stall."""
 
 QUIET_NS: Final = 1_500_000_000
-"""How long a broker needs at most until it delivers to a new consumer: the delay of Failover (one second) and half."""
+"""Maximum time in ns until a broker delivers to a new consumer: the Failover delay of one second, and half of it."""
 
 ROUNDS: Final = 40
-"""Entries that others get before it is no chance: twice dispatcherMaxRoundRobinBatchSize."""
+"""Entries delivered to other consumers that rule out chance: twice dispatcherMaxRoundRobinBatchSize."""
 
 _MAX_STEPS: Final = 20_000
 _END: Final = (1 << 64, 0)
-"""Behind all positions."""
+"""A position after all others."""
 
 
 def end_silence(
     subscription: SubscriptionState, record: ConsumerRecord, lifecycle: Lifecycle, now_ns: int, frame: int
 ) -> None:
-    """A MESSAGE comes after a silence of its subscription; see whether it could have come earlier."""
+    """End a stall with a MESSAGE; record it if the message was available earlier."""
     if record.blocked.since_ns >= 0:
         record.blocked.end(now_ns, frame)
         return
@@ -75,7 +76,7 @@ def end_silence(
 
 
 def update_stalls(subscription: SubscriptionState, now_ns: int) -> None:
-    """See how the subscription stands, when nothing comes."""
+    """Update the stalls of a subscription at a time without a frame."""
     consumers = [consumer for consumer in subscription.attached if can_receive(consumer)]
     if not consumers:
         return
@@ -107,7 +108,7 @@ def update_stalls(subscription: SubscriptionState, now_ns: int) -> None:
 
 
 def may_be_blocked(consumer: AttachedConsumer, now_ns: int) -> None:
-    """An ACK or REDELIVER comes; see whether the consumer was blocked until now."""
+    """Begin a block that an ACK or REDELIVER shows to have existed until now."""
     record, subscription = consumer.record, consumer.subscription
     _check_passed_over(consumer)
     if (
@@ -134,9 +135,9 @@ def _block(record: ConsumerRecord) -> None:
 
 
 def _is_for(subscription: SubscriptionState, record: ConsumerRecord, lifecycle: Lifecycle) -> bool:
-    """Whether a message that waits is for this consumer, for all that is known."""
+    """Return whether a waiting message is for this consumer, as far as known."""
     if subscription.individual and lifecycle.uuid:
-        return False  # a chunk is for the consumer that got the first one, when anybody did
+        return False  # a chunk is for the consumer that received the first chunk, if any
     if record.type != "Key_Shared":
         return True
     keys = subscription.keys
@@ -147,7 +148,7 @@ def _is_for(subscription: SubscriptionState, record: ConsumerRecord, lifecycle: 
 
 
 def _wait_for_key(subscription: SubscriptionState, lifecycle: Lifecycle) -> bool:
-    """Whether a message waits for a consumer that holds earlier ones of its key, but could get it itself."""
+    """Return whether a message waits because another consumer with permits holds earlier messages of its key."""
     holder = subscription.keys.holder(lifecycle.key) if subscription.keys is not None else None
     if holder is None or holder.permits.balance <= 0 or holder.blocked.since_ns >= 0:
         return False
@@ -162,7 +163,7 @@ def _wait_for_key(subscription: SubscriptionState, lifecycle: Lifecycle) -> bool
 
 
 def _check_passed_over(consumer: AttachedConsumer) -> None:
-    """See whether others of a Shared subscription got all, for several rounds, though this one had permits."""
+    """Begin a block if other Shared consumers received all entries for several rounds although this one had permits."""
     record, subscription = consumer.record, consumer.subscription
     if (
         record.type != "Shared"
@@ -176,7 +177,7 @@ def _check_passed_over(consumer: AttachedConsumer) -> None:
 
 
 def can_receive(consumer: AttachedConsumer) -> bool:
-    """Whether a consumer may be given something, for all that is known."""
+    """Return whether a consumer can receive an entry, as far as known."""
     record, subscription = consumer.record, consumer.subscription
     if record.permits.balance <= 0 or record.active is False:
         return False
@@ -185,7 +186,7 @@ def can_receive(consumer: AttachedConsumer) -> bool:
 
 
 def next_deliverable(subscription: SubscriptionState, now_ns: int) -> tuple[Position, Lifecycle] | None:
-    """The first entry that the subscription could be given now; None: there is none that is known."""
+    """Return the first entry that the subscription can receive now, or None if none is known."""
     topic = subscription.topic
     for at, delivery in subscription.pending_acks.items():
         if not delivery.held and at in topic.lifecycles and not subscription.is_acked(at):
@@ -212,7 +213,7 @@ def next_deliverable(subscription: SubscriptionState, now_ns: int) -> tuple[Posi
 
 
 def acknowledge_skipped(subscription: SubscriptionState) -> None:
-    """The dispatcher has read all: what was no message is acknowledged by the broker itself."""
+    """Acknowledge the skipped entries when the dispatcher has read all entries."""
     topic = subscription.topic
     if subscription.mark_delete is None or topic.last <= subscription.read_position:
         return
@@ -222,9 +223,9 @@ def acknowledge_skipped(subscription: SubscriptionState) -> None:
 
 
 def _assume_no_backlog(subscription: SubscriptionState, consumers: list[AttachedConsumer], now_ns: int) -> None:
-    """A consumer with permits gets nothing: there is nothing for its subscription.
+    """Assume that a subscription has no backlog if consumers with permits receive nothing.
 
-    Of a Failover consumer that is so only when it was told to be the active one.
+    A Failover consumer counts only if ACTIVE_CONSUMER_CHANGE has made it active.
     """
     if not any(consumer.record.type != "Failover" or consumer.record.active for consumer in consumers):
         return
@@ -237,6 +238,6 @@ def _assume_no_backlog(subscription: SubscriptionState, consumers: list[Attached
 
 
 def _available_since(subscription: SubscriptionState, lifecycle: Lifecycle) -> int:
-    """Since when the broker may deliver it, ns."""
+    """Return the time in ns from which the broker can deliver the message."""
     since = max(lifecycle.receipt_ns if lifecycle.receipt_ns >= 0 else lifecycle.sent_ns, subscription.returned_ns)
     return max(since, lifecycle.deliver_at_ms * 1_000_000) if subscription.individual else since

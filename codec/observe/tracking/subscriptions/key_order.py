@@ -1,13 +1,13 @@
-"""Order per key on a Key_Shared subscription: who holds a key, to whom it moves, and whether its order is kept.
+"""Order per key on a Key_Shared subscription: the consumer of each key, moves of keys, and violations of the order.
 
 Rules of this file
-1. A key is that of the entry: ordering key, else partition key. Messages without one spread, and have no order.
-2. The broker gives a key to a second consumer only when the first holds nothing of it (PIP-379), unless the consumers
-   allow out-of-order delivery. An entry that is delivered again keeps its place: only first deliveries are compared.
-3. A key has a record when it moved or its order was broken; of the others only the last place is known. There are at
-   most MAX_KEYS; those that nobody holds go first.
-4. How long a key waits is seen afterwards: from when its next entry could have come, until the consumer that held
-   earlier ones of it let the last of them go.
+1. The key of an entry is its ordering key, or else its partition key. Messages without a key have no order.
+2. The broker moves a key to another consumer only when the first one holds none of its entries (PIP-379), unless the
+   consumers allow out-of-order delivery. Only first deliveries are compared, because redeliveries are out of order.
+3. A key has a record if it moved or its order was violated. For other keys only the last position is kept. The maximum
+   is MAX_KEYS; keys that no consumer holds are evicted first.
+4. The wait of a key is computed when it ends: from the time at which its next entry was available until the consumer
+   with earlier entries released the last of them.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from pcli.codec.wire.hashes import partition_key_bytes, sticky_hash
 __all__ = ["MAX_KEYS", "KeyOrder", "slot_of_key"]
 
 MAX_KEYS: Final = 20_000
-"""Keys of a subscription that are remembered."""
+"""Maximum number of keys per subscription."""
 
 MAX_OWNERS: Final = 8
-"""Owners that a record names."""
+"""Maximum number of owners in a record."""
 
 _NOTICEABLE_NS: Final = 100_000_000
-"""A wait that is shorter is the broker's ordinary pace."""
+"""Minimum duration in ns of a wait; shorter ones are normal."""
 
 
 class _Key:
@@ -42,9 +42,9 @@ class _Key:
         self.slot = slot
         self.last: Position = (-1, -1)
         self.held: dict[int, int] = {}
-        """Entries that consumers hold, by the id() of their records."""
+        """Number of entries held per consumer, by the id() of its record."""
         self.freed: tuple[int, int, ConsumerRecord] | None = None
-        """When (ns, frame) a consumer let the last one go, and which."""
+        """Time in ns, frame and consumer of the last release."""
 
 
 class KeyOrder:
@@ -56,7 +56,7 @@ class KeyOrder:
         self._keys: dict[str, _Key] = {}
 
     def delivered(self, key: str, at: Position, delivery: Delivery, frame: ObservedFrame, *, first: bool) -> None:
-        """An entry of a key came to a consumer; ``first``: no consumer of the subscription had it before."""
+        """Process a delivery; ``first``: the subscription receives the entry for the first time."""
         state = self._keys.get(key)
         consumer = delivery.consumer
         if state is None:
@@ -81,7 +81,7 @@ class KeyOrder:
         state.held[mine] = state.held.get(mine, 0) + 1
 
     def released(self, lifecycle: Lifecycle | None, delivery: Delivery, time_ns: int = -1, frame: int = 0) -> None:
-        """An entry is with its consumer no more: acknowledged, or taken back."""
+        """Process an entry that was acknowledged or taken back."""
         state = self._keys.get(lifecycle.key) if lifecycle is not None else None
         if state is None:
             return
@@ -93,7 +93,7 @@ class KeyOrder:
             state.freed = (time_ns, frame, delivery.consumer)
 
     def waited(self, lifecycle: Lifecycle, delivery: Delivery) -> None:
-        """An entry comes for the first time: see whether it had to wait for another consumer."""
+        """Record the wait of an entry that is delivered for the first time."""
         state = self._keys.get(lifecycle.key)
         if state is None or state.freed is None or lifecycle.receipt_ns < 0:
             return
@@ -109,22 +109,22 @@ class KeyOrder:
         state.freed = None
 
     def holder(self, key: str) -> ConsumerRecord | None:
-        """The last consumer that was given a key, as long as somebody holds entries of it."""
+        """Return the last consumer that received a key if a consumer holds entries of it, or None."""
         state = self._keys.get(key)
         return state.owner if state is not None and state.held else None
 
     def owner(self, key: str) -> ConsumerRecord | None:
-        """The last consumer that was given a key; None: nobody yet."""
+        """Return the last consumer that received a key, or None."""
         state = self._keys.get(key)
         return None if state is None else state.owner
 
     def slot(self, key: str) -> int:
-        """The slot of a key."""
+        """Return the slot of a key."""
         state = self._keys.get(key)
         return slot_of_key(key) if state is None else state.slot
 
     def rows(self) -> list[dict[str, Any]]:
-        """Every key that is remembered, by its slot: who has it, who had it, and what went wrong."""
+        """Return a row for each key, by slot: owner, earlier owners, violations."""
         found = []
         for key, state in self._keys.items():
             record = self.records.get(key)
@@ -153,12 +153,12 @@ class KeyOrder:
 
 
 def slot_of_key(key: str) -> int:
-    """The slot of a key that is no binary one."""
+    """Return the slot of a text key."""
     return sticky_hash(key.encode(errors="surrogateescape"))
 
 
 def _slot_in(frame: ObservedFrame, key: str) -> int:
-    """The slot of the key of a frame, of which this is the text: that of a binary one is base64, and hashed without."""
+    """Return the slot of a frame's key; ``key`` is its text, which is base64 for a binary key."""
     fields = fields_of(frame)
     ordering = fields.get(FIELD["ordering_key"], b"")
     if isinstance(ordering, bytes) and ordering:

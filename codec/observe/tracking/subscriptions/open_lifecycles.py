@@ -1,11 +1,11 @@
-"""All lives that go on, by topic; each leaves when nothing more is expected of it, or when there are too many.
+"""Open lifecycles by topic. Each leaves memory when it is complete, or when there are too many.
 
 Rules of this file
-1. A life is settled when every subscription that the broker knows has acknowledged it; one of a non-persistent topic
-   when LINGER newer ones have come.
-2. Too many lives: the oldest leaves, whatever becomes of it, and is counted.
-3. A consumer whose SUBSCRIBE was not seen has no topic. The ledger of its messages may tell it (a ledger belongs to one
-   topic); else its lives are those of the topic with the empty name.
+1. A lifecycle is complete when all subscriptions of the topic have acknowledged it; on a non-persistent topic when
+   MAX_NON_PERSISTENT newer ones exist.
+2. If there are too many lifecycles, the oldest are evicted and counted.
+3. A consumer whose SUBSCRIBE is missing has no topic. If the ledger of its messages is known, the topic is inferred
+   from it, because a ledger belongs to one topic. Otherwise its lifecycles belong to the topic with the empty name.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from pcli.codec.wire.topic_name import TopicName
 __all__ = ["MAX_LIFECYCLES", "MAX_NON_PERSISTENT", "OpenLifecycles", "full_name"]
 
 MAX_LIFECYCLES: Final = 100_000
-"""Lives in memory: some 150 MB, when each was delivered once."""
+"""Maximum number of lifecycles in memory: about 150 MB with one delivery each."""
 
 MAX_NON_PERSISTENT: Final = 1_000
-"""Lives of a non-persistent topic in memory: nothing says that they are over."""
+"""Maximum number of lifecycles of a non-persistent topic, because no frame shows that they are complete."""
 
 
 class OpenLifecycles:
-    """The books of all topics."""
+    """The state of all topics, with their open lifecycles."""
 
     def __init__(
         self,
@@ -46,14 +46,14 @@ class OpenLifecycles:
         self.on_done = on_done
         self.topics: dict[str, TopicState] = {}
         self.owners: dict[int, TopicState] = {}
-        """Ledgers, and whose they are."""
+        """Topics by ledger."""
         self._on_lifecycle = on_lifecycle
         self._max_lifecycles = max_lifecycles
         self._lifecycles: dict[int, tuple[TopicState, Lifecycle]] = {}
         self._names: dict[str, str] = {}
 
     def topic(self, name: str) -> TopicState:
-        """The book of a topic, made when new; any way to write its name will do."""
+        """Return the state of a topic, created if necessary; accepts every form of its name."""
         known = self.topics.get(name)
         if known is not None:
             return known
@@ -66,7 +66,7 @@ class OpenLifecycles:
         return self.topics[full]
 
     def subscription(self, topic: TopicState, name: str) -> SubscriptionState:
-        """The book of a subscription, made when new."""
+        """Return the state of a subscription, created if necessary."""
         subscription = topic.subscriptions.get(name)
         if subscription is None:
             record = topic.record.subscriptions.get(name)
@@ -78,7 +78,7 @@ class OpenLifecycles:
         return subscription
 
     def move_to_topic(self, subscription: SubscriptionState, topic: TopicState) -> TopicState:
-        """A stranger was given an entry of this topic: it belongs there."""
+        """Move an unidentified consumer's subscription to the topic of an entry that it received."""
         name, old = subscription.record.name, subscription.topic
         if old is not topic:
             del old.subscriptions[name], old.record.subscriptions[name]
@@ -89,7 +89,7 @@ class OpenLifecycles:
         return topic
 
     def put(self, topic: TopicState, at: Position, lifecycle: Lifecycle) -> None:
-        """A life has a position."""
+        """Store a lifecycle at a position."""
         topic.lifecycles[at] = lifecycle
         if topic.record.name:
             self.owners[at[0]] = topic
@@ -97,13 +97,13 @@ class OpenLifecycles:
             self.add(topic, lifecycle)
 
     def add(self, topic: TopicState, lifecycle: Lifecycle) -> None:
-        """A life begins; the oldest may have to leave."""
+        """Add a lifecycle; evict old ones if there are too many."""
         self._lifecycles[id(lifecycle)] = (topic, lifecycle)
         if len(self._lifecycles) > self._max_lifecycles:
             self._evict()
 
     def _evict(self) -> None:
-        """The oldest leave, some at once: to look for the first one of a dict takes long when many have gone."""
+        """Evict the oldest lifecycles, many at once: finding the first key of a dict is slow after many deletions."""
         evicted = self.capture.evicted
         for other, oldest in list(islice(self._lifecycles.values(), 1 + self._max_lifecycles // 100)):
             oldest.evicted = True
@@ -111,7 +111,7 @@ class OpenLifecycles:
             self.remove(other, oldest)
 
     def remove(self, topic: TopicState, lifecycle: Lifecycle) -> None:
-        """A life leaves memory and is given out."""
+        """Remove a lifecycle from memory and emit it."""
         if self._lifecycles.pop(id(lifecycle), None) is None:
             return
         for at in positions(lifecycle):
@@ -124,16 +124,16 @@ class OpenLifecycles:
             self._on_lifecycle(lifecycle)
 
     def emit(self, lifecycle: Lifecycle) -> None:
-        """Give out a life that was never stored."""
+        """Emit a lifecycle that was never stored."""
         if self._on_lifecycle is not None:
             self._on_lifecycle(lifecycle)
 
     def forget(self, lifecycle: Lifecycle) -> None:
-        """Forget a life that another one has taken in."""
+        """Drop a lifecycle that was merged into another one."""
         self._lifecycles.pop(id(lifecycle), None)
 
     def remove_if_acknowledged(self, topic: TopicState, at: Position) -> None:
-        """Let the life there go, if all subscriptions have acknowledged it."""
+        """Remove the lifecycle at a position if all subscriptions have acknowledged it."""
         lifecycle = topic.lifecycles.get(at)
         if lifecycle is None:
             return
@@ -149,18 +149,18 @@ class OpenLifecycles:
         self.remove(topic, lifecycle)
 
     def remove_acknowledged(self, topic: TopicState) -> None:
-        """The same for all lives of a topic: a subscription has moved, or is gone."""
+        """Do so for all lifecycles of a topic, after a cursor has moved or a subscription was removed."""
         for at in list(topic.lifecycles):
             self.remove_if_acknowledged(topic, at)
 
     def finish(self) -> None:
-        """No more will come: give out what is left."""
+        """Emit the remaining lifecycles."""
         for topic, lifecycle in list(self._lifecycles.values()):
             self.remove(topic, lifecycle)
 
 
 def positions(lifecycle: Lifecycle) -> list[Position]:
-    """Where a life stands: one entry, or those of all its chunks that have an id."""
+    """Return the positions of a lifecycle: one entry, or those of its chunks that have an id."""
     if lifecycle.chunks:
         found = [(ledger, entry) for _, _, ledger, entry in lifecycle.chunks if ledger >= 0]
         if found:
@@ -169,7 +169,7 @@ def positions(lifecycle: Lifecycle) -> list[Position]:
 
 
 def final_state(lifecycle: Lifecycle) -> str:
-    """What has become of a life that has an id or was delivered: a key of life.STATES."""
+    """Return the state of a lifecycle that has an id or was delivered: a key of lifecycle.STATES."""
     if lifecycle.topic is not None and not lifecycle.topic.persistent:
         return "non_persistent"
     if lifecycle.unacked:
@@ -180,8 +180,8 @@ def final_state(lifecycle: Lifecycle) -> str:
 
 
 def full_name(name: str) -> str:
-    """A topic's name in full, whichever way it was written; empty stays empty."""
+    """Return the full name of a topic; an empty name stays empty."""
     try:
         return str(TopicName.parse(name)) if name else ""
     except LocalError:
-        return name  # a client may ask for anything
+        return name  # clients may send invalid names

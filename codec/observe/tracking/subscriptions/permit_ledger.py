@@ -1,15 +1,14 @@
 """The permits of a consumer, as the broker counts them (Consumer.java).
 
 Rules of this file
-1. Permits are messages: FLOW adds, a MESSAGE takes the size of its batch less what its ack set excludes; a chunk takes
-   one. The broker sends an entry whole as soon as one permit is there, so a balance below 0 is normal.
-2. A session begins with none. What happens in it is known from its SUBSCRIBE on; without that the balance only says by
-   how much it has changed.
-3. A client asks for no more than its receiver queue holds: a balance above the first FLOW of the session says that
-   permits were given twice. Messages that an ack set excluded may come back as permits, too, and are allowed for. A
-   queue that the client lets grow (autoScaledReceiverQueueSize) looks the same.
-4. Permits that come while a consumer is blocked on unacked messages are parked, and no frame says so. What shows that
-   it is blocked is the absence of deliveries (silence.py); then all FLOWs behind its last MESSAGE are parked.
+1. Permits are messages. FLOW adds permits. MESSAGE uses one per message of the batch that its ack set does not exclude;
+   a chunk uses one. The broker sends whole entries while at least one permit is left, so the balance may be negative.
+2. A session begins with 0 permits. If its SUBSCRIBE is missing, the balance is only relative.
+3. A client requests at most the size of its receiver queue. A balance above the session's first FLOW shows that permits
+   were granted twice. Messages excluded by an ack set may be returned as permits and are allowed for. A queue that
+   grows (autoScaledReceiverQueueSize) looks the same.
+4. Permits granted while a consumer is blocked on unacked messages are parked, and no frame reports it. The block is
+   inferred from missing deliveries (dispatch_stalls.py); then all FLOWs after its last MESSAGE are parked.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from pcli.codec.observe.tracking.records.client_records import PermitLedger
 __all__ = ["MAX_POINTS", "begin", "corrupt", "flow", "spend"]
 
 MAX_POINTS: Final = 512
-"""Points of a balance over time."""
+"""Maximum number of points of the balance over time."""
 
 
 def begin(time_ns: int, frame: int, *, known: bool) -> PermitLedger:
-    """The ledger of a new session; ``known``: its SUBSCRIBE was seen."""
+    """Return the ledger of a new session; ``known``: its SUBSCRIBE was captured."""
     ledger = PermitLedger(known=known)
     if known:
         ledger.exhausted.begin(time_ns, frame)
@@ -33,7 +32,7 @@ def begin(time_ns: int, frame: int, *, known: bool) -> PermitLedger:
 
 
 def flow(ledger: PermitLedger, permits: int, time_ns: int, frame: int, unacked: int = -1) -> None:
-    """A FLOW; ``unacked``: messages that the consumer holds, -1: nobody counts them."""
+    """Process a FLOW; ``unacked`` is the number of messages that the consumer holds, or -1 if not counted."""
     ledger.flows += 1
     ledger.flowed += permits
     ledger.unspent += permits
@@ -57,7 +56,7 @@ def flow(ledger: PermitLedger, permits: int, time_ns: int, frame: int, unacked: 
 
 
 def _compare(ledger: PermitLedger, time_ns: int, frame: int, unacked: int) -> None:
-    """See whether the client has asked for what its queue has room for."""
+    """Compare the balance with the size of the receiver queue."""
     queue = ledger.queue
     surplus = ledger.balance - queue - ledger.excluded
     if surplus > 0:
@@ -68,7 +67,7 @@ def _compare(ledger: PermitLedger, time_ns: int, frame: int, unacked: int) -> No
 
 
 def spend(ledger: PermitLedger, cost: int, excluded: int, time_ns: int, frame: int) -> None:
-    """A MESSAGE with ``cost`` messages, besides ``excluded`` ones that were acknowledged already."""
+    """Process a MESSAGE that uses ``cost`` permits; ``excluded`` messages were acknowledged before."""
     before = ledger.balance
     ledger.balance = balance = before - cost
     ledger.delivered += cost
@@ -77,7 +76,7 @@ def spend(ledger: PermitLedger, cost: int, excluded: int, time_ns: int, frame: i
         ledger.excluded += excluded
     if balance <= 0:
         if not ledger.flows:
-            ledger.known = False  # it must have asked for it: its FLOWs are not in the capture
+            ledger.known = False  # its FLOWs are not in the capture
         if ledger.known:
             ledger.exhausted.begin(time_ns, frame)
             if balance < 0:
@@ -90,7 +89,7 @@ def spend(ledger: PermitLedger, cost: int, excluded: int, time_ns: int, frame: i
 
 
 def corrupt(ledger: PermitLedger, messages: int, time_ns: int, frame: int) -> None:
-    """The checksum of a MESSAGE with so many messages is wrong: the client cannot know how many those were."""
+    """Count a MESSAGE with a wrong checksum: its client cannot read the number of messages."""
     ledger.corrupt.add(time_ns, frame, count=messages)
 
 

@@ -1,14 +1,15 @@
-"""Why a message comes again: who asked, who left, what was set back; and how often all that happens.
+"""Causes and counts of redeliveries.
 
 Rules of this file
-1. The cause is noted on a delivery when the broker takes it back (`Delivery.taken`), and told when the entry is
+1. The cause is stored in `Delivery.taken` when the broker takes a delivery back. It is counted when the entry is
    delivered again.
-2. A negative acknowledgement and an ack time-out are the same frame, REDELIVER with ids. It is called a time-out when
-   its ids are as old as the client library lets a time-out be (LEAST), all ids of all such requests of the consumer had
-   the same age, within a TICK, and the consumer holds no older message that was not asked for: a time-out would have
-   taken that, too. What was refused once is refused again. An application that refuses everything at once, always
-   after the same long delay, looks just so.
-3. On Exclusive and Failover subscriptions ids are ignored: everything comes again (PersistentDispatcherSingleActive).
+2. A negative acknowledgement and an ack timeout send the same frame, REDELIVER with ids. It is an ack timeout if three
+   conditions hold. Its messages are at least as old as the client library's minimum timeout (LEAST). The ages in all
+   such requests of the consumer differ by at most TICK_NS. The consumer holds no older message that is not in the
+   request. A message that was negatively acknowledged before counts as such again. An application that negatively
+   acknowledges all messages after the same long delay cannot be distinguished.
+3. On Exclusive and Failover subscriptions ids are ignored and all messages are redelivered
+   (PersistentDispatcherSingleActiveConsumer).
 """
 
 from __future__ import annotations
@@ -33,21 +34,22 @@ __all__ = [
 ]
 
 TICK_NS: Final = 1_000_000_000
-"""ackTimeoutTickTime: a message may be held so much longer than the time-out."""
+"""ackTimeoutTickTime in ns: the maximum time by which a message exceeds the timeout."""
 
 LEAST: Final = {"Pulsar-CPP": 10_000_000_000, "Pulsar-Go": 1 << 62}
-"""The least ack time-out, ns, by the beginning of client_version; Go has none. Others: a TICK, as Java's
-(ConsumerBuilder.ackTimeout)."""
+"""Minimum ack timeout in ns by prefix of client_version; Go has no ack timeout. For others it is TICK_NS, as in Java
+(ConsumerBuilder.ackTimeout).
+"""
 
 MAX_AGES: Final = 64
-"""Ages that are kept of the messages that a consumer asked for."""
+"""Maximum number of ages that are kept per consumer."""
 
 _WORST: Final = 8
 _IDS: Final = "pulsar.redeliverUnacknowledgedMessages.message_ids"
 
 
 def release(subscription: SubscriptionState, delivery: Delivery) -> None:
-    """The messages of a delivery are with its consumer no more, whatever became of them."""
+    """Subtract the held messages of a delivery from the unacknowledged ones."""
     held, delivery.held = delivery.held, 0
     if held and subscription.individual:
         delivery.consumer.unacked -= held
@@ -57,7 +59,7 @@ def release(subscription: SubscriptionState, delivery: Delivery) -> None:
 def take_back(
     subscription: SubscriptionState, at: Position, delivery: Delivery, why: str, time_ns: int, frame: int
 ) -> None:
-    """The broker takes an unacknowledged delivery back; ``why`` is a key of topics.AGAIN."""
+    """Take an unacknowledged delivery back; ``why`` is a key of topic_records.AGAIN."""
     if delivery.held:
         release(subscription, delivery)
         subscription.returned_ns = time_ns
@@ -67,7 +69,7 @@ def take_back(
 
 
 def redeliver(consumer: AttachedConsumer, facts: Facts) -> None:
-    """A REDELIVER_UNACKNOWLEDGED_MESSAGES."""
+    """Process REDELIVER_UNACKNOWLEDGED_MESSAGES."""
     record, subscription, frame = consumer.record, consumer.subscription, facts.frame
     ids: list[dict[str, Any]] = facts.command.get(_IDS, [])
     (record.asked_again if ids else record.asked_all).add(frame.time_ns, frame.number, count=max(1, len(ids)))
@@ -77,7 +79,7 @@ def redeliver(consumer: AttachedConsumer, facts: Facts) -> None:
         _redeliver_ids(consumer, wanted, frame)
         return
     if not subscription.individual and record.active is False:
-        return  # only the active consumer sets the cursor back (PersistentDispatcherSingleActiveConsumer)
+        return  # only the active consumer resets the cursor (PersistentDispatcherSingleActiveConsumer)
     consumer.unacked_offset = 0
     for at in wanted:
         if at in subscription.pending_acks:
@@ -123,7 +125,7 @@ def _is_timeout(consumer: AttachedConsumer, asked: set[Position], ages: list[int
 def record_redelivery(
     subscription: SubscriptionState, at: Position, lifecycle: Lifecycle, past: list[Delivery], delivery: Delivery
 ) -> None:
-    """An entry is delivered to a subscription that had it before."""
+    """Record the redelivery of an entry to a subscription."""
     last = past[-1]
     why, cause = last.taken
     if subscription.reset[0] > last.frame:
@@ -143,12 +145,12 @@ def record_redelivery(
 
 
 def record_redelivery_after_reset(subscription: SubscriptionState, at: Position, delivery: Delivery) -> None:
-    """An entry comes behind a reset whose life was over: it was delivered before, and when is forgotten."""
+    """Record a redelivery after a cursor reset of an entry whose lifecycle has left memory."""
     _record_cause(subscription, at, delivery, *subscription.reset[1:])
 
 
 def _record_cause(subscription: SubscriptionState, at: Position, delivery: Delivery, why: str, cause: int) -> str:
-    """Count a delivery that is not the first; the id of the entry."""
+    """Count a redelivery with its cause; return the id of the entry."""
     delivery.why, delivery.why_frame = why, cause
     name = f"{at[0]}:{at[1]}"
     subscription.record.again.setdefault(why, Occurrences()).add(delivery.time_ns, delivery.frame, cause, sample=name)
@@ -157,7 +159,7 @@ def _record_cause(subscription: SubscriptionState, at: Position, delivery: Deliv
 
 
 def _alone(subscription: SubscriptionState, delivery: Delivery, left: int) -> bool:
-    """Whether all consumers of the subscription came behind that frame."""
+    """Return whether all consumers of the subscription attached after that frame."""
     sessions = [consumer.record.session for consumer in subscription.attached]
     return all(one is not None and one.ready_frame > left for one in sessions)
 

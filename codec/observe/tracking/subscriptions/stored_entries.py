@@ -1,9 +1,9 @@
-"""A receipt gives an entry its id: its life enters the books, or finds itself there.
+"""Receipts assign ids to entries: their lifecycles are stored, or merged with those of earlier deliveries.
 
 Rules of this file
-1. A MESSAGE may come before the receipt of its SEND: then there is a life already, and its deliveries are taken over.
-2. The end of a transaction is believed to be written right behind what is known; an entry that turns out to have that
-   place pushes it one further.
+1. A MESSAGE may precede the receipt of its SEND. Then a lifecycle exists already, and its deliveries are merged.
+2. The marker of a transaction's end is assumed to follow the last known entry. If another entry has that position, the
+   marker moves one position further.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["stored"]
 
 
 def stored(lifecycles: OpenLifecycles, lifecycle: Lifecycle) -> None:
-    """An entry of a life has an id, of a chunked message any of its entries."""
+    """Store the lifecycle of an entry that has an id; called for each chunk of a chunked message."""
     topic = lifecycles.topic(lifecycle.topic.name if lifecycle.topic is not None else "")
     if not topic.record.persistent:
         _store_non_persistent(lifecycles, topic, lifecycle)
@@ -65,7 +65,7 @@ def _store_non_persistent(lifecycles: OpenLifecycles, topic: TopicState, lifecyc
 
 
 def _merge(known: Lifecycle, lifecycle: Lifecycle) -> None:
-    """Take over what came before the receipt."""
+    """Merge the events before the receipt into a lifecycle."""
     lifecycle.deliveries, lifecycle.unacked = known.deliveries, known.unacked
     lifecycle.doubts |= known.doubts - {"cut"}
     if lifecycle.partition < 0:

@@ -1,13 +1,13 @@
-"""The consumer's side: consumers, subscriptions, keys, and the life of every message from its storing on.
+"""The consumer side: consumers, subscriptions, keys, and lifecycles of messages after they are stored.
 
-- shelf.py: the lives, by topic; books.py: what is kept beside the records
-- sessions.py: consumers across reconnects; cursors.py: where subscriptions stand
-- deliveries.py, acks.py, redelivery.py, endings.py: MESSAGE, ACK, REDELIVER, transactions
-- permit_ledger.py: permits; keys.py: order per key; silence.py: why nothing comes; figures.py: all that as statistics
+- open_lifecycles.py: lifecycles by topic; topic_state.py, subscription_state.py: state besides the records
+- consumer_sessions.py: consumers across reconnects; cursor_positions.py: cursors
+- deliveries.py, acks.py, redelivery.py, transaction_end.py: MESSAGE, ACK, REDELIVER, transactions
+- permit_ledger.py: permits; key_order.py: order per key; dispatch_stalls.py: missing deliveries
 
 Rules of this file
-1. One step per command type; what has no step is nothing to a consumer.
-2. Figures that follow from the absence of frames are made when somebody asks for the records.
+1. There is one function per command type. Other commands do not concern consumers.
+2. Values that depend on the absence of frames are computed by `update`, when records are requested.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["SubscriptionTracker"]
 
 
 class SubscriptionTracker:
-    """Consumers, subscriptions, keys, and what becomes of messages."""
+    """Consumers, subscriptions, keys, and lifecycles of messages."""
 
     def __init__(
         self,
@@ -47,9 +47,9 @@ class SubscriptionTracker:
         on_done: Callable[[str, Any], None] | None = None,
         max_lifecycles: int = MAX_LIFECYCLES,
     ) -> None:
-        """``on_lifecycle`` is given every life when it leaves, ``on_done`` other records that are forgotten.
+        """Create a tracker with at most ``max_lifecycles`` lifecycles in memory.
 
-        ``max_lifecycles``: how many are kept in memory.
+        ``on_lifecycle`` receives each lifecycle that leaves memory, ``on_done`` other evicted records.
         """
         self.capture = capture
         self.lifecycles = OpenLifecycles(capture, on_lifecycle, on_done, max_lifecycles)
@@ -85,47 +85,47 @@ class SubscriptionTracker:
         self._steps = {BY_NAME[name].number: step for name, step in steps.items()}
 
     def see(self, facts: Facts) -> None:
-        """Take in a frame."""
+        """Process a frame."""
         step = self._steps.get(facts.frame.type)
         if step is not None:
             step(facts)
 
     def topic(self, name: str) -> TopicRecord:
-        """The record of a topic, made when new."""
+        """Return the record of a topic; create it if necessary."""
         return self.lifecycles.topic(name).record
 
     def stored(self, lifecycle: Lifecycle) -> None:
-        """An entry of a life has an id; called once for each chunk."""
+        """Store a lifecycle whose message has an id; called once for each chunk."""
         stored(self.lifecycles, lifecycle)
 
     def gone(self, lifecycle: Lifecycle) -> None:
-        """A life that never gets an id: refused, a duplicate, lost, or in flight at the end."""
+        """Emit a lifecycle without an id: refused, duplicate, lost, or in flight at the end."""
         self.lifecycles.emit(lifecycle)
 
     def add_doubts(self, stream: int, doubts: set[str]) -> None:
-        """The capture does not show all of a connection, for these reasons (doubts.py)."""
+        """Add doubts (keys of DOUBTS) to the consumers of a connection."""
         self._sessions.add_doubts(stream, doubts)
 
     def end(self, stream: int, end: str, time_ns: int, frame: int) -> None:
-        """A connection has ended, in one of the ways of links.ENDS; ``frame`` is its last one."""
+        """End the consumers of a connection; ``end`` is a key of ENDS, ``frame`` the last frame."""
         self._sessions.end(stream, end, time_ns, frame)
 
     def finish(self, now_ns: int) -> None:
-        """No more will come; ``now_ns`` is the time of the last frame."""
+        """Complete all records; ``now_ns`` is the time of the last frame."""
         self.update(now_ns)
         self._sessions.finish(now_ns)
         self._acks.finish()
         self.lifecycles.finish()
 
     def update(self, now_ns: int) -> None:
-        """Bring up to date what no frame tells: backlogs, silence."""
+        """Update backlogs and dispatch stalls to a time."""
         for topic in self.lifecycles.topics.values():
             for subscription in topic.subscriptions.values():
                 update_stalls(subscription, now_ns)
                 subscription.record.backlog, _ = backlog_of(subscription, now_ns)
 
     def records(self) -> Iterator[tuple[str, Any]]:
-        """Every consumer, subscription, key and topic that is kept, with the name of its group."""
+        """Yield every topic, subscription, consumer and key record with the name of its group."""
         for topic in self.lifecycles.topics.values():
             if topic.record.name:
                 yield "topic", topic.record
@@ -139,7 +139,7 @@ class SubscriptionTracker:
                     for key in subscription.keys.records.values():
                         yield "key", key
 
-    # -- the steps that need no file of their own
+    # -- commands processed here
 
     def _flow(self, facts: Facts) -> None:
         hot, frame = facts.hot, facts.frame
@@ -155,7 +155,7 @@ class SubscriptionTracker:
             record, subscription = consumer.record, consumer.subscription
             unacked = record.unacked if subscription.individual and subscription.topic.record.persistent else -1
             if record.session is not None and record.asked_all.last_ns >= record.session.began_ns:
-                unacked = -1  # what the broker took back may lie in the client's queue still
+                unacked = -1  # messages that the broker took back may still be in the client's queue
             permit_ledger.flow(record.permits, permits, frame.time_ns, frame.number, unacked)
 
     def _message(self, facts: Facts) -> None:
@@ -177,7 +177,7 @@ class SubscriptionTracker:
                 facts, hot[0] if hot is not None else facts.command.get("pulsar.ack.consumer_id", -1)
             )
         if not consumer.ready:
-            return  # closed, or its SUBSCRIBE has no answer yet: the broker does not look at it
+            return  # closed, or SUBSCRIBE has no response yet: the broker ignores the ACK
         now = facts.frame.time_ns
         may_be_blocked(consumer, now)
         self._acks.see(consumer, facts)

@@ -1,9 +1,9 @@
-"""What is kept of a topic beside its record: its lives, its positions, what nobody is shown. Internal.
+"""State of a topic besides its record: lifecycles, positions, entries that are not delivered. Internal.
 
 Rules of this file
-1. Entries of a ledger are numbered from 0 without holes, so two positions say how many entries lie between them,
-   whether their frames were seen or not: a backlog is counted, not collected.
-2. An entry that no frame showed is a transaction's marker, or somebody else's.
+1. Entries of a ledger are numbered from 0 without gaps. The number of entries between two positions is therefore known
+   even if their frames are not in the capture.
+2. An entry that no frame shows is the marker of a transaction, or was written by another producer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Position = tuple[int, int]
 
 
 class TopicState:
-    """A topic."""
+    """State of a topic."""
 
     __slots__ = (
         "aborted",
@@ -46,35 +46,36 @@ class TopicState:
     def __init__(self, record: TopicRecord) -> None:
         self.record = record
         self.lifecycles: dict[Position, Lifecycle] = {}
-        """By position; all chunks of a message lead to one life."""
+        """Lifecycles by position; all chunks of a message refer to one lifecycle."""
         self.unpositioned: dict[tuple[str, int] | str, Lifecycle] = {}
-        """Lives without a position of their own: by producer and sequence id on non-persistent topics, chunked
-        messages of which not all chunks have come by uuid."""
+        """Lifecycles without a unique position: by producer name and sequence id on non-persistent topics, by uuid for
+        chunked messages.
+        """
         self.subscriptions: dict[str, SubscriptionState] = {}
-        """Those that the broker knows still."""
+        """Subscriptions that exist."""
         self.ledgers: dict[int, int] = {}
-        """The last entry known of each ledger."""
+        """The last known entry of each ledger."""
         self.written: set[int] = set()
-        """Ledgers whose end is known from receipts, not only from what was delivered."""
+        """Ledgers whose last entry is known from receipts, not only from deliveries."""
         self.last: Position = (-1, -1)
         self.first: Position | None = None
-        """The first entry that is known: with a number above 0 it had others before the capture."""
+        """The first known entry; if its number is above 0, the topic had earlier entries."""
         self.closed_ns = -1
-        """When the broker began to close peers of it, and nobody knows yet whether it was unloaded; -1: not so."""
+        """Time of the first close by the broker while the cause is unknown, or -1."""
         self.closers: set[str] = set()
-        """Subscriptions that were closed then; an empty name for a producer."""
+        """Subscriptions closed by the broker since then; the empty name stands for a producer."""
         self.restarted = False
-        """Whether it was an unload for sure."""
+        """Whether the topic was certainly unloaded."""
         self.base = 0
-        """messages_in when the broker loaded it last: its counters begin anew then."""
+        """messages_in at the last load of the topic, when its counters restarted."""
         self.uncommitted: dict[tuple[int, int], list[Position]] = {}
         """Messages of open transactions."""
         self.aborted: set[Position] = set()
         self.markers: set[Position] = set()
-        """Where the broker wrote the ends of transactions: as far as is known, right behind what was there."""
+        """Positions of transaction markers, assumed to follow the last entry known at the end of the transaction."""
 
     def grow(self, at: Position, *, written: bool) -> None:
-        """There is an entry at this position; ``written``: a receipt tells."""
+        """Add an entry; ``written``: it is known from a receipt."""
         ledger, entry = at
         if entry > self.ledgers.get(ledger, -1):
             self.ledgers[ledger] = entry
@@ -86,7 +87,7 @@ class TopicState:
             self.first = at
 
     def count(self, after: Position, to: Position) -> int:
-        """How many entries lie behind one position up to another, that included."""
+        """Return the number of entries after one position up to another, which is included."""
         total = 0
         for ledger, last in self.ledgers.items():
             if after[0] <= ledger <= to[0]:
@@ -97,11 +98,11 @@ class TopicState:
 
     @property
     def barrier(self) -> Position | None:
-        """The first message of an open transaction: nothing from there on is delivered; None: there is none."""
+        """The first message of an open transaction, which blocks delivery, or None."""
         return min((min(places) for places in self.uncommitted.values() if places), default=None)
 
     def following(self, at: Position) -> Position | None:
-        """The next position; None at the end."""
+        """Return the next position, or None at the end."""
         ledger, entry = at[0], max(at[1], -1)
         if entry < self.ledgers.get(ledger, -1):
             return (ledger, entry + 1)
@@ -109,7 +110,7 @@ class TopicState:
         return (min(later), 0) if later else None
 
     def between(self, after: Position, before: Position) -> Iterator[Position]:
-        """The positions between two, both excluded."""
+        """Yield the positions between two, both excluded."""
         at = self.following(after)
         while at is not None and at < before:
             yield at

@@ -1,12 +1,11 @@
-"""What the end of a transaction does to topics and subscriptions.
+"""Effects of the end of a transaction on topics and subscriptions.
 
 Rules of this file
-1. The coordinator tells the brokers of the topics (END_TXN_ON_PARTITION) and of the subscriptions
-   (END_TXN_ON_SUBSCRIPTION), on the broker's own connection; only then it answers the client. So the client's answer
-   is looked at, too: it does what those have not done, for a capture that lacks them.
-2. Messages of an open transaction hide themselves and what is behind them. Its end is an entry of its own behind them,
-   a marker, which nobody is shown; an abort of a transaction without messages writes none.
-3. Acknowledgements count from the commit on. An abort gives the messages back.
+1. The coordinator sends END_TXN_ON_PARTITION and END_TXN_ON_SUBSCRIPTION to the brokers on the broker's own connection,
+   and then responds to the client. The client's response is also used, for captures without the broker's connection.
+2. Messages of an open transaction, and all later ones, are not delivered. The end writes a marker after them, which is
+   not delivered either. An abort of a transaction without messages writes no marker.
+3. Acknowledgements take effect at the commit. After an abort the messages are redelivered.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _Txn = tuple[int, int]
 
 
 class TransactionEnd:
-    """Transactions that end."""
+    """Processes the ends of transactions."""
 
     def __init__(self, lifecycles: OpenLifecycles, acks: Acks) -> None:
         self._lifecycles = lifecycles
@@ -32,7 +31,7 @@ class TransactionEnd:
         self._asked: dict[tuple[int, int], tuple[_Txn, bool, str, str]] = {}
 
     def request(self, facts: Facts) -> None:
-        """END_TXN, END_TXN_ON_PARTITION or END_TXN_ON_SUBSCRIPTION."""
+        """Process END_TXN, END_TXN_ON_PARTITION or END_TXN_ON_SUBSCRIPTION."""
         values = facts.command
         words: dict[str, Any] = {name.rpartition(".")[2]: value for name, value in values.items()}
         txn = (words.get("txnid_most_bits", 0), words.get("txnid_least_bits", 0))
@@ -43,7 +42,7 @@ class TransactionEnd:
         self._asked[key] = (txn, commit, words.get("topic", ""), words.get("subscription", ""))
 
     def response(self, facts: Facts) -> None:
-        """The answer to one of them."""
+        """Process the response to one of them."""
         words: dict[str, Any] = {name.rpartition(".")[2]: value for name, value in facts.command.items()}
         asked = self._asked.pop((facts.frame.stream.number, words.get("request_id", -1)), None)
         if asked is None or words.get("error"):

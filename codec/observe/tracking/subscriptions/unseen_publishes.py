@@ -1,9 +1,9 @@
-"""The life of a message that was not seen on its way to the broker: it begins with its first delivery.
+"""Lifecycles of messages whose SEND is not in the capture: they begin with the first delivery.
 
 Rules of this file
-1. What its metadata says is all that is known; a frame cut before it leaves the life with the doubt "cut".
-2. The chunks of one message come one by one, and are one life.
-3. Messages of non-persistent topics have no id (0:0): producer name and sequence id tell them apart.
+1. Only the metadata is known. If the frame is truncated before the metadata, the lifecycle has the doubt "cut".
+2. The chunks of a message are delivered one by one and share one lifecycle.
+3. Messages of non-persistent topics have the id 0:0. They are distinguished by producer name and sequence id.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["evict_non_persistent", "find_unpositioned", "new_life"]
 
 
 def find_unpositioned(topic: TopicState, facts: Facts) -> Lifecycle | None:
-    """The life of a message of a non-persistent topic: all of them have the id 0:0."""
+    """Return the lifecycle of a message of a non-persistent topic, where every id is 0:0."""
     fields = fields_of(facts.frame)
     return topic.unpositioned.get(
         (text_of(fields, FIELD["producer_name"]), number_of(fields, FIELD["sequence_id"], -1))
@@ -26,7 +26,7 @@ def find_unpositioned(topic: TopicState, facts: Facts) -> Lifecycle | None:
 
 
 def new_life(lifecycles: OpenLifecycles, topic: TopicState, at: Position, partition: int, facts: Facts) -> Lifecycle:
-    """Begin a life with a delivery, or find the chunked message to which this one belongs."""
+    """Begin a lifecycle with a delivery, or return that of the chunked message to which it belongs."""
     fields = fields_of(facts.frame)
     uuid = text_of(fields, FIELD["uuid"]) if FIELD["chunk_id"] in fields else ""
     lifecycle = topic.unpositioned.get(uuid) if uuid else None
@@ -55,7 +55,7 @@ def new_life(lifecycles: OpenLifecycles, topic: TopicState, at: Position, partit
 
 
 def evict_non_persistent(lifecycles: OpenLifecycles, topic: TopicState) -> None:
-    """Let the oldest life of a non-persistent topic go when there are too many."""
+    """Remove the oldest lifecycle of a non-persistent topic if there are too many."""
     if len(topic.unpositioned) > MAX_NON_PERSISTENT:
         lifecycles.remove(topic, next(iter(topic.unpositioned.values())))
 
