@@ -1,10 +1,10 @@
-"""The few fields of an entry's metadata that make a life, read by hand: a third of the time of a walk over all.
+"""Fast decoder of the metadata fields that a lifecycle needs: it takes a third of the time of a full decoder.
 
 Rules of this file
-1. `pull_fields` finds every field and gives no meaning to it: field number to number or bytes, of repeated ones the
-   last. Bytes that are no protobuf end it, and so do numbers of fixed size, which MessageMetadata does not have; what
-   came before counts, as with metadata that the capture cut.
-2. The numbers are those of MessageMetadata's descriptor; a test holds what is read against Facts.metadata.
+1. `pull_fields` returns all fields without interpretation: field number to number or bytes; the last value of repeated
+   fields. It stops at bytes that are not protobuf and at fixed-size numbers, which MessageMetadata does not have. The
+   fields before are returned, as with truncated metadata.
+2. The field numbers are those of the MessageMetadata descriptor; a test compares the values with Facts.metadata.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from pcli.codec.wire.hot import pull_long
 __all__ = ["FIELD", "Fields", "fields_of", "key_of", "number_of", "pull_fields", "text_of"]
 
 Fields = Mapping[int, int | bytes]
-"""Field number to value: varints as int, everything with a length as bytes."""
+"""Field number to value: varints as int, length-delimited fields as bytes."""
 
 FIELD: Final[dict[str, int]] = {field.name: field.number for field in pb.MessageMetadata.DESCRIPTOR.fields}
 """Number of each field of MessageMetadata by its name."""
 
 
 def pull_fields(data: bytes, start: int, end: int) -> Fields:
-    """The fields of the message at data[start:end]."""
+    """Return the fields of the message at data[start:end]."""
     found: dict[int, int | bytes] = {}
     position = start
     try:
@@ -41,7 +41,7 @@ def pull_fields(data: bytes, start: int, end: int) -> Fields:
                 position += 1
             if value > 127:
                 byte = data[position]
-                if byte < 128:  # as most are: sizes, sequence ids
+                if byte < 128:  # the usual case: sizes, sequence ids
                     value += (byte << 7) - 128
                     position += 1
                 else:
@@ -60,32 +60,32 @@ def pull_fields(data: bytes, start: int, end: int) -> Fields:
 
 
 def fields_of(frame: ObservedFrame) -> Fields:
-    """Those of the metadata of a SEND or MESSAGE; empty when it was cut away."""
+    """Return the metadata fields of a SEND or MESSAGE; empty if the metadata is truncated."""
     parts = frame.parts
     return pull_fields(frame.data, parts.metadata_start, parts.metadata_end) if parts.metadata_start >= 0 else {}
 
 
 def number_of(fields: Fields, field: int, default: int = 0) -> int:
-    """The number in a field; ``default`` when it is not there, or is no number."""
+    """Return the number in a field, or ``default`` if it is absent or not a number."""
     value = fields.get(field, default)
     return value if isinstance(value, int) else default
 
 
 def text_of(fields: Fields, field: int) -> str:
-    """The text in a field; empty when it is not there, or is no text."""
+    """Return the text in a field; empty if it is absent or not text."""
     value = fields.get(field, b"")
     return value.decode(errors="replace") if isinstance(value, bytes) else ""
 
 
 def key_of(fields: Fields) -> str:
-    """The ordering key, else the partition key; binary ones as base64; empty: none."""
+    """Return the ordering key, or else the partition key; binary keys as base64; empty if there is none."""
     ordering = fields.get(_ORDERING)
     if ordering and isinstance(ordering, bytes):
         try:
             return ordering.decode()
         except UnicodeDecodeError:
             return base64.b64encode(ordering).decode()
-    # Binary partition keys travel as base64 already (partition_key_b64_encoded).
+    # Binary partition keys are base64 on the wire (partition_key_b64_encoded).
     return text_of(fields, _PARTITION)
 
 

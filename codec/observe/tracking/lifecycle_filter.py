@@ -1,7 +1,8 @@
-"""Which lives of messages somebody wants to see.
+"""Filter of message lifecycles.
 
-Everything that is asked must hold. What a life itself does not tell (keys inside a batch, payloads, fields of a
-filter) is asked of its frames: `Wanted.frames` holds those that match, a set for each question.
+A lifecycle must satisfy all conditions. Conditions on data that a lifecycle does not contain (keys inside a batch,
+payloads, filter fields) are evaluated on frames: `LifecycleFilter.frames` contains a set of matching frames per
+condition.
 """
 
 from __future__ import annotations
@@ -18,28 +19,28 @@ from pcli.codec.wire.message_id import MessageId
 __all__ = ["LifecycleFilter", "badness", "is_system"]
 
 _BAD: Final = ("in_flight", "never_delivered", "unacked", "refused", "lost")
-"""States that are no good end."""
+"""Unsuccessful states."""
 
 
 @dataclass(slots=True)
 class LifecycleFilter:
-    """What is asked of lives; without any question all are wanted."""
+    """Conditions on lifecycles; without conditions all match."""
 
     message_id: MessageId | None = None
-    """Of the entry, of one of its chunks, or one more that a resend was given. A batch index chooses the entry."""
+    """The id of the entry, of one of its chunks, or of a copy that a resend stored. A batch index is ignored."""
     producer: str = ""
     sequence_id: int = -1
-    """Of an entry of the producer of that name, or one of the sequence ids of its batch; -1: not asked."""
+    """A sequence id of the producer with that name, including those of its batches; -1: no condition."""
     unacked: bool = False
-    """Something of it is left unacknowledged."""
+    """Whether a part must be unacknowledged."""
     redelivered: bool = False
     slower_ns: int = -1
-    """From the first step to the last it took longer than that; -1: not asked."""
+    """Minimum duration from the first step to the last, exclusive; -1: no condition."""
     frames: list[Bits] = field(default_factory=list)
-    """Frames of which a life must have one, for each set."""
+    """Sets of frames; a lifecycle must have a frame in each."""
 
     def holds(self, lifecycle: Lifecycle) -> bool:
-        """Whether a life is wanted."""
+        """Return whether a lifecycle satisfies all conditions."""
         return (
             (self.message_id is None or _has_id(lifecycle, self.message_id))
             and (self.sequence_id < 0 or self._has_sequence_id(lifecycle))
@@ -56,9 +57,9 @@ class LifecycleFilter:
 
 
 def is_system(lifecycle: Lifecycle) -> bool:
-    """Whether it is the broker's own: of a system topic, or a marker in an application's.
+    """Return whether it is the broker's own: of a system topic, or a marker in another topic.
 
-    Of unknown topic, whoever sent or got it tells.
+    If the topic is unknown, its producer and consumers decide.
     """
     if lifecycle.topic is not None:
         return lifecycle.marker or lifecycle.topic.system
@@ -67,7 +68,7 @@ def is_system(lifecycle: Lifecycle) -> bool:
 
 
 def badness(lifecycle: Lifecycle) -> tuple[bool, int, int]:
-    """A key that puts first what ended badly, then what came most often, then what took longest."""
+    """Return a sort key: unsuccessful states, number of deliveries, duration."""
     most = max(map(len, lifecycle.deliveries.values()), default=0)
     return lifecycle.state in _BAD, most, duration_ns(lifecycle)
 

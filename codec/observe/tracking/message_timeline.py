@@ -1,9 +1,9 @@
-"""The life of a message as steps: what happened to it, when, and how long each leg took.
+"""The lifecycle of a message as steps with time, frame and duration.
 
 Rules of this file
-1. Steps stand in order of time. One that answers or follows another says how long after it came: the receipt after
-   the SEND, a delivery after the receipt, an acknowledgement after its delivery, and so on.
-2. What a step names comes from the wire, so it passes `printable` here.
+1. Steps are in the order of time. A step that follows another contains the duration since that one: a receipt since the
+   SEND, a delivery since the receipt, an acknowledgement since its delivery, and so on.
+2. Names in a step come from the wire and are escaped with `printable` here.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from pcli.codec.observe.tracking.records.topic_records import AGAIN
 __all__ = ["BROKER", "Step", "duration_ns", "holder_of", "since", "steps_of"]
 
 BROKER: Final = ""
-"""Who acts when the broker does."""
+"""Name of the broker as a party."""
 
 _BREAKS: Final[dict[str, str]] = {"individual": "", "batch": "part of the batch", "transaction": "in a transaction"}
-"""What is said of these kinds of acknowledgements; of others their name."""
+"""Descriptions of these kinds of acknowledgements; other kinds are named by their key."""
 
 
 @dataclass(slots=True)
 class Step:
-    """Something that happened to a message."""
+    """An event in the lifecycle of a message."""
 
     what: str
-    """A word: sent, receipt, refused, delivered, asked again, taken back, acked, ack answer, dead letter."""
+    """The kind: sent, receipt, refused, delivered, asked again, taken back, acked, ack answer, dead letter."""
     time_ns: int
-    """-1: not seen."""
+    """-1 if unknown."""
     frame: int
-    """0: not seen."""
+    """0 if unknown."""
     who: str
-    """Producer, or ``subscription/consumer``; BROKER for the broker."""
+    """The acting party: producer, or ``subscription/consumer``, or BROKER."""
     whom: str
-    """The other side, in the same words."""
+    """The other party, in the same form."""
     says: str = ""
-    """Details in words."""
+    """Details as text."""
     after_ns: int = -1
-    """Since the step that it follows; -1: not known."""
+    """Time since the preceding step, or -1 if unknown."""
 
 
 def steps_of(lifecycle: Lifecycle) -> list[Step]:
-    """All steps, in order of time."""
+    """Return all steps in the order of time."""
     found = [*_published(lifecycle)]
     stored = lifecycle.receipt_ns if lifecycle.receipt_ns >= 0 else lifecycle.sent_ns
     for deliveries in lifecycle.deliveries.values():
@@ -58,7 +58,7 @@ def steps_of(lifecycle: Lifecycle) -> list[Step]:
     for topic, frame, time_ns in lifecycle.dead_letters:
         says = f"sent to {short_topic(topic)}"
         found.append(Step("dead letter", time_ns, frame, "a client", BROKER, says, since(time_ns, given)))
-    # What has no time of its own comes by its frame. The chunks of a message are acknowledged in one frame.
+    # Steps without a time are sorted by frame. One frame acknowledges all chunks of a message.
     different = {(step.frame, step.what, step.who, step.whom, step.says): step for step in found}
     return sorted(different.values(), key=lambda step: step.frame)
 
@@ -91,7 +91,7 @@ def _sequence(lifecycle: Lifecycle) -> str:
 
 
 def holder_of(delivery: Delivery) -> str:
-    """Whom a delivery went to: ``subscription/consumer``, or its number where no SUBSCRIBE was seen."""
+    """Return the consumer of a delivery: ``subscription/consumer``, or its id if SUBSCRIBE is missing."""
     consumer = delivery.consumer
     session = consumer.session
     number = f"#{session.id} of stream {session.stream}" if session is not None else "a consumer"
@@ -133,7 +133,7 @@ def _reason(why: str, frame: int) -> str:
 
 
 def since(time_ns: int, before: int) -> int:
-    """A duration; -1: one of the times is not known, or they are the wrong way round."""
+    """Return a duration, or -1 if a time is unknown or the times are reversed."""
     return time_ns - before if 0 <= before <= time_ns else -1
 
 
@@ -142,6 +142,6 @@ def _list(*words: str) -> str:
 
 
 def duration_ns(lifecycle: Lifecycle) -> int:
-    """From the first step to the last; -1: there is none with a time."""
+    """Return the time from the first step to the last, or -1 if no step has a time."""
     times = [step.time_ns for step in steps_of(lifecycle) if step.time_ns >= 0]
     return max(times) - min(times) if times else -1

@@ -1,11 +1,11 @@
-"""Everything that is kept of a recording, one frame after the other.
+"""State of a capture, updated frame by frame.
 
 Rules of this file
-1. `see` is given every frame once, in order, after the Observer; `note` and `ended` what the capture says between
-   them; `finish` says that no more will come.
-2. The second leg of a conversation through a Pulsar proxy is the same conversation: it is a connection of its own, and
-   nothing else is counted twice.
-3. A record is given out (``on_done``) when it is forgotten to bound the memory, and is then no longer kept.
+1. `see` receives every frame once, in order, after the Observer. `note` and `ended` receive the events between frames.
+   `finish` marks the end of the capture.
+2. A Pulsar proxy's connection to the broker repeats the client's connection. It has its own connection record; nothing
+   else is counted twice.
+3. A record that is evicted to bound the memory is passed to ``on_done``.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from pcli.codec.observe.tracking.subscriptions.subscription_tracker import Subsc
 __all__ = ["RecordingSink", "Tracker", "take_in"]
 
 Done = Callable[[str, Any], None]
-"""Takes a group's name and a record of it."""
+"""Receives the name of a group and a record."""
 
 
 class Tracker:
-    """What is known of topics, subscriptions, consumers, producers, connections, messages and the capture."""
+    """The tracked state of topics, subscriptions, consumers, producers, connections, messages and the capture."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Tracker:
         self.producers = ProducerTracker(self.subscriptions, on_done=on_done)
 
     def see(self, facts: Facts) -> None:
-        """Take in a frame."""
+        """Process a frame."""
         if self.connections.see(facts):
             self.producers.see(facts)
             self.subscriptions.see(facts)
@@ -62,25 +62,25 @@ class Tracker:
             self._propagate_doubts()
 
     def note(self, note: Note) -> None:
-        """Take in what the capture says: holes, damage, streams of other kinds."""
+        """Process a note of the capture reader: a gap, damage, a stream that is not Pulsar."""
         stream = self.connections.note(note)
         if stream >= 0:
             self.connections.changed_streams.add(stream)
             self._propagate_doubts()
 
     def note_broker_frame(self, stream: int, time_ns: int, frame: int) -> None:
-        """The broker has sent a frame, of which only this is known."""
+        """Process a frame of the broker of which only these values are known."""
         self.producers.note_broker_frame(stream, time_ns, frame)
 
     def ended(self, end: StreamEnd) -> None:
-        """A TCP connection has ended."""
+        """Process the end of a TCP connection."""
         self.connections.ended(end)
 
     def _propagate_doubts(self) -> None:
-        """Tell of the connections that something is to be said against since the last time."""
+        """Propagate new doubts of connections."""
         while self.connections.changed_streams:
             stream = self.connections.changed_streams.pop()
-            # What began before the capture on a connection that did is known by its own beginning.
+            # Producers and consumers that began before the capture have their own doubt "start".
             self._pass_doubts_on(stream, self.connections.doubts_of(stream) - {"start"})
 
     def _pass_doubts_on(self, stream: int, doubts: set[str]) -> None:
@@ -92,7 +92,7 @@ class Tracker:
         self.subscriptions.end(stream, end, time_ns, frame)
 
     def finish(self) -> None:
-        """The capture is over."""
+        """Process the end of the capture."""
         now = self.capture.last_ns
         self.connections.finish(now)
         self._propagate_doubts()
@@ -100,7 +100,7 @@ class Tracker:
         self.subscriptions.finish(now)
 
     def records(self) -> Iterator[tuple[str, Any]]:
-        """Every record that is kept, with the name of its group."""
+        """Yield every record with the name of its group."""
         yield "capture", self.capture
         yield from self.connections.records()
         yield from self.producers.records()
@@ -108,24 +108,24 @@ class Tracker:
 
 
 class RecordingSink(Protocol):
-    """What is given a recording: a Tracker, a Diagnosis."""
+    """Receiver of the events of a capture, such as a Tracker or a Diagnosis."""
 
     @property
     def see(self) -> Callable[[Facts], None]:
-        """Takes a frame, after an Observer."""
+        """Process a frame, after an Observer."""
 
     def note(self, note: Note) -> None:
-        """Take what the capture says."""
+        """Process a note of the capture reader."""
 
     def ended(self, end: StreamEnd) -> None:
-        """Take the end of a connection."""
+        """Process the end of a connection."""
 
     def finish(self) -> None:
-        """No more will come."""
+        """Process the end of the capture."""
 
 
 def take_in(recording: Iterable[CapturedFrame | Note | StreamEnd], taker: RecordingSink) -> None:
-    """Give a taker a whole recording, as read_capture with ``ReadOptions(ends=True)`` gives it."""
+    """Pass all events of a capture to a receiver, as read by read_capture with ``ReadOptions(ends=True)``."""
     observe = Observer().see
     for item in recording:
         if isinstance(item, CapturedFrame):

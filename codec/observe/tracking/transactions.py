@@ -1,11 +1,12 @@
-"""Transactions: NEW_TXN, what is sent and acknowledged in them, END_TXN.
+"""Transactions: NEW_TXN, messages and acknowledgements in them, END_TXN.
 
 Rules of this file
-1. An id is the coordinator's: the same on all connections. Its client is the connection that sent NEW_TXN.
-2. A transaction that began before the capture is known by the first frame that names it, with the doubt "start".
-3. The coordinator aborts by itself when the time-out has passed, and tells no client. A capture on the broker's host
-   shows it: END_TXN_ON_PARTITION and END_TXN_ON_SUBSCRIPTION without an END_TXN.
-4. Records are bounded: those that have ended go first.
+1. A transaction id is assigned by the coordinator and is the same on all connections. The client of a transaction is
+   the connection that sent NEW_TXN.
+2. A transaction that began before the capture is known from the first frame with its id; it has the doubt "start".
+3. After the timeout the coordinator aborts a transaction and does not notify the client. A capture on the broker's host
+   contains END_TXN_ON_PARTITION and END_TXN_ON_SUBSCRIPTION without END_TXN.
+4. Records are bounded: ended transactions are evicted first.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["MAX_TRANSACTIONS", "Transactions"]
 
 MAX_TRANSACTIONS: Final = 10_000
-"""Transactions remembered."""
+"""Maximum number of transactions."""
 
-_MAX_ASKED: Final = 1_000  # NEW_TXN and END_TXN without an answer
+_MAX_ASKED: Final = 1_000  # NEW_TXN and END_TXN without a response
 
 _NEW_TXN: Final = BY_NAME["NEW_TXN"].number
 _END_TXN: Final = BY_NAME["END_TXN"].number
@@ -42,17 +43,17 @@ class Transactions:
         on_done: Callable[[str, Any], None] | None = None,
         limit: int = MAX_TRANSACTIONS,
     ) -> None:
-        """``on_done`` is given ``transaction`` and a record that is forgotten."""
+        """``on_done`` receives ``transaction`` and each evicted record."""
         self._subscriptions = subscriptions
         self._on_done = on_done
         self._limit = limit
         self._records: dict[tuple[int, int], TransactionRecord] = {}
         self._asked: dict[int, int | str] = {}
-        """Of open NEW_TXN the time-out in ms, of open END_TXN the action; by frame."""
+        """Timeout in ms of an open NEW_TXN, action of an open END_TXN; by frame."""
         self._doubts: dict[int, set[str]] = {}
 
     def request(self, facts: Facts) -> None:
-        """NEW_TXN, END_TXN."""
+        """Process NEW_TXN and END_TXN."""
         if len(self._asked) >= _MAX_ASKED:
             del self._asked[next(iter(self._asked))]
         read = facts.command.get
@@ -65,7 +66,7 @@ class Transactions:
                 record.end_asked_ns, record.end_asked_frame = facts.frame.time_ns, facts.frame.number
 
     def response(self, facts: Facts) -> None:
-        """The answers to NEW_TXN, END_TXN, ADD_PARTITION_TO_TXN and ADD_SUBSCRIPTION_TO_TXN."""
+        """Process the responses to NEW_TXN, END_TXN, ADD_PARTITION_TO_TXN and ADD_SUBSCRIPTION_TO_TXN."""
         frame, request = facts.frame, facts.request
         asked = self._asked.pop(request.number, None) if request is not None else None
         field = COMMANDS[frame.type].field
@@ -85,53 +86,53 @@ class Transactions:
             _end(record, facts, str(asked or ""), "client")
 
     def transaction_of(self, facts: Facts) -> TransactionRecord | None:
-        """The transaction that a command names, whichever it is; None: none."""
+        """Return the record of the transaction in a command, or None."""
         field = COMMANDS[facts.frame.type].field
         read = facts.command.get
         most, least = read(f"pulsar.{field}.txnid_most_bits"), read(f"pulsar.{field}.txnid_least_bits")
         return None if most is None or least is None else self._record_of((most, least), facts)
 
     def sent(self, lifecycle: Lifecycle, facts: Facts) -> None:
-        """A SEND in a transaction."""
+        """Count a SEND in a transaction."""
         if lifecycle.txn is not None:
             self._record_of(lifecycle.txn, facts).sent += lifecycle.messages
 
     def add_acks(self, facts: Facts) -> None:
-        """ACK: counts when it is one in a transaction."""
+        """Count an ACK if it is in a transaction."""
         if facts.hot is None:
             record = self.transaction_of(facts)
             if record is not None:
                 record.acked += len(facts.command.get("pulsar.ack.message_id", ()))
 
     def end_on_broker(self, facts: Facts) -> None:
-        """END_TXN_ON_PARTITION, END_TXN_ON_SUBSCRIPTION: the coordinator ends it, with or without a client's wish."""
+        """Process END_TXN_ON_PARTITION and END_TXN_ON_SUBSCRIPTION, with or without an END_TXN of the client."""
         record = self.transaction_of(facts)
         field = COMMANDS[facts.frame.type].field
         if record is not None and not record.action and not record.end_asked_frame:
             _end(record, facts, str(facts.command.get(f"pulsar.{field}.txn_action", "")), "coordinator")
 
     def end(self, stream: int, time_ns: int) -> None:
-        """A connection has ended: the client of its open transactions is gone."""
+        """Record the end of the client's connection in its open transactions."""
         for record in self._records.values():
             if record.stream == stream and not record.action and record.left_ns < 0:
                 record.left_ns = time_ns
         self._doubts.pop(stream, None)
 
     def add_doubts(self, stream: int, doubts: set[str]) -> None:
-        """The capture does not show all of this connection."""
+        """Add doubts to the transactions of a connection."""
         self._doubts[stream] = set(doubts)
         for record in self._records.values():
             if record.stream == stream:
                 record.doubts |= doubts
 
     def finish(self) -> None:
-        """Nothing more will come."""
+        """Mark open transactions at the end of the capture."""
         for record in self._records.values():
             if not record.action:
                 record.doubts.add("end")
 
     def records(self) -> Iterator[TransactionRecord]:
-        """The records that are kept."""
+        """Return the records."""
         return iter(list(self._records.values()))
 
     def _record_of(self, number: tuple[int, int], facts: Facts) -> TransactionRecord:

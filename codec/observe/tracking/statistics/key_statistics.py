@@ -1,10 +1,10 @@
-"""The keys of Key_Shared subscriptions as plain values: who owns which slots, what moved, whose order was broken.
+"""Statistics of Key_Shared keys as plain values: slots of consumers, moves, violations of the order.
 
 Rules of this file
-1. Slots of a STICKY consumer are those that it asked for. In AUTO_SPLIT no frame tells them: those are shown of which a
-   key was seen, each with the consumer that was given the key last.
-2. A slot is one of the 65536 that sticky ranges count, by the key of an entry. A broker that splits by consistent
-   hashing puts keys on a ring of its own size, so neighbours here need not be neighbours there: no ranges are guessed.
+1. The slots of a STICKY consumer are those of its SUBSCRIBE. With AUTO_SPLIT no frame contains the slots; each slot of
+   a known key is listed with the consumer that last received the key.
+2. A slot is one of the 65536 that sticky ranges use. A broker with consistent hashing has a ring of another size, where
+   neighbouring slots may belong to different consumers, so ranges are not inferred.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _Row = dict[str, Any]
 
 
 def key_figures(tracker: SubscriptionTracker, now_ns: int, *, system: bool = False) -> list[_Row]:
-    """Every Key_Shared subscription at a time, ns since 1970; ``system``: those of the broker's own topics, too.
+    """Return a row for each Key_Shared subscription at a time, ns since 1970; ``system``: the broker's own, too.
 
-    "keys" are those that are remembered; None when the subscription was removed, and its keys with it.
+    "keys" lists the keys in memory; it is None if the subscription was removed.
     """
     tracker.update(now_ns)
     found = []
@@ -58,7 +58,7 @@ def _subscription(record: SubscriptionRecord, keys: list[_Row] | None, now_ns: i
 
 
 def _consumers(record: SubscriptionRecord, keys: list[_Row]) -> list[_Row]:
-    """Those that were accepted, in the order in which they came."""
+    """Return a row for each consumer that was accepted, in the order of arrival."""
     found = []
     for one in record.consumers.values():
         if one.session is None or one.session.ready_ns < 0:
@@ -77,7 +77,7 @@ def _consumers(record: SubscriptionRecord, keys: list[_Row]) -> list[_Row]:
 
 
 def _waits(record: SubscriptionRecord, now_ns: int) -> _Row:
-    """How often entries of a key had to wait until another consumer let go earlier ones, and for how long."""
+    """Return the number and duration of the waits for another consumer that held earlier entries of a key."""
     waits: StateDuration = record.hash_waits
     lasts = now_ns - waits.since_ns if waits.since_ns >= 0 else 0
     return {

@@ -1,9 +1,9 @@
-"""The permit ledger of a consumer as plain values, for tables and programs.
+"""The permit ledger of a consumer as plain values.
 
 Rules of this file
-1. A ledger is that of a consumer's present or last session. Counts are of what was seen; what follows from all frames
-   together (balance, lowest, exhausted, …) is None when some were not seen, with the reason under "unknown".
-2. Without that reason, balance = flowed − delivered, and `availablePermits` of the broker is balance − parked.
+1. A ledger is that of a consumer's current or last session. Counts include captured frames only. Values that need all
+   frames (balance, lowest, exhausted, …) are None if frames are missing; "unknown" contains the reason.
+2. Otherwise balance = flowed − delivered, and the broker's `availablePermits` is balance − parked.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
 __all__ = ["permit_figures", "why_unknown"]
 
 _RELATIVE: Final = ("queue", "balance", "parked", "lowest", "lowest_frame", "exhausted", "exhausted_seconds")
-"""What is wrong when a frame is missing."""
+"""Values that are wrong if a frame is missing."""
 
 
 def permit_figures(consumer: ConsumerRecord, now_ns: int) -> dict[str, Any]:
-    """The ledger at a time, ns since 1970.
+    """Return the ledger at a time, ns since 1970.
 
-    ``points`` are the balance over time: objects of ``time`` (seconds since 1970, a text), ``frame``, ``balance``; in a
-    long session every ``stride``-th change. Of what happened more often the first frames are named.
+    ``points`` is the balance over time: objects of ``time`` (seconds since 1970, as text), ``frame``, ``balance``. In a
+    long session it contains every ``stride``-th change. Lists of frames contain the first occurrences.
     """
     ledger, session = consumer.permits, consumer.session
     found: dict[str, Any] = {
@@ -37,7 +37,7 @@ def permit_figures(consumer: ConsumerRecord, now_ns: int) -> dict[str, Any]:
         "flowed": ledger.flowed,
         "delivered": ledger.delivered,
         "balance": ledger.balance,
-        # No frame says what is parked: it is all that came since the broker is taken to hold messages back.
+        # No frame reports parked permits: they are all that were granted since the inferred block.
         "parked": ledger.unspent if consumer.blocked.since_ns >= 0 else 0,
         "lowest": ledger.lowest,
         "lowest_frame": ledger.lowest_frame or None,
@@ -56,16 +56,16 @@ def permit_figures(consumer: ConsumerRecord, now_ns: int) -> dict[str, Any]:
 
 
 def why_unknown(consumer: ConsumerRecord) -> str:
-    """Why what follows from all its frames together is not known; empty: it is."""
+    """Return why values that need all frames are unknown, or an empty text."""
     return next((text for word, text in DOUBTS.items() if word in consumer.doubts - {"end"}), "")
 
 
 def _spent(ledger: PermitLedger, now_ns: int) -> dict[str, Any]:
-    """How often and for how long there were none, and what went wrong with them."""
+    """Return the number and duration of times without permits, and the faults."""
     exhausted = ledger.exhausted
     lasts = now_ns - exhausted.since_ns if exhausted.since_ns >= 0 else 0
     count, total_ns = exhausted.count, exhausted.total_ns + lasts
-    if not ledger.flows:  # before the first FLOW a consumer has no permits that could be exhausted
+    if not ledger.flows:  # before the first FLOW there are no permits to exhaust
         count = total_ns = 0
     elif ledger.before_flow_ns >= 0:
         count, total_ns = count - 1, total_ns - ledger.before_flow_ns

@@ -1,12 +1,13 @@
-"""The state of topics, subscriptions and consumers under the admin API's names, as `topics stats` has it.
+"""Statistics of topics, subscriptions and consumers, under the admin API's names in `topics stats`.
 
 Rules of this file
-1. A figure is the broker's own or None; why it is None stands under "unknown", by the name of the figure.
-2. Counters begin when the broker loads a topic. A topic whose first entry in the capture is not the first of its ledger
-   was loaded before; so was one with deliveries of entries that nobody was seen to write.
-3. msgBacklog counts entries, msgOutCounter messages (batches in full), availablePermits and unackedMessages messages
-   less those that were acknowledged before a batch was sent. Counters of a consumer are those of its connection.
-4. Holes in the capture, cut packets and a missing SUBSCRIBE make a figure unknown, not wrong.
+1. A value equals the broker's or is None; "unknown" contains the reason by name of the value.
+2. Counters restart when the broker loads a topic. A topic was loaded before the capture if its first known entry is not
+   the first of its ledger, or if entries were delivered whose SENDs are missing.
+3. msgBacklog counts entries. msgOutCounter counts messages, batches in full. availablePermits and unackedMessages count
+   messages except those that were acknowledged before a batch was sent. Counters of a consumer are those of its
+   session.
+4. Gaps in the capture, truncated packets and a missing SUBSCRIBE make a value unknown, not wrong.
 """
 
 from __future__ import annotations
@@ -30,10 +31,9 @@ _Figure = tuple[Any, str]
 
 
 def figures(tracker: SubscriptionTracker, now_ns: int, *, system: bool = False) -> dict[str, Any]:
-    """The state of every topic at this time, the capture's: ``{topic: {"msgInCounter": …}}``.
+    """Return the statistics of all topics at a time in the capture: ``{topic: {"msgInCounter": …}}``.
 
-    ``system``: those of the broker, too. Beside the figures of `topics stats` each object has "unknown": name of a
-    figure to why it is None.
+    ``system``: include the broker's own topics. Each object contains "unknown", the reason for each value that is None.
     """
     tracker.update(now_ns)
     topics = tracker.lifecycles.topics
@@ -42,7 +42,7 @@ def figures(tracker: SubscriptionTracker, now_ns: int, *, system: bool = False) 
 
 
 def topic_figures(topic: TopicState, now_ns: int) -> dict[str, Any]:
-    """Those of one topic, with its subscriptions, as far as the broker knows them still."""
+    """Return the statistics of a topic and of its existing subscriptions."""
     early = _early(topic)
     fields: dict[str, _Figure] = {"msgInCounter": (topic.record.messages_in - topic.base, early or _unseen(topic))}
     found = _object(fields)
@@ -73,7 +73,7 @@ def _subscription(subscription: SubscriptionState, early: str, now_ns: int) -> d
 
 
 def consumer_figures(consumer: AttachedConsumer) -> dict[str, Any]:
-    """Those of an attached consumer."""
+    """Return the statistics of an attached consumer."""
     record, permits = consumer.record, consumer.record.permits
     doubt, limit = doubt_of(record.doubts), _blocked_why(consumer)
     blocked = record.blocked.since_ns >= 0
@@ -101,7 +101,7 @@ def _repeats(subscription: SubscriptionState) -> str:
 
 
 def _blocked_why(consumer: AttachedConsumer) -> str:
-    """Why the limit that stops a consumer is not known; empty: it is its own, for others go on."""
+    """Return why the limit that blocks a consumer is unknown; empty if others go on, so it is its own."""
     record, others = consumer.record, [one.record for one in consumer.subscription.attached if one is not consumer]
     since = record.blocked.since_ns
     if since < 0 or not others or any(one.last_message_ns > since + QUIET_NS for one in others):
@@ -110,7 +110,7 @@ def _blocked_why(consumer: AttachedConsumer) -> str:
 
 
 def _early(topic: TopicState) -> str:
-    """Why the counters of a topic are not known; empty: they are."""
+    """Return why the counters of a topic are unknown, or an empty text."""
     if topic.base or topic.first is None or topic.first[1] == 0:
         if len(topic.closers) == 1 and not _lived_on(topic):
             return "the broker has closed consumers: whether it has loaded the topic anew no frame says"
@@ -119,7 +119,7 @@ def _early(topic: TopicState) -> str:
 
 
 def _lived_on(topic: TopicState) -> bool:
-    """Whether a producer or consumer stayed when the broker closed others: then it was no unload."""
+    """Return whether a producer or consumer stayed open when the broker closed others, so that there was no unload."""
     sessions = [one.session for one in topic.record.producers.values()]
     for subscription in topic.subscriptions.values():
         sessions += [one.session for one in subscription.record.consumers.values()]
@@ -127,7 +127,7 @@ def _lived_on(topic: TopicState) -> bool:
 
 
 def _unseen(topic: TopicState) -> str:
-    """Whether somebody else has published."""
+    """Return whether another producer has published, as text."""
     if not topic.record.persistent:
         return ""
     written = sum(last + 1 for last in topic.ledgers.values())

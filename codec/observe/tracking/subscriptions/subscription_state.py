@@ -1,10 +1,12 @@
-"""What is kept of a subscription beside its record: who is attached, what is acknowledged, who holds what. Internal.
+"""State of a subscription besides its record: attached consumers, acknowledged positions, pending acks. Internal.
 
 Rules of this file
 1. The state follows the broker's cursor (ManagedCursorImpl): all entries up to `mark_delete` are acknowledged, and so
    are the later positions in `acked`. `mark_delete` is None until a frame shows the cursor's position.
 2. `pending_acks` contains the entries that were delivered and not acknowledged, by position, for all consumers. If the
    broker takes a delivery back (its consumer left, a rewind), it stays there with `held` 0 until it is redelivered.
+3. A topic contains its subscriptions and a subscription refers to its topic, as in the broker. The types that refer to
+   each other (here, topic_state, key_order, ack_effects, redelivery) are imported for annotations only.
 """
 
 from __future__ import annotations
@@ -24,16 +26,16 @@ if TYPE_CHECKING:
 __all__ = ["INDIVIDUAL", "MAX_ACKED", "MAX_DONE", "AttachedConsumer", "SubscriptionState"]
 
 INDIVIDUAL: Final = frozenset({"Shared", "Key_Shared"})
-"""Subscription types that count unacked messages and acknowledge one by one (Subscription.isIndividualAckMode)."""
+"""Subscription types with individual acks and a count of unacked messages (Subscription.isIndividualAckMode)."""
 
 MAX_ACKED: Final = 200_000
-"""Positions acknowledged behind the mark that are remembered of a subscription."""
+"""Maximum number of acknowledged positions after the mark-delete position, per subscription."""
 
 _FAR: Final = 1 << 22
-"""Entries that are looked at one by one when they are passed over."""
+"""Maximum number of skipped entries that are checked one by one."""
 
 MAX_DONE: Final = 2_000
-"""Acknowledged entries of a subscription whose ACKs are remembered, to know them when they come again."""
+"""Minimum number of acknowledged entries whose ACKs are kept, to recognize a redelivery after the ACK."""
 
 
 class AttachedConsumer:
@@ -58,22 +60,23 @@ class AttachedConsumer:
         self.stream = stream
         self.id = id
         self.ended = False
-        """Whether it is closed: the broker knows it no more."""
+        """Whether it is closed."""
         self.ready = False
-        """Whether it is attached, as far as is known."""
+        """Whether it is attached, as far as known."""
         self.least_timeout = 0
-        """How long its client waits at least before an ack time-out, ns."""
+        """Minimum ack timeout of its client library, ns."""
         self.timeouts = (0, 0)
-        """The least and the greatest age of messages that were asked for again at such an age; 0: none."""
+        """Minimum and maximum age of the messages in its possible ack timeouts; 0 if none."""
         self.unacked_offset = 0
-        """What the broker counts as unacknowledged beyond the messages that it holds: it takes those that are
-        acknowledged in a transaction at once, and an abort does not give them back."""
+        """Difference between the broker's count of unacknowledged messages and the messages that it holds: an ACK in a
+        transaction reduces the count immediately, and an abort does not restore it.
+        """
         self.last_entries_out = 0
-        """How many entries the subscription had been given when this consumer got one last."""
+        """Number of entries delivered by the subscription at the last delivery to this consumer."""
 
 
 class SubscriptionState:
-    """A subscription."""
+    """State of a subscription."""
 
     __slots__ = (
         "ack_frames",
@@ -114,72 +117,74 @@ class SubscriptionState:
         self.topic = topic
         self.record = record
         self.individual = record.type in INDIVIDUAL
-        """Whether messages are acknowledged one by one, and unacked ones counted."""
+        """Whether it acknowledges individually and counts unacked messages."""
         self.attached: list[AttachedConsumer] = []
         """Attached consumers."""
         self.unidentified = False
-        """Whether its SUBSCRIBE was not seen: it has a name that the capture gave it."""
+        """Whether its SUBSCRIBE is missing; then the tracker has assigned its name."""
         self.opened = False
-        """Whether a SUBSCRIBE succeeded: until then it may be one that the broker does not know."""
+        """Whether a SUBSCRIBE succeeded; before that the subscription may not exist."""
         self.since_ns = -1
-        """When its first consumer came."""
+        """Time at which its first consumer attached."""
         self.mark_delete: Position | None = None
         self.acked: set[Position] = set()
         self.ack_frames: dict[Position, int] = {}
-        """The frames of the last acknowledgements of whole entries, at least MAX_DONE."""
+        """Frames of the last acknowledgements of whole entries; at least MAX_DONE are kept."""
         self.pending_acks: dict[Position, Delivery] = {}
         self.sorted = True
-        """Whether `pending_acks` is in order of positions."""
+        """Whether `pending_acks` is in the order of positions."""
         self.ack_sets: dict[Position, int] = {}
-        """What is left of batches acknowledged in part, as bits."""
+        """Unacknowledged messages of partly acknowledged batches, as bits."""
         self.read_position: Position = (-1, -1)
-        """The last position that the dispatcher has passed."""
+        """The last position that the dispatcher has read."""
         self.last_ns = -1
-        """When something was delivered last, or it last could begin."""
+        """Time of the last delivery, or the later time from which the next one was possible."""
         self.returned_ns = -1
-        """When a delivery was taken back last."""
+        """Time at which a delivery was last taken back."""
         self.reset: tuple[int, str, int] = (0, "", 0)
-        """The frame at which everything was let go at once, why (topics.AGAIN), and the frame that caused it."""
+        """Frame of the last cursor reset, its cause (a key of topic_records.AGAIN), and the frame that caused it."""
         self.ambiguous_acks = False
-        """Whether an ACK of its present consumers named parts of the same batch more than once: what the broker counts
-        then depends on its own threads."""
+        """Whether an ACK of an attached consumer contained several ack sets of the same batch: the broker's count then
+        depends on its threads.
+        """
         self.had_consumer = False
-        """Whether it had a consumer since the broker loaded the topic: else it has no type there."""
+        """Whether it had a consumer since the last load of the topic; without one it has no type there."""
         self.lowest: Position = (1 << 62, 0)
         self.highest: Position = (-1, -1)
-        """What lies between these was delivered, or passed over, before that."""
+        """Entries between `lowest` and `highest` were delivered or skipped before the last reset."""
         self.open_seeks: dict[int, tuple[Position, int] | None] = {}
-        """SEEKs without an answer: frame to position and bits of the batch there (-1: all); None: by time."""
+        """SEEKs without a response: frame to position and ack set of the batch (-1: all), or None for a seek by time."""
         self.transaction_acks: dict[tuple[int, int], list[TransactionAck]] = {}
-        """Acknowledged in open transactions."""
+        """Acknowledgements in open transactions."""
         self.selective = False
-        """Whether it passes over entries without acknowledging them: a reader of some keys, or of a compacted topic."""
+        """Whether it skips entries without acknowledging them: it reads only some keys, or a compacted topic."""
         self.rewound_from: Position = (-1, -1)
-        """Up to where entries were acknowledged before the cursor went back."""
+        """Entries up to here were acknowledged before the cursor moved back."""
         self.current_second = (0, 0)
-        """The present second of the capture, and the entries delivered again in it."""
+        """The current second of the capture, and the number of redeliveries in it."""
         self.possibly_evicted: Position = (-1, -1)
-        """Up to where lives may have left memory before it could be given them: there an entry without one is no
-        marker."""
+        """Lifecycles up to here may have left memory before the subscription existed: an unknown entry there is no
+        marker.
+        """
         self.rewound = False
-        """Whether reading begins again at the mark: then the oldest unacknowledged entry comes next."""
+        """Whether reading restarts at the mark-delete position, so that the oldest unacknowledged entry is next."""
         self.starts_at_next = False
-        """Whether it begins with the next entry that is stored."""
+        """Whether it begins with the next stored entry."""
         self.base = self.snapshot = 0
-        """`delivered` as base and snapshot of the topic."""
+        """`delivered` at the last load of the topic, and at the last close by the broker."""
         self.keys: KeyOrder | None = None
 
     @property
     def in_order(self) -> bool:
-        """Whether no entry waits while a later one is sent for the first time, but for delayed ones."""
+        """Return whether entries other than delayed ones are first delivered in order."""
         return self.record.type != "Key_Shared" or (len(self.attached) < 2 and self.record.key_shared_mode != "STICKY")
 
     def is_acked(self, at: Position) -> bool:
-        """Whether it has acknowledged the entry there; not as long as nobody knows where it stands."""
+        """Return whether the entry is acknowledged; False if the mark-delete position is unknown."""
         return (self.mark_delete is not None and at <= self.mark_delete) or at in self.acked
 
     def ack(self, at: Position) -> None:
-        """The entry there is acknowledged whole."""
+        """Acknowledge a whole entry."""
         self.ack_sets.pop(at, None)
         mark = self.mark_delete
         if mark is not None and at <= mark:
@@ -189,9 +194,9 @@ class SubscriptionState:
             self.advance()
 
     def skips(self, at: Position) -> bool:
-        """Whether the dispatcher acknowledges the entry there instead of sending it: a marker, an aborted message.
+        """Return whether the dispatcher acknowledges the entry without delivery: a marker, or an aborted message.
 
-        What was never seen is taken for a marker, too, but not where entries are passed over all the time.
+        An unknown entry counts as a marker, unless the subscription is selective.
         """
         topic = self.topic
         return (
@@ -201,9 +206,9 @@ class SubscriptionState:
         )
 
     def ahead(self, before: Position) -> Iterable[Position]:
-        """The positions behind where it stands, up to one, that excluded.
+        """Return the positions from the read or mark-delete position up to another one, both excluded.
 
-        None where they are too many to be looked at: a peer may name any entry. What becomes of them is not known.
+        Return none if there are too many, because a peer may send any position. Their state is then unknown.
         """
         start = (
             self.read_position
@@ -216,14 +221,14 @@ class SubscriptionState:
         return self.topic.between(start, before)
 
     def note_done(self, at: Position, frame: int) -> None:
-        """A frame has acknowledged the entry there."""
+        """Record the frame of an acknowledgement."""
         done = self.ack_frames
         done[at] = frame
-        if len(done) > 2 * MAX_DONE:  # all at once: to look for the first one of a dict takes long when many have gone
+        if len(done) > 2 * MAX_DONE:  # all at once: finding the first key of a dict is slow after many deletions
             self.ack_frames = dict(islice(done.items(), MAX_DONE, None))
 
     def advance(self) -> None:
-        """Move the mark over what is acknowledged behind it."""
+        """Advance the mark-delete position over acknowledged entries."""
         mark, acked = self.mark_delete, self.acked
         if mark is None or not acked:
             return
@@ -232,12 +237,12 @@ class SubscriptionState:
             mark = at
         self.mark_delete = mark
         if len(acked) > MAX_ACKED:
-            # Only the count would be wrong: from here on it is not known.
+            # later counts would be wrong
             self.acked.clear()
             self.record.doubts.add("evicted")
 
     def move(self, to: Position) -> None:
-        """Everything up to there is acknowledged."""
+        """Acknowledge all entries up to a position."""
         if self.mark_delete is None or to > self.mark_delete:
             self.mark_delete = to
             if self.acked:
@@ -247,7 +252,7 @@ class SubscriptionState:
             self.advance()
 
     def reset_to(self, mark: Position | None) -> None:
-        """The cursor is set: nothing behind the mark is acknowledged (seek, deletion)."""
+        """Set the cursor (seek, deletion): no entry after the position is acknowledged."""
         self.mark_delete = mark
         self.possibly_evicted = self.topic.last
         self.acked.clear()
