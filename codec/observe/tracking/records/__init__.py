@@ -1,3 +1,3 @@
-"""The records that tracking keeps, as data: connections, clients, topics, message lifecycles."""
+"""Records of tracking, as data: connections, producers, consumers, topics, message lifecycles."""
 
 __all__: list[str] = []

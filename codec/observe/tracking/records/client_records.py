@@ -1,12 +1,10 @@
-"""What is kept of producers and consumers, each across its reconnects. Data only.
+"""Records of producers and consumers across reconnects. Data only.
 
 Rules of this file
-1. A producer is known by topic and name, a consumer by topic, subscription and name, whatever connection carries it.
-   Without a name (its PRODUCER or SUBSCRIBE is not in the capture) it is known by connection and id, with the doubt
-   "start".
-2. A time on one connection is a Session. Those that are over are counted by how they ended; the last one is kept.
-3. Permits and unacked messages are counted in messages, as the broker does (Consumer.java); they begin anew with
-   each session.
+1. A producer is identified by topic and name, a consumer by topic, subscription and name, on any connection. Without a
+   name (PRODUCER or SUBSCRIBE is not in the capture) it is identified by connection and id, with the doubt "start".
+2. A Session is the time on one connection. Ended sessions are counted by their end; the last one is kept.
+3. Permits and unacked messages are counted in messages, as in the broker (Consumer.java), and restart in each session.
 """
 
 from __future__ import annotations
@@ -31,70 +29,73 @@ class Session:
     id: int
     """producer_id or consumer_id."""
     number: int
-    """Frame of PRODUCER or SUBSCRIBE; 0: not seen."""
+    """Frame of PRODUCER or SUBSCRIBE; 0 if not captured."""
     began_ns: int
-    """Of that frame; without it of the first that speaks of it."""
+    """Time of that frame, or of the first frame of the session if it was not captured."""
     ready_ns: int = -1
-    """When it was answered with success; -1: not (yet)."""
+    """Time of the successful response, or -1."""
     ready_frame: int = 0
     ended_ns: int = -1
     ended_frame: int = 0
-    """The CLOSE, or the last frame of its connection; 0: it lasts."""
+    """The CLOSE, or the last frame of its connection; 0 while the session is open."""
     end: str = ""
-    """A key of links.ENDS; empty: it lasts."""
+    """A key of ENDS; empty while the session is open."""
 
 
 @dataclass(slots=True)
 class PermitLedger:
-    """The permits of a consumer's present session, as the broker counts them, and what went wrong with them."""
+    """The permits of a consumer's current session, as the broker counts them, with their faults."""
 
     known: bool = False
-    """Whether its SUBSCRIBE was seen, and a FLOW before its first MESSAGE, so that the balance is right and not only
-    relative."""
+    """Whether SUBSCRIBE, and a FLOW before the first MESSAGE, were captured. Otherwise the balance is only relative.
+    """
     balance: int = 0
     flowed: int = 0
     """Σ FLOW.messagePermits."""
     delivered: int = 0
-    """Messages that cost permits: batch size less what the ack set excludes; a chunk counts one."""
+    """Messages that use permits: the batch size without the messages that the ack set excludes; a chunk counts one."""
     queue: int = 0
-    """The first FLOW of the session: the receiver queue size, or 1 and the like for a zero queue."""
+    """The first FLOW of the session: the receiver queue size, or about 1 for a zero queue."""
     last_flow_ns: int = -1
     last_flow_frame: int = 0
     flows: int = 0
-    """How many FLOWs."""
+    """Number of FLOWs."""
     able_ns: int = -1
-    """When the balance rose above 0 last."""
+    """Time at which the balance last rose above 0."""
     lowest: int = 0
     lowest_frame: int = 0
     overshoot: Occurrences = field(default_factory=Occurrences)
-    """Batches that were sent although fewer permits were left: normal, the broker sends an entry whole."""
+    """Batches larger than the remaining permits: normal, because the broker sends entries whole."""
     exhausted: StateDuration = field(default_factory=StateDuration)
-    """While the balance is 0 or less (from SUBSCRIBE on, before the first FLOW, too)."""
+    """Times with a balance of 0 or less, including the time from SUBSCRIBE to the first FLOW."""
     before_flow_ns: int = -1
     """Duration from SUBSCRIBE to the first FLOW, which `exhausted` counts once; -1: no such time, or no FLOW yet."""
     doubled: Occurrences = field(default_factory=Occurrences)
-    """FLOWs after which the client has asked for more than its queue and what it was sent can explain."""
+    """FLOWs after which the balance exceeds what the queue and the deliveries explain."""
     surplus: int = 0
-    """By how much the balance was above what the queue and excluded messages explain, at most."""
+    """Maximum by which the balance exceeded what the queue and excluded messages explain."""
     short: Occurrences = field(default_factory=Occurrences)
-    """FLOWs, not the first, after which more than half of the queue was owed still (Shared, Key_Shared, with a queue of
-    more than one): queue less balance less unacked messages. Clients send a FLOW for all that they owe."""
+    """Later FLOWs after which more than half of the queue is still missing (Shared, Key_Shared, with a queue of more
+    than one): queue − balance − unacked messages. Clients send a FLOW for all the permits that they owe.
+    """
     corrupt: Occurrences = field(default_factory=Occurrences)
-    """MESSAGE frames with a wrong checksum; count is that of messages in them (their permits, PIP-491)."""
+    """MESSAGE frames with a wrong checksum; the count is that of their messages (permits, PIP-491)."""
     corrupt_returned: int = 0
-    """Permits that came back for those, as far as FLOWs tell."""
+    """Permits returned for those messages, as far as FLOWs show."""
     excluded: int = 0
-    """Messages of batches that were acknowledged already when the batch was sent: they cost nothing, but a client that
-    counts what it throws away returns permits for them."""
+    """Messages of batches that were acknowledged before the batch was sent. They use no permits, but a client that
+    counts discarded messages returns permits for them.
+    """
     unspent: int = 0
-    """Permits of the FLOWs since the last MESSAGE, part of the balance: if it is blocked on unacked messages the broker
-    has put them by, and adds them when it unblocks."""
+    """Permits of the FLOWs since the last MESSAGE, included in the balance. If the consumer is blocked on unacked
+    messages, the broker has parked them and adds them when it unblocks.
+    """
     points: list[tuple[int, int, int]] = field(default_factory=list)
-    """Balance over time for a chart: (time ns, frame, balance), thinned out to at most 512 evenly kept points."""
+    """Balance over time for a chart: (time ns, frame, balance), thinned out evenly to at most 512 points."""
     stride: int = 1
-    """Every how manieth change of the balance is a point."""
+    """Number of balance changes per point."""
     changes: int = 0
-    """How often the balance has changed."""
+    """Number of balance changes."""
 
 
 @dataclass(slots=True)
@@ -104,85 +105,88 @@ class ConsumerRecord:
     topic: str
     subscription_name: str
     name: str
-    """As given in SUBSCRIBE; the broker gives none, an unnamed one stays empty."""
+    """From SUBSCRIBE; empty if SUBSCRIBE has none, because the broker assigns no name."""
     type: str
     """Exclusive, Shared, Failover, Key_Shared; empty: unknown."""
     subscription: SubscriptionRecord | None
     system: bool = False
     priority: int = 0
     durable: bool = True
-    """Whether the subscription is; readers make ones that are not."""
+    """Whether the subscription is durable; those of readers are not."""
     start_id: tuple[int, int] | None = None
-    """start_message_id of its last SUBSCRIBE: counts for a new subscription that is not durable. -1:-1: earliest."""
+    """start_message_id of its last SUBSCRIBE, which applies to a new non-durable subscription. -1:-1: earliest."""
     initial_position: str = ""
-    """Latest or Earliest: where its subscription begins if it is new."""
+    """Latest or Earliest: the start of its subscription if that is new."""
     rollback_seconds: int = 0
     """start_message_rollback_duration_sec."""
     read_compacted: bool = False
     key_ranges: tuple[tuple[int, int], ...] = ()
-    """Of a STICKY consumer, inclusive."""
+    """Ranges of a STICKY consumer, inclusive."""
     allow_out_of_order: bool = False
     session: Session | None = None
-    """The present one, or the last."""
+    """The current or last session."""
     sessions: int = 0
     first_ns: int = 0
     last_ns: int = 0
     ends: dict[str, Occurrences] = field(default_factory=dict)
-    """How sessions ended, by links.ENDS."""
+    """Ends of sessions, by key of ENDS."""
     double_subscribe: Occurrences = field(default_factory=Occurrences)
-    """SUBSCRIBE with the id of a consumer that lives on the same connection."""
+    """SUBSCRIBEs with the id of a consumer that is open on the same connection."""
     refused: dict[str, Occurrences] = field(default_factory=dict)
-    """SUBSCRIBE answered by an error, by its ServerError; the sample is the message."""
+    """SUBSCRIBEs answered by an error, by ServerError; the sample is the message."""
     permits: PermitLedger = field(default_factory=PermitLedger)
     active: bool | None = None
-    """By the last ACTIVE_CONSUMER_CHANGE; None: never told."""
+    """Value of the last ACTIVE_CONSUMER_CHANGE; None if there was none."""
     active_frame: int = 0
     active_ns: int = -1
     unacked: int = 0
-    """Messages that it holds (Shared, Key_Shared), as unackedMessages of the statistics."""
+    """Messages that it holds (Shared, Key_Shared), as unackedMessages in the statistics."""
     blocked: StateDuration = field(default_factory=StateDuration)
-    """While unacked messages seem to keep the broker from sending: it holds at least as many as the highest number at
-    which it was seen to stop before, or as is known from the settings; see ledger.py."""
+    """Times in which unacked messages seem to block the consumer: it holds at least as many as the highest number at
+    which deliveries stopped before, or as the settings allow; see dispatch_stalls.py.
+    """
     blocked_at: int = 0
-    """The number of unacked messages at which that began; 0: never."""
+    """Number of unacked messages at the start of the block; 0 if there was none."""
     silent: StateDuration = field(default_factory=StateDuration)
-    """While it has permits, is not blocked, the subscription has entries that it may get, and nothing comes."""
+    """Times in which it has permits, is not blocked, and receives none of the available entries."""
     received: int = 0
-    """msgOutCounter of the present session: messages, batches in full."""
+    """msgOutCounter of the current session: messages, batches in full."""
     received_entries: int = 0
     bytes_out: int = 0
     last_message_ns: int = -1
     last_message_frame: int = 0
     acked: int = 0
-    """Messages acknowledged in frames of this consumer."""
+    """Messages acknowledged by frames of this consumer."""
     last_ack_ns: int = -1
     last_ack_frame: int = 0
     acks_unanswered: Occurrences = field(default_factory=Occurrences)
-    """ACKs with a request id that had no ACK_RESPONSE when the consumer, its connection or the capture ended."""
+    """ACKs with a request id but without an ACK_RESPONSE at the end of the consumer, its connection or the capture."""
     acks_failed: dict[str, Occurrences] = field(default_factory=dict)
-    """ACK_RESPONSEs with an error, by it."""
+    """ACK_RESPONSEs with an error, by error."""
     acked_but_back: Occurrences = field(default_factory=Occurrences)
-    """Messages delivered again although an ACK had been sent that covers them; not after seeks and not for batches of
-    which a part was left."""
+    """Messages redelivered after an ACK that covers them; not after seeks, and not batches that were partly
+    acknowledged.
+    """
     validation: dict[str, Occurrences] = field(default_factory=dict)
-    """ACKs with a validation_error, by it (ChecksumMismatch, DecryptionError, …)."""
+    """ACKs with a validation_error, by error (ChecksumMismatch, DecryptionError, …)."""
     asked_again: Occurrences = field(default_factory=Occurrences)
-    """REDELIVER with ids; count is that of ids."""
+    """REDELIVERs with ids; the count is that of ids."""
     asked_all: Occurrences = field(default_factory=Occurrences)
-    """REDELIVER without ids."""
+    """REDELIVERs without ids."""
     hold_ages: list[int] = field(default_factory=list)
-    """How long the messages were held that were asked again by ids, ns; at most 64, those of first deliveries."""
+    """Ages in ns of first deliveries when a REDELIVER contained their ids; at most 64."""
     ack_ages: Occurrences = field(default_factory=Occurrences)
-    """Entries acked; `ack_age_max_ns` is the longest time from MESSAGE to ACK."""
+    """Acknowledged entries; `ack_age_max_ns` is the longest time from MESSAGE to ACK."""
     ack_age_max_ns: int = 0
     ack_age_total_ns: int = 0
     never_acked: Occurrences = field(default_factory=Occurrences)
-    """Messages held at the end (of the session, or of the capture): its last look, not a sum over sessions. Those that
-    were delivered first come first; the sample is the id of the oldest."""
+    """Messages held at the end of the last session or of the capture, not a sum over sessions. They are in the order of
+    delivery; the sample is the id of the oldest.
+    """
     never_acked_oldest_ns: int = 0
-    """When the oldest of them was delivered."""
+    """Time of delivery of the oldest of them."""
     whole_batches_again: Occurrences = field(default_factory=Occurrences)
-    """Batches delivered again in full although the consumer went on with a part of them: see settings rules."""
+    """Batches redelivered in full after a REDELIVER with their id: see the rule whole-batches-again."""
     doubts: set[str] = field(default_factory=set)
 
 
@@ -192,7 +196,7 @@ class ProducerRecord:
 
     topic: str
     name: str
-    """As asked for, or as the broker gave it."""
+    """The requested name, or the one that the broker assigned."""
     topic_record: TopicRecord | None
     system: bool = False
     access_mode: str = ""
@@ -201,62 +205,64 @@ class ProducerRecord:
     first_ns: int = 0
     last_ns: int = 0
     ends: dict[str, Occurrences] = field(default_factory=dict)
-    """How sessions ended, by links.ENDS."""
+    """Ends of sessions, by key of ENDS."""
     refused: dict[str, Occurrences] = field(default_factory=dict)
-    """PRODUCER answered by an error, by its ServerError."""
+    """PRODUCERs answered by an error, by ServerError."""
     waiting: StateDuration = field(default_factory=StateDuration)
-    """Between PRODUCER_SUCCESS with producer_ready = false and the true one (WaitForExclusive)."""
+    """Times between PRODUCER_SUCCESS with producer_ready = false and the one with true (WaitForExclusive)."""
     sent: int = 0
-    """Messages, batches in full; a chunked message counts when its last chunk is sent."""
+    """Messages, batches in full; a chunked message counts with its last chunk."""
     sent_entries: int = 0
-    """SEND frames: resends and chunks, too."""
+    """SEND frames, including resends and chunks."""
     receipts: int = 0
     open_sends: int = 0
-    """SENDs of the present session without an answer."""
+    """SENDs of the current session without a response."""
     oldest_open_ns: int = -1
     oldest_open_frame: int = 0
     no_receipt: StateDuration = field(default_factory=StateDuration)
-    """While at least one SEND waits and no receipt comes, for a second or longer: begins at the oldest open SEND or the
-    last receipt, the later of them."""
+    """Times of a second or longer with open SENDs and no receipt: from the oldest open SEND or the last receipt,
+    whichever is later.
+    """
     unreceipted: Occurrences = field(default_factory=Occurrences)
-    """SENDs that stayed without an answer when their connection or producer ended."""
+    """SENDs without a response at the end of their connection or producer."""
     lost: Occurrences = field(default_factory=Occurrences)
-    """Of these, those that nobody sent again, as far as that is settled: see senders.py."""
+    """Those of them that were never resent, as far as known: see producer_registry.py."""
     heard_ns: int = -1
-    """The last frame from the broker on the connection of the present session, whatever it was; -1: none."""
+    """Time of the broker's last frame of any type on the connection of the current session; -1 if none."""
     heard_frame: int = 0
     send_errors: dict[str, Occurrences] = field(default_factory=dict)
-    """SEND_ERROR by its ServerError; the sample is the message."""
+    """SEND_ERRORs by ServerError; the sample is the message."""
     out_of_order: Occurrences = field(default_factory=Occurrences)
-    """Receipts that came before that of an earlier SEND of the session."""
+    """Receipts that preceded that of an earlier SEND of the session."""
     skipped: Occurrences = field(default_factory=Occurrences)
-    """SENDs without an answer when their session ended, though a later one had its receipt: SEND, that receipt."""
+    """SENDs without a response at the end of their session although a later one has a receipt, with its frame."""
     unexpected: Occurrences = field(default_factory=Occurrences)
     """Receipts for a sequence id that is not open."""
     gaps: Occurrences = field(default_factory=Occurrences)
-    """SENDs whose sequence id leaves out some, seen from the highest before it (batches by their highest id)."""
+    """SENDs whose sequence id skips ids after the highest one before it (of a batch, its highest id)."""
     ids_vague: bool = False
-    """Whether batches came that do not tell their highest sequence id: see numbering.py."""
+    """Whether batches have no highest sequence id: see sequence_ids.py."""
     backwards: Occurrences = field(default_factory=Occurrences)
-    """SENDs whose sequence id is not above the highest, other than resends after a reconnect and chunks."""
+    """SENDs whose sequence id is not above the highest one, except resends after a reconnect, and chunks."""
     resent: Occurrences = field(default_factory=Occurrences)
-    """SENDs of ids that an earlier session had sent, or the same session without a receipt."""
+    """SENDs of ids that an earlier session sent, or that this session sent without a receipt."""
     resent_blind: Occurrences = field(default_factory=Occurrences)
-    """Of these, those whose first SEND had no answer at all: whether it was stored, nobody has seen."""
+    """Those of them whose first SEND has no response, so that it may have been stored."""
     resent_with_receipt: Occurrences = field(default_factory=Occurrences)
-    """Of these, those whose first SEND had a receipt that was in time: the client never saw it, or sends twice."""
+    """Those of them whose first SEND has a receipt: the client did not receive it, or sends twice."""
     duplicates_refused: Occurrences = field(default_factory=Occurrences)
     """Receipts of -1:-1: broker deduplication dropped the message."""
     resends_refused: Occurrences = field(default_factory=Occurrences)
-    """Of these, those of resends, byte for byte: what deduplication is for. The others are other messages under ids
-    that were used before."""
+    """Those of them that answer identical resends, for which deduplication is intended. The others answer new messages
+    with used ids.
+    """
     duplicates_stored: Occurrences = field(default_factory=Occurrences)
-    """Resent SENDs that were given a second message id: the message is in the topic twice."""
+    """Resends that were stored with a second message id: the topic contains the message twice."""
     chunks_resent: Occurrences = field(default_factory=Occurrences)
-    """Chunks (uuid, chunk_id) sent more than once."""
+    """Chunks (uuid, chunk_id) that were sent more than once."""
     clock_skew_ms: tuple[int, int, int] = (0, 0, 0)
-    """Least, greatest and last difference of the capture's time of SEND less publish_time, milliseconds; of those
-    SENDs that are no resends."""
+    """Minimum, maximum and last difference between the capture's time of SEND and publish_time, ms, without resends.
+    """
     skewed: Occurrences = field(default_factory=Occurrences)
-    """SENDs whose publish_time is later than the capture's, or more than ten seconds earlier."""
+    """SENDs whose publish_time is later than the capture's time, or more than ten seconds earlier."""
     doubts: set[str] = field(default_factory=set)

@@ -1,4 +1,4 @@
-"""What is kept of connections, of hosts, of exchanges, and of the capture itself. Data only."""
+"""Records of connections, hosts, exchanges, transactions and the capture. Data only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENDS: Final[dict[str, str]] = {
     "replaced": "the same id was opened again on the same connection",
     "silence": "the capture contains no further frames of it and no end",
 }
-"""How a session or a connection ended."""
+"""Descriptions of the ends of sessions and connections."""
 
 
 @dataclass(slots=True)
@@ -45,73 +45,75 @@ class ConnectionRecord:
     broker_frames: int = 0
     client_version: str = ""
     protocol_version: int = -1
-    """Of CONNECT; -1: not seen."""
+    """From CONNECT; -1 if not captured."""
     server_version: str = ""
     server_protocol_version: int = -1
     max_message_size: int = 0
-    """As CONNECTED tells; 0: not told."""
+    """From CONNECTED; 0 if absent."""
     proxy_to_broker_url: str = ""
     leg_of: int = -1
-    """tcp.stream of the other leg when this one is a proxy's connection to its broker; -1: none."""
+    """tcp.stream of the client's connection, if this one is its proxy's connection to the broker; otherwise -1."""
     other_leg: ConnectionRecord | None = field(default=None, repr=False, compare=False)
-    """The other leg, in both records of a proxied conversation."""
+    """The other connection of a proxied pair, in both records."""
     connect_frame: int = 0
     connected_ns: int = -1
     challenges: Occurrences = field(default_factory=Occurrences)
-    """AUTH_CHALLENGE on an open connection: the credentials had expired."""
+    """AUTH_CHALLENGEs after the handshake: the credentials had expired."""
     challenge_open_ns: int = -1
-    """Since when one of these waits for its AUTH_RESPONSE; -1: none does."""
+    """Time since which one of them has no AUTH_RESPONSE, or -1."""
     refreshed_ns: int = -1
-    """When the last of these had its AUTH_RESPONSE."""
+    """Time of the last AUTH_RESPONSE to one of them."""
     ping_open: dict[bool, tuple[int, int]] = field(default_factory=dict)
-    """The oldest PING after which nothing came from the other side: frame and time, by who sent it (True: client)."""
+    """Oldest PING without a later frame of the other side: frame and time, by sender (True: client)."""
     end: str = ""
-    """A key of ENDS; empty: it lasts."""
+    """A key of ENDS; empty while the connection is open."""
     ended_ns: int = -1
     first_bytes: str = ""
-    """What stood there instead of the protocol: tls, http, proxy-protocol, text; empty: nothing wrong."""
+    """Kind of the data at the start that is not Pulsar: tls, http, proxy-protocol, text; empty if there is none."""
     first_bytes_text: str = ""
-    """In words, with the length that a Pulsar peer would have read from it."""
+    """Description of it, with the length that a Pulsar peer would read from it."""
     first_bytes_packet: int = 0
     wrong_crc: dict[bool, Occurrences] = field(default_factory=dict)
-    """SEND (True: from the client) and MESSAGE (False) frames with a wrong checksum, all bytes captured."""
+    """SEND (True: from the client) and MESSAGE (False) frames with a wrong checksum and all bytes captured."""
     oversize: Occurrences = field(default_factory=Occurrences)
-    """Frames larger than max_message_size and its padding, from either side; the sample says type and size."""
+    """Frames larger than max_message_size with its padding, in both directions; the sample contains type and size."""
     deprecated: dict[str, Occurrences] = field(default_factory=dict)
-    """Commands and fields that newer versions have done away with, by name."""
+    """Deprecated commands and fields, by name."""
     out_of_order: Occurrences = field(default_factory=Occurrences)
-    """Answers about a producer or consumer that came before that to the PRODUCER or SUBSCRIBE which opens it."""
+    """Responses about a producer or consumer that preceded the response to its PRODUCER or SUBSCRIBE."""
     watchers: dict[int, tuple[int, int, str]] = field(default_factory=dict)
     """Open topic-list watchers: watcher id to frame, time, namespace and pattern."""
     watch_gaps: Occurrences = field(default_factory=Occurrences)
-    """WATCH_TOPIC_LISTs whose answer has another hash than the client knew: topics changed while nobody watched. The
-    frames are those of question and answer, the sample names topics."""
+    """WATCH_TOPIC_LISTs whose response has another hash than the client: topics changed while no watcher was open. The
+    frames are those of request and response, the sample contains topics.
+    """
     watch_missed: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Topics that a watcher was told of and that this client address has not subscribed to: frame and time."""
+    """Topics that a watcher received and to which this client address has not subscribed: frame and time."""
     doubts: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
 class HostRecord:
-    """All connections of one client address to one server: attempts, and how they ended."""
+    """All connections of one client address to one server: attempts and ends."""
 
     client: str
     server: tuple[str, int]
     attempts: Occurrences = field(default_factory=Occurrences)
-    """Connections that began; frames are unknown to TCP, so these are those of their CONNECTs."""
+    """Connection attempts; the frames are those of CONNECT."""
     refused: Occurrences = field(default_factory=Occurrences)
     """SYNs answered by RST."""
     ends: dict[str, Occurrences] = field(default_factory=dict)
-    """How connections ended, by ENDS."""
+    """Ends of connections, by key of ENDS."""
     recent_ends: list[tuple[int, str, int]] = field(default_factory=list)
-    """The last 64 of them, and refused SYNs: time, word of ENDS, frame (0: none)."""
+    """The last 64 ends, including refused SYNs: time, key of ENDS, frame (0: none)."""
     redirect_loops: Occurrences = field(default_factory=Occurrences)
-    """Redirects by a server to which the client had been sent back within ten seconds; the sample is the topic."""
+    """Redirects by a server to which the client was redirected within ten seconds; the sample is the topic."""
     denied: dict[str, Occurrences] = field(default_factory=dict)
-    """AuthenticationErrors and AuthorizationErrors by ``error command``: to what they answered; the sample is the
-    message."""
+    """AuthenticationErrors and AuthorizationErrors by ``error command``, the command being that of the request; the
+    sample is the message.
+    """
     attempt_times: list[int] = field(default_factory=list)
-    """When the last 64 connections began, ns."""
+    """Times of the last 64 connection attempts, ns."""
     doubts: set[str] = field(default_factory=set)
 
 
@@ -121,27 +123,27 @@ class ExchangeRecord:
 
     stream: int
     type: str
-    """Name of the request's command type; of answers to which no request is known it is their own."""
+    """Name of the request's command type; for responses without a request, their own."""
     client: tuple[str, int] = ("", 0)
     server: tuple[str, int] = ("", 0)
     asked: int = 0
     answered: int = 0
     slow: Occurrences = field(default_factory=Occurrences)
-    """Answers that took longer than the bound of slow-answers; the sample is the longest in ms."""
+    """Responses slower than the limit of slow-answers; the sample is the longest latency in ms."""
     slowest_ns: int = 0
     slowest: tuple[int, int] = (0, 0)
-    """Frames of that request and answer."""
+    """Frames of that request and response."""
     unanswered: Occurrences = field(default_factory=Occurrences)
-    """Requests without answer, so far or when their connection ended."""
+    """Requests without a response until now, or until the end of their connection."""
     waited_ns: int = 0
-    """How long the oldest of them has waited, or had."""
+    """How long the oldest of them has waited, ns."""
     overtaken: int = 0
-    """How many of them are older than a request of the same type that was answered."""
+    """Number of them that are older than an answered request of the same type."""
     last_answered_frame: int = 0
-    """The youngest request of the type that was answered."""
+    """Frame of the latest answered request of the type."""
     answered_twice: Occurrences = field(default_factory=Occurrences)
     unasked: Occurrences = field(default_factory=Occurrences)
-    """Answers to which no request is known."""
+    """Responses without a request."""
     doubts: set[str] = field(default_factory=set)
 
 
@@ -150,27 +152,27 @@ class TransactionRecord:
     """A transaction, by its id."""
 
     id: tuple[int, int]
-    """most and least significant bits."""
+    """Most and least significant bits."""
     stream: int
     began_ns: int
     began_frame: int
-    """NEW_TXN's answer; 0: not seen."""
+    """Response to NEW_TXN; 0 if not captured."""
     timeout_ms: int = 0
     sent: int = 0
     acked: int = 0
     end_asked_ns: int = -1
     end_asked_frame: int = 0
-    """The last END_TXN of a client; 0: none."""
+    """The client's last END_TXN, or 0."""
     ended_ns: int = -1
     ended_frame: int = 0
     action: str = ""
-    """COMMIT or ABORT; empty: open."""
+    """COMMIT or ABORT; empty while the transaction is open."""
     ended_by: str = ""
-    """client, or coordinator when no END_TXN was seen (time-out); empty: open."""
+    """client, or coordinator if there was no END_TXN (timeout); empty while the transaction is open."""
     left_ns: int = -1
-    """When the connection that began it ended while it was open; -1: it did not."""
+    """Time at which the connection that began it ended before it did, or -1."""
     error: str = ""
-    """Of the last answer that refused something."""
+    """Error of the last response with one."""
     doubts: set[str] = field(default_factory=set)
 
 
@@ -183,20 +185,20 @@ class CaptureRecord:
     frames: int = 0
     packets: int = 0
     gaps: Occurrences = field(default_factory=Occurrences)
-    """Holes; count is in holes. The sample is the first note."""
+    """Gaps; the sample is the first note."""
     gap_bytes: int = 0
     midstream: int = 0
     """Connections that began before the capture and carry messages of producers or consumers without names."""
     one_way: int = 0
-    """Connections of which one direction is missing."""
+    """Connections with only one direction."""
     cut: bool = False
-    """Whether packets are cut by a snap length."""
+    """Whether packets are truncated by a snap length."""
     unfinished: int = 0
-    """Frames of which the end is missing because their connection, or the capture, ended before."""
+    """Frames truncated by the end of their connection or of the capture."""
     damaged: bool = False
-    """Whether a file ended in the middle of something."""
+    """Whether a file is truncated."""
     resyncs: int = 0
     evicted: dict[str, int] = field(default_factory=dict)
-    """What was forgotten to bound the memory, by kind of record."""
+    """Numbers of evicted records, by kind."""
     other_streams: dict[str, int] = field(default_factory=dict)
-    """Connections that are not Pulsar, by kind."""
+    """Numbers of connections that are not Pulsar, by kind."""

@@ -1,4 +1,4 @@
-"""How often something was seen and for how long, with the first frames as evidence: all in a few words of memory.
+"""Counters and durations with the first frames as evidence, in bounded memory.
 
 Times are nanoseconds since 1970, frames are ``pulsar.number``.
 """
@@ -11,23 +11,23 @@ from typing import Final
 __all__ = ["MAX_EVIDENCE", "Occurrences", "StateDuration"]
 
 MAX_EVIDENCE: Final = 8
-"""Frames that are kept of what was seen more often."""
+"""Maximum number of frames per counter."""
 
 
 @dataclass(slots=True)
 class Occurrences:
-    """Something that happened, any number of times."""
+    """A counter of occurrences of one kind."""
 
     count: int = 0
     first_ns: int = 0
     last_ns: int = 0
     frames: list[int] = field(default_factory=list)
-    """The first of the frames that show it, at most MAX_EVIDENCE."""
+    """The first frames that show it, at most MAX_EVIDENCE."""
     sample: str = ""
-    """What the first one was about, in the words of the field: a message id, a key, the text of an error."""
+    """The subject of the first occurrence, as the field defines it: a message id, a key, the text of an error."""
 
     def add(self, time_ns: int, *frames: int, sample: str = "", count: int = 1) -> None:
-        """It was seen (``count`` times at once); ``frames`` of 0 are unknown ones."""
+        """Count an occurrence (``count`` at once); ``frames`` that are 0 are unknown."""
         if not self.count:
             self.first_ns, self.sample = time_ns, sample
         self.count += count
@@ -38,31 +38,31 @@ class Occurrences:
 
 @dataclass(slots=True)
 class StateDuration:
-    """A state that comes and goes: how often, how long in all, its last and its longest time."""
+    """A recurring state: number, total duration, last and longest period."""
 
     count: int = 0
-    """How often it began."""
+    """Number of periods."""
     total_ns: int = 0
-    """Of those that have ended."""
+    """Total duration of the ended periods."""
     since_ns: int = -1
-    """Since when it lasts; -1: it does not."""
+    """Start of the current period, or -1."""
     since_frame: int = 0
-    """The frame with which that, or the last one that has ended, began."""
+    """Frame at the start of the current or last period."""
     last_ns: tuple[int, int] = (0, -1)
-    """From when till when the last one that has ended lasted; until -1: none has."""
+    """Start and end of the last ended period; the end is -1 if there is none."""
     longest_ns: int = 0
     longest_from_ns: int = 0
     longest_frames: tuple[int, int] = (0, 0)
-    """The frames with which the longest began and ended; 0 at the end: it did not end in a frame."""
+    """Frames at the start and end of the longest period; the end is 0 if no frame ended it."""
 
     def begin(self, time_ns: int, frame: int) -> None:
-        """It is so now; when it was already nothing changes."""
+        """Begin a period, unless one has begun."""
         if self.since_ns < 0:
             self.count += 1
             self.since_ns, self.since_frame = time_ns, frame
 
     def end(self, time_ns: int, frame: int = 0) -> None:
-        """It is so no longer; when it was not nothing changes."""
+        """End the period, if one has begun."""
         if self.since_ns < 0:
             return
         lasted = time_ns - self.since_ns

@@ -1,9 +1,9 @@
-"""The life of a message: sent, stored, delivered, acknowledged, with the frame and time of each step. Data only.
+"""The lifecycle of a message: sent, stored, delivered, acknowledged, with the frame and time of each step. Data only.
 
 Rules of this file
-1. A life is that of an entry, as brokers store it; the messages of a batch share it and differ by the bits of acks.
-   The chunks of one message are one life, that of the last chunk's id, the others in `chunks`.
-2. Times are ns since 1970, -1: not seen; frames ``pulsar.number``, 0: not seen.
+1. A lifecycle is that of an entry in the broker. The messages of a batch share it and differ by the bits of ack sets.
+   The chunks of a message share one, with the id of the last chunk; `chunks` contains the others.
+2. Times are ns since 1970, -1 if unknown. Frames are ``pulsar.number``, 0 if unknown.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_CHUNKS", "STATES", "Ack", "Delivery", "Lifecycle"]
 
 MOST_CHUNKS: Final = 64
-"""Chunks of one message that are listed."""
+"""Maximum number of chunks in a lifecycle."""
 
 STATES: Final[dict[str, str]] = {
     "in_flight": "sent, without a receipt so far",
@@ -31,31 +31,31 @@ STATES: Final[dict[str, str]] = {
     "lost": "sent; its connection ended before the receipt",
     "non_persistent": "published to a non-persistent topic, where acknowledgements are not sent to the broker",
 }
-"""What became of a message, as far as the capture goes."""
+"""Final states of messages, as far as the capture shows."""
 
 
 @dataclass(slots=True)
 class Ack:
-    """One acknowledgement that covers the entry or a part of it."""
+    """An acknowledgement of the entry or a part of it."""
 
     frame: int
     time_ns: int
     kind: str
-    """individual, cumulative, batch (an ack set came with it), transaction."""
+    """individual, cumulative, batch (with an ack set), transaction."""
     left: int = 0
-    """Messages of the entry that it leaves unacked."""
+    """Messages of the entry that remain unacknowledged."""
     answer_frame: int = 0
     answer_ns: int = -1
     error: str = ""
-    """Of the ACK_RESPONSE."""
+    """Error of the ACK_RESPONSE."""
     validation_error: str = ""
     effective: bool = True
-    """Whether it acknowledged anything: not one of a rolled back transaction, nor a second one."""
+    """Whether it acknowledged anything: not if it is repeated or its transaction was aborted."""
 
 
 @dataclass(slots=True)
 class Delivery:
-    """One MESSAGE frame with the entry."""
+    """A MESSAGE frame with the entry."""
 
     consumer: ConsumerRecord
     frame: int
@@ -63,45 +63,45 @@ class Delivery:
     stream: int
     redelivery_count: int = 0
     messages: int = 1
-    """Messages that it brought: those that its ack set does not exclude."""
+    """Messages that its ack set does not exclude."""
     chunk: int = -1
-    """Which chunk it brought, of a chunked message; -1: it is none."""
+    """Number of its chunk, or -1 if the message is not chunked."""
     why: str = ""
-    """For a second delivery to the same subscription: a key of topics.AGAIN; empty for the first."""
+    """Cause of a redelivery, a key of topic_records.AGAIN; empty for the first delivery."""
     why_frame: int = 0
-    """The frame that asked for it or caused it; 0: none."""
+    """Frame that requested or caused it, or 0."""
     acks: tuple[Ack, ...] = ()
     again: tuple[int, int] = (0, -1)
-    """The REDELIVER that named it: frame, time."""
+    """Frame and time of the REDELIVER with its id."""
     held: int = 0
-    """Messages of it that are with the consumer still."""
+    """Messages of it that the consumer still holds."""
     taken: tuple[str, int] = ("", 0)
-    """Why the broker took it back, a key of topics.AGAIN, and the frame that made it do so; empty: it did not."""
+    """Why the broker took it back (a key of topic_records.AGAIN) and the frame that caused it; empty if it did not."""
 
 
 @dataclass(slots=True)
 class Lifecycle:
-    """A message, or an entry of several. What a SEND tells comes first: one is made for each."""
+    """A message, or an entry with several. The fields known from SEND are first, because every SEND sets them."""
 
     topic: TopicRecord | None
     producer: ProducerRecord | None = None
     producer_name: str = ""
-    """Of the metadata."""
+    """From the metadata."""
     sequence_id: int = -1
     highest_sequence_id: int = -1
     partition: int = -1
     stream: int = -1
-    """Of the last SEND."""
+    """``tcp.stream`` of the last SEND."""
     sent_frame: int = 0
     sent_ns: int = -1
-    """The first SEND."""
+    """Time of the first SEND."""
     messages: int = 1
-    """In the batch, else 1."""
+    """Number of messages in the batch, or 1."""
     batch: bool = False
     size: int = 0
-    """Bytes of the payload as it is on the wire."""
+    """Bytes of the payload on the wire."""
     key: str = ""
-    """Ordering key, else partition key, of the entry; see keys.py."""
+    """Ordering key of the entry, or else its partition key; see key_order.py."""
     publish_ms: int = 0
     deliver_at_ms: int = 0
     ledger: int = -1
@@ -109,36 +109,36 @@ class Lifecycle:
     receipt_frame: int = 0
     receipt_ns: int = -1
     error: str = ""
-    """Of SEND_ERROR."""
+    """Error of SEND_ERROR."""
     resent: tuple[tuple[int, int, int], ...] = ()
-    """Later SENDs of the same: (stream, frame, time)."""
+    """Resends: (stream, frame, time)."""
     other_ids: tuple[tuple[int, int], ...] = ()
-    """Further ids that a resend was given: it is stored more than once."""
+    """Further ids assigned to resends: the entry is stored more than once."""
     uuid: str = ""
-    """Of a chunked message."""
+    """The uuid of a chunked message."""
     num_chunks: int = 0
     chunks: list[tuple[int, int, int, int]] = field(default_factory=list)
-    """Of a chunked message: (chunk id, frame, ledger, entry) as sent, at most MOST_CHUNKS."""
+    """Chunks of a chunked message: (chunk id, frame, ledger, entry) as sent, at most MOST_CHUNKS."""
     txn: tuple[int, int] | None = None
     marker: bool = False
-    """Whether it is no message but a broker's marker (transaction end)."""
+    """Whether it is a broker's marker (transaction end), not a message."""
     deliveries: dict[str, list[Delivery]] = field(default_factory=dict)
-    """By subscription, in order of time."""
+    """By subscription, in the order of time."""
     unacked: dict[str, int] = field(default_factory=dict)
-    """Messages of the entry that a subscription has not acknowledged, by subscription that got it."""
+    """Number of unacknowledged messages of the entry, by subscription that received it."""
     dead_letters: tuple[tuple[str, int, int], ...] = ()
-    """SENDs with which a client moved it, or messages of it, away: topic, frame, time; at most 64."""
+    """SENDs to dead letter topics: topic, frame, time; at most 64."""
     state: str = "in_flight"
     """A key of STATES."""
     evicted: bool = False
-    """Whether it was given out because of too many lives, before its end."""
+    """Whether it was evicted before it was complete, because there were too many lifecycles."""
     doubts: set[str] = field(default_factory=set)
 
     @property
     def id(self) -> str:
-        """``ledger:entry``; empty: not known."""
+        """``ledger:entry``; empty if unknown."""
         return f"{self.ledger}:{self.entry}" if self.ledger >= 0 else ""
 
     def subscription(self, name: str) -> SubscriptionRecord | None:
-        """The record of one that got it."""
+        """Return the record of a subscription of its topic, or None."""
         return None if self.topic is None else self.topic.subscriptions.get(name)

@@ -1,7 +1,7 @@
-"""Why the evidence of a record may be incomplete: what the capture has not seen of it.
+"""Reasons why the evidence of a record may be incomplete.
 
-Every record carries a set of these words; an empty one means that all was seen. Rules look there before they blame
-anybody: what a hole could explain is the capture's doing until the opposite is shown.
+Every record contains a set of these keys, which is empty if all frames were captured. Rules check it before they report
+a fault of a client or broker: what missing frames can explain is not a fault.
 """
 
 from __future__ import annotations
@@ -19,4 +19,4 @@ DOUBTS: Final[dict[str, str]] = {
     "weak_sync": "frames of its connection were found by search after a gap",
     "evicted": "older data of it was evicted to limit memory",
 }
-"""Word to what it says of the record."""
+"""Descriptions of the doubts of a record, by key."""

@@ -1,4 +1,4 @@
-"""What is kept of topics, their subscriptions, and the keys of these. Data only."""
+"""Records of topics, subscriptions and keys. Data only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AGAIN: dict[str, str] = {
     "aborted": "the transaction that acknowledged it was aborted",
     "twice": "the same consumer received it twice without a cause on the wire",
 }
-"""Why an entry was delivered again, as far as frames tell: a key of `SubscriptionRecord.again`."""
+"""Causes of redeliveries: the keys of `SubscriptionRecord.again`."""
 
 
 @dataclass(slots=True)
@@ -37,20 +37,20 @@ class TopicRecord:
     persistent: bool = True
     subscriptions: dict[str, SubscriptionRecord] = field(default_factory=dict)
     producers: dict[str, ProducerRecord] = field(default_factory=dict)
-    """By name; bounded like all."""
+    """Producers by name; the number is bounded."""
     messages_in: int = 0
-    """msgInCounter: messages of SENDs with an answer, -1:-1 and most SEND_ERRORs included, over all loads of it."""
+    """msgInCounter: messages of SENDs with a response, including -1:-1 and most SEND_ERRORs, over all loads."""
     bytes_in: int = 0
     """bytesInCounter: metadata, payload and their headers."""
     entries_in: int = 0
-    """Those that were stored."""
+    """Number of stored entries."""
     last_in_ns: int = -1
     last_id: tuple[int, int] = (-1, -1)
-    """The highest (ledger, entry) seen, published or delivered."""
+    """The highest (ledger, entry) published or delivered."""
     deduplicates: bool = False
-    """Whether a receipt of -1:-1 was seen."""
+    """Whether there was a receipt of -1:-1."""
     unloads: Occurrences = field(default_factory=Occurrences)
-    """Moments at which the broker closed producers or consumers of it unasked."""
+    """Times at which the broker closed producers or consumers of the topic without a request."""
     doubts: set[str] = field(default_factory=set)
 
 
@@ -63,55 +63,55 @@ class SubscriptionRecord:
     type: str = ""
     durable: bool = True
     gone: bool = False
-    """Whether the broker knows it no more: unsubscribed, or not durable and its last consumer has left."""
+    """Whether the broker removed it: unsubscribed, or not durable and its last consumer left."""
     key_shared_mode: str = ""
     """AUTO_SPLIT, STICKY; empty: not Key_Shared, or unknown."""
     allow_out_of_order: bool = False
     consumers: dict[str, ConsumerRecord] = field(default_factory=dict)
-    """Those that were ever seen, by name (unnamed: by ``stream#id``); the attached ones have a session without end."""
+    """All consumers by name (unnamed: by ``stream#id``); attached ones have a session without an end."""
     backlog: int | None = None
-    """Entries published and not acknowledged; None: cannot be known (the capture began later than the topic)."""
+    """Entries published and not acknowledged; None if unknown (the topic is older than the capture)."""
     unacked: int = 0
     """Messages held by attached consumers (Shared, Key_Shared)."""
     delivered: int = 0
     """msgOutCounter: messages, batches in full, over all consumers."""
     entries_out: int = 0
     again: dict[str, Occurrences] = field(default_factory=dict)
-    """Entries delivered again, by AGAIN; frames are those of the delivery and of what asked for it."""
+    """Redelivered entries by key of AGAIN; the frames are those of the delivery and of its cause."""
     most_redelivered: list[tuple[int, str, int, int]] = field(default_factory=list)
-    """The messages that came most often, at most 8: (deliveries, message id, first frame, last frame)."""
+    """The most redelivered messages, at most 8: (deliveries, message id, first frame, last frame)."""
     redelivered_per_second: int = 0
-    """The most redeliveries in one second of the capture."""
+    """Maximum number of redeliveries in one second of the capture."""
     redelivered_peak_ns: int = 0
-    """When that second began."""
+    """Start of that second."""
     dead_lettered: Occurrences = field(default_factory=Occurrences)
-    """Messages of it that a client sent to its dead letter topic (properties REAL_SUBSCRIPTION or the topic's name)."""
+    """Messages that a client sent to its dead letter topic (properties REAL_SUBSCRIPTION or the topic's name)."""
     seeks: Occurrences = field(default_factory=Occurrences)
     hash_waits: StateDuration = field(default_factory=StateDuration)
-    """While entries of a key wait since another consumer holds earlier ones of it (Key_Shared)."""
+    """Times in which entries of a key wait because another consumer holds earlier ones (Key_Shared)."""
     hash_holder: str = ""
-    """Which consumer held, and which key: of the longest wait."""
+    """Consumer and key of the longest wait."""
     large_batches: Occurrences = field(default_factory=Occurrences)
-    """Batches of more messages than the consumer had permits for while another consumer with permits got nothing."""
+    """Batches larger than the consumer's permits, while another consumer with permits received nothing."""
     order_broken: Occurrences = field(default_factory=Occurrences)
-    """Keys open at two consumers at once, or delivered in another order than published; see keys.py."""
+    """Keys held by two consumers at once, or delivered in another order than published; see key_order.py."""
     doubts: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
 class KeyRecord:
-    """A key of a subscription whose order was broken, or that moved from one consumer to another."""
+    """A key of a subscription that moved to another consumer or whose order was violated."""
 
     subscription: SubscriptionRecord
     key: str
-    """As text; base64 of binary ones."""
+    """As text; base64 for a binary key."""
     hash: int
     """Sticky hash, 0 to 65535."""
     owners: list[str] = field(default_factory=list)
-    """The consumers that were given it, in order, at most 8."""
+    """Consumers that received it, in order, at most 8."""
     moved: Occurrences = field(default_factory=Occurrences)
     open_at_two: Occurrences = field(default_factory=Occurrences)
-    """Deliveries to a consumer while another held unacked entries of the same key."""
+    """Deliveries to a consumer while another one held unacknowledged entries of the key."""
     backwards: Occurrences = field(default_factory=Occurrences)
-    """First deliveries of an entry after one that was published later, of the same key."""
+    """First deliveries of an entry after one of the same key that was published later."""
     doubts: set[str] = field(default_factory=set)

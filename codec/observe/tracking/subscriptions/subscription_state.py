@@ -153,7 +153,7 @@ class SubscriptionState:
         self.highest: Position = (-1, -1)
         """Entries between `lowest` and `highest` were delivered or skipped before the last reset."""
         self.open_seeks: dict[int, tuple[Position, int] | None] = {}
-        """SEEKs without a response: frame to position and ack set of the batch (-1: all), or None for a seek by time."""
+        """SEEKs without a response: frame to position and ack set of the batch (-1: all), or None for one by time."""
         self.transaction_acks: dict[tuple[int, int], list[TransactionAck]] = {}
         """Acknowledgements in open transactions."""
         self.selective = False
