@@ -1,9 +1,9 @@
-"""From the sums of permits in each window to the table `permits`.
+"""The table `permits`, from the sums of permits in each window.
 
 Rules of this file
-1. No task holds a consumer's whole history: splits give sums, the driver scans them once, and each split's rows are
-   made from its own sums and the balances with which they begin.
-2. A second that lies in two windows is one row: rows are joined by connection.
+1. No task holds the whole history of a consumer: splits compute sums, the driver scans them once, and the rows of each
+   split are made from its own sums and its initial balances.
+2. A second in two windows is one row: rows are joined by connection.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BUCKET_BYTES = 256 << 20
 def count_permits(
     engine: Engine, staging: Staging, reading: ReadRecording, place: int, *, partitioned: bool
 ) -> list[Made]:
-    """The table `permits` of one recording, written; ``place`` is that of the recording among all."""
+    """Write the table `permits` of one recording, whose index is ``place``."""
     totals, events = (
         [batch for split in reading.splits for batch in _batches(staging, split, f"permit_{name}")]
         for name in ("totals", "events")
@@ -49,7 +49,7 @@ def count_permits(
 
 
 def _without(starts: pa.RecordBatch, duplicate_connections: frozenset[int]) -> pa.RecordBatch:
-    """All but those of second legs, whose frames are counted on the first."""
+    """Return all sums except those of duplicate connections, whose frames are counted on the other connection."""
     if not duplicate_connections:
         return starts
     return starts.filter(
@@ -65,7 +65,7 @@ def _batches(staging: Staging, split: SplitParts, name: str) -> Iterator[pa.Reco
 def _cut(
     staging: Staging, starts: Shared[pa.RecordBatch], cluster: str, buckets: int, split: SplitParts
 ) -> Iterator[Piece]:
-    """A split's rows, by connection."""
+    """Yield a split's rows by connection."""
     tables = list(tables_of(staging, split, "permit_changes"))
     if not tables:
         return
@@ -85,5 +85,5 @@ def _join(
 
 
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """With the words on columns, which an exchange leaves out."""
+    """Return the batch with the descriptions of columns, which an exchange omits."""
     return pa.RecordBatch.from_arrays(batch.columns, schema=PERMITS)

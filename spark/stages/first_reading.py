@@ -1,12 +1,12 @@
-"""A split made tables when it is read for the first time, in its own numbers, which are put right when it is stitched.
+"""The tables of a split made in its first reading, with its own numbers, which the merge of splits corrects.
 
 Rules of this file
-1. Only partials of lives can be made so (`Wanted.once`): they know frames and connections by numbers alone, and
-   `lives.renumber` says them anew. Whoever loads them does that; nothing is written twice.
-2. What stitching adds has numbers of the recording and is read for itself: to those who merge it is one split more.
-3. Where bytes are missing, or a guess was not quite right, the split is read again: what that does to its marks depends
-   on where in it they stand.
-4. What only observing asks for (notes and ends in their order, frames by connection) is not told here.
+1. Only partials of lifecycles can be made so (`Wanted.once`): they contain frames and connections only as numbers,
+   which `partial_renumbering` replaces when the tables are loaded. No table is written twice.
+2. Frames that the merge adds have the recording's numbers and are aggregated as one more split.
+3. If bytes are missing, or an assumed state was not quite right, the split is read again, because the effect on its
+   marks depends on their positions.
+4. Data that only observation needs (notes and ends in order, frames by connection) is not produced here.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ __all__ = ["OwnTables", "put_right", "stands"]
 
 _TURNS: Final = "turns"
 _TURN: Final = pa.schema([("turn", pa.int32()), ("stream", pa.int32())])
-"""Of each frame of a split, in its own numbers: at which packet it became known, counted from that of the frame before
-it, and its connection."""
+"""For each frame of a split, with its own numbers: the packet that completed it, as difference from the previous
+frame, and its connection."""
 
 
 class OwnTables:
@@ -52,7 +52,7 @@ class OwnTables:
         self._turn = self._rows = 0
 
     def add(self, places: Places, records: Records) -> None:
-        """Take in a window."""
+        """Add a window."""
         self._parser.parts.counted.add(counted_of(records))
         if not len(places):
             return
@@ -63,14 +63,14 @@ class OwnTables:
         self._turn, self._rows = int(places.turn[-1]), self._rows + len(places)
 
     def finish(self) -> SplitParts:
-        """All of it."""
+        """Finish and return the results."""
         parts = self._parser.finish()
         parts.tables[_TURNS] = self._keeper.keep(_TURNS, [pa.Table.from_batches(self._turns, _TURN)])
         return parts
 
 
 def stands(joined: MergedSplit) -> bool:
-    """Whether the tables of a split are right but for its numbers."""
+    """Return whether the tables of a split are correct except for its numbers."""
     renaming = joined.renaming
     told = renaming.sync != OWN
     sure = (renaming.anchored[told] == NO_OFFSET) & (renaming.lost[told] == NO_OFFSET)
@@ -78,7 +78,7 @@ def stands(joined: MergedSplit) -> bool:
 
 
 def put_right(staging: Staging, number: int, own: SplitParts, joined: MergedSplit) -> SplitParts:
-    """A split's tables, and those of what stitching adds, as the split of this number; it `stands`."""
+    """Return a split's tables and those of the added frames as the split of this number; it `stands`."""
     renaming = joined.renaming
     turn, stream = _turns(staging, own)
     numbers, others = joined.numbers(turn, stream)
@@ -98,7 +98,7 @@ def _turns(staging: Staging, own: SplitParts) -> tuple[Longs, Longs]:
 
 
 def _added(extra: Sequence[Extra], numbers: Longs) -> Iterator[tuple[str, pa.Table]]:
-    """The partials of what stitching adds, of which these are the numbers."""
+    """Yield the partials of the frames that the merge adds, which have these numbers."""
     if not extra:
         return
     both = list(zip(numbers.tolist(), (one.item for one in extra), strict=True))

@@ -1,16 +1,17 @@
-"""Reading only the files that are new: what an earlier run has read is taken as it left it.
+"""Incremental runs: only new files are read; the tables of earlier files are kept.
 
-How it goes
-- Behind each of the last files the reader's state is kept, and of every split its tables. A file that stands behind all
-  that were read before is read on from there; the rest of the work begins with the tables of old and new.
-- What the end of the recording gave is not kept: it was no end.
-- A file that stands before others (it came late), or that has changed (it was still being written), is read together
-  with those behind it, from the nearest state before it on. These have to be there still.
+Steps
+- After each of the last files, the state of the reader is kept, and the tables of every split. A file after all
+  earlier ones is read from that state. The remaining stages use the tables of old and new files.
+- Results from the end of the recording are not kept, because it was not the final end.
+- A file between others (it arrived late), or one that has changed (it was still being written), is read together with
+  all files after it, from the last state before it. These files must still exist.
 
 Rules of this file
-1. The tables are those of one run over everything, row for row, in whatever order the files came.
-2. A file that was read and is gone stays in the tables; so does one that cannot be read now, and `captures` says so.
-3. Options that change what is read must be those of the first run.
+1. The tables are equal to those of one run over all files, row by row, in whatever order the files arrived.
+2. A file that was read and no longer exists remains in the tables. So does one that cannot be read now; `captures`
+   reports it.
+3. Options that affect what is read must be those of the first run.
 """
 
 from __future__ import annotations
@@ -42,24 +43,24 @@ _STATE: Final = "_state"
 _INDEX: Final = "index"
 
 _CHECKPOINTS: Final = 4
-"""Files behind which the reader's state is kept: so many may come late, or change, at small cost."""
+"""Number of last files with a kept state: so many may arrive late or change at small cost."""
 
 
 @dataclass(slots=True)
 class KeptRecording:
-    """What was read of a recording."""
+    """The kept values of a recording."""
 
     entries: list[Entry] = field(default_factory=list)
-    """Its files, in order."""
+    """Its files in order."""
     splits: list[SplitParts] = field(default_factory=list)
     positions: dict[int, int] = field(default_factory=dict)
     checkpoints: dict[int, str] = field(default_factory=dict)
-    """By count of files: the file with the reader's state behind them."""
+    """Files with the reader's state, by the number of files before it."""
 
 
 @dataclass(slots=True)
 class Kept:
-    """What an incremental run leaves for the next."""
+    """The kept values of an incremental run."""
 
     options: dict[str, Any]
     recordings: dict[str, KeptRecording] = field(default_factory=dict)
@@ -67,7 +68,7 @@ class Kept:
 
 
 def kept_of(run: Run, request: Request, wanted: Wanted) -> Kept:
-    """What the last run has left, or nothing; LocalError when it was asked for something else."""
+    """Return the values of the last run, or empty ones; raise LocalError if that had other options."""
     store, options = run.staging.store, _options(request, wanted)
     index = next((name for name in run.base.state if name.startswith(f"{_STATE}/{_INDEX}-")), None)
     data = None if index is None else store.read(index)
@@ -95,7 +96,7 @@ def _options(request: Request, wanted: Wanted) -> dict[str, Any]:
 
 
 def with_gone(plan: Plan, kept: Kept) -> tuple[Plan, frozenset[str]]:
-    """The plan with the files that were read before and are not to be read now, in their places; and which they are."""
+    """Return the plan with the earlier files that are not read now, in their positions, and the set of these files."""
     now = {hidden(entry.found.where): entry for entry in plan.entries}
     gone = [
         _as_gone(entry, now.get(entry.found.where))
@@ -117,7 +118,10 @@ def with_gone(plan: Plan, kept: Kept) -> tuple[Plan, frozenset[str]]:
 
 
 def _as_gone(entry: Entry, now: Entry | None) -> Entry:
-    """A file as it was read, and why it cannot be read now; None: it is not there."""
+    """Return a file as it was read, with the reason why it cannot be read now.
+
+    Without a reason if it does not exist.
+    """
     error = "" if now is None else f"not now: {now.head.error}; its rows are of an earlier run"
     return replace(entry, head=replace(entry.head, error=error))
 
@@ -131,7 +135,7 @@ def read_new(
     kept: Kept,
     gone: frozenset[str],
 ) -> ReadRecording:
-    """Read what is new of a recording, and bring ``kept`` up to date. LocalError when a file is needed that is gone."""
+    """Read the new files of a recording and update ``kept``; raise LocalError if a required file no longer exists."""
     old = kept.recordings.get(recording.cluster, KeptRecording())
     same = _same(old.entries, recording.parts)
     at = max((count for count in old.checkpoints if count <= same), default=0)
@@ -174,11 +178,11 @@ def read_new(
 
 
 def keep(run: Run, kept: Kept) -> dict[str, str]:
-    """Files for the next run, for `Run.commit`: where each is, and where it is to be."""
+    """Return the files for the next run, for `Run.commit`: current and final path."""
     files: dict[str, str] = {}
 
     def moved(path: str) -> str:
-        """Its place in the state; what is there already stays."""
+        """Return a path in the state; existing files remain."""
         files[path] = path if path.startswith(f"{_STATE}/") else f"{_STATE}/{path.rpartition('/')[2]}"
         return files[path]
 
@@ -199,7 +203,7 @@ def keep(run: Run, kept: Kept) -> dict[str, str]:
 
 
 def _same(old: Sequence[Entry], new: Sequence[Entry]) -> int:
-    """How many files, from the first on, are those that were read."""
+    """Return how many files, from the first, are unchanged."""
     pairs = zip(map(_identity, old), map(_identity, new))
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
@@ -209,7 +213,7 @@ def _identity(entry: Entry) -> tuple[str, int, int]:
 
 
 def _noted(entry: Entry) -> Entry:
-    """A file as it is kept: it is not opened by that name again."""
+    """Return a file as it is kept; it is not opened by that name again."""
     return replace(entry, found=replace(entry.found, where=hidden(entry.found.where)))
 
 
@@ -222,7 +226,7 @@ def _carried(store: Store, name: str) -> Checkpoint:
 
 
 def _with_streams(split: SplitParts, streams: Mapping[int, Stream]) -> SplitParts:
-    """What was told speaks of the connections that go on changing, not of copies."""
+    """Return the split with events that refer to the current connection objects instead of copies."""
     told = [
         one if one.item.stream is None else replace(one, item=replace(one.item, stream=streams[one.item.stream.number]))
         for one in split.told

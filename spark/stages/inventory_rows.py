@@ -1,4 +1,4 @@
-"""The rows of the tables `captures` and `gaps`, from the plan and from what the reading told."""
+"""The rows of the tables `captures` and `gaps`, from the plan and from the notes of the reading."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ __all__ = ["captures_table", "gaps_table"]
 def captures_table(
     entries: Sequence[Entry], counted: Mapping[str, Counted], notes: Mapping[str, Note], positions: Mapping[str, int]
 ) -> pa.Table:
-    """A row for each file of the plan; the mappings are by its `Found.where`, ``notes`` those on damaged files."""
+    """Return a row for each file of the plan.
+
+    The mappings are by `Found.where`; ``notes`` are those about damaged files.
+    """
     rows = [
         _capture(entry, counted.get(key), notes.get(key), positions.get(key))
         for entry in entries
@@ -59,7 +62,7 @@ def _capture(entry: Entry, counted: Counted | None, note: Note | None, position:
 
 
 def gaps_table(recording: Recording, splits: Sequence[SplitParts]) -> pa.Table:
-    """A row for each note of a recording."""
+    """Return a row for each note of a recording."""
     return pa.Table.from_pylist(list(_gaps(recording, splits)), schema=GAPS)
 
 

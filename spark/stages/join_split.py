@@ -1,11 +1,11 @@
-"""A split's frames made part of the recording: what stands is renamed, what stitching adds comes in between.
+"""A split's frames as a part of the recording: valid rows are renumbered, frames of the merge are inserted.
 
 Rules of this file
-1. What comes out, window after window, is what one reader over the whole recording would give here: the same frames,
-   notes and ends in the same order, with the recording's own numbers.
-2. A window has all rows of its packets, so whatever stitching adds at these packets belongs into it; the rest comes
-   behind the last window.
-3. Ordinary windows get nothing added: they are renamed, and nothing is copied.
+1. The results, window by window, are those of one reader over the whole recording: the same frames, notes and ends in
+   the same order, with the recording's numbers.
+2. A window has all rows of its packets, so frames that the merge adds at these packets belong to it; the others follow
+   the last window.
+3. Nothing is inserted into ordinary windows: they are renumbered without copying.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from pcli.spark.columnar.split_merge.merge_results import Extra, MergedSplit, in
 __all__ = ["Aside", "Joining"]
 
 Aside = tuple[int, Note | StreamEnd]
-"""A note or end, and the row before which it stands."""
+"""A note or end, and the row that it precedes."""
 
 _COLUMNS: Final = tuple(one.name for one in fields(Places) if one.name not in ("data", "trouble"))
 
 
 class Joining:
-    """Takes a split's windows, gives the recording's."""
+    """Converts a split's windows to the recording's numbers."""
 
     def __init__(self, joined: MergedSplit) -> None:
-        """``joined``: what stitching says of this split."""
+        """Create a converter; ``joined``: the result of the merge for this split."""
         self._renaming = joined.renaming
         self._extra = joined.extra
         self._taken = 0
         self._rows = 0
-        """Rows of the split before the window."""
+        """Number of rows of the split before the window."""
 
     def window(self, places: Places, packets: int) -> tuple[Places, list[Aside]]:
-        """A window's places, and what stands between them; ``packets``: of the split up to its end."""
+        """Return a window's places, and the notes and ends in it; ``packets``: those of the split up to its end."""
         last = packets + self._renaming.packets
         end = self._taken
         while end < len(self._extra) and self._extra[end].turn <= last:
@@ -49,7 +49,7 @@ class Joining:
         return self._joined(places, self._next(end))
 
     def rest(self) -> tuple[Places, list[Aside]]:
-        """What comes behind the last window."""
+        """Return the items after the last window."""
         return self._joined(places_of([]), self._next(len(self._extra)))
 
     def _next(self, end: int) -> Sequence[Extra]:
@@ -78,7 +78,7 @@ class Joining:
 
 
 def _merged(own: Places, extra: Sequence[Extra], framed: Any, at: Longs) -> Places:
-    """Places with frames of their own bytes put before the rows ``at``."""
+    """Return the places with frames that have their own bytes inserted before the rows ``at``."""
     chosen = [one for one, is_frame in zip(extra, framed.tolist(), strict=True) if is_frame]
     more = places_of([one.item for one in chosen if isinstance(one.item, CapturedFrame)])
     more = replace(more, start=more.start + len(own.data), turn=np.array([one.turn for one in chosen], np.int64))

@@ -1,4 +1,4 @@
-"""The table `frames`: what the splits have listed, written split by split."""
+"""The table `frames`, written split by split."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["list_frames"]
 def list_frames(
     engine: Engine, staging: Staging, reading: ReadRecording, place: int, *, partitioned: bool
 ) -> list[Made]:
-    """The table of one recording, written; ``place`` is that of the recording among all."""
+    """Write the table of one recording, whose index is ``place``."""
     sizes = [size_of([split], "frames") for split in reading.splits]
     write = partial(_write, staging, place, partitioned)
     return [one for some in engine.map("frames", write, reading.splits, sizes=sizes) for one in some]

@@ -1,4 +1,4 @@
-"""From partials to the tables `messages` and `exchanges`.
+"""The tables `messages` and `exchanges`, from partials.
 
 Rules of this file
 1. The small tables (names, sessions, cumulative acks, gaps) are collected on the driver and sent to all tasks as
@@ -40,19 +40,19 @@ _BUCKET_BYTES: Final = 96 << 20
 """Bytes of partials that one task merges; it needs about twice as much memory."""
 
 _LONG: Final = frozenset({"published", "consumed", "answered"})
-"""Partials that are as long as the traffic."""
+"""Partials that grow with the traffic."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergedFacts:
-    """What is few of a recording."""
+    """The small tables of a recording and the facts from them."""
 
     small: Partials
     facts: RecordingFacts
 
 
 def learn(staging: Staging, reading: ReadRecording) -> MergedFacts:
-    """Bring together what is few, and what follows from it; tells the recording which connections are second legs."""
+    """Collect the small tables and their facts; set the duplicate connections of the recording."""
     small = concat_partials([Partials(*(_all(staging, reading.splits, one.name) for one in fields(Partials)))])
     facts = collect_facts(small, list(reading.streams.values()))
     reading.duplicate_connections = facts.duplicate_connections
@@ -67,7 +67,7 @@ def _all(staging: Staging, splits: Iterable[SplitParts], name: str) -> pa.Table:
 def merge_messages(
     engine: Engine, staging: Staging, reading: ReadRecording, learned: MergedFacts, place: int, *, partitioned: bool
 ) -> list[Made]:
-    """The table `messages` of one recording, written; ``place`` is that of the recording among all."""
+    """Write the table `messages` of one recording, whose index is ``place``."""
     facts = engine.share(learned.facts)
     resolved = _resolved(engine, staging, reading, learned, facts)
     buckets = 1 + size_of(reading.splits, "published", "consumed") // _BUCKET_BYTES
@@ -92,13 +92,13 @@ def _resolved(
 
 
 def _called_back(staging: Staging, facts: Shared[RecordingFacts], split: SplitParts) -> pa.Table:
-    """The rows of a split that have to be looked at one by one."""
+    """Return the rows of a split that must be matched on the driver."""
     found = [separate_candidates(table, facts.value)[1] for table in tables_of(staging, split, "published")]
     return pa.concat_tables([PARTIALS["published"].empty_table(), *found])
 
 
 def _cut(staging: Staging, facts: Shared[RecordingFacts], buckets: int, item: SplitParts | pa.Table) -> Iterator[Piece]:
-    """The rows of a split, or of what was settled, by message."""
+    """Yield the rows of a split, or those matched on the driver, by message."""
     if isinstance(item, pa.Table):
         yield from _pieces("resolved", 0, item, buckets)
         return
@@ -112,7 +112,7 @@ def _pieces(kind: str, rank: int, table: pa.Table, buckets: int) -> Iterator[Pie
     if buckets == 1:
         parts = [(0, table)]
     else:
-        # Short numbers are sorted by their digits, which is faster.
+        # NumPy sorts short integers by radix, which is faster.
         of = (table["place"].to_numpy() % buckets).astype(np.uint16 if buckets < 1 << 16 else np.int64)
         order = np.argsort(of, kind="stable")
         table, of = table.take(pa.array(order)), of.take(order)
@@ -125,7 +125,7 @@ def _pieces(kind: str, rank: int, table: pa.Table, buckets: int) -> Iterator[Pie
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """How parts of a table are written."""
+    """Writes parts of a table."""
 
     staging: Staging
     table: str
@@ -145,7 +145,7 @@ _KINDS: Final = {"published": PARTIALS["published"], "consumed": PARTIALS["consu
 def _join(
     write: _Write, facts: Shared[RecordingFacts], bucket: int, rows: Iterator[tuple[str, pa.RecordBatch]]
 ) -> tuple[list[Made], pa.Table]:
-    """The messages of a bucket, written, and the chunks in it."""
+    """Write the messages of a bucket; return the parts and the chunks in it."""
     batches: dict[str, list[pa.RecordBatch]] = {kind: [] for kind in _KINDS}
     for kind, batch in rows:
         batches[kind].append(pa.RecordBatch.from_arrays(batch.columns, schema=_KINDS[kind]))
@@ -157,7 +157,7 @@ def _join(
 def merge_exchanges(
     engine: Engine, staging: Staging, reading: ReadRecording, learned: MergedFacts, place: int, *, partitioned: bool
 ) -> list[Made]:
-    """The table `exchanges` of one recording, written; ``place`` is that of the recording among all."""
+    """Write the table `exchanges` of one recording, whose index is ``place``."""
     facts, streams = learned.facts, list(reading.streams.values())
     few = exchanges_of_requests(learned.small, facts, streams, reading.recording.cluster)
     write = _Write(staging, "exchanges", reading.recording.cluster, place, partitioned)
@@ -168,7 +168,7 @@ def merge_exchanges(
 
 
 def _acks(write: _Write, shared: Shared[tuple[RecordingFacts, list[Stream]]], split: SplitParts) -> list[Made]:
-    """The ACKs of a split that were answered, written."""
+    """Write the answered ACKs of a split."""
     facts, streams = shared.value
     tables = [
         exchanges_of_acks(table, facts, streams, write.cluster) for table in tables_of(write.staging, split, "answered")

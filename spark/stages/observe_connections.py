@@ -1,11 +1,11 @@
-"""From heads to what the Observer, the Tracker and the rules say: connections that belong together, one task each.
+"""Observation of groups of connections by the Observer, the Tracker and the rules, with one task for each group.
 
 Rules of this file
-1. What ties connections together (a topic, a transaction, a proxy) makes them a group; a group is observed whole, in
-   the order of the recording, and nothing that it is told depends on what else is in it.
-2. A group that would keep one task busy while others have nothing to do is divided: first its connections are observed,
-   then its topics (`watching_topics`). That is a third more work, so small ones are not.
-3. What a group gives is small, and comes back to the driver; it writes each table in one file a recording.
+1. Ties between connections (a topic, a transaction, a proxy) make them a group. A group is observed completely, in the
+   order of the recording, and its results do not depend on other groups in its task.
+2. A group that would keep one task busy while others are idle is divided: its connections are observed first, then its
+   topics (observe_topics). That is a third more work, so small groups are not divided.
+3. The results of a group are small and are sent to the driver, which writes each table of a recording as one file.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from pcli.spark.tables.staging import Made, Staging, write_rows
 __all__ = ["watch"]
 
 _LARGE: int = 3_000_000
-"""Frames from which on a group is divided: some two minutes of one task."""
+"""Minimum number of frames of a divided group: about two minutes of one task."""
 
 _PART: int = 1_000_000
 """Frames of a part of a group's topics."""
@@ -49,28 +49,28 @@ _Tables = dict[str, pa.RecordBatch]
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What all tasks know."""
+    """Facts that all tasks need."""
 
     cluster: str
     recording: Recording
     buckets: Longs
-    """By connection: the bucket of its group."""
+    """The bucket of each connection's group."""
     divided: frozenset[int]
-    """The buckets of connections whose topics are observed apart."""
+    """Buckets of connections whose topics are observed separately."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """What one task cuts: the heads of a split, and the rows that go with them."""
+    """The input of one task: the rows of a split, and rows of connections, notes and ends."""
 
     split: SplitParts | None
-    """None: only the rows."""
+    """None if there are only the other rows."""
     rank: int
     rows: pa.Table
 
 
 def watch(engine: Engine, staging: Staging, reading: ReadRecording, place: int, names: Iterable[str]) -> list[Made]:
-    """The tables of these names that observing gives of one recording, written."""
+    """Write these tables of one recording."""
     wanted = [name for name in OBSERVED if name in set(names)]
     if not wanted:
         return []
@@ -79,7 +79,7 @@ def watch(engine: Engine, staging: Staging, reading: ReadRecording, place: int, 
 
 
 def _observed(engine: Engine, staging: Staging, reading: ReadRecording) -> dict[str, pa.Table]:
-    """The tables of one recording."""
+    """Return the tables of one recording."""
     frames: Counter[int] = Counter()
     for split in reading.splits:
         frames.update(split.frames)
@@ -105,7 +105,7 @@ def _observed(engine: Engine, staging: Staging, reading: ReadRecording) -> dict[
 
 
 def _asides(splits: Iterable[SplitParts]) -> list[list[Aside]]:
-    """Notes and ends by split, counted over all."""
+    """Yield notes and ends by split, with one order over all."""
     order = count(1)
     return [[Aside(one.after, one.last_ns, next(order), one.item) for one in split.told] for split in splits]
 
@@ -113,7 +113,7 @@ def _asides(splits: Iterable[SplitParts]) -> list[list[Aside]]:
 def _groups(
     engine: Engine, staging: Staging, reading: ReadRecording, frames: Mapping[int, int]
 ) -> tuple[dict[int, int], Division]:
-    """The group of each connection; of those in groups that are divided the part, and what is told of their topics."""
+    """Return the group of each connection (in divided groups the part), and the divisions."""
     ties = [
         batch for split in reading.splits for table in tables_of(staging, split, "ties") for batch in table.to_batches()
     ]
@@ -134,7 +134,7 @@ def _groups(
 
 
 def _buckets(groups: Mapping[int, int]) -> tuple[Longs, int]:
-    """The bucket of each connection, and how many there are."""
+    """Return the bucket of each connection, and the number of buckets."""
     names = {group: bucket for bucket, group in enumerate(sorted(set(groups.values())))}
     buckets = np.zeros(max(groups, default=-1) + 1, np.int64)
     for stream, group in groups.items():
@@ -143,7 +143,7 @@ def _buckets(groups: Mapping[int, int]) -> tuple[Longs, int]:
 
 
 def _cut(staging: Staging, facts: Shared[_Facts], item: _Item) -> Iterator[Piece]:
-    """The rows of each group that a split has, in order."""
+    """Yield the rows of each group in a split, in order."""
     tables = [] if item.split is None else tables_of(staging, item.split, "heads")
     rows = pa.concat_tables([*tables, item.rows])
     buckets = facts.value.buckets[rows["stream"].to_numpy()]
@@ -153,14 +153,14 @@ def _cut(staging: Staging, facts: Shared[_Facts], item: _Item) -> Iterator[Piece
 
 
 def _join(facts: Shared[_Facts], bucket: int, rows: Iterator[tuple[str, pa.RecordBatch]]) -> _Tables:
-    """What observing gives of one group."""
+    """Return the tables of one group."""
     known = facts.value
     look = observe_links if bucket in known.divided else observe
     return look((batch for _, batch in rows), known.recording, cluster=known.cluster)
 
 
 def _joined(given: Sequence[_Tables], recording: Recording, cluster: str) -> dict[str, pa.Table]:
-    """The tables of a recording from those of its groups."""
+    """Return the tables of a recording from those of its groups."""
     found = {name: [one[name] for one in given] for name in (*OBSERVED, *INNER)}
     events, parts = found.pop("host_events"), found.pop("capture_parts")
     findings = conclude(found.pop("findings"), events, parts, recording, cluster=cluster)

@@ -1,6 +1,6 @@
-"""Topics of a group that is divided: each part is a task of its own, and is told of connections what these have told.
+"""Observation of the topics of a divided group: each part is a task, which replays the events of connections.
 
-See `pcli.spark.columnar.observation.group_division`; `watching` has observed the connections before.
+See `pcli.spark.columnar.observation.group_division`; `observe_connections` has observed the connections before.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ __all__ = ["watch_topics"]
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What all tasks know."""
+    """Facts that all tasks need."""
 
     cluster: str
     recording: Recording
     division: Division
     events: pa.Table
-    """Rows of LINK_EVENTS, in order."""
+    """Rows of LINK_EVENTS in order."""
 
 
 def watch_topics(
@@ -46,7 +46,7 @@ def watch_topics(
     division: Division,
     events: Iterable[pa.RecordBatch],
 ) -> list[dict[str, pa.RecordBatch]]:
-    """The tables of all parts of topics; ``events``: what was told of their connections."""
+    """Return the tables of all parts of topics; ``events``: events of their connections."""
     facts = engine.share(_Facts(reading.recording.cluster, recording, division, sorted_events(events)))
     streams = pa.Table.from_batches([stream_rows(reading.streams[number] for number in division.links)])
     items: list[tuple[int, pa.Table | SplitParts]] = [(0, streams), *enumerate(reading.splits, 1)]
@@ -56,7 +56,7 @@ def watch_topics(
 
 
 def _cut(staging: Staging, facts: Shared[_Facts], item: tuple[int, pa.Table | SplitParts]) -> Iterator[Piece]:
-    """The rows of each part that a split has, in order."""
+    """Yield the rows of each part in a split, in order."""
     known, (rank, source) = facts.value, item
     wanted = pa.array(list(known.division.links), pa.int64())
     for heads in [source] if isinstance(source, pa.Table) else tables_of(staging, source, "heads"):
@@ -65,7 +65,7 @@ def _cut(staging: Staging, facts: Shared[_Facts], item: tuple[int, pa.Table | Sp
 
 
 def _join(facts: Shared[_Facts], part: int, rows: Iterator[tuple[str, pa.RecordBatch]]) -> dict[str, pa.RecordBatch]:
-    """What observing gives of one part."""
+    """Return the tables of one part."""
     known = facts.value
     ours = [stream for stream, told in known.division.told.items() if part in told]
     events = known.events.filter(pc.is_in(known.events["stream"], pa.array(ours, pa.int64()))).to_pylist()

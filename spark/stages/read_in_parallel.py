@@ -1,15 +1,15 @@
-"""A recording read split by split, by tasks that know nothing of each other, and yet as if by one reader.
+"""A recording read by independent tasks, split by split, with the results of one reader.
 
-scan -> stitch on the driver, and read again what does not fit -> parse
+scan -> merge on the driver, with repeated reading of splits that do not fit -> parse
 
 Rules of this file
-1. The first reading of a split tells how its connections begin and end; then it is known which of its rows stand, and
-   what they are called. A second one makes its frames tables, in the recording's own numbers: so whoever makes them has
-   nothing to do with splits. Where tables can be put right, they are made at once (`apart_once`), and few splits are
-   read twice.
-2. A split that did not end where the next one begins (a cut that was none, damage) is read anew with its true end.
-3. A connection that does not fit is read again in that split, from its true state; that may show the next one.
-4. The driver holds what is at the edges of splits, never frames of their middle, but for connections read again.
+1. The first reading of a split determines how its connections start and end; the merge then determines its valid rows
+   and their numbers. The second reading makes tables of its frames with the recording's numbers. If the tables can be
+   corrected, they are made in the first reading (`first_reading`), and few splits are read twice.
+2. A split that did not end where the next one starts (a wrong boundary, damage) is read again with its true end.
+3. A connection that does not fit is read again in that split, from its true state; this may affect the next split.
+4. The driver holds data at the boundaries of splits, but no frames from their middle, except for connections read
+   again.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ __all__ = ["Apart", "read_apart"]
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """What the first reading of a split gave."""
+    """The result of the first reading of a split."""
 
     edges: SplitEdges
     ended: Ended
     read: bool
-    """Whether there was something to read."""
+    """True if the file could be read."""
     own: SplitParts | None
-    """Its tables, if they are made at once."""
+    """Its tables, if they are made in the first reading."""
 
 
 @dataclass(slots=True)
 class Apart:
-    """What a recording gave."""
+    """The result for a recording."""
 
     parsed: list[Parsed]
     merged_splits: MergedSplits
     positions: dict[int, int]
-    """By part: how far it was read, in bytes of what it unpacks to."""
+    """Bytes read of each part, after decompression."""
     again: int
     """How many times a connection was read again."""
 
@@ -81,13 +81,13 @@ def read_apart(recording: Recording, request: Request, wanted: Wanted, engine: E
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """A split of which it is known what stands."""
+    """A split whose valid rows are known."""
 
     number: int
     split: Split
     joined: MergedSplit
     own: SplitParts | None
-    """Its tables, if they are right but for its numbers."""
+    """Its tables, if they are correct except for its numbers."""
 
 
 def _parse(request: Request, wanted: Wanted, staging: Staging, item: _Item) -> Parsed:
@@ -98,7 +98,7 @@ def _parse(request: Request, wanted: Wanted, staging: Staging, item: _Item) -> P
 
 
 def _unread(recording: Recording, splits: Sequence[Split]) -> Iterator[Entry]:
-    """Files that are wholly outside of the time that was asked for."""
+    """Return the result for files completely outside of the requested time."""
     read = {split.part for split in splits}
     return (entry for entry in recording.parts if entry.part not in read)
 
@@ -109,7 +109,7 @@ def _sizes(recording: Recording, splits: Sequence[Split]) -> list[int]:
 
 
 def _carry_times(parsed: Sequence[Parsed]) -> None:
-    """What a split tells before its first frame stands behind the last one of the splits before."""
+    """Set the time of a split's events before its first frame to that of the last frame of earlier splits."""
     last_ns = 0
     for one in parsed:
         one.parts.told = [told if told.last_ns else replace(told, last_ns=last_ns) for told in one.parts.told]
@@ -119,7 +119,7 @@ def _carry_times(parsed: Sequence[Parsed]) -> None:
 def _look_up_times(
     request: Request, engine: Engine, splits: Sequence[Split], merged_splits: MergedSplits, parsed: Sequence[Parsed]
 ) -> None:
-    """The times of packets that a note names and that are of another split: few, and only where packets were lost."""
+    """Look up the times of packets in other splits that notes refer to: few, and only if packets were lost."""
     starts = [joined.renaming.packets for joined in merged_splits.splits]
     wanted: dict[int, set[int]] = {}
     for one in parsed:
@@ -141,7 +141,7 @@ def _timeless(told: Told) -> bool:
 
 
 def _times(request: Request, item: tuple[Split, list[int]]) -> dict[int, int]:
-    """The times of these packets of a split, counted from 1."""
+    """Return the times of these packets of a split, counted from 1."""
     split, wanted = item
     before, found = 0, dict[int, int]()
     for records in SplitWindows(request, split):
@@ -151,13 +151,13 @@ def _times(request: Request, item: tuple[Split, list[int]]) -> dict[int, int]:
     return found
 
 
-# -- the first time --------------------------------------------------------------------------------------------------
+# -- first reading ---------------------------------------------------------------------------------------------------
 
 
 def _scan_all(
     recording: Recording, task: Callable[[tuple[Split, bool]], Scanned], engine: Engine
 ) -> tuple[list[Split], list[Scanned]]:
-    """The splits by which the recording is read, each with what it gave."""
+    """Return the splits by which the recording is read, each with its result."""
     splits = list(recording.splits)
     known: dict[tuple[Split, bool], Scanned] = {}
     while True:
@@ -180,7 +180,7 @@ def _mended(splits: Sequence[Split], scanned: Sequence[Scanned]) -> list[Split]:
 
 
 def _with_last_notes(splits: Sequence[Split], scanned: Sequence[Scanned]) -> list[Scanned]:
-    """A note on a file counts if it is of the file's last split: what others stumbled over was a cut."""
+    """Keep the note about a file only in its last split: in others it is the effect of a wrong boundary."""
     out = []
     for split, one, follows in zip(splits, scanned, [*splits[1:], None], strict=True):
         last = follows is None or follows.part != split.part
@@ -204,13 +204,13 @@ def _scan(request: Request, wanted: Wanted, staging: Staging, item: tuple[Split,
     return Scanned(reader.close(), windows.ended, windows.read, None if own is None else own.finish())
 
 
-# -- between ---------------------------------------------------------------------------------------------------------
+# -- merge -----------------------------------------------------------------------------------------------------------
 
 
 def _stitch(
     request: Request, engine: Engine, splits: Sequence[Split], edges: Sequence[SplitEdges]
 ) -> tuple[MergedSplits, int]:
-    """All connections through all splits; what does not fit is read again, split by split."""
+    """Merge all connections through all splits; read those that do not fit again, split by split."""
     context = context_of(request.reading, edges)
     shared = engine.share(context)
     keys: dict[bytes, list[tuple[int, ConnectionSpan]]] = {}

@@ -1,4 +1,4 @@
-"""A recording read: its splits' tables, in the recording's own numbers for whoever loads them."""
+"""The reading of a recording: the tables of its splits, which are loaded with the recording's numbers."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from pcli.spark.tables.staging import Staging
 __all__ = ["ReadRecording", "as_read", "part_number", "read_recording", "tables_of", "teller"]
 
 _PARTS: Final = 100_000
-"""Parts of a table that one recording may have."""
+"""Maximum number of parts of a table of one recording."""
 
 
 @dataclass(slots=True)
 class ReadRecording:
-    """What the reading of a recording gave."""
+    """The result of reading a recording."""
 
     recording: Recording
     splits: list[SplitParts] = field(default_factory=list)
     streams: dict[int, Stream] = field(default_factory=dict)
-    """All connections, as they are known at the end."""
+    """All connections, in their state at the end."""
     frames: int = 0
     first_ns: int = 0
-    """Time of the first frame; 0: there is none."""
+    """Time of the first frame; 0 if none."""
     last_ns: int = 0
     duplicate_connections: frozenset[int] = frozenset()
-    """Connections that are the second leg of one through a Pulsar proxy; known when lives are merged, or observed."""
+    """Second connections of proxied conversations; set when lifecycles are merged or connections observed."""
     positions: dict[int, int] = field(default_factory=dict)
-    """By part: how far it was read, in bytes of what it unpacks to."""
+    """Bytes read of each part, after decompression."""
 
 
 def read_recording(
     recording: Recording, request: Request, wanted: Wanted, engine: Engine, keeper: Keeper, staging: Staging
 ) -> ReadRecording:
-    """Read it, in the way that suits the engine; ``keeper`` is for one process."""
+    """Read the recording with the method of the engine; ``keeper`` is for one process."""
     if engine.apart:
         return _of_apart(recording, read_apart(recording, request, wanted, engine, staging))
     on_bytes = teller(engine, recording.parts)
@@ -65,7 +65,7 @@ def _of_apart(recording: Recording, read: Apart) -> ReadRecording:
 
 
 def teller(engine: Engine, entries: Sequence[Entry], first: int = 0) -> Callable[[int, int], None]:
-    """Tells an engine how far the reading of these files is, by part and bytes; they are the parts from ``first``."""
+    """Return a function that reports progress by part and bytes; the files are the parts from ``first``."""
     total = sum(entry.found.size for entry in entries)
 
     def tell(part: int, done: int) -> None:
@@ -75,7 +75,7 @@ def teller(engine: Engine, entries: Sequence[Entry], first: int = 0) -> Callable
 
 
 def as_read(recording: Recording, read: ReadInOrder) -> ReadRecording:
-    """What was read in order, with what the end of the recording gave."""
+    """Return the result of sequential reading, including the results of the end of the recording."""
     splits = [*read.splits, *([] if read.ending is None else [read.ending])]
     counters = read.counters
     return ReadRecording(
@@ -90,12 +90,12 @@ def as_read(recording: Recording, read: ReadInOrder) -> ReadRecording:
 
 
 def tables_of(staging: Staging, split: SplitParts, name: str) -> Iterator[pa.Table]:
-    """A table of a split, in the recording's own numbers, in one piece or several."""
+    """Yield a table of a split with the recording's numbers, in one or several parts."""
     for part in split.tables.get(name, ()):
         table = load(staging, part)
         yield table if part.shift is None else renumber_table(name, table, part.shift)
 
 
 def part_number(place: int, number: int) -> int:
-    """The number of a part of a table, of the recording at ``place`` among all."""
+    """Return the number of a part of a table for the recording with this index."""
     return place * _PARTS + number

@@ -1,9 +1,9 @@
-"""A recording read from its first packet to its last, by one reader: what one process does.
+"""A recording read from its first packet to its last by one reader, in one process.
 
 Rules of this file
-1. The reader goes on from file to file. So nothing has to be stitched, and numbers are the recording's own.
-2. Partials are closed every so many bytes, so that what is kept in memory does not grow with the file.
-3. A file that cannot be read on is told, and the next one is read, as `read_capture` does.
+1. The reader continues from file to file. So no merge is needed, and numbers are those of the recording.
+2. Partials are closed after a number of bytes, so that memory does not grow with the file.
+3. If a file cannot be read to its end, this is reported, and the next file is read, as in `read_capture`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from pcli.spark.stages.split_tables import Counted, Keeper, SplitParts, Told
 __all__ = ["Checkpoint", "ReadInOrder", "between", "counted_of", "no_garbage", "read_in_order"]
 
 _TIMED: Final = 4_000_000
-"""Packets before the present window whose times are known: 32 MB of them."""
+"""Number of packets before the current window whose times are kept, in 32 MB."""
 
 _NONE: Final = np.zeros(0, np.int64)
 _NOTHING: Final = Records(b"", _NONE, _NONE, _NONE, _NONE, _NONE, [])
@@ -41,42 +41,42 @@ _NOTHING: Final = Records(b"", _NONE, _NONE, _NONE, _NONE, _NONE, [])
 
 @dataclass(slots=True)
 class Counters:
-    """How far a recording has been read."""
+    """The position in a recording."""
 
     parts: int = 0
-    """Files."""
+    """Number of files read."""
     fed: int = 0
-    """The last of them that had packets, from 0: what the end gives is told of that one."""
+    """Index of the last file with packets, to which the results of the end belong."""
     packets: int = 0
     frames: int = 0
     first_ns: int = 0
-    """Time of the first frame; 0: there was none."""
+    """Time of the first frame; 0 if none."""
     last_ns: int = 0
-    """Time of the last one."""
+    """Time of the last frame."""
 
 
 @dataclass(slots=True)
 class Checkpoint:
-    """All that the reading of the next file needs. It holds living objects: pickle it before reading on."""
+    """The state that the next file needs. It contains objects in use: pickle it before reading on."""
 
     counters: Counters
     reader: State
     streams: dict[int, Stream]
     times: deque[tuple[int, Longs]]
-    """When packets were captured of which something may still be told: see `_InOrder`."""
+    """Times of packets that later notes may refer to, see `_InOrder`."""
 
 
 @dataclass(slots=True)
 class ReadInOrder:
-    """What a recording gave."""
+    """The result for a recording."""
 
     splits: list[SplitParts] = field(default_factory=list)
     ending: SplitParts | None = None
-    """What its end gave: it counts as long as nothing more comes."""
+    """The results of its end, valid as long as no file follows."""
     streams: dict[int, Stream] = field(default_factory=dict)
     counters: Counters = field(default_factory=Counters)
     positions: dict[int, int] = field(default_factory=dict)
-    """By part: how far it was read, in bytes of what it unpacks to."""
+    """Bytes read of each part, after decompression."""
 
 
 def read_in_order(
@@ -92,8 +92,8 @@ def read_in_order(
 ) -> ReadInOrder:
     """Read the files of a recording.
 
-    ``on_bytes`` is told the part, and the bytes so far; ``on_part`` how things stand behind each file. ``carried`` and
-    ``before``: how they stood when the first files had been read, and what these gave; the others are read.
+    ``on_bytes`` is called with the part and the bytes so far; ``on_part`` with the state after each file. ``carried``
+    and ``before`` are the state and the results of the first files; only the other files are read.
     """
     with no_garbage():
         reading = _InOrder(recording, request, wanted, keeper, carried, before)
@@ -102,7 +102,10 @@ def read_in_order(
 
 @contextmanager
 def no_garbage() -> Iterator[None]:
-    """Columns make no cycles: looking for them among the objects that live as long as the run costs a tenth."""
+    """Disable cyclic garbage collection.
+
+    Columns have no cycles, and each search of the long-lived objects costs a tenth.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -130,11 +133,11 @@ class _InOrder:
             self._reader.streams = carried.streams
         self._parser = self._next(counters.parts)
         self._times: deque[tuple[int, Longs]] = deque() if carried is None else carried.times
-        """Of windows: the number of their first packet, and when their packets were captured."""
+        """For each window the number of its first packet, and the times of its packets."""
         self._timed = sum(len(times) for _, times in self._times)
 
     def read(self, on_bytes: Callable[[int, int], None], on_part: Callable[[Checkpoint], None] | None) -> ReadInOrder:
-        """All that was not read before."""
+        """Read all remaining files."""
         out, done = self._out, 0
         for entry in self._recording.parts[out.counters.parts :]:
             self._parser = self._next(entry.part)
@@ -160,7 +163,7 @@ class _InOrder:
         return out
 
     def _items(self, part: int) -> Iterator[Records | Note]:
-        """The windows of a file, and what is wrong with it."""
+        """Yield the windows of a file and the notes about it."""
         entry = self._recording.parts[part]
         found = entry.found
         split = Split(entry.cluster, found.path, found.where, part, part, 0, -1)
@@ -183,7 +186,7 @@ class _InOrder:
         self._out.counters.packets += len(kept)
 
     def _add(self, places: Places, records: Records) -> None:
-        """The frames and notes of a window."""
+        """Add the frames and notes of a window."""
         frames = read_fields(places, checksums=self._wanted.checksums)
         counters, notes = self._out.counters, self._reader.notes
         self._remember(records)
@@ -205,14 +208,14 @@ class _InOrder:
             self._timed -= len(self._times.popleft()[1])
 
     def _time_of(self, packet: int) -> int | None:
-        """When a packet was captured, one of long ago, perhaps: what a note is about may have been held for a while."""
+        """Return the time of a packet, which may be long ago if it was held until the note."""
         for first, times in reversed(self._times):
             if 0 <= packet - first < len(times):
                 return int(times[packet - first])
         return None
 
     def _tell(self, note: Note) -> None:
-        """What is wrong with a file, behind its last packet."""
+        """Add a note about a file after its last packet."""
         counters = self._out.counters
         note = replace(note, packet=counters.packets)
         places = self._reader.take(_NOTHING)
@@ -224,7 +227,7 @@ class _InOrder:
 
 
 def between(records: Records, since_ns: int | None, until_ns: int | None) -> Records:
-    """The packets of a time: as if the capture had been cut there."""
+    """Return the packets within a time range, as if the capture had been cut there."""
     if since_ns is None and until_ns is None:
         return records
     keep = np.ones(len(records), np.bool_)
@@ -239,7 +242,7 @@ def between(records: Records, since_ns: int | None, until_ns: int | None) -> Rec
 
 
 def counted_of(records: Records) -> Counted:
-    """What is counted of a window; its frames are not known yet."""
+    """Return the counts of a window, without its frames."""
     counted = Counted(len(records), 0, len(records.data))
     if len(records):
         counted.first_ns, counted.last_ns = int(records.time_ns.min()), int(records.time_ns.max())

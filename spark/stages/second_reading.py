@@ -1,4 +1,4 @@
-"""The second reading of a split: its frames made tables, in the recording's own numbers."""
+"""The second reading of a split: tables of its frames with the recording's numbers."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ __all__ = ["Parsed", "parse_split"]
 
 @dataclass(slots=True)
 class Parsed:
-    """What it gave."""
+    """The result."""
 
     parts: SplitParts
     first_ns: int = 0
-    """Time of its first frame; 0: it has none."""
+    """Time of its first frame; 0 if none."""
     last_ns: int = 0
 
 
 def parse_split(
     request: Request, wanted: Wanted, staging: Staging, number: int, split: Split, joined: MergedSplit
 ) -> Parsed:
-    """Read the split of this number again, now that it is known what stands of it."""
+    """Read the split of this number again, after the merge has determined its valid rows."""
     return _Parse(request, wanted, staging, number, split, joined).run()
 
 
@@ -83,5 +83,5 @@ class _Parse:
 
 
 def _of_file(item: Note | StreamEnd) -> bool:
-    """Whether it is about a file, and so about no packet."""
+    """Return whether it is about a file, and so about no packet."""
     return isinstance(item, Note) and item.kind == "file"

@@ -1,4 +1,4 @@
-"""Rows of heads as pieces of an exchange."""
+"""Frame header rows as pieces of an exchange."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PIECE: Final = 1 << 16
 
 
 def pieces(rows: pa.Table, buckets: Longs, rank: int) -> Iterator[Piece]:
-    """Rows that stand by bucket, cut into pieces; ``buckets`` are those of the rows."""
+    """Yield pieces of rows that are sorted by bucket; ``buckets`` are those of the rows."""
     edges = [0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), len(buckets)]
     for start, end in pairwise(edges):
         for batch in rows.slice(start, end - start).combine_chunks().to_batches(_PIECE):

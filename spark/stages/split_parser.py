@@ -1,9 +1,10 @@
-"""One split's frames, window by window, to the tables that the stages behind need.
+"""The frames of one split, window by window, as the tables that later stages need.
 
 Rules of this file
-1. Each window is let go before the next comes: what is kept are partials, heads and sums, never frames.
-2. Only what the wanted tables need is made: without findings no heads are kept, without permits nothing is counted.
-3. The numbers of frames are whatever the caller gives: the recording's own where it is read in order, else the split's.
+1. Each window is released before the next one: partials, header rows and sums are kept, never frames.
+2. Only data that the requested tables need is produced: header rows only for findings, sums only for permits.
+3. The caller chooses the numbers of frames: those of the recording if it is read sequentially, otherwise those of the
+   split.
 """
 
 from __future__ import annotations
@@ -29,24 +30,24 @@ __all__ = ["SplitParser"]
 Events = Sequence[tuple[int, Note | StreamEnd]]
 
 _LARGE: Final = 64 << 20
-"""Bytes of a table that are collected before they are put away."""
+"""Bytes of a table that are collected before they are stored."""
 
 
 class _Collector(Protocol):
-    """Makes some of a split's tables."""
+    """Produces some of a split's tables."""
 
     def add(self, frames: Frames, numbers: Longs, events: Events) -> dict[str, pa.Table]:
-        """Take in a window; what it gives at once."""
+        """Add a window and return the tables that are complete."""
 
     def finish(self) -> dict[str, pa.Table]:
-        """No more will come; what was not given before."""
+        """Return the remaining tables."""
 
 
 class SplitParser:
     """The tables of one split."""
 
     def __init__(self, split: int, part: int, cluster: str, wanted: Wanted, keeper: Keeper) -> None:
-        """``split`` and ``part``: its places in the recording, and that of its file."""
+        """Create a parser; ``split`` and ``part``: indices of the split and of its file in the recording."""
         self._keeper = keeper
         self._observing = wanted.observing
         self._collectors = list(_collectors(split, cluster, wanted))
@@ -55,7 +56,7 @@ class SplitParser:
         self.parts = SplitParts(split, part)
 
     def add(self, frames: Frames, numbers: Longs, events: Events = ()) -> None:
-        """Take in a window: its frames with their numbers, and what stands between them (row before which, item)."""
+        """Add a window: its frames with their numbers, and notes and ends with the row that they precede."""
         for collector in self._collectors:
             self._hold(collector.add(frames, numbers, events))
         self.parts.counted.frames += len(frames)
@@ -64,7 +65,7 @@ class SplitParser:
             self.parts.frames.update(dict(zip(streams.tolist(), counts.tolist(), strict=True)))
 
     def finish(self) -> SplitParts:
-        """All that it gives."""
+        """Return all results."""
         for collector in self._collectors:
             self._hold(collector.finish())
         for name in list(self._held):
@@ -85,7 +86,7 @@ class SplitParser:
 
 
 def _collectors(split: int, cluster: str, wanted: Wanted) -> list[_Collector]:
-    # What nobody wants is not even imported: the rules and the Tracker take their time.
+    # Imports are lazy, because the rules and the Tracker take time to import.
     found: list[_Collector] = []
     if wanted.lives:
         from pcli.spark.columnar.lifecycles.split_aggregation import SplitAggregator
@@ -131,7 +132,7 @@ class _Heads:
 
 
 class _Permits:
-    """A split is one cut: connections count their events over all its windows."""
+    """Permit sums of a split: connections count their events over all its windows."""
 
     def __init__(self, split: int) -> None:
         self._split = split

@@ -1,9 +1,9 @@
-"""What one split gives to the stages behind the parsing: tables by name, in memory or in files, and what is small.
+"""The results of one split: tables by name, in memory or in files, and small values.
 
 Rules of this file
-1. A task that runs elsewhere writes its tables, and gives their names. In one process they stay in memory as long as
-   they are few, and go to files beyond that.
-2. Files are Arrow's, packed by lz4: written and read in a tenth of the time that Parquet takes.
+1. A task in another process writes its tables and returns their names. In one process they remain in memory up to a
+   limit, and are written to files beyond it.
+2. Files are Arrow IPC with lz4: written and read in a tenth of the time of Parquet.
 """
 
 from __future__ import annotations
@@ -24,41 +24,41 @@ from pcli.spark.tables.table_store import refused
 __all__ = ["MEMORY", "Counted", "Keeper", "Part", "SplitParts", "Told", "as_batch", "load", "size_of"]
 
 MEMORY: Final = 256 << 20
-"""Bytes of tables that one process keeps in memory; the others lie in files of the run."""
+"""Bytes of tables that one process keeps in memory; the others are in files of the run."""
 
 _LZ4: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A table: itself, or the file that it is in."""
+    """A part of a table: the table itself, or its file."""
 
     rows: int
     bytes: int
-    """In memory."""
+    """Size in memory."""
     table: pa.Table | None = None
     path: str = ""
-    """In the store; empty: it is in memory."""
+    """Path in the store; empty if it is in memory."""
     shift: Renumbering | None = None
-    """How its rows become the recording's; None: they are."""
+    """The renumbering of its rows; None if they have the recording's numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A note or an end, and where it stood."""
+    """A note or an end, with its position."""
 
     after: int
-    """Number of the last frame before it; 0: none."""
+    """Number of the last frame before it; 0 if none."""
     last_ns: int
-    """When that was captured; 0: there is none."""
+    """Time of that frame; 0 if none."""
     packet_ns: int | None
-    """When the packet was captured that told it; None: there is none."""
+    """Time of the packet that caused it; None if there is none."""
     item: Note | StreamEnd
 
 
 @dataclass(slots=True)
 class Counted:
-    """What was read of one file, or of a split of it."""
+    """Counts of one file, or of a split of it."""
 
     packets: int = 0
     frames: int = 0
@@ -68,7 +68,7 @@ class Counted:
     links: set[int] = field(default_factory=set)
 
     def add(self, other: Counted) -> None:
-        """Another piece of the same file."""
+        """Add the counts of another split of the same file."""
         self.packets += other.packets
         self.frames += other.frames
         self.read_bytes += other.read_bytes
@@ -79,29 +79,29 @@ class Counted:
 
 @dataclass(slots=True)
 class SplitParts:
-    """All that one split gives."""
+    """All results of one split."""
 
     split: int
-    """Its place in the recording, from 0."""
+    """Its index in the recording."""
     part: int
-    """The file it is of, as its place in the recording."""
+    """The index of its file in the recording."""
     tables: dict[str, list[Part]] = field(default_factory=dict)
     told: list[Told] = field(default_factory=list)
     counted: Counted = field(default_factory=Counted)
     frames: Counter[int] = field(default_factory=Counter)
-    """Frames by connection, where observing is wanted."""
+    """Number of frames by connection, if observation is needed."""
 
 
 class Keeper:
-    """Puts tables where they can be found again."""
+    """Stores tables in memory or in files."""
 
     def __init__(self, staging: Staging, memory: int = 0) -> None:
-        """``memory``: bytes of tables that are not written to files."""
+        """Create a store; ``memory``: bytes of tables that are not written to files."""
         self._staging = staging
         self._left = memory
 
     def keep(self, name: str, tables: Iterable[pa.Table]) -> list[Part]:
-        """The parts of these tables; those without rows are left out."""
+        """Store tables and return their parts; tables without rows are omitted."""
         return [self._part(name, table) for table in tables if table.num_rows]
 
     def _part(self, name: str, table: pa.Table) -> Part:
@@ -120,7 +120,7 @@ class Keeper:
 
 
 def load(staging: Staging, part: Part) -> pa.Table:
-    """The table of a part."""
+    """Return the table of a part."""
     if part.table is not None:
         return part.table
     with (
@@ -131,7 +131,7 @@ def load(staging: Staging, part: Part) -> pa.Table:
 
 
 def as_batch(table: pa.Table) -> pa.RecordBatch:
-    """A table as one batch."""
+    """Return a table as one batch."""
     columns = [column.combine_chunks() for column in table.columns]
     return pa.RecordBatch.from_arrays(
         [one.chunk(0) if isinstance(one, pa.ChunkedArray) else one for one in columns], schema=table.schema
@@ -139,7 +139,7 @@ def as_batch(table: pa.Table) -> pa.RecordBatch:
 
 
 def size_of(splits: Iterable[SplitParts], *names: str) -> int:
-    """Bytes of these tables of all splits."""
+    """Return the size of these tables of all splits, in bytes."""
     return sum(part.bytes for split in splits for name in names for part in split.tables.get(name, ()))
 
 

@@ -1,4 +1,4 @@
-"""The packets of a split, as far as they are wanted, and how it ended: the same each time that it is read."""
+"""The requested packets of a split, and how it ended; equal in each reading."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = ["SplitWindows"]
 
 
 class SplitWindows:
-    """The packets of a split that are wanted, window by window; then what is wrong with the file."""
+    """The requested packets of a split, window by window, and the note about its file."""
 
     def __init__(self, request: Request, split: Split) -> None:
         self._request, self._split = request, split
         self.notes: list[Note] = []
-        """On the file, when all is read."""
+        """Notes about the file, after all packets."""
         self.ended = Ended(split.start, split.preamble)
         self.read = False
-        """Whether it was read, to its end or to damage: the file was there, and is a capture."""
+        """True if the file exists and is a capture, read to its end or to damage."""
 
     def __iter__(self) -> Iterator[Records]:
-        """All windows, once."""
+        """Yield all windows once."""
         try:
             with open_split(self._split) as file:
                 reader = SplitReader(self._split, file)
