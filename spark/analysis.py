@@ -22,15 +22,15 @@ from pcli.codec.errors import CaptureError, LocalError
 from pcli.spark.engine import Engine
 from pcli.spark.input.checked_plan import planned, strictly
 from pcli.spark.input.read_plan import Plan
-from pcli.spark.request import Request, Wanted
+from pcli.spark.request import Request, RequiredData
 from pcli.spark.stages.count_permits import count_permits
 from pcli.spark.stages.incremental import Kept, keep, kept_of, read_new, with_gone
 from pcli.spark.stages.inventory_rows import captures_table, gaps_table
 from pcli.spark.stages.list_frames import list_frames
-from pcli.spark.stages.merge_lifecycles import learn, merge_exchanges, merge_messages
-from pcli.spark.stages.observe_connections import watch
+from pcli.spark.stages.merge_lifecycles import collect_small_tables, merge_exchanges, merge_messages
+from pcli.spark.stages.observe_connections import observe_recording
 from pcli.spark.stages.read_recording import ReadRecording, read_recording
-from pcli.spark.stages.split_tables import MEMORY, Counted, Keeper
+from pcli.spark.stages.split_tables import MEMORY, Counted, PartStorage
 from pcli.spark.summary import Summary, summary_of, troubles_of
 from pcli.spark.tables.catalog import TABLES
 from pcli.spark.tables.staging import Made, Staging, write_rows
@@ -71,19 +71,19 @@ def _kept(request: Request, engine: Engine, run: Run) -> Kept | None:
     """What an incremental run goes on with; None: everything is read."""
     if not request.incremental:
         return None
-    return kept_of(run, request, Wanted.of(request.tables))
+    return kept_of(run, request, RequiredData.of(request.tables))
 
 
 def _read(
     request: Request, engine: Engine, found: Plan, run: Run, kept: Kept | None
 ) -> tuple[list[ReadRecording], Plan]:
     """All recordings, and the plan with what was read earlier. CaptureError when not all is there, being strict."""
-    wanted = Wanted.of(request.tables)
+    required = RequiredData.of(request.tables)
     if kept is None:
-        keeper = Keeper(run.staging, MEMORY)
-        return [read_recording(one, request, wanted, engine, keeper, run.staging) for one in found.recordings], found
+        storage = PartStorage(run.staging, MEMORY)
+        return [read_recording(one, request, required, engine, storage, run.staging) for one in found.recordings], found
     found, gone = with_gone(found, kept)
-    readings = [read_new(one, request, wanted, engine, run.staging, kept, gone) for one in found.recordings]
+    readings = [read_new(one, request, required, engine, run.staging, kept, gone) for one in found.recordings]
     return readings, found
 
 
@@ -111,15 +111,15 @@ def _of_recording(
     """Make the tables of one recording, except those about files."""
     made = []
     if names & {"messages", "exchanges", "permits"}:
-        learned = learn(staging, reading)
+        merged_facts = collect_small_tables(staging, reading)
         for name, merge in (("messages", merge_messages), ("exchanges", merge_exchanges)):
             if name in names:
-                made += merge(engine, staging, reading, learned, place, partitioned=name in partitioned)
+                made += merge(engine, staging, reading, merged_facts, place, partitioned=name in partitioned)
     if "permits" in names:
         made += count_permits(engine, staging, reading, place, partitioned="permits" in partitioned)
     if "frames" in names:
         made += list_frames(engine, staging, reading, place, partitioned="frames" in partitioned)
-    return made + watch(engine, staging, reading, place, names)
+    return made + observe_recording(engine, staging, reading, place, names)
 
 
 _MEASURE: Final = {

@@ -9,7 +9,7 @@ from typing import Final
 from pcli.codec.capture.reading import ReadOptions
 from pcli.spark.tables.catalog import Table, chosen_tables
 
-__all__ = ["PARTITION_ROWS", "SPLIT_BYTES", "Request", "Wanted"]
+__all__ = ["PARTITION_ROWS", "SPLIT_BYTES", "Request", "RequiredData"]
 
 SPLIT_BYTES: Final = 128 << 20
 """Bytes of a split: what one task reads. Below 64 MB the seams begin to cost."""
@@ -21,32 +21,32 @@ _OBSERVED: Final = frozenset({"connections", "consumers", "findings", "keys", "p
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which parts of the work have to be done for the tables that are wanted."""
+class RequiredData:
+    """The data that the requested tables need."""
 
-    lives: bool
-    """Messages or exchanges: partials of lives. Permits too: second legs of proxies are learned from them."""
+    lifecycles: bool
+    """Partials of lifecycles, for messages, exchanges and permits (which need the duplicate connections of proxies)."""
     observing: bool
-    """Tables that the Observer, the Tracker and the rules make: frames as rows that are shuffled."""
+    """Frame header rows for the tables of the Observer, the Tracker and the rules."""
     permits: bool
     frames: bool
 
     @property
     def checksums(self) -> bool:
-        """Whether anything says which checksums were wrong: to compute them takes a tenth of the reading."""
+        """Whether checksums must be verified, which takes a tenth of the reading time."""
         return self.observing or self.frames
 
     @property
     def once(self) -> bool:
-        """Whether all that is wanted can be made of a split before it is known what stands of it, and renamed then."""
+        """Whether all data can be made in the first reading of a split and renumbered after the merge."""
         return not (self.observing or self.permits or self.frames)
 
     @classmethod
-    def of(cls, tables: Iterable[Table]) -> Wanted:
-        """What these tables need."""
+    def of(cls, tables: Iterable[Table]) -> RequiredData:
+        """Return the data that these tables need."""
         names = {table.name for table in tables}
         return cls(
-            lives=not names.isdisjoint({"messages", "exchanges", "permits"}),
+            lifecycles=not names.isdisjoint({"messages", "exchanges", "permits"}),
             observing=not names.isdisjoint(_OBSERVED),
             permits="permits" in names,
             frames="frames" in names,

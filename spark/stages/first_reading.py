@@ -28,13 +28,13 @@ from pcli.spark.columnar.reading.packet_records import Records
 from pcli.spark.columnar.split_merge.merge_results import OWN, Extra, MergedSplit
 from pcli.spark.columnar.split_merge.resync_certainty import NO_OFFSET
 from pcli.spark.input.splits import Split
-from pcli.spark.request import Wanted
+from pcli.spark.request import RequiredData
 from pcli.spark.stages.read_sequentially import counted_of
 from pcli.spark.stages.split_parser import SplitParser
-from pcli.spark.stages.split_tables import Keeper, SplitParts, load
+from pcli.spark.stages.split_tables import PartStorage, SplitParts, load
 from pcli.spark.tables.staging import Staging
 
-__all__ = ["OwnTables", "put_right", "stands"]
+__all__ = ["OwnTables", "correct_split", "stands"]
 
 _TURNS: Final = "turns"
 _TURN: Final = pa.schema([("turn", pa.int32()), ("stream", pa.int32())])
@@ -45,9 +45,9 @@ frame, and its connection."""
 class OwnTables:
     """The tables of one split, window by window."""
 
-    def __init__(self, split: Split, wanted: Wanted, staging: Staging) -> None:
-        self._wanted, self._keeper = wanted, Keeper(staging)
-        self._parser = SplitParser(split.index, split.part, split.cluster, wanted, self._keeper)
+    def __init__(self, split: Split, required: RequiredData, staging: Staging) -> None:
+        self._wanted, self._keeper = required, PartStorage(staging)
+        self._parser = SplitParser(split.index, split.part, split.cluster, required, self._keeper)
         self._turns: list[pa.RecordBatch] = []
         self._turn = self._rows = 0
 
@@ -77,7 +77,7 @@ def stands(joined: MergedSplit) -> bool:
     return bool(sure.all()) and not any(isinstance(extra.item, Note) for extra in joined.extra)
 
 
-def put_right(staging: Staging, number: int, own: SplitParts, joined: MergedSplit) -> SplitParts:
+def correct_split(staging: Staging, number: int, own: SplitParts, joined: MergedSplit) -> SplitParts:
     """Return a split's tables and those of the added frames as the split of this number; it `stands`."""
     renaming = joined.renaming
     turn, stream = _turns(staging, own)
@@ -87,7 +87,7 @@ def put_right(staging: Staging, number: int, own: SplitParts, joined: MergedSpli
         name: [replace(part, shift=shift) for part in some] for name, some in own.tables.items() if name != _TURNS
     }
     for name, table in _added(joined.extra, others):
-        tables[name] = [*tables.get(name, ()), *Keeper(staging).keep(name, [table])]
+        tables[name] = [*tables.get(name, ()), *PartStorage(staging).keep(name, [table])]
     return SplitParts(number, own.part, tables, counted=replace(own.counted, frames=joined.rows))
 
 

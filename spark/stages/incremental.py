@@ -27,11 +27,11 @@ from pcli.codec.capture.frames import Stream
 from pcli.codec.errors import LocalError
 from pcli.spark.engine import Engine
 from pcli.spark.input.read_plan import Entry, Plan, Recording, ordered
-from pcli.spark.request import Request, Wanted
+from pcli.spark.request import Request, RequiredData
 from pcli.spark.stages.kept_values import dump, load
-from pcli.spark.stages.read_recording import ReadRecording, as_read, teller
+from pcli.spark.stages.read_recording import ReadRecording, as_read, progress_reporter
 from pcli.spark.stages.read_sequentially import Checkpoint, read_in_order
-from pcli.spark.stages.split_tables import Keeper, SplitParts
+from pcli.spark.stages.split_tables import PartStorage, SplitParts
 from pcli.spark.tables.staging import Staging, write_bytes
 from pcli.spark.tables.table_commit import Run
 from pcli.spark.tables.table_store import Store
@@ -67,9 +67,9 @@ class Kept:
     """By cluster."""
 
 
-def kept_of(run: Run, request: Request, wanted: Wanted) -> Kept:
+def kept_of(run: Run, request: Request, required: RequiredData) -> Kept:
     """Return the values of the last run, or empty ones; raise LocalError if that had other options."""
-    store, options = run.staging.store, _options(request, wanted)
+    store, options = run.staging.store, _options(request, required)
     index = next((name for name in run.base.state if name.startswith(f"{_STATE}/{_INDEX}-")), None)
     data = None if index is None else store.read(index)
     if index is None or data is None:
@@ -84,10 +84,10 @@ def kept_of(run: Run, request: Request, wanted: Wanted) -> Kept:
     return kept
 
 
-def _options(request: Request, wanted: Wanted) -> dict[str, Any]:
+def _options(request: Request, required: RequiredData) -> dict[str, Any]:
     return {
         "version": version("pulsar-pcli"),
-        "choice of tables": asdict(wanted),
+        "choice of tables": asdict(required),
         "--cluster": hidden(request.cluster),
         "--since": request.since_ns,
         "--until": request.until_ns,
@@ -129,7 +129,7 @@ def _as_gone(entry: Entry, now: Entry | None) -> Entry:
 def read_new(
     recording: Recording,
     request: Request,
-    wanted: Wanted,
+    required: RequiredData,
     engine: Engine,
     staging: Staging,
     kept: Kept,
@@ -159,9 +159,9 @@ def read_new(
     read = read_in_order(
         recording,
         request,
-        wanted,
-        Keeper(staging),
-        on_bytes=teller(engine, recording.parts[at:], at),
+        required,
+        PartStorage(staging),
+        on_bytes=progress_reporter(engine, recording.parts[at:], at),
         on_part=on_part,
         carried=carried,
         before=before,

@@ -34,7 +34,7 @@ from pcli.spark.stages.split_tables import SplitParts, size_of
 from pcli.spark.tables.catalog import TABLES
 from pcli.spark.tables.staging import Made, Staging, write_rows
 
-__all__ = ["MergedFacts", "learn", "merge_exchanges", "merge_messages"]
+__all__ = ["MergedFacts", "collect_small_tables", "merge_exchanges", "merge_messages"]
 
 _BUCKET_BYTES: Final = 96 << 20
 """Bytes of partials that one task merges; it needs about twice as much memory."""
@@ -51,7 +51,7 @@ class MergedFacts:
     facts: RecordingFacts
 
 
-def learn(staging: Staging, reading: ReadRecording) -> MergedFacts:
+def collect_small_tables(staging: Staging, reading: ReadRecording) -> MergedFacts:
     """Collect the small tables and their facts; set the duplicate connections of the recording."""
     small = concat_partials([Partials(*(_all(staging, reading.splits, one.name) for one in fields(Partials)))])
     facts = collect_facts(small, list(reading.streams.values()))
@@ -65,11 +65,17 @@ def _all(staging: Staging, splits: Iterable[SplitParts], name: str) -> pa.Table:
 
 
 def merge_messages(
-    engine: Engine, staging: Staging, reading: ReadRecording, learned: MergedFacts, place: int, *, partitioned: bool
+    engine: Engine,
+    staging: Staging,
+    reading: ReadRecording,
+    merged_facts: MergedFacts,
+    place: int,
+    *,
+    partitioned: bool,
 ) -> list[Made]:
     """Write the table `messages` of one recording, whose index is ``place``."""
-    facts = engine.share(learned.facts)
-    resolved = _resolved(engine, staging, reading, learned, facts)
+    facts = engine.share(merged_facts.facts)
+    resolved = _resolved(engine, staging, reading, merged_facts, facts)
     buckets = 1 + size_of(reading.splits, "published", "consumed") // _BUCKET_BYTES
     items: list[SplitParts | pa.Table] = [resolved, *reading.splits]
     sizes = [1, *(size_of([split], "published", "consumed") for split in reading.splits)]
@@ -78,17 +84,17 @@ def merge_messages(
         "merge", partial(_cut, staging, facts, buckets), items, buckets, partial(_join, write, facts), sizes=sizes
     )
     chunks = pa.concat_tables([PARTIALS["consumed"].empty_table(), *(one for _, one in given)])
-    rows = join_chunks(chunks, resolved, learned.facts, write.cluster)
+    rows = join_chunks(chunks, resolved, merged_facts.facts, write.cluster)
     return [one for made, _ in given for one in made] + write.rows(buckets, rows)
 
 
 def _resolved(
-    engine: Engine, staging: Staging, reading: ReadRecording, learned: MergedFacts, facts: Shared[RecordingFacts]
+    engine: Engine, staging: Staging, reading: ReadRecording, merged_facts: MergedFacts, facts: Shared[RecordingFacts]
 ) -> pa.Table:
     back = [PARTIALS["published"].empty_table()]
-    if learned.facts.resend_candidates:
+    if merged_facts.facts.resend_candidates:
         back += engine.map("settle", partial(_called_back, staging, facts), reading.splits)
-    return resolve_sends(learned.small, pa.concat_tables(back), learned.facts, list(reading.streams.values()))
+    return resolve_sends(merged_facts.small, pa.concat_tables(back), merged_facts.facts, list(reading.streams.values()))
 
 
 def _called_back(staging: Staging, facts: Shared[RecordingFacts], split: SplitParts) -> pa.Table:
@@ -155,11 +161,17 @@ def _join(
 
 
 def merge_exchanges(
-    engine: Engine, staging: Staging, reading: ReadRecording, learned: MergedFacts, place: int, *, partitioned: bool
+    engine: Engine,
+    staging: Staging,
+    reading: ReadRecording,
+    merged_facts: MergedFacts,
+    place: int,
+    *,
+    partitioned: bool,
 ) -> list[Made]:
     """Write the table `exchanges` of one recording, whose index is ``place``."""
-    facts, streams = learned.facts, list(reading.streams.values())
-    few = exchanges_of_requests(learned.small, facts, streams, reading.recording.cluster)
+    facts, streams = merged_facts.facts, list(reading.streams.values())
+    few = exchanges_of_requests(merged_facts.small, facts, streams, reading.recording.cluster)
     write = _Write(staging, "exchanges", reading.recording.cluster, place, partitioned)
     shared = engine.share((facts, streams))
     sizes = [size_of([split], "answered") for split in reading.splits]

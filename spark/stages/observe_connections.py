@@ -29,14 +29,14 @@ from pcli.spark.columnar.observation.observation_schemas import TABLES as OBSERV
 from pcli.spark.columnar.observation.observe_group import conclude, observe, observe_links
 from pcli.spark.columnar.observation.recording_context import Recording, recording_of
 from pcli.spark.engine import Engine, Piece, Shared
-from pcli.spark.stages.observe_topics import watch_topics
+from pcli.spark.stages.observe_topics import observe_topic_parts
 from pcli.spark.stages.read_recording import ReadRecording, part_number, tables_of
 from pcli.spark.stages.shuffle_header_rows import pieces
 from pcli.spark.stages.split_tables import SplitParts, size_of
 from pcli.spark.tables.catalog import TABLES
 from pcli.spark.tables.staging import Made, Staging, write_rows
 
-__all__ = ["watch"]
+__all__ = ["observe_recording"]
 
 _LARGE: int = 3_000_000
 """Minimum number of frames of a divided group: about two minutes of one task."""
@@ -69,13 +69,17 @@ class _Item:
     rows: pa.Table
 
 
-def watch(engine: Engine, staging: Staging, reading: ReadRecording, place: int, names: Iterable[str]) -> list[Made]:
+def observe_recording(
+    engine: Engine, staging: Staging, reading: ReadRecording, place: int, names: Iterable[str]
+) -> list[Made]:
     """Write these tables of one recording."""
-    wanted = [name for name in OBSERVED if name in set(names)]
-    if not wanted:
+    required = [name for name in OBSERVED if name in set(names)]
+    if not required:
         return []
     tables = _observed(engine, staging, reading)
-    return [made for name in wanted for made in write_rows(staging, TABLES[name], part_number(place, 0), tables[name])]
+    return [
+        made for name in required for made in write_rows(staging, TABLES[name], part_number(place, 0), tables[name])
+    ]
 
 
 def _observed(engine: Engine, staging: Staging, reading: ReadRecording) -> dict[str, pa.Table]:
@@ -100,7 +104,7 @@ def _observed(engine: Engine, staging: Staging, reading: ReadRecording) -> dict[
     given = engine.exchange("observe", partial(_cut, staging, facts), items, size, partial(_join, facts), sizes=sizes)
     if division.links:
         events = [one.pop("link_events") for one in given if "link_events" in one]
-        given += watch_topics(engine, staging, reading, recording, division, events)
+        given += observe_topic_parts(engine, staging, reading, recording, division, events)
     return _joined(given, recording, cluster)
 
 

@@ -24,7 +24,7 @@ from pcli.spark.stages.shuffle_header_rows import pieces
 from pcli.spark.stages.split_tables import SplitParts, size_of
 from pcli.spark.tables.staging import Staging
 
-__all__ = ["watch_topics"]
+__all__ = ["observe_topic_parts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class _Facts:
     """Rows of LINK_EVENTS in order."""
 
 
-def watch_topics(
+def observe_topic_parts(
     engine: Engine,
     staging: Staging,
     reading: ReadRecording,
@@ -58,9 +58,9 @@ def watch_topics(
 def _cut(staging: Staging, facts: Shared[_Facts], item: tuple[int, pa.Table | SplitParts]) -> Iterator[Piece]:
     """Yield the rows of each part in a split, in order."""
     known, (rank, source) = facts.value, item
-    wanted = pa.array(list(known.division.links), pa.int64())
+    required = pa.array(list(known.division.links), pa.int64())
     for heads in [source] if isinstance(source, pa.Table) else tables_of(staging, source, "heads"):
-        ours = heads.filter(pc.is_in(heads["stream"], wanted))
+        ours = heads.filter(pc.is_in(heads["stream"], required))
         yield from pieces(*topic_rows(ours, known.division), rank)
 
 

@@ -27,15 +27,15 @@ from pcli.spark.columnar.split_merge.split_reader import ConnectionSpan, EdgeRea
 from pcli.spark.engine import Engine, Shared
 from pcli.spark.input.read_plan import Entry, Recording
 from pcli.spark.input.splits import Ended, Split, mend
-from pcli.spark.request import Request, Wanted
-from pcli.spark.stages.first_reading import OwnTables, put_right, stands
+from pcli.spark.request import Request, RequiredData
+from pcli.spark.stages.first_reading import OwnTables, correct_split, stands
 from pcli.spark.stages.read_sequentially import no_garbage
 from pcli.spark.stages.second_reading import Parsed, parse_split
-from pcli.spark.stages.split_tables import SplitParts, Told
+from pcli.spark.stages.split_tables import PlacedEvent, SplitParts
 from pcli.spark.stages.split_windows import SplitWindows
 from pcli.spark.tables.staging import Staging
 
-__all__ = ["Apart", "read_apart"]
+__all__ = ["ParallelReading", "read_in_parallel"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Scanned:
 
 
 @dataclass(slots=True)
-class Apart:
+class ParallelReading:
     """The result for a recording."""
 
     parsed: list[Parsed]
@@ -62,21 +62,23 @@ class Apart:
     """How many times a connection was read again."""
 
 
-def read_apart(recording: Recording, request: Request, wanted: Wanted, engine: Engine, staging: Staging) -> Apart:
+def read_in_parallel(
+    recording: Recording, request: Request, required: RequiredData, engine: Engine, staging: Staging
+) -> ParallelReading:
     """Read all splits of a recording; the tables are in files of the staging folder."""
-    splits, scanned = _scan_all(recording, partial(_scan, request, wanted, staging), engine)
+    splits, scanned = _scan_all(recording, partial(_scan, request, required, staging), engine)
     merged_splits, again = _stitch(request, engine, splits, [one.edges for one in scanned])
     items = [
         _Item(number, split, joined, one.own if one.own is not None and stands(joined) else None)
         for number, (split, joined, one) in enumerate(zip(splits, merged_splits.splits, scanned))
     ]
     sizes = [size if item.own is None else 0 for size, item in zip(_sizes(recording, splits), items)]
-    parsed = engine.map("parse", partial(_parse, request, wanted, staging), items, sizes=sizes)
+    parsed = engine.map("parse", partial(_parse, request, required, staging), items, sizes=sizes)
     _carry_times(parsed)
     _look_up_times(request, engine, splits, merged_splits, parsed)
     parsed += [Parsed(SplitParts(len(splits) + entry.part, entry.part)) for entry in _unread(recording, splits)]
     positions = {split.part: one.ended.position for split, one in zip(splits, scanned) if one.read}
-    return Apart(parsed, merged_splits, positions, again)
+    return ParallelReading(parsed, merged_splits, positions, again)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +92,11 @@ class _Item:
     """Its tables, if they are correct except for its numbers."""
 
 
-def _parse(request: Request, wanted: Wanted, staging: Staging, item: _Item) -> Parsed:
+def _parse(request: Request, required: RequiredData, staging: Staging, item: _Item) -> Parsed:
     if item.own is not None:
-        return Parsed(put_right(staging, item.number, item.own, item.joined))
+        return Parsed(correct_split(staging, item.number, item.own, item.joined))
     with no_garbage():
-        return parse_split(request, wanted, staging, item.number, item.split, item.joined)
+        return parse_split(request, required, staging, item.number, item.split, item.joined)
 
 
 def _unread(recording: Recording, splits: Sequence[Split]) -> Iterator[Entry]:
@@ -121,14 +123,14 @@ def _look_up_times(
 ) -> None:
     """Look up the times of packets in other splits that notes refer to: few, and only if packets were lost."""
     starts = [joined.renaming.packets for joined in merged_splits.splits]
-    wanted: dict[int, set[int]] = {}
+    required: dict[int, set[int]] = {}
     for one in parsed:
         for told in one.parts.told:
             if _timeless(told):
-                wanted.setdefault(bisect_left(starts, told.item.packet) - 1, set()).add(told.item.packet)
-    items = [(splits[row], [packet - starts[row] for packet in sorted(some)]) for row, some in sorted(wanted.items())]
+                required.setdefault(bisect_left(starts, told.item.packet) - 1, set()).add(told.item.packet)
+    items = [(splits[row], [packet - starts[row] for packet in sorted(some)]) for row, some in sorted(required.items())]
     times: dict[int, int] = {}
-    for row, found in zip(sorted(wanted), engine.map("times", partial(_times, request), items), strict=True):
+    for row, found in zip(sorted(required), engine.map("times", partial(_times, request), items), strict=True):
         times.update((packet + starts[row], time_ns) for packet, time_ns in found.items())
     for one in parsed:
         one.parts.told = [
@@ -136,16 +138,16 @@ def _look_up_times(
         ]
 
 
-def _timeless(told: Told) -> bool:
+def _timeless(told: PlacedEvent) -> bool:
     return told.packet_ns is None and told.item.packet > 0 and isinstance(told.item, Note) and told.item.kind != "file"
 
 
 def _times(request: Request, item: tuple[Split, list[int]]) -> dict[int, int]:
     """Return the times of these packets of a split, counted from 1."""
-    split, wanted = item
+    split, required = item
     before, found = 0, dict[int, int]()
     for records in SplitWindows(request, split):
-        here = [packet for packet in wanted if before < packet <= before + len(records)]
+        here = [packet for packet in required if before < packet <= before + len(records)]
         found.update((packet, int(records.time_ns[packet - before - 1])) for packet in here)
         before += len(records)
     return found
@@ -188,10 +190,10 @@ def _with_last_notes(splits: Sequence[Split], scanned: Sequence[Scanned]) -> lis
     return out
 
 
-def _scan(request: Request, wanted: Wanted, staging: Staging, item: tuple[Split, bool]) -> Scanned:
+def _scan(request: Request, required: RequiredData, staging: Staging, item: tuple[Split, bool]) -> Scanned:
     split, first = item
     reader, windows = EdgeReader(request.reading, first=first), SplitWindows(request, split)
-    own = OwnTables(split, wanted, staging) if wanted.once else None
+    own = OwnTables(split, required, staging) if required.once else None
     with no_garbage():
         for records in windows:
             places = reader.take(records)

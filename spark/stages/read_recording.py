@@ -12,13 +12,13 @@ from pcli.codec.capture.frames import Stream
 from pcli.spark.columnar.lifecycles.partial_renumbering import renumber_table
 from pcli.spark.engine import Engine, Progress
 from pcli.spark.input.read_plan import Entry, Recording
-from pcli.spark.request import Request, Wanted
-from pcli.spark.stages.read_in_parallel import Apart, read_apart
+from pcli.spark.request import Request, RequiredData
+from pcli.spark.stages.read_in_parallel import ParallelReading, read_in_parallel
 from pcli.spark.stages.read_sequentially import ReadInOrder, read_in_order
-from pcli.spark.stages.split_tables import Keeper, SplitParts, load
+from pcli.spark.stages.split_tables import PartStorage, SplitParts, load
 from pcli.spark.tables.staging import Staging
 
-__all__ = ["ReadRecording", "as_read", "part_number", "read_recording", "tables_of", "teller"]
+__all__ = ["ReadRecording", "as_read", "part_number", "progress_reporter", "read_recording", "tables_of"]
 
 _PARTS: Final = 100_000
 """Maximum number of parts of a table of one recording."""
@@ -43,16 +43,21 @@ class ReadRecording:
 
 
 def read_recording(
-    recording: Recording, request: Request, wanted: Wanted, engine: Engine, keeper: Keeper, staging: Staging
+    recording: Recording,
+    request: Request,
+    required: RequiredData,
+    engine: Engine,
+    storage: PartStorage,
+    staging: Staging,
 ) -> ReadRecording:
-    """Read the recording with the method of the engine; ``keeper`` is for one process."""
+    """Read the recording with the method of the engine; ``storage`` is for one process."""
     if engine.apart:
-        return _of_apart(recording, read_apart(recording, request, wanted, engine, staging))
-    on_bytes = teller(engine, recording.parts)
-    return as_read(recording, read_in_order(recording, request, wanted, keeper, on_bytes=on_bytes))
+        return _of_parallel_reading(recording, read_in_parallel(recording, request, required, engine, staging))
+    on_bytes = progress_reporter(engine, recording.parts)
+    return as_read(recording, read_in_order(recording, request, required, storage, on_bytes=on_bytes))
 
 
-def _of_apart(recording: Recording, read: Apart) -> ReadRecording:
+def _of_parallel_reading(recording: Recording, read: ParallelReading) -> ReadRecording:
     return ReadRecording(
         recording,
         [one.parts for one in read.parsed],
@@ -64,7 +69,7 @@ def _of_apart(recording: Recording, read: Apart) -> ReadRecording:
     )
 
 
-def teller(engine: Engine, entries: Sequence[Entry], first: int = 0) -> Callable[[int, int], None]:
+def progress_reporter(engine: Engine, entries: Sequence[Entry], first: int = 0) -> Callable[[int, int], None]:
     """Return a function that reports progress by part and bytes; the files are the parts from ``first``."""
     total = sum(entry.found.size for entry in entries)
 

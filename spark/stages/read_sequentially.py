@@ -26,9 +26,9 @@ from pcli.spark.columnar.reading.packet_records import Records
 from pcli.spark.input.capture_files import reason_of
 from pcli.spark.input.read_plan import Recording
 from pcli.spark.input.splits import Split, SplitReader, open_split
-from pcli.spark.request import Request, Wanted
+from pcli.spark.request import Request, RequiredData
 from pcli.spark.stages.split_parser import SplitParser
-from pcli.spark.stages.split_tables import Counted, Keeper, SplitParts, Told
+from pcli.spark.stages.split_tables import Counted, PartStorage, PlacedEvent, SplitParts
 
 __all__ = ["Checkpoint", "ReadInOrder", "between", "counted_of", "no_garbage", "read_in_order"]
 
@@ -82,8 +82,8 @@ class ReadInOrder:
 def read_in_order(
     recording: Recording,
     request: Request,
-    wanted: Wanted,
-    keeper: Keeper,
+    required: RequiredData,
+    storage: PartStorage,
     *,
     on_bytes: Callable[[int, int], None],
     on_part: Callable[[Checkpoint], None] | None = None,
@@ -96,7 +96,7 @@ def read_in_order(
     and ``before`` are the state and the results of the first files; only the other files are read.
     """
     with no_garbage():
-        reading = _InOrder(recording, request, wanted, keeper, carried, before)
+        reading = _InOrder(recording, request, required, storage, carried, before)
         return reading.read(on_bytes, on_part)
 
 
@@ -120,12 +120,12 @@ class _InOrder:
         self,
         recording: Recording,
         request: Request,
-        wanted: Wanted,
-        keeper: Keeper,
+        required: RequiredData,
+        storage: PartStorage,
         carried: Checkpoint | None,
         before: Sequence[SplitParts],
     ) -> None:
-        self._recording, self._request, self._wanted, self._keeper = recording, request, wanted, keeper
+        self._recording, self._request, self._wanted, self._keeper = recording, request, required, storage
         self._reader = Reader(request.reading, None if carried is None else carried.reader)
         counters = Counters() if carried is None else carried.counters
         self._out = ReadInOrder(list(before), counters=counters)
@@ -195,7 +195,9 @@ class _InOrder:
         times = places.time_ns
         for row, item in notes:
             last_ns = int(times[row - 1]) if row else counters.last_ns
-            self._parser.parts.told.append(Told(counters.frames + row, last_ns, self._time_of(item.packet), item))
+            self._parser.parts.told.append(
+                PlacedEvent(counters.frames + row, last_ns, self._time_of(item.packet), item)
+            )
         if len(frames):
             counters.first_ns = counters.first_ns or int(times[0])
             counters.last_ns = int(times[-1])
@@ -220,7 +222,7 @@ class _InOrder:
         note = replace(note, packet=counters.packets)
         places = self._reader.take(_NOTHING)
         self._parser.add(read_fields(places, checksums=False), np.zeros(0, np.int64), [(0, note)])
-        self._parser.parts.told.append(Told(counters.frames, counters.last_ns, None, note))
+        self._parser.parts.told.append(PlacedEvent(counters.frames, counters.last_ns, None, note))
 
     def _next(self, part: int) -> SplitParser:
         return SplitParser(len(self._out.splits), part, self._recording.cluster, self._wanted, self._keeper)

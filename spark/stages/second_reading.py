@@ -13,11 +13,11 @@ from pcli.spark.columnar.reading.packet_records import Records
 from pcli.spark.columnar.split_merge import EdgeReader
 from pcli.spark.columnar.split_merge.merge_results import MergedSplit
 from pcli.spark.input.splits import Split
-from pcli.spark.request import Request, Wanted
+from pcli.spark.request import Request, RequiredData
 from pcli.spark.stages.join_split import Aside, Joining
 from pcli.spark.stages.read_sequentially import counted_of
 from pcli.spark.stages.split_parser import SplitParser
-from pcli.spark.stages.split_tables import Keeper, SplitParts, Told
+from pcli.spark.stages.split_tables import PartStorage, PlacedEvent, SplitParts
 from pcli.spark.stages.split_windows import SplitWindows
 from pcli.spark.tables.staging import Staging
 
@@ -35,21 +35,21 @@ class Parsed:
 
 
 def parse_split(
-    request: Request, wanted: Wanted, staging: Staging, number: int, split: Split, joined: MergedSplit
+    request: Request, required: RequiredData, staging: Staging, number: int, split: Split, joined: MergedSplit
 ) -> Parsed:
     """Read the split of this number again, after the merge has determined its valid rows."""
-    return _Parse(request, wanted, staging, number, split, joined).run()
+    return _Parse(request, required, staging, number, split, joined).run()
 
 
 class _Parse:
     def __init__(
-        self, request: Request, wanted: Wanted, staging: Staging, number: int, split: Split, joined: MergedSplit
+        self, request: Request, required: RequiredData, staging: Staging, number: int, split: Split, joined: MergedSplit
     ) -> None:
-        self._wanted = wanted
+        self._wanted = required
         self._windows = SplitWindows(request, split)
         self._reader = EdgeReader(request.reading, first=not number)
         self._joining = Joining(joined)
-        self._parser = SplitParser(number, split.part, split.cluster, wanted, Keeper(staging))
+        self._parser = SplitParser(number, split.part, split.cluster, required, PartStorage(staging))
         self._before = joined.renaming.packets
         self._number = joined.first_number
         self._out = Parsed(self._parser.parts)
@@ -75,7 +75,7 @@ class _Parse:
             known = records is not None and 0 <= packet < len(records) and not _of_file(item)
             packet_ns = int(records.time_ns[packet]) if records is not None and known else None
             last_ns = int(times[row - 1]) if row else self._out.last_ns
-            self._parser.parts.told.append(Told(self._number + row - 1, last_ns, packet_ns, item))
+            self._parser.parts.told.append(PlacedEvent(self._number + row - 1, last_ns, packet_ns, item))
         if count:
             self._out.first_ns = self._out.first_ns or int(times[0])
             self._out.last_ns = int(times[-1])

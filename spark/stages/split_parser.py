@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from pcli.codec.capture.frames import Note, StreamEnd
 from pcli.spark.columnar.frame_columns import Frames, Longs
-from pcli.spark.request import Wanted
-from pcli.spark.stages.split_tables import Keeper, SplitParts, as_batch
+from pcli.spark.request import RequiredData
+from pcli.spark.stages.split_tables import PartStorage, SplitParts, as_batch
 
 if TYPE_CHECKING:
     from pcli.spark.columnar.lifecycles.split_aggregation import SplitAggregator
@@ -46,11 +46,11 @@ class _Collector(Protocol):
 class SplitParser:
     """The tables of one split."""
 
-    def __init__(self, split: int, part: int, cluster: str, wanted: Wanted, keeper: Keeper) -> None:
+    def __init__(self, split: int, part: int, cluster: str, required: RequiredData, storage: PartStorage) -> None:
         """Create a parser; ``split`` and ``part``: indices of the split and of its file in the recording."""
-        self._keeper = keeper
-        self._observing = wanted.observing
-        self._collectors = list(_collectors(split, cluster, wanted))
+        self._keeper = storage
+        self._observing = required.observing
+        self._collectors = list(_collectors(split, cluster, required))
         self._held: dict[str, list[pa.Table]] = {}
         self._sizes: dict[str, int] = {}
         self.parts = SplitParts(split, part)
@@ -85,23 +85,23 @@ class SplitParser:
         self.parts.tables.setdefault(name, []).extend(self._keeper.keep(name, [table]))
 
 
-def _collectors(split: int, cluster: str, wanted: Wanted) -> list[_Collector]:
+def _collectors(split: int, cluster: str, required: RequiredData) -> list[_Collector]:
     # Imports are lazy, because the rules and the Tracker take time to import.
     found: list[_Collector] = []
-    if wanted.lives:
+    if required.lifecycles:
         from pcli.spark.columnar.lifecycles.split_aggregation import SplitAggregator
 
-        found.append(_Lives(SplitAggregator()))
-    if wanted.observing:
-        found.append(_Heads())
-    if wanted.permits:
+        found.append(_LifecyclePartials(SplitAggregator()))
+    if required.observing:
+        found.append(_HeaderRows())
+    if required.permits:
         found.append(_Permits(split))
-    if wanted.frames:
+    if required.frames:
         found.append(_FrameRows(cluster))
     return found
 
 
-class _Lives:
+class _LifecyclePartials:
     def __init__(self, aggregator: SplitAggregator) -> None:
         self._aggregator = aggregator
 
@@ -114,7 +114,7 @@ class _Lives:
         return {one.name: getattr(partials, one.name) for one in fields(partials)}
 
 
-class _Heads:
+class _HeaderRows:
     def __init__(self) -> None:
         self._ties: list[pa.RecordBatch] = []
 

@@ -21,7 +21,7 @@ from pcli.spark.columnar.lifecycles.partial_renumbering import Renumbering
 from pcli.spark.tables.staging import Staging
 from pcli.spark.tables.table_store import refused
 
-__all__ = ["MEMORY", "Counted", "Keeper", "Part", "SplitParts", "Told", "as_batch", "load", "size_of"]
+__all__ = ["MEMORY", "Counted", "Part", "PartStorage", "PlacedEvent", "SplitParts", "as_batch", "load", "size_of"]
 
 MEMORY: Final = 256 << 20
 """Bytes of tables that one process keeps in memory; the others are in files of the run."""
@@ -44,7 +44,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PlacedEvent:
     """A note or an end, with its position."""
 
     after: int
@@ -86,13 +86,13 @@ class SplitParts:
     part: int
     """The index of its file in the recording."""
     tables: dict[str, list[Part]] = field(default_factory=dict)
-    told: list[Told] = field(default_factory=list)
+    told: list[PlacedEvent] = field(default_factory=list)
     counted: Counted = field(default_factory=Counted)
     frames: Counter[int] = field(default_factory=Counter)
     """Number of frames by connection, if observation is needed."""
 
 
-class Keeper:
+class PartStorage:
     """Stores tables in memory or in files."""
 
     def __init__(self, staging: Staging, memory: int = 0) -> None:

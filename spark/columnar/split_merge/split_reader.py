@@ -39,12 +39,12 @@ from pcli.spark.columnar.split_merge.deferred_tcp_ends import (
 from pcli.spark.columnar.split_merge.held_packets import HeldConnection, HeldSegment
 from pcli.spark.columnar.split_merge.resync_certainty import EdgeWalker, ResyncMarks
 
-__all__ = ["ConnectionSpan", "ConnectionStart", "EdgeReader", "Recent", "SplitEdges", "Told", "key_of"]
+__all__ = ["ConnectionSpan", "ConnectionStart", "EdgeReader", "PlacedEvent", "Recent", "SplitEdges", "key_of"]
 
 Recent = tuple[int, bytes, int, bytes]
 """A data packet in the history: number of data packets before it, key, offset, bytes."""
 
-Told = tuple[int, int, Note | StreamEnd, ReportIntervals]
+PlacedEvent = tuple[int, int, Note | StreamEnd, ReportIntervals]
 """Turn, row that it precedes, note or end; for an end the intervals in which it could have been reported."""
 
 
@@ -91,7 +91,7 @@ class ConnectionSpan:
     alarmed: int = 0
     """The packet at which its alarm was set."""
     recent: list[Recent] = field(default_factory=list)
-    told: list[Told] = field(default_factory=list)
+    told: list[PlacedEvent] = field(default_factory=list)
     """Notes and ends in order."""
 
 
@@ -229,7 +229,7 @@ class EdgeTcp(DeferredEndsTcp):
 
     # -- the end of the split --------------------------------------------------------------------------------------
 
-    def close(self, rows: Mapping[int, int], told: list[Told]) -> list[ConnectionSpan]:
+    def close(self, rows: Mapping[int, int], told: list[PlacedEvent]) -> list[ConnectionSpan]:
         """Return the spans. ``rows``: number of frames of each stream; ``told``: all notes and ends of streams."""
         for hold in self._holds.values():
             span = self.spans[key_of(hold.connection.keys[0])]
@@ -279,7 +279,7 @@ class EdgeReader:
         self._rows: Counter[int] = Counter()
         self._placed = 0
         """Number of starts whose rows are known."""
-        self._told: list[Told] = []
+        self._told: list[PlacedEvent] = []
         self._notes: list[Note] = []
         self.noted = False
         """True if there is a note about a connection so far, usually about missing bytes."""

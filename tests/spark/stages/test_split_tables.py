@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from pcli.spark.stages.split_tables import Counted, Keeper, SplitParts, as_batch, load, size_of
+from pcli.spark.stages.split_tables import Counted, PartStorage, SplitParts, as_batch, load, size_of
 from pcli.spark.tables.staging import Staging
 from pcli.spark.tables.table_store import open_store
 
@@ -18,7 +18,7 @@ def table(*values):
 
 
 def test_little_stays_in_memory_and_more_goes_to_files(staging):
-    keeper = Keeper(staging, memory=30)
+    keeper = PartStorage(staging, memory=30)
     small, large, last = keeper.keep("t", [table(1, 2), table(*range(10)), table(3)])
     assert (small.path, last.path) == ("", "")
     assert large.path.startswith("_work/x/parts/t-")
@@ -29,11 +29,11 @@ def test_little_stays_in_memory_and_more_goes_to_files(staging):
 
 
 def test_nothing_is_kept_of_nothing(staging):
-    assert Keeper(staging).keep("t", [table()]) == []
+    assert PartStorage(staging).keep("t", [table()]) == []
 
 
 def test_sizes_are_added_by_name(staging):
-    keeper = Keeper(staging, memory=1000)
+    keeper = PartStorage(staging, memory=1000)
     splits = [
         SplitParts(number, 0, {"a": keeper.keep("a", [table(1, 2)]), "b": keeper.keep("b", [table(1)])})
         for number in (0, 1)

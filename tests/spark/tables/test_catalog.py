@@ -12,7 +12,7 @@ from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
 from pcli.codec.observe.tracking.records.topic_records import AGAIN
 from pcli.spark.columnar.lifecycles import EVIDENCE
 from pcli.spark.columnar.table_schema import what_of
-from pcli.spark.request import Request, Wanted
+from pcli.spark.request import Request, RequiredData
 from pcli.spark.tables.catalog import ON_REQUEST, TABLES, chosen_tables
 from pcli.spark.tables.documentation import tables_page
 
@@ -78,15 +78,15 @@ def test_a_name_that_is_no_table_is_an_error_with_the_nearest():
 @pytest.mark.parametrize(
     ("only", "wanted"),
     [
-        ("messages", Wanted(lives=True, observing=False, permits=False, frames=False)),
-        ("findings", Wanted(lives=False, observing=True, permits=False, frames=False)),
-        ("permits", Wanted(lives=True, observing=False, permits=True, frames=False)),
-        ("frames", Wanted(lives=False, observing=False, permits=False, frames=True)),
-        ("captures", Wanted(lives=False, observing=False, permits=False, frames=False)),
+        ("messages", RequiredData(lifecycles=True, observing=False, permits=False, frames=False)),
+        ("findings", RequiredData(lifecycles=False, observing=True, permits=False, frames=False)),
+        ("permits", RequiredData(lifecycles=True, observing=False, permits=True, frames=False)),
+        ("frames", RequiredData(lifecycles=False, observing=False, permits=False, frames=True)),
+        ("captures", RequiredData(lifecycles=False, observing=False, permits=False, frames=False)),
     ],
 )
 def test_only_what_is_needed_is_done(only, wanted):
-    assert Wanted.of(Request(("x",), "out", only=(only,)).tables) == wanted
+    assert RequiredData.of(Request(("x",), "out", only=(only,)).tables) == wanted
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
