@@ -1,7 +1,6 @@
-"""What the commands beside the hot five teach about a connection: names, ends, whose traffic it is.
+"""Updates of a connection's state from commands other than the five frequent ones: names, closes, system traffic.
 
-One step per command that changes something, in the table at the end; what they have in common (ids, topics, answers)
-is read along the columns of COMMANDS.
+A table at the end maps commands to functions. Ids, topics and responses are common to all and read from COMMANDS.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _KEYS: Final[dict[int, dict[str, str]]] = {
 
 
 class Gone:
-    """What a command ended: producers that are no more, and how many peers were forgotten for want of room."""
+    """Results of a command: producers that have ended, and the number of evicted peers."""
 
     __slots__ = ("evicted", "producers")
 
@@ -50,7 +49,7 @@ NOTHING: Final = Gone()
 
 
 def put_peer(peers: dict[int, Peer], peer: Peer, limit: int) -> Gone:
-    """Put a peer in the place of an older one with its id, or of the first closed one when there is no room."""
+    """Add a peer in place of an older one with its id, or of the first closed one if there are too many."""
     older: list[Producer | Consumer] = [peers.pop(peer.id)] if peer.id in peers else []
     evicted = 0
     if len(peers) >= limit:
@@ -62,7 +61,7 @@ def put_peer(peers: dict[int, Peer], peer: Peer, limit: int) -> Gone:
 
 
 def answer(facts: Facts, connection: Connection) -> None:
-    """Find the request that a frame answers, and what is known through it."""
+    """Set the request that a frame answers, and the facts that follow from it."""
     frame = facts.frame
     row = COMMANDS.get(frame.type)
     if row is None or row.name not in _ANSWERS:
@@ -77,7 +76,7 @@ def answer(facts: Facts, connection: Connection) -> None:
 
 
 def request_of(facts: Facts, connection: Connection) -> Request | None:
-    """The request that a frame is; None when nothing answers it or its id is missing."""
+    """Return the request in a frame; None if it needs no response or its id is missing."""
     frame = facts.frame
     row = COMMANDS.get(frame.type)
     if row is None or not row.answers:
@@ -94,7 +93,7 @@ def request_of(facts: Facts, connection: Connection) -> Request | None:
 
 
 def learn(facts: Facts, connection: Connection, limit: int) -> Gone:
-    """Take in what a command says; ``limit`` is that of peers. Sets peer and system of the facts."""
+    """Apply a command; ``limit`` is the maximum number of peers. Sets peer and system of the facts."""
     number = facts.frame.type
     row = COMMANDS.get(number)
     if row is None:
@@ -118,20 +117,20 @@ def _named_peer(facts: Facts, connection: Connection) -> Producer | Consumer | N
 
 
 def _words(values: dict[str, Any], number: int, meaning: str) -> Any:
-    """The text, or list of texts, of a meaning in a command's own fields; empty when it says nothing of it."""
+    """Return the text, or list of texts, with a meaning in a command's own fields; empty if absent."""
     key = _KEYS[number].get(meaning)
     if key is None:
         return ""
     if key in values:
         return values[key]
-    # A repeated message on the way (ADD_SUBSCRIPTION_TO_TXN): its objects hold the rest of the name.
+    # In a repeated message (ADD_SUBSCRIPTION_TO_TXN) its objects contain the rest of the name.
     above, _, last = key.rpartition(".")
     objects = values.get(above)
     return [one[last] for one in objects if last in one] if isinstance(objects, list) else ""
 
 
 def _judge(facts: Facts, connection: Connection, name: str) -> None:
-    """Whose traffic the frame is (rules of system.py), and what that says of the connection."""
+    """Set whether the frame is system traffic (system_topics.py), and update the connection."""
     peer = facts.peer
     topics = _words(facts.command, facts.frame.type, "topic")
     known = [topic for topic in ([topics] if isinstance(topics, str) else topics) if not is_neutral_topic(topic)]
@@ -151,7 +150,7 @@ def _judge(facts: Facts, connection: Connection, name: str) -> None:
             nameless.system = nameless.system or not nameless.topic
 
 
-# An application may ask about a system topic, but only a broker works on one.
+# An application may look up a system topic, but only a broker uses one.
 _TELLING: Final = frozenset({"PRODUCER", "SUBSCRIBE", *COORDINATOR_COMMANDS})
 
 
@@ -222,19 +221,19 @@ def _close(facts: Facts, _connection: Connection, _limit: int) -> Gone:
 
 
 def _success(facts: Facts, connection: Connection, _limit: int) -> Gone:
-    """The close is done: the id is free again."""
+    """Remove a closed peer: its id is free again."""
     request = facts.request
     return _drop(connection, request.peer) if request is not None and request.type in _ENDS else NOTHING
 
 
 def _error(facts: Facts, connection: Connection, _limit: int) -> Gone:
-    """A refused producer or consumer never was."""
+    """Remove a refused producer or consumer."""
     request = facts.request
     return _drop(connection, request.peer) if request is not None and request.type in _BEGINNINGS else NOTHING
 
 
 def _drop(connection: Connection, peer: Producer | Consumer | None) -> Gone:
-    """Take a peer off its connection, unless another has taken its id."""
+    """Remove a peer from its connection, unless another has its id."""
     if isinstance(peer, Producer) and connection.producers.get(peer.id) is peer:
         del connection.producers[peer.id]
         return Gone((peer,))
@@ -272,4 +271,4 @@ _STEPS: Final[dict[str, Callable[[Facts, Connection, int], Gone]]] = {
     "SUCCESS": _success,
     "TOPIC_MIGRATED": _migrated,
 }
-"""The commands that change what is known, or that name their peer in a way of their own."""
+"""Commands that change the state, or that identify their peer in their own way."""

@@ -1,12 +1,12 @@
-"""One pass over the frames of a recording: the names behind the ids, and which answer belongs to which request.
+"""One pass over the frames of a capture: resolves ids to names and pairs requests with responses.
 
 Rules of this file
-1. Frames come in order of time; `see` says of each what is known at that moment, and never looks back.
-2. Ids mean something on one connection only. A consumer or producer lives from its SUBSCRIBE or PRODUCER until it is
-   closed; one that a side has closed keeps its name for what is still on its way.
-3. Memory is bounded, whatever the traffic: there are limits for connections, for peers on a connection and for open
-   requests over all. What is dropped is counted in `evicted`.
-4. SEND, SEND_RECEIPT, MESSAGE, ACK and FLOW, 99 of 100 frames, are read by the hand scanners of pcli.codec.wire.hot.
+1. Frames are in the order of time. `see` returns the facts known at that frame, and never changes earlier ones.
+2. Ids are unique per connection only. A consumer or producer exists from its SUBSCRIBE or PRODUCER until it is closed.
+   After a close by one side its name remains available for later frames.
+3. Memory is bounded: there are limits for connections, for producers and consumers per connection, and for open
+   requests over all connections. `evicted` counts what is dropped.
+4. SEND, SEND_RECEIPT, MESSAGE, ACK and FLOW, 99 of 100 frames, are decoded by the fast scanners of pcli.codec.wire.hot.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from pcli.codec.wire.hot import pull_first_id, pull_ids
 __all__ = ["MAX_CONNECTIONS", "MAX_OPEN", "MAX_PEERS", "Observer", "answer_index"]
 
 MAX_CONNECTIONS: Final = 10_000
-"""Connections remembered; the one that was silent longest goes first."""
+"""Maximum number of connections; the one without frames for the longest time is evicted first."""
 
 MAX_PEERS: Final = 10_000
-"""Producers, and consumers, remembered per connection; closed ones go first."""
+"""Maximum number of producers, and of consumers, per connection; closed ones are evicted first."""
 
 MAX_OPEN: Final = 200_000
-"""Open requests and SENDs over all connections, about 50 MB; the oldest go first."""
+"""Maximum number of open requests and SENDs over all connections, about 50 MB; the oldest are evicted first."""
 
 
 class Observer:
-    """Sees the frames of a recording one by one."""
+    """Observes the frames of a capture one by one."""
 
     def __init__(
         self,
@@ -58,13 +58,13 @@ class Observer:
         max_peers: int = MAX_PEERS,
         max_open: int = MAX_OPEN,
     ) -> None:
-        """Make one that has seen nothing.
+        """Create an observer without state.
 
-        ``pairing``: whether to find answers; ``answers``: those of a first pass, for `Facts.answer_number`;
-        ``opener``: what opens payloads, for one that has keys or joins chunks.
+        ``pairing``: whether to pair responses with requests; ``answers``: the pairs of a first pass, for
+        `Facts.answer_number`; ``opener``: the payload decoder, if it has keys or joins chunks.
         """
         self.evicted = {"connections": 0, "peers": 0, "requests": 0}
-        """How many were forgotten because there were too many."""
+        """Numbers of evicted objects by kind."""
         self._pairing = pairing
         self._answers = answers
         self._opener = opener
@@ -73,11 +73,11 @@ class Observer:
         self._stream: StreamLike | None = None
         self._connection = Connection(-1)
         self._since_sweep = 0
-        # Unanswered requests whose connection or producer is gone.
+        # Unanswered requests of connections and producers that have ended.
         self._left: deque[Request] = deque()
 
     def see(self, frame: ObservedFrame) -> Facts:
-        """What is known of this frame."""
+        """Return the facts about a frame."""
         facts = Facts(frame, self._opener)
         if frame.stream is not self._stream:
             self._enter(frame.stream)
@@ -91,21 +91,21 @@ class Observer:
         return facts
 
     def unanswered(self) -> list[Request]:
-        """Every request without an answer so far, in order of the frames; those forgotten are in `evicted`."""
+        """Return the requests without a response so far, in the order of frames; `evicted` counts those dropped."""
         found = list(self._left)
         for connection in self._connections.values():
             found += open_requests(connection)
         return sorted(found, key=lambda request: request.number)
 
     def close(self, stream: int) -> None:
-        """The TCP connection of this number has ended: forget it, but for its unanswered requests."""
+        """Drop the connection with this number, which has ended, except for its unanswered requests."""
         connection = self._connections.pop(stream, None)
         if connection is not None:
             self._leave(open_requests(connection))
             self._stream = None
 
     def system_streams(self) -> set[int]:
-        """The connections that are the broker's own client's, as far as they are remembered."""
+        """Return the numbers of the known connections of the broker's own client."""
         return {number for number, connection in self._connections.items() if connection.system}
 
     def _enter(self, stream: StreamLike) -> None:
@@ -117,11 +117,11 @@ class Observer:
             if len(self._connections) >= self._max_connections:
                 self.evicted["connections"] += 1
                 self.close(next(iter(self._connections)))
-        # The last in the dictionary is the one heard last.
+        # dict order: the most recently active connection is last
         self._connections[stream.number] = connection
         self._stream, self._connection = stream, connection
 
-    # -- the five hot commands
+    # -- the five frequent commands
 
     def _see_send(self, facts: Facts, connection: Connection, tag: int) -> None:
         producer_id, sequence_id = pull_ids(facts.frame.data, tag)
@@ -183,7 +183,7 @@ class Observer:
             request.peer, request.system = facts.peer, facts.system
             self._remember(connection, frame.from_client, request)
 
-    # -- everything else, and what is open
+    # -- other commands, and open requests
 
     def _see_other(self, facts: Facts) -> None:
         connection = self._connection
@@ -202,7 +202,7 @@ class Observer:
             self._sweep()
 
     def _forget(self, connection: Connection, gone: Gone) -> None:
-        """Producers that are replaced or closed leave their open SENDs; evicted peers are counted."""
+        """Keep the open SENDs of replaced or closed producers, and count evicted peers."""
         for producer in gone.producers:
             self._leave(open_sends(connection.stream, producer))
         self.evicted["peers"] += gone.evicted
@@ -214,7 +214,7 @@ class Observer:
             self.evicted["requests"] += 1
 
     def _sweep(self) -> None:
-        """Forget the oldest open requests when there are too many, half of them at once so that it stays cheap."""
+        """If there are too many open requests, drop the oldest half at once, to keep the cost per request low."""
         self._since_sweep = 0
         numbers = sorted(number for one in self._connections.values() for number in open_numbers(one))
         if len(numbers) > self._max_open:
@@ -223,7 +223,7 @@ class Observer:
 
 
 def _slow_ids(facts: Facts, first: str, second: str) -> tuple[int, int]:
-    """Two ids of an unusual command, as the hot scanner gives them: unsigned; -1: not there."""
+    """Return two ids of an unusual command in the fast scanner's form: unsigned; -1 if absent."""
     field = COMMANDS[facts.frame.type].field
     values = facts.command
     found = [values.get(f"pulsar.{field}.{name}") for name in (first, second)]
@@ -238,7 +238,7 @@ def _send_again(producer: Producer, sequence_id: int, sent: tuple[int, int]) -> 
 
 
 def _next_of_same_id(producer: Producer, sequence_id: int) -> None:
-    """Receipts come in the order of the SENDs: the next one is for the next SEND with this id."""
+    """Return the next SEND with this id: receipts are in the order of SENDs."""
     assert producer.again is not None
     queue = producer.again.get(sequence_id)
     if queue:
@@ -260,11 +260,11 @@ _HOT_STEPS: Final[dict[int, _Step]] = {
         ("FLOW", Observer._see_consumer),
     )
 }
-"""The commands of rule 4 and SEND_ERROR, which is a receipt of the other kind; with the tag of their bodies."""
+"""The commands of rule 4, and SEND_ERROR, which also answers a SEND; with the tag of their bodies."""
 
 
 def answer_index(frames: Iterable[object]) -> AnswerIndex:
-    """A first pass over a recording. Items that are no frames (notes) are passed over."""
+    """Return the responses of all requests, from a first pass; notes are ignored."""
     observer, index = Observer(), AnswerIndex()
     for item in frames:
         if isinstance(item, Frame):

@@ -1,7 +1,7 @@
-"""What an observer remembers, and what it says of one frame.
+"""State of an observer, and the facts about one frame.
 
-It remembers connections, the producers and consumers on them, and open requests. Plain slotted classes: one of each
-is made per frame or per request.
+The state consists of connections, their producers and consumers, and open requests. The classes have slots, because one
+object is created per frame or per request.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ __all__ = [
 
 
 Opener = Callable[["Facts"], "Entry | None"]
-"""What opens the payload of a frame that was seen."""
+"""Decodes the payload of an observed frame."""
 
 
 class StreamLike(Protocol):
-    """The TCP connection of a frame, as pcli.codec.capture tells of it."""
+    """The TCP connection of a frame, as in pcli.codec.capture."""
 
     @property
     def number(self) -> int:
@@ -57,9 +57,10 @@ class StreamLike(Protocol):
 
 
 class ObservedFrame(Protocol):
-    """A frame with its place in a recording: what an observer needs of pcli.codec.capture's CapturedFrame.
+    """A frame with its position in a capture: the part of pcli.codec.capture's CapturedFrame that an observer needs.
 
-    A protocol, so that frames of a live connection can be observed too. The first part is pcli.codec.wire's Frame.
+    It is a protocol, so that frames of a live connection can be observed too. The first part is pcli.codec.wire's
+    Frame.
     """
 
     @property
@@ -132,11 +133,11 @@ class ObservedFrame(Protocol):
 
     @property
     def sync(self) -> str:
-        """How its beginning is known: ``start``, ``anchored`` or ``resync``."""
+        """How its start was found: ``start``, ``anchored`` or ``resync``."""
 
     @property
     def capture_problems(self) -> tuple[Problem, ...]:
-        """What the capture did to it."""
+        """Problems caused by the capture."""
 
 
 class Producer:
@@ -147,19 +148,19 @@ class Producer:
     def __init__(self, id: int, topic: str = "", name: str = "", *, system: bool = False) -> None:  # noqa: A002
         self.id = id
         self.topic = topic
-        """Empty when its PRODUCER is not in the capture."""
+        """Empty if its PRODUCER is not in the capture."""
         self.name = name
-        """As asked for or, later, as given by the broker; empty when unknown."""
+        """The requested name, later the one that the broker assigned; empty if unknown."""
         self.system = system
         """Whether it is the broker's own."""
         self.closed = False
-        """Whether a side has closed it; frames may still be on their way."""
+        """Whether a side has closed it; frames may still follow."""
         self.record: Any = None
-        """What whoever follows the observer keeps of it."""
+        """State of the observer's users."""
         self.sends: dict[int, tuple[int, int]] = {}
-        """SENDs without receipt: sequence id to number and time of the frame; the oldest first."""
+        """SENDs without a receipt: sequence id to number and time of the frame; the oldest first."""
         self.again: dict[int, deque[tuple[int, int]]] | None = None
-        """Further open SENDs with the same sequence id: chunks of one message, repetitions."""
+        """Further open SENDs with the same sequence id: chunks of one message, resends."""
 
 
 class Consumer:
@@ -179,21 +180,21 @@ class Consumer:
     ) -> None:
         self.id = id
         self.topic = topic
-        """Empty when its SUBSCRIBE is not in the capture; so are subscription, name and type."""
+        """Empty if its SUBSCRIBE is not in the capture; so are subscription, name and type."""
         self.subscription = subscription
         self.name = name
         self.record: Any = None
-        """What whoever follows the observer keeps of it."""
+        """State of the observer's users."""
         self.type = type
         """Exclusive, Shared, Failover, Key_Shared, STREAM or CHECKPOINT."""
         self.system = system
         """Whether it is the broker's own."""
         self.closed = False
-        """Whether a side has closed it; frames may still be on their way."""
+        """Whether a side has closed it; frames may still follow."""
 
 
 class Request:
-    """A request whose answer has not come, or the one that a frame answers."""
+    """A request without a response so far, or the request that a frame answers."""
 
     __slots__ = ("id", "number", "peer", "stream", "subscription", "system", "time_ns", "topic", "type")
 
@@ -205,16 +206,16 @@ class Request:
         """Number of its command type."""
         self.stream = stream
         self.id = id
-        """Request, sequence, session or watch id; -1 when paired by order."""
+        """Request, sequence, session or watch id; -1 if paired by order."""
         self.peer: Producer | Consumer | None = None
         self.topic: str | list[str] = ""
-        """The topic or topics that it asked about; empty: none."""
+        """The topic or topics of the request; empty if none."""
         self.subscription: str | list[str] = ""
         self.system = False
 
 
 class Connection:
-    """One TCP connection and all that is open on it."""
+    """A TCP connection with its open requests."""
 
     __slots__ = (
         "connected",
@@ -233,13 +234,13 @@ class Connection:
         self.stream = stream
         """``tcp.stream``."""
         self.connected = True
-        """Whether the handshake is over; also when it was before the capture."""
+        """Whether the handshake is complete, or took place before the capture."""
         self.system: bool | None = None
-        """Whether the broker's own client speaks here; None: no name was seen yet."""
+        """Whether it belongs to the broker's own client; None if no name was captured yet."""
         self.producers: dict[int, Producer] = {}
         self.consumers: dict[int, Consumer] = {}
         self.scalable: dict[int, Consumer] = {}
-        """Consumers known to the controller of a scalable topic; their ids are counted apart."""
+        """Consumers of the controller of a scalable topic, which have their own id space."""
         self.requests: dict[tuple[bool, int], Request] = {}
         """Open requests by direction (True: from the client) and request id."""
         self.keyed: dict[tuple[bool, int, int], Request] = {}
@@ -247,11 +248,11 @@ class Connection:
         self.ordered: dict[tuple[bool, tuple[str, ...]], deque[Request]] = {}
         """Open requests without ids by direction and possible answers; the oldest first."""
         self.waiting: dict[tuple[bool, int], Request] = {}
-        """PRODUCERs answered with "wait": a second answer follows."""
+        """PRODUCERs whose first response has producer_ready false: a second response follows."""
 
 
 class Facts:
-    """What is known of one frame when it has been seen."""
+    """The facts known about a frame when it was observed."""
 
     __slots__ = (
         "_hot",
@@ -270,24 +271,24 @@ class Facts:
         self.frame = frame
         self.opener = opener
         self.peer: Producer | Consumer | None = None
-        """The producer or consumer of this connection that the frame speaks of."""
+        """The producer or consumer of the frame."""
         self.request: Request | None = None
-        """The request that this frame answers; None for receipts too, whose producer is the peer."""
+        """The request that this frame answers; None for receipts, because their producer is the peer."""
         self.request_number = 0
         """``pulsar.number`` of that request; 0: none or unknown."""
         self.latency_ns = -1
         """Time since that request; -1: unknown."""
         self.answer_number = 0
-        """``pulsar.number`` of the answer to this request: known in a second pass only, else 0."""
+        """``pulsar.number`` of the response to this request; 0 without a second pass."""
         self.system = False
         """Whether this is traffic of the broker's own client."""
         self._hot: tuple[Any, ...] | Literal[False] | None = False
-        # One slot for all that is made when asked for: most frames are never asked.
+        # One slot for all lazily decoded parts, because most frames need none.
         self._parts: _Parts | None = None
 
     @property
     def hot(self) -> tuple[Any, ...] | None:
-        """What pcli.codec.wire.hot reads of a SEND, SEND_RECEIPT, MESSAGE, ACK or FLOW; None: an unusual one."""
+        """Values that pcli.codec.wire.hot reads from a SEND, SEND_RECEIPT, MESSAGE, ACK or FLOW; None if unusual."""
         hot = self._hot
         if hot is False:
             data = self.frame.data
@@ -297,7 +298,7 @@ class Facts:
 
     @property
     def command(self) -> Values:
-        """The fields of the command by their names, raw (see values.py)."""
+        """The fields of the command by name, not converted."""
         parts = self._parts
         if parts is None:
             parts = self._parts = _Parts()
@@ -311,7 +312,7 @@ class Facts:
 
     @property
     def metadata(self) -> Values:
-        """The fields of the message metadata, raw; empty when there is none."""
+        """The fields of the message metadata, not converted; empty if there is none."""
         parts = self._parts
         if parts is None:
             parts = self._parts = _Parts()
@@ -326,7 +327,7 @@ class Facts:
 
     @property
     def entry(self) -> Values:
-        """The fields of the broker entry metadata, raw; empty when there is none."""
+        """The fields of the broker entry metadata, not converted; empty if there is none."""
         parts = self._parts
         if parts is None:
             parts = self._parts = _Parts()
@@ -341,12 +342,12 @@ class Facts:
 
     @property
     def broken(self) -> bool:
-        """Whether one of the parts that were asked for is no protobuf to its end."""
+        """Whether one of the parts decoded so far is invalid protobuf."""
         return self._parts is not None and self._parts.broken
 
     @property
     def opened(self) -> Entry | None:
-        """What the payload holds; None when there is no payload."""
+        """The decoded payload, or None if there is none."""
         parts = self._parts
         if parts is None:
             parts = self._parts = _Parts()
@@ -356,7 +357,7 @@ class Facts:
 
     @property
     def batch(self) -> list[Values]:
-        """The messages of a batch, raw: index, payload and what the batch says of each; empty when it is none."""
+        """The messages of a batch, not converted: index, payload and metadata of each; empty if it is no batch."""
         parts = self._parts
         if parts is None:
             parts = self._parts = _Parts()
@@ -367,7 +368,7 @@ class Facts:
 
 
 class _Parts:
-    """The fields of the parts of a frame; None: nobody has asked yet."""
+    """The fields of the parts of a frame; None if not decoded yet."""
 
     __slots__ = ("batch", "broken", "command", "entry", "metadata", "opened")
 
@@ -400,7 +401,7 @@ _SCANNERS: Final[dict[int, Callable[[bytes, int, int], tuple[Any, ...] | None]]]
 
 
 def open_frame(facts: Facts) -> Entry | None:
-    """The entry of a SEND or MESSAGE, without keys, schemas and joining chunks; None: there is none."""
+    """Decode the entry of a SEND or MESSAGE without keys, schemas and joined chunks; None if there is none."""
     from pcli.codec.payload.entry import open_entry
 
     frame = facts.frame

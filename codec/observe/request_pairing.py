@@ -1,16 +1,16 @@
-"""Requests and their answers, by the table of commands: what answers what, and how the two find each other.
+"""Pairing of requests with responses, as defined by the table of commands.
 
 Rules of this file
-1. Everything comes from COMMANDS: ``answers`` and ``paired_by``. Both directions are kept apart, so it does not
-   matter who plays client; both sides may ask.
-2. An answer closes its request; what comes again with the same id answers nothing, but for PRODUCER_SUCCESS after
-   "wait" (producer_ready = false), whose second coming is still the answer to the PRODUCER.
-3. An answer of a kind that the request does not expect is none: request ids are only as unique as a client makes them.
-4. An ERROR without a known request answers the handshake while that is open: a broker that refuses a CONNECT has no
-   request id to name and writes 2^64-1.
-5. A refreshed login (AUTH_RESPONSE on an open connection) is answered by silence: it is no open request.
+1. COMMANDS defines the pairs, in ``answers`` and ``paired_by``. The two directions are separate, because both sides
+   send requests.
+2. A response closes its request. A later one with the same id answers no request. The exception is a PRODUCER_SUCCESS
+   after one with producer_ready = false: it still answers the PRODUCER.
+3. A response of a type that the request does not expect is not paired, because request ids may be reused.
+4. An ERROR without a known request answers the handshake if that is open: a broker that refuses a CONNECT has no
+   request id and writes 2^64-1.
+5. A new login (AUTH_RESPONSE after the handshake) has no response, so it is no open request.
 
-SEND and its receipt are not here but with the producer (observer.py): they are most of the traffic.
+SEND and its receipt are paired in observer.py by producer, because they are most of the traffic.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from pcli.codec.wire.frame import SEND
 __all__ = ["KEY_FIELDS", "find_request", "forget_before", "open_numbers", "open_request", "open_requests", "open_sends"]
 
 KEY_FIELDS: Final = ("request_id", "session_id", "watch_id")
-"""The words in ``paired_by`` that name the field with the key; ``order`` and ``sequence`` name none."""
+"""Values of ``paired_by`` that name the field with the key; ``order`` and ``sequence`` name none."""
 
 _ACCEPTS: Final[dict[int, frozenset[str]]] = {
     number: frozenset(row.answers) for number, row in COMMANDS.items() if row.answers
 }
-"""The answers of each request type."""
+"""The responses of each request type."""
 
 _BY_KEY: Final[dict[str, tuple[int, ...]]] = {
     answer: tuple(
@@ -38,20 +38,20 @@ _BY_KEY: Final[dict[str, tuple[int, ...]]] = {
     )
     for answer in BY_NAME
 }
-"""Which lookups and watches an answer may close."""
+"""The lookups and watches that each response can close."""
 
 _BY_ORDER: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     answer: tuple({row.answers for row in COMMANDS.values() if answer in row.answers and row.paired_by == "order"})
     for answer in BY_NAME
 }
-"""Which queues of requests without ids an answer may close."""
+"""The queues of requests without ids that each response can close."""
 
-_NONE: Final = -2  # no id at all; -1 is one on the wire
+_NONE: Final = -2  # no id; -1 is a valid id on the wire
 _HANDSHAKE: Final = BY_NAME["CONNECT"].answers
 
 
 def open_request(connection: Connection, from_client: bool, request: Request) -> Request | None:
-    """Remember a request. Returns an older one that it pushes out by using the same id again."""
+    """Add a request; return an older open one with the same id, which it replaces."""
     row = COMMANDS[request.type]
     if row.paired_by == "order":
         if row.answers != _HANDSHAKE or not connection.connected:
@@ -59,7 +59,7 @@ def open_request(connection: Connection, from_client: bool, request: Request) ->
         return None
     older: Request | None
     if row.paired_by == "request_id":
-        # A broker that closes something itself writes -1, or a number that means nothing: nobody answers it.
+        # A broker's own close has the id -1 or an arbitrary one, and no response.
         if request.id == -1 or (row.sender == "both" and not from_client):
             return None
         older = connection.requests.pop((from_client, request.id), None)
@@ -71,7 +71,7 @@ def open_request(connection: Connection, from_client: bool, request: Request) ->
 
 
 def find_request(connection: Connection, from_client: bool, number: int, ids: dict[str, int]) -> Request | None:
-    """The request that a frame of this type and direction answers, closed by it; None: it answers none.
+    """Close and return the request that a frame of this type and direction answers, or None.
 
     ``ids`` are the frame's own ids by the names in KEY_FIELDS.
     """
@@ -97,7 +97,7 @@ def _oldest(connection: Connection, asker: bool, answer: str) -> Request | None:
 
 
 def open_sends(stream: int, producer: Producer) -> list[Request]:
-    """The SENDs of a producer without a receipt, as requests."""
+    """Return the SENDs of a producer without a receipt, as requests."""
     found = list(producer.sends.items())
     for sequence_id, queue in (producer.again or {}).items():
         found += ((sequence_id, sent) for sent in queue)
@@ -110,7 +110,7 @@ def open_sends(stream: int, producer: Producer) -> list[Request]:
 
 
 def open_requests(connection: Connection) -> list[Request]:
-    """Every open request of a connection, in no order."""
+    """Yield every open request of a connection, in no order."""
     queued = (request for queue in connection.ordered.values() for request in queue)
     found = [*connection.requests.values(), *connection.keyed.values(), *queued]
     for producer in connection.producers.values():
@@ -119,7 +119,7 @@ def open_requests(connection: Connection) -> list[Request]:
 
 
 def open_numbers(connection: Connection) -> list[int]:
-    """The frame numbers of all open requests of a connection, those that wait for a second answer included."""
+    """Return the frame numbers of all open requests of a connection, including those with one response of two."""
     queued = (request for queue in connection.ordered.values() for request in queue)
     books = (connection.requests.values(), connection.keyed.values(), connection.waiting.values(), queued)
     found = [request.number for book in books for request in book]
@@ -130,7 +130,7 @@ def open_numbers(connection: Connection) -> list[int]:
 
 
 def forget_before(connection: Connection, oldest: int) -> int:
-    """Drop the open requests whose frame number is below ``oldest``; how many there were."""
+    """Drop the open requests whose frame number is below ``oldest``; return their number."""
     before = len(open_numbers(connection))
     connection.requests = {key: one for key, one in connection.requests.items() if one.number >= oldest}
     connection.keyed = {key: one for key, one in connection.keyed.items() if one.number >= oldest}
