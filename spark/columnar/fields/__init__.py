@@ -1,9 +1,11 @@
-"""Places of frames to what the frames say: `read_fields`.
+"""`read_fields`: frame positions to columns of fields.
 
-- heads.py, commands.py, metadata.py, parts.py, checksums.py: a part of the frame each
-- shapes.py, command_shapes.py, metadata_shapes.py, groups.py, matrix.py, spots.py: rows that look alike, read together
-- scanning.py, many_acks.py: rows that look alike less; rows.py: one by one; told.py: what the columns tell at all
-- captured.py: frames of the object path as places; frame_table.py: the table `frames`
+- frame_headers, commands, metadata, payload_sections, checksums: one part of the frame each
+- message_layouts, command_layouts, metadata_layouts, layout_groups, byte_matrix, layout_values: frames with the same
+  layout, decoded together
+- protobuf_scan, multi_id_acks: frames with similar layouts; row_decoder: all others, one by one
+- column_coverage: which fields the columns contain; column_buffers, growable_columns: columns under construction
+- from_captured_frames: frame objects as frame positions; frame_table: the table `frames`
 """
 
 from pcli.spark.columnar.fields.field_columns import read_fields

@@ -18,7 +18,14 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.commands import COMMANDS
 from pcli.spark.columnar.fields.column_coverage import AMBIGUOUS, NEEDED, NUMBERS, TELLABLE
 from pcli.spark.columnar.fields.layout_values import Spot
-from pcli.spark.columnar.fields.message_layouts import LONGEST, Mould, OddError, Shape, body_of, read_varint
+from pcli.spark.columnar.fields.message_layouts import (
+    LONGEST,
+    Mould,
+    Shape,
+    UnsupportedLayoutError,
+    body_of,
+    read_varint,
+)
 
 __all__ = ["CommandShape", "shape_of_command", "shape_of_id"]
 
@@ -96,29 +103,29 @@ _KINDS: Final = {number: _kind_of(number) for number in TELLABLE}
 
 
 def shape_of_id(data: bytes) -> CommandShape:
-    """The shape of a message id as ACKs have them; raises OddError when columns can't tell it."""
+    """The shape of a message id as ACKs have them; raises UnsupportedLayoutError when columns can't tell it."""
     reader = _Reader(data)
     numbers: dict[str, Spot] = {}
     words: list[Spot] = []
     reader.read(_ID, 0, len(data), numbers, words)
     if not _ID.needed <= numbers.keys():
-        raise OddError
+        raise UnsupportedLayoutError
     return CommandShape(reader.mould.cast(), numbers, words, [])
 
 
 def shape_of_command(data: bytes) -> CommandShape:
-    """The shape of a command, its bytes without the frame's lengths; raises OddError when it is none that is told."""
+    """Return the layout of a command (bytes without the frame's lengths); raise UnsupportedLayoutError for others."""
     start = body_of(data, 0, len(data))
     kind = _KINDS.get(data[1])
     if kind is None:
-        raise OddError
+        raise UnsupportedLayoutError
     reader = _Reader(data)
     reader.mould.exact(0, start)
     numbers: dict[str, Spot] = {}
     words: list[Spot] = []
     reader.read(kind, start, len(data), numbers, words)
     if not kind.needed <= numbers.keys() or ("txn_most" in numbers) != ("txn_least" in numbers):
-        raise OddError
+        raise UnsupportedLayoutError
     return CommandShape(reader.mould.cast(), numbers, words, reader.ids)
 
 
@@ -161,21 +168,21 @@ class _Reader:
             self.mould.exact(place, behind)
             _once(numbers, column, (place, 0))
         else:
-            raise OddError
+            raise UnsupportedLayoutError
 
     def _below(self, kind: _Kind, own: bool, start: int, stop: int, numbers: dict[str, Spot], end: int) -> None:
         if stop > end:
-            raise OddError
+            raise UnsupportedLayoutError
         inner: dict[str, Spot] = {} if own else numbers
         words: list[Spot] = []
         self.read(kind, start, stop, inner, words)
         if own:
             if not kind.needed <= inner.keys():
-                raise OddError
+                raise UnsupportedLayoutError
             self.ids.append((inner, words))
 
 
 def _once(numbers: dict[str, Spot], column: str, spot: Spot) -> None:
     if column in numbers:
-        raise OddError
+        raise UnsupportedLayoutError
     numbers[column] = spot

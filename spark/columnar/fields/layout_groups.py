@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pcli.spark.columnar.fields.byte_matrix import Matrix, gather
-from pcli.spark.columnar.fields.message_layouts import OddError, Shape
+from pcli.spark.columnar.fields.message_layouts import Shape, UnsupportedLayoutError
 from pcli.spark.columnar.frame_columns import Bytes, Longs
 
 __all__ = ["Book", "by_key", "read_alike"]
@@ -43,7 +43,7 @@ class Book(Generic[T]):
     """The shapes seen so far."""
 
     def __init__(self, shape_of: Callable[[bytes], T], *, few: int, share: int) -> None:
-        """``shape_of`` makes a shape of a message, or raises OddError.
+        """``shape_of`` makes a shape of a message, or raises UnsupportedLayoutError.
 
         ``few``: fewer rows are faster read another way; ``share``: a shape that fewer than one in so many rows have is
         a sign that there are too many shapes.
@@ -54,7 +54,7 @@ class Book(Generic[T]):
         self._known: dict[tuple[int, bytes], list[T]] = {}
 
     def find(self, data: bytes) -> T:
-        """The shape of a message; raises OddError when it has none."""
+        """The shape of a message; raises UnsupportedLayoutError when it has none."""
         known = self._known.setdefault((len(data), data[:2]), [])
         for one in known:
             if one.shape.has(data):
@@ -100,7 +100,7 @@ def read_alike(
         middle = len(rows) >> 1
         try:
             found = book.find(matrix[middle, :size].tobytes())
-        except OddError:
+        except UnsupportedLayoutError:
             odd.append(int(rows[middle]))
             others = np.delete(np.arange(len(rows)), middle)
             rows, matrix = rows[others], _some(matrix, others)

@@ -19,7 +19,7 @@ from pcli.codec.wire.hot import pull_long
 from pcli.spark.columnar.fields.byte_matrix import Matrix
 from pcli.spark.columnar.frame_columns import Bools
 
-__all__ = ["LONGEST", "Mould", "OddError", "Shape", "body_of", "read_varint"]
+__all__ = ["LONGEST", "Mould", "Shape", "UnsupportedLayoutError", "body_of", "read_varint"]
 
 LONGEST: Final = 10
 """Bytes of the longest varint."""
@@ -28,31 +28,31 @@ _ALL: Final = 0xFF
 _TYPE: Final = pb.BaseCommand.DESCRIPTOR.fields_by_name["type"].number << 3
 
 
-class OddError(Exception):
+class UnsupportedLayoutError(Exception):
     """Nothing that has a shape: a row for the slow way."""
 
 
 def read_varint(data: bytes, position: int, end: int) -> tuple[int, int]:
-    """A varint and where it ends; raises OddError when it does not end before ``end``."""
+    """A varint and where it ends; raises UnsupportedLayoutError when it does not end before ``end``."""
     try:
         value = data[position]
         position += 1
         if value > 127:
             value, position = pull_long(data, position, value)
     except IndexError:
-        raise OddError from None
+        raise UnsupportedLayoutError from None
     if position > end:
-        raise OddError
+        raise UnsupportedLayoutError
     return value, position
 
 
 def body_of(data: bytes, start: int, end: int) -> int:
-    """Where the body of the command at data[start:end] begins; raises OddError unless it is a type and a body alone."""
+    """Return the start of a command's body; raise UnsupportedLayoutError unless it consists of a type and a body."""
     number, at = read_varint(data, start + 1, end)
     tag, at = read_varint(data, at, end)
     size, at = read_varint(data, at, end)
     if data[start] != _TYPE or number > _ALL >> 1 or tag != number << 3 | 2 or at + size != end:
-        raise OddError
+        raise UnsupportedLayoutError
     return at
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from pcli.codec.observe.tracking.entry_metadata import FIELD
 from pcli.codec.observe.tracking.subscriptions.dead_letters import MARK
 from pcli.spark.columnar.fields.column_coverage import OF_METADATA
-from pcli.spark.columnar.fields.message_layouts import LONGEST, Mould, OddError, Shape, read_varint
+from pcli.spark.columnar.fields.message_layouts import LONGEST, Mould, Shape, UnsupportedLayoutError, read_varint
 
 __all__ = ["MetadataShape", "shape_of_metadata"]
 
@@ -40,7 +40,7 @@ class MetadataShape:
 
 
 def shape_of_metadata(data: bytes) -> MetadataShape:
-    """The shape of metadata; raises OddError when it has none."""
+    """The shape of metadata; raises UnsupportedLayoutError when it has none."""
     mould = Mould(data)
     found: dict[int, tuple[int, int]] = {}
     longest = at = 0
@@ -58,7 +58,7 @@ def shape_of_metadata(data: bytes) -> MetadataShape:
             (mould.exact if field == _BASE64 else mould.varint)(place, behind)
             _note(found, field, (place, behind - place), texts=False)
         else:
-            raise OddError
+            raise UnsupportedLayoutError
         at = behind
     return _shape(mould, found, data, longest)
 
@@ -70,7 +70,7 @@ def _note(found: dict[int, tuple[int, int]], field: int, spot: tuple[int, int], 
         return
     text = where.text if where is not None else field != _BASE64
     if field in found or text != texts or (not text and spot[1] >= LONGEST):
-        raise OddError
+        raise UnsupportedLayoutError
     found[field] = spot
 
 

@@ -19,7 +19,7 @@ from pcli.spark.columnar.fields.command_layouts import CommandShape, shape_of_id
 from pcli.spark.columnar.fields.growable_columns import GrowingIds
 from pcli.spark.columnar.fields.layout_groups import Book, by_key, read_alike
 from pcli.spark.columnar.fields.layout_values import ID_COLUMNS, pull_id
-from pcli.spark.columnar.fields.message_layouts import OddError, read_varint
+from pcli.spark.columnar.fields.message_layouts import UnsupportedLayoutError, read_varint
 from pcli.spark.columnar.frame_columns import Bools, Longs
 
 __all__ = ["read_many_acks"]
@@ -44,7 +44,7 @@ def read_many_acks(frames: Blank, rows: Longs, target: GrowingIds) -> Longs:
     for row in rows.tolist():
         try:
             found, places = _cut(frames, row)
-        except OddError:
+        except UnsupportedLayoutError:
             odd.append(row)
             continue
         numbers.append(found)
@@ -72,7 +72,7 @@ def _cut(frames: Blank, row: int) -> tuple[dict[str, int], list[int]]:
     spans: list[int] = []
     size, at = read_varint(data, len(_OPEN), len(data))
     if not data.startswith(_OPEN) or at + size != len(data):
-        raise OddError
+        raise UnsupportedLayoutError
     stop = len(data)
     while at < stop:
         tag = data[at]
@@ -89,12 +89,12 @@ def _cut(frames: Blank, row: int) -> tuple[dict[str, int], list[int]]:
         elif tag in _COLUMNS and _COLUMNS[tag] not in numbers and not value >> 63:
             numbers[_COLUMNS[tag]] = value
         else:
-            raise OddError
+            raise UnsupportedLayoutError
         at = behind
     if at != stop or "owner" not in numbers or numbers.get("ack_type", 2) > 1:
-        raise OddError
+        raise UnsupportedLayoutError
     if ("txn_most" in numbers) != ("txn_least" in numbers):
-        raise OddError
+        raise UnsupportedLayoutError
     return numbers, spans
 
 
@@ -118,7 +118,7 @@ def _read_ids(frames: Blank, spans: Longs, target: GrowingIds) -> tuple[Longs, B
 
 def _try(data: bytes, which: int, put: Callable[[CommandShape, Longs, Matrix], None]) -> None:
     """One id, if it has a shape."""
-    with suppress(OddError):
+    with suppress(UnsupportedLayoutError):
         found = _SHAPES.find(data)
         put(found, np.array([which]), gather(np.frombuffer(data, np.uint8), np.zeros(1, np.int64), len(data)))
 

@@ -23,7 +23,7 @@ from pcli.codec.wire.message_id import signed
 from pcli.spark.columnar.fields.column_buffers import Blank
 from pcli.spark.columnar.fields.column_coverage import NUMBERS, OF_METADATA, Where, is_told
 from pcli.spark.columnar.fields.growable_columns import GrowingIds, GrowingWords
-from pcli.spark.columnar.fields.message_layouts import OddError, body_of
+from pcli.spark.columnar.fields.message_layouts import UnsupportedLayoutError, body_of
 
 __all__ = ["RowReader"]
 
@@ -102,7 +102,7 @@ def _is_alone(data: bytes) -> bool:
     """Whether a command is its type and one body: the walk passes over a second type, and merges bodies."""
     try:
         return body_of(data, 8, 8 + _u32(data, 4)[0]) > 0
-    except OddError:
+    except UnsupportedLayoutError:
         return False
 
 

@@ -153,12 +153,12 @@ EVENTS: Final = pa.schema([
     column("number", LONG, "the last frame before it, in the split or recording; 0: none"),
     column("since", LONG, "of a hole the last frame of its connection and direction before it; -1: none in the split"),
     column("packet", LONG, "the packet that told it"),
-    column("kind", TEXT, "end; a kind of note; frame: and a kind of problem; last, weak: marks of combine.py"),
+    column("kind", TEXT, "end; a kind of note; frame: and a kind of problem; last, weak: see split_aggregation.py"),
     column("time_ns", LONG, "of an end, or of the frame; of a note that of the last frame before it"),
     column("from_client", LONG, "1, 0; -1: both"),
     column("offset", LONG, "of a note, or of the frame"),
     column("length", LONG, "of a note, or of the frame"),
-    column("flags", LONG, "of an end: 1 reset, 2 refused, 4 silent; of a mark see combine.py"),
+    column("flags", LONG, "of an end: 1 reset, 2 refused, 4 silent; of a mark see split_aggregation.py"),
     column("text", TEXT, "of a note"),
 ])  # fmt: skip
 """Ends of connections, and gaps of the capture."""

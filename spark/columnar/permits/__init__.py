@@ -1,6 +1,7 @@
-"""The table `permits`: how many permits consumers had over time, by prefix sums over splits; nobody holds a history.
+"""The table `permits`: permits of consumers over time, by prefix sums over splits; no task holds a whole history.
 
-- buckets.py: what FLOWs gave and MESSAGEs took, by session and second; sessions.py: which session, and where it began
+- permit_buckets: permits granted by FLOWs and used by MESSAGEs, by session and second
+- permit_sessions: the session of each second, and its start
 """
 
 from pcli.spark.columnar.permits.permit_buckets import (

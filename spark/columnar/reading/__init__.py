@@ -1,9 +1,10 @@
-"""Windows of captures to places of frames: `read_capture` by columns, and equal to it.
+"""Windows of captures to frame positions, equal to those of `read_capture`.
 
-- sources.py, records.py, blocks.py: packets as columns; segments.py: to their TCP segments
-- traffic.py, joined.py, cuts.py, framing.py, doubt.py, runs.py: what is ordinary, of all connections together
-- weave.py: between that and the object path, packet by packet; past.py: retransmissions
-- found.py: the frames of both in one order; reader.py: one window after the other
+- packet_records, pcapng_blocks, capture_windows: packets as columns; tcp_segments: their TCP segments
+- direction_packets, joined_bytes, length_prefixes, frame_boundaries, resync_checks, in_order_runs: ordinary segments of
+  all connections together
+- window_decoder: alternates between these and `read_capture`, packet by packet; recent_segments: retransmissions
+- window_frames: the frames of both in one order; capture_reader: one window after the other
 """
 
 from pcli.spark.columnar.reading.capture_reader import Reader, State, read_places

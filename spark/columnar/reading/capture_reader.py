@@ -26,7 +26,7 @@ from pcli.spark.columnar.reading.capture_windows import WINDOW, windows
 from pcli.spark.columnar.reading.packet_records import Records
 from pcli.spark.columnar.reading.recent_segments import Past
 from pcli.spark.columnar.reading.tcp_segments import read_segments
-from pcli.spark.columnar.reading.window_decoder import Weave
+from pcli.spark.columnar.reading.window_decoder import WindowDecoder
 from pcli.spark.columnar.reading.window_frames import Found, Notes
 
 __all__ = ["DEFAULT", "SMALL", "Reader", "State", "new_tcp", "read_places"]
@@ -95,7 +95,7 @@ class Reader:
         found = Found(records.time_ns, base + 1)
         segments = None if count < SMALL or self.fast.careful else read_segments(records)
         if segments is not None:
-            Weave(self.fast, past, found, records, segments).run()
+            WindowDecoder(self.fast, past, found, records, segments).run()
         else:
             self._one_by_one(records, past, found)
         self.fast.packet = base + count

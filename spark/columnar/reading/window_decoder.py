@@ -29,7 +29,7 @@ from pcli.spark.columnar.reading.resync_checks import in_doubt
 from pcli.spark.columnar.reading.tcp_segments import Segments
 from pcli.spark.columnar.reading.window_frames import Found
 
-__all__ = ["FIRST", "LATER", "Weave"]
+__all__ = ["FIRST", "LATER", "WindowDecoder"]
 
 FIRST: Final = 4
 """Packets that a connection needs at the beginning of a window to be taken together with the others."""
@@ -37,7 +37,7 @@ LATER: Final = 48
 """And those that it needs to be taken for itself, in the middle of a window."""
 
 
-class Weave:
+class WindowDecoder:
     """One window."""
 
     def __init__(self, reader: fast.Reader, past: Past, found: Found, records: Records, segments: Segments) -> None:

@@ -13,7 +13,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.hot import push_ack, push_message, push_send_receipt
 from pcli.spark.columnar.fields.byte_matrix import gather
 from pcli.spark.columnar.fields.command_layouts import shape_of_command, shape_of_id
-from pcli.spark.columnar.fields.message_layouts import OddError
+from pcli.spark.columnar.fields.message_layouts import UnsupportedLayoutError
 from pcli.spark.columnar.fields.metadata_layouts import shape_of_metadata
 
 U64 = 2**64 - 1
@@ -38,7 +38,7 @@ def is_like(shape_of, data: bytes, shape) -> bool:
     """Whether a message has spots of its own that are those of the shape."""
     try:
         return spots(shape_of(data)) == spots(shape)
-    except OddError:
+    except UnsupportedLayoutError:
         return False
 
 
@@ -82,7 +82,7 @@ def test_minus_one_in_ten_bytes_is_not_another_number_of_ten_bytes():
 
 @pytest.mark.parametrize("data", [b"", b"\x08", b"\x08\x01", b"\x08\x01\x10", b"\x08\x01\x08\x02\x10\x03", b"\x30\x01"])
 def test_ids_that_lack_something_or_have_something_else(data):
-    with pytest.raises(OddError):
+    with pytest.raises(UnsupportedLayoutError):
         shape_of_id(data)
 
 
@@ -90,5 +90,5 @@ def test_ids_that_lack_something_or_have_something_else(data):
     "data", [b"\x09" + bytes(8), b"\x10\x01\x10\x01", b"\x0a\x05abc", b"\x12\x01a", b"\x18" + b"\xff" * 9 + b"\x01"]
 )
 def test_metadata_that_has_no_shape(data):
-    with pytest.raises(OddError):
+    with pytest.raises(UnsupportedLayoutError):
         shape_of_metadata(data)
