@@ -51,7 +51,7 @@ class Field:
         return self.kind.startswith("list of ")
 
     def get(self, facts: Facts) -> Any:
-        """The raw value (see values.py), a list if it is repeated; None: the frame has none."""
+        """The raw value (see value_kinds.py), a list if it is repeated; None: the frame has none."""
         getter = self.reader(facts.frame.type)
         return None if getter is None else getter(facts)
 

@@ -5,7 +5,7 @@ Rules of this file
    being there, is ``{}``.
 2. Repeated scalars are arrays; repeated messages are arrays of objects, whose keys are the rest of the field's name.
    Unknown fields are always arrays.
-3. Values are in the shown form (values.py). Secrets and payloads are ``<hidden: 24 bytes>`` unless asked for.
+3. Values are in the shown form (value_kinds.py). Secrets and payloads are ``<hidden: 24 bytes>`` unless asked for.
 4. What has to be done to which key is compiled once per command type. Most values are shown as they are.
 """
 

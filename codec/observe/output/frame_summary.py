@@ -115,7 +115,7 @@ _SHOWN_METADATA: Final[dict[str, Callable[[Any, Any], str]]] = {
         f"  txn ({all_.get('pulsar.metadata.txnid_most_bits', 0)},{value})"
     ),
 }
-"""What a line shows of the metadata, by field, from its value and all values (see values.py)."""
+"""What a line shows of the metadata, by field, from its value and all values (see value_kinds.py)."""
 
 
 def _send(facts: Facts) -> str:

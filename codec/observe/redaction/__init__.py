@@ -1,8 +1,8 @@
-"""Captures without anything of the application in them, for issues that everybody can read.
+"""Redaction: captures without data of the application, for public issues.
 
-- names.py: pseudonyms; keys.py: those of keys, in their slots; texts.py: what brokers say in words
-- messages.py: THE table of what becomes of each field; payloads.py: filler; frames.py: a frame
-- edits.py, rewriting.py: a whole capture, packet by packet; selecting.py: a part of it
+- name_pseudonyms.py: pseudonyms; key_pseudonyms.py: pseudonyms of keys in the same slot; free_text.py: broker messages
+- messages.py: the redaction of each field; payloads.py: filler; frames.py, truncated_messages.py: a frame
+- capture_rewriter.py, stream_edits.py: a whole capture, packet by packet; frame_selection.py: a part of it
 """
 
 from pcli.codec.observe.redaction.capture_rewriter import Rewriting

@@ -162,7 +162,7 @@ class Names:
     # -- keys
 
     def key(self, key: bytes) -> bytes:
-        """The pseudonym of a key: a text that falls where the key falls. See keys.py."""
+        """The pseudonym of a key: a text that falls where the key falls. See key_pseudonyms.py."""
         if not key:
             return key
         found = self._keys.get(key)

@@ -27,7 +27,7 @@ CAUSES: Final = {
     "refused": ("broker", "the connection was refused", "Check that the broker is running on this address and port."),
     "auth": ("application", "the login was refused", "See auth-refused, and correct the credentials."),
 }
-"""Causes of lost connections by key of links.ENDS: culprit, event, advice."""
+"""Causes of lost connections by key of ENDS: culprit, event, advice."""
 
 PEER_CAUSES: Final = {
     **{word: row for word, row in CAUSES.items() if word != "refused"},
@@ -43,7 +43,7 @@ _WHOSE: Final = {**{word: row[0] for word, row in PEER_CAUSES.items()}, "silence
 
 
 def culprit_of_ends(ends: Collection[str]) -> str:
-    """Return the culprit for sessions that ended in these ways, keys of links.ENDS; the client if there is no other."""
+    """Return the culprit for sessions that ended in these ways, keys of ENDS; the client if there is no other."""
     found = {_WHOSE[end] for end in ends if end in _WHOSE}
     return next((one for one in ("broker", "network", "application") if one in found), "client")
 

@@ -3,7 +3,7 @@
 Rules of this file
 1. Redelivery is normal in Pulsar, so a finding is a note. It becomes a warning if consumers request it so often that
    at least half of all deliveries are redeliveries.
-2. The tracker determines the cause (topics.AGAIN). A gap in the capture, or the time before it, may hide another cause.
+2. The tracker determines the cause (AGAIN). A gap in the capture, or the time before it, may hide another cause.
 3. The culprit of a broken connection is inferred from how the sessions of the subscription's consumers ended. Such a
    finding is at most likely.
 """
@@ -49,7 +49,7 @@ class Cause(NamedTuple):
 
 
 def redelivery_rule(name: str, title: str, issue: str, causes: Mapping[str, Cause]) -> Rule:
-    """Return a rule that reports each of these causes, which are keys of topics.AGAIN."""
+    """Return a rule that reports each of these causes, which are keys of AGAIN."""
 
     def look(subscription: SubscriptionRecord, _moment: Moment) -> Iterator[Finding]:
         yield from _again(name, subscription, causes)
