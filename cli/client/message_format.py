@@ -18,7 +18,7 @@ from pcli.cli.common.output import json_text
 from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
-    from pcli.replay.client.consumer.incoming_entry import Incoming
+    from pcli.replay.client.consumer.incoming_entry import IncomingMessage
 
 __all__ = ["json_writer", "writer"]
 
@@ -27,15 +27,15 @@ _TOKEN: Final = re.compile(r"%(.)|\\x([0-9a-fA-F]{2})|\\([ntr0\\])|([^%\\]+|[%\\
 _ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 
 
-def _properties(message: Incoming) -> bytes:
+def _properties(message: IncomingMessage) -> bytes:
     return ",".join(f"{key}={value}" for key, value in message.content.properties).encode(errors="replace")
 
 
-def _key(message: Incoming) -> bytes:
+def _key(message: IncomingMessage) -> bytes:
     return message.content.key_bytes or b""
 
 
-_LETTERS: Final[dict[str, Callable[[Incoming], bytes]]] = {
+_LETTERS: Final[dict[str, Callable[[IncomingMessage], bytes]]] = {
     "s": lambda message: message.data,
     "S": lambda message: b"%d" % message.size,
     "k": _key,
@@ -48,19 +48,19 @@ _LETTERS: Final[dict[str, Callable[[Incoming], bytes]]] = {
 }
 
 
-def writer(text: str) -> Callable[[Incoming], bytes]:
+def writer(text: str) -> Callable[[IncomingMessage], bytes]:
     """Return a function that formats a message. LocalError if the format contains an unknown letter."""
     if text in ("%s\\n", "%s\n"):
         return lambda message: message.data + b"\n"
     parts = [_part(match) for match in _TOKEN.finditer(text)]
 
-    def write(message: Incoming) -> bytes:
+    def write(message: IncomingMessage) -> bytes:
         return b"".join(part if isinstance(part, bytes) else part(message) for part in parts)
 
     return write
 
 
-def _part(match: re.Match[str]) -> bytes | Callable[[Incoming], bytes]:
+def _part(match: re.Match[str]) -> bytes | Callable[[IncomingMessage], bytes]:
     letter, number, escape, rest = match.groups()
     if letter == "%":
         return b"%"
@@ -74,7 +74,7 @@ def _part(match: re.Match[str]) -> bytes | Callable[[Incoming], bytes]:
     return _ESCAPES[escape] if escape is not None else rest.encode(errors="surrogateescape")
 
 
-def json_writer(message: Incoming) -> bytes:
+def json_writer(message: IncomingMessage) -> bytes:
     """Return a message as one line of JSON."""
     content = message.content
     row: dict[str, Any] = {

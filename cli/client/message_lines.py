@@ -17,33 +17,33 @@ from typing import TYPE_CHECKING, Any
 from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
-    from pcli.replay.client.producer.outgoing_message import Outgoing
+    from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 
 __all__ = ["json_line_parser", "keyed_line_parser"]
 
 
-def keyed_line_parser(delimiter: str, properties: Mapping[str, str] | None) -> Callable[[bytes], Outgoing]:
+def keyed_line_parser(delimiter: str, properties: Mapping[str, str] | None) -> Callable[[bytes], OutgoingMessage]:
     """Return a function that makes a message of ``key DELIMITER payload``. LocalError if the delimiter is empty."""
-    from pcli.replay.client.producer.outgoing_message import Outgoing
+    from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 
     mark = {"\\t": "\t"}.get(delimiter, delimiter).encode(errors="surrogateescape")
     if not mark:
         raise LocalError("-K: the delimiter is empty")
 
-    def parse(line: bytes) -> Outgoing:
+    def parse(line: bytes) -> OutgoingMessage:
         key, found, payload = line.partition(mark)
         if not found:
-            return Outgoing(line, properties=properties)
-        return Outgoing(payload, key=_text(key), properties=properties)
+            return OutgoingMessage(line, properties=properties)
+        return OutgoingMessage(payload, key=_text(key), properties=properties)
 
     return parse
 
 
-def json_line_parser(properties: Mapping[str, str] | None) -> Callable[[bytes], Outgoing]:
+def json_line_parser(properties: Mapping[str, str] | None) -> Callable[[bytes], OutgoingMessage]:
     """Return a function that makes a message of a JSON object; ``properties`` are added to those of the object."""
-    from pcli.replay.client.producer.outgoing_message import Outgoing
+    from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 
-    def parse(line: bytes) -> Outgoing:
+    def parse(line: bytes) -> OutgoingMessage:
         row = _object(line)
         merged = {**(properties or {}), **_properties(row)}
         event_time = row.get("event_time")
@@ -52,7 +52,7 @@ def json_line_parser(properties: Mapping[str, str] | None) -> Callable[[bytes], 
             raise LocalError("the key must be a string")
         if event_time is not None and (not isinstance(event_time, int) or event_time < 0):
             raise LocalError("event_time must be a number of milliseconds")
-        return Outgoing(_payload(row), key=key, properties=merged or None, event_time=event_time)
+        return OutgoingMessage(_payload(row), key=key, properties=merged or None, event_time=event_time)
 
     return parse
 

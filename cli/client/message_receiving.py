@@ -28,9 +28,9 @@ from pcli.codec.errors import LocalError
 if TYPE_CHECKING:
     from pcli.cli.client.async_streams import Output
     from pcli.replay.client.asyncio_client import Client
-    from pcli.replay.client.connection.errors import Refusal
-    from pcli.replay.client.consumer.incoming_entry import Incoming
-    from pcli.replay.client.message_ids import Id
+    from pcli.replay.client.connection.errors import ClientFailure
+    from pcli.replay.client.consumer.incoming_entry import IncomingMessage
+    from pcli.replay.client.message_ids import ClientMessageId
     from pcli.replay.service_url import Security
 
 __all__ = ["ConsumeRun"]
@@ -141,18 +141,18 @@ class ConsumeRun:
         await client.ask(reader.close)
         await asyncio.sleep(_RETRY)
 
-    async def _start_of_last(self, client: Client) -> Id:
+    async def _start_of_last(self, client: Client) -> ClientMessageId:
         """Return an id at or before the last N messages: N entries before the end if the last ledger has them."""
         from pcli.replay.client.consumer_settings import ReaderSettings
-        from pcli.replay.client.message_ids import EARLIEST, LATEST, Id
+        from pcli.replay.client.message_ids import EARLIEST, LATEST, ClientMessageId
 
         reader = await client.read(ReaderSettings(topicName=self.topic, startMessageId=LATEST))
         ids = await client.ask(reader.last_message_ids)
         await client.ask(reader.close)
         first = ids[0].entry - self.last + 1 if len(ids) == 1 else -1
-        return Id(ids[0].ledger, first) if first >= 0 else EARLIEST
+        return ClientMessageId(ids[0].ledger, first) if first >= 0 else EARLIEST
 
-    def _settings(self, start: Id | int | None) -> Any:
+    def _settings(self, start: ClientMessageId | int | None) -> Any:
         from pcli.cli.client.key_ranges import ranges_of
         from pcli.replay.client.consumer_settings import ConsumerSettings, KeySharedPolicy
         from pcli.replay.client.message_ids import EARLIEST
@@ -168,7 +168,7 @@ class ConsumeRun:
             resetIncludeHead=_is_place(start),
         )
 
-    def _reader_settings(self, start: Id | int | None) -> Any:
+    def _reader_settings(self, start: ClientMessageId | int | None) -> Any:
         from pcli.cli.client.key_ranges import ranges_of
         from pcli.replay.client.consumer_settings import ReaderSettings
         from pcli.replay.client.message_ids import EARLIEST, LATEST
@@ -182,7 +182,7 @@ class ConsumeRun:
         )
 
 
-def _is_place(start: Id | int | None) -> bool:
+def _is_place(start: ClientMessageId | int | None) -> bool:
     """Whether the position is the id of a message."""
     from pcli.replay.client.message_ids import EARLIEST, LATEST
 
@@ -193,7 +193,7 @@ class _Receiver:
     """Receives messages from a consumer or a reader, and prints them."""
 
     def __init__(
-        self, client: Client, source: Any, run: ConsumeRun, write: Callable[[Incoming], bytes], meter: Meter
+        self, client: Client, source: Any, run: ConsumeRun, write: Callable[[IncomingMessage], bytes], meter: Meter
     ) -> None:
         self._client = client
         self._source = source
@@ -202,11 +202,11 @@ class _Receiver:
         self._meter = meter
         self._take = source.read_next if run.reader else source.receive
         self._there = asyncio.Event()
-        self._fault: Refusal | None = None
+        self._fault: ClientFailure | None = None
         consumer = source.consumer if run.reader else source
         consumer.on_message, consumer.on_fault = self._there.set, self._failed
 
-    def _failed(self, refusal: Refusal) -> None:
+    def _failed(self, refusal: ClientFailure) -> None:
         self._fault = refusal
         self._there.set()
 
@@ -225,7 +225,7 @@ class _Receiver:
             elif await stop.unless(self._ended()):
                 return
 
-    async def _print(self, messages: list[Incoming], output: Output, stop: StopRequest) -> None:
+    async def _print(self, messages: list[IncomingMessage], output: Output, stop: StopRequest) -> None:
         """Print and acknowledge; after an interruption, only those that were written completely."""
         pieces = [self._write(message) for message in messages]
         try:
@@ -238,17 +238,17 @@ class _Receiver:
             self._acknowledge(printed)
         await asyncio.sleep(0)
 
-    def _block(self, most: int) -> list[Incoming]:
-        messages: list[Incoming] = []
+    def _block(self, most: int) -> list[IncomingMessage]:
+        messages: list[IncomingMessage] = []
         take = self._take
         with self._client.turn():
             while len(messages) < most and (message := take()) is not None:
                 messages.append(message)
         return messages
 
-    async def _last_messages(self, count: int) -> list[Incoming]:
+    async def _last_messages(self, count: int) -> list[IncomingMessage]:
         """Read to the end of the topic; return the last messages."""
-        kept: deque[Incoming] = deque(maxlen=count)
+        kept: deque[IncomingMessage] = deque(maxlen=count)
         while True:
             self._there.clear()
             messages = self._block(_BLOCK)
@@ -260,7 +260,7 @@ class _Receiver:
             if not await self._client.ask(self._source.has_message_available) or not await self._comes(_PATIENCE):
                 return list(kept)
 
-    def _acknowledge(self, messages: list[Incoming]) -> None:
+    def _acknowledge(self, messages: list[IncomingMessage]) -> None:
         run, source = self._run, self._source
         if run.reader or run.no_ack:
             return

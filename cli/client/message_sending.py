@@ -23,7 +23,7 @@ from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
     from pcli.replay.client.asyncio_client import Client
-    from pcli.replay.client.producer.outgoing_message import Outgoing
+    from pcli.replay.client.producer.outgoing_message import OutgoingMessage
     from pcli.replay.client.producer_settings import ProducerSettings
     from pcli.replay.service_url import Security
 
@@ -93,9 +93,9 @@ class ProduceRun:
         lines = Source(self.file or "-")
         return lambda: first(lines.lines(), self.number)
 
-    def _maker(self) -> Callable[[bytes], Outgoing]:
+    def _maker(self) -> Callable[[bytes], OutgoingMessage]:
         from pcli.cli.client.key_ranges import keys_in, ranges_of
-        from pcli.replay.client.producer.outgoing_message import Outgoing
+        from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 
         properties = dict(_pair(text) for text in self.properties) or None
         if self.key_delimiter:
@@ -108,10 +108,10 @@ class ProduceRun:
             return json_line_parser(properties)
         if self.key_ranges:
             keys = itertools.cycle(keys_in(ranges_of(self.key_ranges)))
-            return lambda payload: Outgoing(payload, key=next(keys), properties=properties)
+            return lambda payload: OutgoingMessage(payload, key=next(keys), properties=properties)
         if self.key or properties:
-            return lambda payload: Outgoing(payload, key=self.key or None, properties=properties)
-        return Outgoing
+            return lambda payload: OutgoingMessage(payload, key=self.key or None, properties=properties)
+        return OutgoingMessage
 
     # -- sending --------------------------------------------------------------------------------------------
 
@@ -133,12 +133,12 @@ class _Sender:
         self,
         client: Client,
         producer: Any,
-        make: Callable[[bytes], Outgoing],
+        make: Callable[[bytes], OutgoingMessage],
         meter: Meter,
         *,
         on_failure: Callable[[], None],
     ) -> None:
-        from pcli.replay.client.connection.errors import Refusal
+        from pcli.replay.client.connection.errors import ClientFailure
 
         self._client = client
         self._producer = producer
@@ -146,8 +146,8 @@ class _Sender:
         self._meter = meter
         self._on_failure = on_failure
         self._room = asyncio.Event()
-        self._refusal = Refusal
-        self._failures: dict[int, Refusal] = {}
+        self._refusal = ClientFailure
+        self._failures: dict[int, ClientFailure] = {}
         self._handed = 0
         producer.on_room = self._room.set
 
@@ -171,7 +171,7 @@ class _Sender:
         self._handed = end
         await asyncio.sleep(0)
 
-    def _message(self, number: int, payload: bytes) -> Outgoing:
+    def _message(self, number: int, payload: bytes) -> OutgoingMessage:
         try:
             return self._make(payload)
         except LocalError as error:

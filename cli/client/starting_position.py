@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
-    from pcli.replay.client.message_ids import Id
+    from pcli.replay.client.message_ids import ClientMessageId
 
 __all__ = ["starting_position"]
 
@@ -20,18 +20,18 @@ _ID: Final = re.compile(r"\d+:\d+(:-?\d+){0,2}", re.ASCII)
 _NUMBER: Final = re.compile(r"\d{1,15}", re.ASCII)
 
 
-def starting_position(text: str) -> Id | int:
+def starting_position(text: str) -> ClientMessageId | int:
     """Return the id of ``earliest``, ``latest`` or a message, or the milliseconds since 1970 of a time.
 
     A time is ISO 8601 (local without a time zone), a number of milliseconds, or ``-10m`` for ten minutes ago.
     """
-    from pcli.replay.client.message_ids import EARLIEST, LATEST, Id
+    from pcli.replay.client.message_ids import EARLIEST, LATEST, ClientMessageId
 
     word = text.strip().lower()
     if word in ("earliest", "latest"):
         return EARLIEST if word == "earliest" else LATEST
     if _ID.fullmatch(word):
-        return Id.parse(word)
+        return ClientMessageId.parse(word)
     if _NUMBER.fullmatch(word):
         return int(word)
     if match := _AGO.fullmatch(word):

@@ -1,7 +1,7 @@
-"""What the engine asks of its shell: connections, bytes to be written, HTTP requests.
+"""Actions that the engine requests from the asyncio client: connections, writes, HTTP requests.
 
-The shell drains them after every turn, in order, and answers with `Engine.connected`, `received`, `disconnected` and
-`fetched`.
+The asyncio client takes them after every turn, in order. It reports results with `Engine.connected`, `received`,
+`disconnected` and `fetched`.
 """
 
 from __future__ import annotations
@@ -10,44 +10,44 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pcli.replay.client.connection.client_connection import Link
+    from pcli.replay.client.connection.client_connection import ClientConnection
 
-__all__ = ["Action", "Connect", "Fetch", "Shut", "Write"]
+__all__ = ["Action", "Connect", "Disconnect", "Fetch", "Write"]
 
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """Open a TCP connection within ``connectionTimeoutMs``; answered by `connected` or `disconnected`."""
+    """Open a TCP connection within ``connectionTimeoutMs``. The result is `connected` or `disconnected`."""
 
-    link: Link
+    connection: ClientConnection
     host: str
     port: int
     tls: bool
-    """Speak TLS, with the host's name checked."""
+    """Use TLS and verify the host name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
     """Write bytes to an open connection."""
 
-    link: Link
+    connection: ClientConnection
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Shut:
-    """Close a connection, after what was written to it; nobody is told of it any more."""
+class Disconnect:
+    """Close a connection after the pending writes. No event is reported for it afterwards."""
 
-    link: Link
+    connection: ClientConnection
 
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """An HTTP GET that follows redirects; answered by `fetched`."""
+    """Send an HTTP GET and follow redirects. The result is `fetched`."""
 
     number: int
     url: str
     headers: dict[str, str]
 
 
-Action = Connect | Write | Shut | Fetch
+Action = Connect | Write | Disconnect | Fetch

@@ -1,14 +1,14 @@
-"""The client on sockets: the only place with a clock, a loop, chance and connections.
+"""The asyncio client: runs the engine with sockets, the clock, the event loop and random numbers.
 
 Rules of this file
-1. The engine is asked in turns: bytes in, then everything that it wants done, in its order. One timer of the loop
-   stands for all of its timers.
-2. What waits to be written is bounded by the engine: messages hold their part of ``memoryLimitBytes`` until they are
-   acknowledged. So writes are never held back here.
-3. A connection that does not come to be is told to the engine in a line that says what to do about it.
-4. A Refusal leaves as an error: LocalError where the caller asked wrongly, else RemoteError. An exception that is our
-   own fault ends whatever is being waited for.
-5. HTTP is asked in a thread, without proxies of the environment: brokers are asked directly.
+1. Each input starts one turn of the engine; its actions are then executed in order. One timer of the event loop serves
+   all timers of the engine.
+2. The engine limits the pending output: each message uses part of ``memoryLimitBytes`` until the broker acknowledges
+   it. Writes therefore need no flow control here.
+3. A connection that can't be opened is reported to the engine with a message that contains the remedy.
+4. A ClientFailure is raised as LocalError if the caller's arguments are invalid, else as RemoteError. An exception in
+   the engine is raised from everything that is being awaited.
+5. HTTP requests run in a thread and ignore proxies of the environment: brokers are reached directly.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pcli.codec.errors import RemoteError
-from pcli.replay.client.actions import Action, Connect, Fetch, Shut, Write
+from pcli.replay.client.actions import Action, Connect, Disconnect, Fetch, Write
 from pcli.replay.client.client_settings import ClientSettings
 from pcli.replay.client.connection.connect_errors import reason_for
-from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.engine import Engine
 from pcli.replay.event_loop import new_event_loop, now_ms
 
 if TYPE_CHECKING:
-    from pcli.replay.client.connection.client_connection import Link
+    from pcli.replay.client.connection.client_connection import ClientConnection
     from pcli.replay.client.consumer.consumer import Consumer
-    from pcli.replay.client.consumer.incoming_entry import Incoming
+    from pcli.replay.client.consumer.incoming_entry import IncomingMessage
     from pcli.replay.client.consumer.multi_topics_consumer import MultiTopicsConsumer
     from pcli.replay.client.consumer.reader import Reader
     from pcli.replay.client.consumer_settings import ConsumerSettings, ReaderSettings
@@ -45,19 +45,19 @@ __all__ = ["Client", "run"]
 _T = TypeVar("_T")
 
 _LINGER: Final = 5.0
-"""Seconds that a client waits for the broker's answer when it takes leave."""
+"""Seconds that a client waits for responses of brokers when it closes."""
 
 
 def run(main: Coroutine[Any, Any, _T]) -> _T:
-    """Run a program in a loop of its own: uvloop's where it is installed, else asyncio's."""
+    """Run a coroutine in a new event loop: uvloop if installed, else asyncio."""
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(main)
 
 
 class Client:
-    """A client of one cluster; all of it belongs to the loop that enters it.
+    """A client of one cluster. It belongs to the event loop that enters it.
 
-    LocalError: its certificates are no use.
+    LocalError if its certificates are invalid.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Client:
         """Milliseconds since 1970."""
         self.engine = Engine(url, self.settings, now=self.now(), random=random.random)
         self._tls = self.settings.security.context() if url.tls else None
-        self._sockets: dict[Link, _Socket] = {}
+        self._sockets: dict[ClientConnection, _Socket] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._failure: Exception | None = None
         self._waiting: set[asyncio.Future[Any]] = set()
@@ -86,7 +86,7 @@ class Client:
         await self.close()
 
     async def connect(self) -> None:
-        """Be sure that a broker is there, host by host of the service URL. RemoteError: none takes us."""
+        """Check that a broker is reachable, trying the hosts of the service URL in turn. RemoteError if all fail."""
         hosts = self.engine.url.hosts
         for left in range(len(hosts) - 1, -1, -1):
             try:
@@ -98,29 +98,31 @@ class Client:
                 return
 
     async def produce(self, topic: str, settings: ProducerSettings) -> Producer | PartitionedProducer:
-        """The engine's producer, once the broker has taken it."""
+        """Create a producer and return it when the broker has accepted it."""
         made: Producer | PartitionedProducer = await self.ask(lambda done: self.engine.produce(topic, settings, done))
         return made
 
     async def subscribe(self, settings: ConsumerSettings) -> Consumer | MultiTopicsConsumer:
-        """The engine's consumer, likewise."""
+        """Create a consumer and return it when the broker has accepted it."""
         made: Consumer | MultiTopicsConsumer = await self.ask(lambda done: self.engine.subscribe(settings, done))
         return made
 
     async def read(self, settings: ReaderSettings) -> Reader:
-        """The engine's reader, likewise."""
+        """Create a reader and return it when the broker has accepted it."""
         made: Reader = await self.ask(lambda done: self.engine.read(settings, done))
         return made
 
-    async def receive(self, consumer: Consumer | MultiTopicsConsumer) -> Incoming:
-        """The next message of a consumer, waited for. RemoteError: there will be none."""
+    async def receive(self, consumer: Consumer | MultiTopicsConsumer) -> IncomingMessage:
+        """Wait for the next message of a consumer. RemoteError if there will be none."""
         return await self._next(consumer, consumer.receive)
 
-    async def read_next(self, reader: Reader) -> Incoming:
-        """The same of a reader."""
+    async def read_next(self, reader: Reader) -> IncomingMessage:
+        """Wait for the next message of a reader. RemoteError if there will be none."""
         return await self._next(reader.consumer, reader.read_next)
 
-    async def _next(self, consumer: Consumer | MultiTopicsConsumer, take: Callable[[], Incoming | None]) -> Incoming:
+    async def _next(
+        self, consumer: Consumer | MultiTopicsConsumer, take: Callable[[], IncomingMessage | None]
+    ) -> IncomingMessage:
         def tell(done: Callable[[Any], None]) -> None:
             consumer.on_message, consumer.on_fault = lambda: done(None), done
 
@@ -133,7 +135,7 @@ class Client:
 
     @contextmanager
     def turn(self) -> Iterator[Engine]:
-        """What is asked of the engine's objects in here is one turn: written together at its end."""
+        """Context of one turn: calls to the engine's objects inside it are written together at its end."""
         self.engine.advance(self.now())
         try:
             yield self.engine
@@ -141,7 +143,7 @@ class Client:
             self._flush()
 
     async def ask(self, begin: Callable[[Callable[[Any], None]], object]) -> Any:
-        """Begin something that takes a continuation, and wait for what it gets; a Refusal is raised as an error."""
+        """Call ``begin`` with a callback and return the callback's argument. A ClientFailure is raised."""
         if self._failure is not None:
             raise self._failure
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -152,12 +154,12 @@ class Client:
             result = await future
         finally:
             self._waiting.discard(future)
-        if isinstance(result, Refusal):
+        if isinstance(result, ClientFailure):
             raise result.to_error()
         return result
 
     async def close(self) -> None:
-        """Take leave of all brokers, and let go of the sockets; takes a few seconds at most, whatever they do."""
+        """Close producers, consumers and connections, within a few seconds even if brokers do not respond."""
         if self._failure is None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LINGER):
@@ -178,7 +180,7 @@ class Client:
     # -- turns -----------------------------------------------------------------------------------------------------
 
     def run_turn(self, action: Callable[[int], None]) -> None:
-        """One turn of the engine, begun by a socket, a timer or an answer; it gets the time."""
+        """Run one turn of the engine. ``action`` is called with the current time."""
         try:
             action(self.now())
             self._flush()
@@ -196,14 +198,14 @@ class Client:
 
     def _do(self, action: Action) -> None:
         match action:
-            case Write(link, data):
-                if link in self._sockets:
-                    self._sockets[link].write(data)
+            case Write(connection, data):
+                if connection in self._sockets:
+                    self._sockets[connection].write(data)
             case Connect():
                 self._spawn(self._connect(action))
-            case Shut(link):
-                if link in self._sockets:
-                    self._sockets[link].close()
+            case Disconnect(connection):
+                if connection in self._sockets:
+                    self._sockets[connection].close()
             case Fetch():
                 self._spawn(self._fetch(action))
 
@@ -213,7 +215,7 @@ class Client:
         task.add_done_callback(self._tasks.discard)
 
     def _arm(self) -> None:
-        """Set the loop's timer to the first of the engine's; one that is early is left, it looks again."""
+        """Set the timer of the loop to the engine's first deadline. An earlier timer is kept: it arms again."""
         deadline = self.engine.deadline
         if deadline is None:
             return
@@ -232,33 +234,33 @@ class Client:
     # -- connections -----------------------------------------------------------------------------------------------
 
     async def _connect(self, action: Connect) -> None:
-        link, timeout = action.link, self.settings.connectionTimeoutMs
+        connection, timeout = action.connection, self.settings.connectionTimeoutMs
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(timeout / 1000):
                 await loop.create_connection(
-                    lambda: _Socket(self, link), action.host, action.port, ssl=self._tls if action.tls else None
+                    lambda: _Socket(self, connection), action.host, action.port, ssl=self._tls if action.tls else None
                 )
         except OSError as fault:
             text = f"no connection within {timeout} ms" if isinstance(fault, TimeoutError) else ""
-            self._lost(link, text or reason_for(fault, tls=action.tls))
+            self._lost(connection, text or reason_for(fault, tls=action.tls))
         else:
-            self.run_turn(lambda now: self.engine.connected(link, now))
-            if link.gone is not None and link in self._sockets:
-                self._sockets[link].close()
+            self.run_turn(lambda now: self.engine.connected(connection, now))
+            if connection.gone is not None and connection in self._sockets:
+                self._sockets[connection].close()
 
-    def came(self, link: Link, socket: _Socket) -> None:
-        """A connection is there."""
-        self._sockets[link] = socket
+    def came(self, connection: ClientConnection, socket: _Socket) -> None:
+        """Register the socket of an open connection."""
+        self._sockets[connection] = socket
 
-    def went(self, link: Link, fault: Exception | None) -> None:
-        """A connection is gone."""
-        self._sockets.pop(link, None)
+    def went(self, connection: ClientConnection, fault: Exception | None) -> None:
+        """Remove the socket of a closed connection, and report the reason to the engine."""
+        self._sockets.pop(connection, None)
         text = "the broker closed the connection" if fault is None else reason_for(fault, tls=False)
-        self._lost(link, text)
+        self._lost(connection, text)
 
-    def _lost(self, link: Link, reason: str) -> None:
-        self.run_turn(lambda now: self.engine.disconnected(link, now, reason))
+    def _lost(self, connection: ClientConnection, reason: str) -> None:
+        self.run_turn(lambda now: self.engine.disconnected(connection, now, reason))
 
     # -- HTTP ------------------------------------------------------------------------------------------------------
 
@@ -271,40 +273,40 @@ class Client:
 
 
 class _Socket(asyncio.Protocol):
-    """The socket of one link."""
+    """The socket of one connection."""
 
-    def __init__(self, client: Client, link: Link) -> None:
+    def __init__(self, client: Client, connection: ClientConnection) -> None:
         self._client = client
-        self._link = link
+        self._connection = connection
         self._transport: Any = None
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when the socket is gone."""
+        """Done when the socket is closed."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """TCP, and TLS if wanted, are there."""
+        """Register the socket. TCP, and TLS if requested, are established."""
         self._transport = transport
-        self._client.came(self._link, self)
+        self._client.came(self._connection, self)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of the broker."""
+        """Pass bytes from the broker to the engine."""
         client = self._client
-        client.run_turn(lambda now: client.engine.received(self._link, data, now))
+        client.run_turn(lambda now: client.engine.received(self._connection, data, now))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is closed, by whomever."""
+        """Report the closed socket, whichever side closed it."""
         if not self.closed.done():
             self.closed.set_result(None)
-        self._client.went(self._link, exc)
+        self._client.went(self._connection, exc)
 
     def write(self, data: bytes) -> None:
-        """Bytes to the broker."""
+        """Write bytes to the broker."""
         if not self._transport.is_closing():
             self._transport.write(data)
 
     def close(self) -> None:
-        """Close it after what was written."""
+        """Close the socket after the pending writes."""
         self._transport.close()
 
     def abort(self) -> None:
-        """Close it now."""
+        """Close the socket immediately."""
         self._transport.abort()

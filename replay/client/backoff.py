@@ -1,11 +1,11 @@
-"""How long to wait before the next try.
+"""Delays between retries.
 
 Rules of this file (class Backoff of pulsar-common, 4.2.4)
-1. The wait doubles each time, from ``initial`` up to ``most``.
-2. Once after each reset the wait is cut so that the tries so far end at the mandatory stop, counted from the first of
-   them; never below ``initial``. A stop of 0, which is ConnectionHandler's, cuts nothing later.
-3. Jitter only shortens: by less than a tenth, in whole milliseconds; waits of 10 ms or less have none, and none falls
-   below ``initial``. So the first wait is always exactly ``initial``.
+1. The delay doubles with each retry, from ``initial`` up to ``most``.
+2. Once after each reset, a delay is shortened so that the retries end at the mandatory stop, counted from the first of
+   them; never below ``initial``. A stop of 0, as in ConnectionHandler, shortens nothing later.
+3. Jitter only shortens a delay, by less than a tenth, in whole milliseconds. Delays of 10 ms or less have no jitter,
+   and no delay falls below ``initial``. The first delay is therefore always ``initial``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Backoff"]
 
 
 class Backoff:
-    """The waits of one thing that is tried again. All are milliseconds; ``random`` gives numbers in [0, 1)."""
+    """Delays of one retried operation, in milliseconds. ``random`` returns numbers in [0, 1)."""
 
     __slots__ = ("_first", "_most", "_next", "_random", "_stop", "_stopped", "initial")
 
@@ -29,12 +29,12 @@ class Backoff:
         self.reset()
 
     def reset(self) -> None:
-        """It went well: begin anew."""
+        """Start again with the initial delay, after a success."""
         self._next = self.initial
         self._stopped = not (self.initial or self._most or self._stop)
 
     def next(self, now: int) -> int:
-        """The wait that is due now."""
+        """Return the delay before the next retry."""
         wait = self._next
         if wait < self._most:
             self._next = min(2 * wait, self._most)

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
     from pcli.replay.client.actions import Action
     from pcli.replay.client.client_settings import ClientSettings
-    from pcli.replay.client.connection.client_connection import Link
-    from pcli.replay.client.connection.connection_handler import Handler, Kind
-    from pcli.replay.client.connection.connection_pool import Pool
-    from pcli.replay.client.connection.errors import Refusal
-    from pcli.replay.client.memory_limit import Memory
+    from pcli.replay.client.connection.client_connection import ClientConnection
+    from pcli.replay.client.connection.connection_handler import ConnectionHandler, Kind
+    from pcli.replay.client.connection.connection_pool import ConnectionPool
+    from pcli.replay.client.connection.errors import ClientFailure
+    from pcli.replay.client.memory_limit import MemoryLimit
     from pcli.replay.client.producer_settings import ProducerSettings
     from pcli.replay.service_url import ServiceUrl
 
@@ -26,7 +26,7 @@ __all__ = ["ClientContext"]
 
 
 class ClientContext(Protocol):
-    """A client, as its connections, producers and consumers see it."""
+    """The interface of a client to its connections, producers and consumers."""
 
     url: ServiceUrl
     settings: ClientSettings
@@ -35,11 +35,11 @@ class ClientContext(Protocol):
     random: Callable[[], float]
     """Returns numbers in [0, 1)."""
     actions: list[Action]
-    dirty: dict[Link, None]
+    unflushed: dict[ClientConnection, None]
     """Connections that may have output."""
-    pool: Pool
-    memory: Memory
-    handlers: dict[Handler, None]
+    pool: ConnectionPool
+    memory: MemoryLimit
+    handlers: dict[ConnectionHandler, None]
     """Producers, consumers and watchers that have not given up."""
     closed: bool
 
@@ -49,21 +49,21 @@ class ClientContext(Protocol):
     def next_number(self, kind: Kind) -> int:
         """Return the id of a new producer, consumer or watcher. Each kind counts from 0."""
 
-    def flush(self, link: Link) -> None:
+    def flush(self, connection: ClientConnection) -> None:
         """Turn the output of a connection into an action now, before later actions."""
 
-    def link_for(
+    def connection_for(
         self,
         topic: str,
-        done: Callable[[Link | Refusal], None],
+        done: Callable[[ClientConnection | ClientFailure], None],
         *,
         assigned: str = "",
         cluster: ServiceUrl | None = None,
         index: int | None = None,
     ) -> None:
-        """Pass ``done`` a ready connection to the broker of a topic. See `Engine.link_for`."""
+        """Pass ``done`` a ready connection to the broker of a topic. See `Engine.connection_for`."""
 
-    def partitions(self, topic: str, done: Callable[[int | Refusal], None], *, create: bool = True) -> None:
+    def partitions(self, topic: str, done: Callable[[int | ClientFailure], None], *, create: bool = True) -> None:
         """Pass ``done`` the number of partitions of a topic, 0 if it is not partitioned."""
 
     def topics_of(
@@ -72,15 +72,17 @@ class ClientContext(Protocol):
         mode: pb.CommandGetTopicsOfNamespace.Mode.ValueType,
         pattern: str,
         known_hash: str,
-        done: Callable[[pb.CommandGetTopicsOfNamespaceResponse | Refusal], None],
+        done: Callable[[pb.CommandGetTopicsOfNamespaceResponse | ClientFailure], None],
     ) -> None:
         """Pass ``done`` the topics of a namespace that match a pattern."""
 
-    def schema(self, topic: str, version: bytes, done: Callable[[pb.CommandGetSchemaResponse | Refusal], None]) -> None:
+    def schema(
+        self, topic: str, version: bytes, done: Callable[[pb.CommandGetSchemaResponse | ClientFailure], None]
+    ) -> None:
         """Pass ``done`` a schema of a topic. An empty version is the newest one."""
 
     def fetch(self, url: str, headers: dict[str, str], done: Callable[[int, bytes], None]) -> None:
         """Send an HTTP GET and pass ``done`` its status and body."""
 
     def produce(self, topic: str, settings: ProducerSettings, done: Callable[[Any], None]) -> None:
-        """Pass ``done`` a producer of a topic, or a Refusal."""
+        """Pass ``done`` a producer of a topic, or a ClientFailure."""

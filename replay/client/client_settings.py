@@ -13,27 +13,27 @@ __all__ = ["ClientSettings"]
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """Of everything that one client does (ClientConfigurationData). Times are milliseconds."""
+    """Settings of one client (ClientConfigurationData). Times are in milliseconds."""
 
     operationTimeoutMs: int = 30_000
-    """How long an answer may take."""
+    """Time-out of a request."""
     lookupTimeoutMs: int = 30_000
-    """How long a lookup may be tried again and again."""
+    """Time during which a lookup is retried."""
     connectionTimeoutMs: int = 10_000
-    """How long a TCP connection may take."""
+    """Time-out of a TCP connection attempt."""
     connectionsPerBroker: int = 1
-    """Connections to the same broker."""
+    """Maximum number of connections to one broker."""
     maxLookupRedirects: int = 20
-    """How often a lookup may be sent elsewhere."""
+    """Maximum number of redirects of a lookup."""
     keepAliveIntervalSeconds: int = 30
-    """Between two PINGs."""
+    """Interval between PINGs."""
     initialBackoffIntervalMs: int = 100
-    """Wait before the first new try."""
+    """Delay before the first retry."""
     maxBackoffIntervalMs: int = 60_000
-    """Longest wait before a new try."""
+    """Maximum delay before a retry."""
     listenerName: str = ""
-    """Which of the broker's addresses a lookup asks for; empty: the plain one."""
+    """The advertised listener that lookups request; empty: the default listener."""
     memoryLimitBytes: int = 64 << 20
-    """Bytes of messages that producers may hold; 0: as many as come."""
+    """Bytes of messages that producers may hold; 0: no limit."""
     security: Security = field(default_factory=Security)
-    """How to prove who one is."""
+    """Credentials and TLS settings."""

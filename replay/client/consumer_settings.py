@@ -1,6 +1,6 @@
-"""Settings of a consumer, and of a reader: the names and defaults of the Java client 4.2.4.
+"""Settings of a consumer and of a reader, with the names and defaults of the Java client 4.2.4.
 
-They are those of ConsumerConfigurationData and ReaderConfigurationData.
+They follow ConsumerConfigurationData and ReaderConfigurationData.
 """
 
 # ruff: noqa: N815 -- the fields are named as in the Java client
@@ -14,137 +14,137 @@ from typing import Literal
 from pcli.codec.payload.encryption import PrivateKeys
 from pcli.codec.proto import pb
 from pcli.replay.client.consumer.redelivery_backoff import RedeliveryBackoff
-from pcli.replay.client.message_ids import Id
+from pcli.replay.client.message_ids import ClientMessageId
 
 __all__ = ["ConsumerSettings", "CryptoFailureAction", "DeadLetterPolicy", "KeySharedPolicy", "ReaderSettings"]
 
 CryptoFailureAction = Literal["FAIL", "DISCARD", "CONSUME"]
-"""What becomes of an entry that can't be opened: it is left to the ack time-out, acknowledged, or delivered closed."""
+"""How to treat an entry that can't be decrypted: leave it to the ack time-out, acknowledge it or deliver it as it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterPolicy:
-    """Where messages go that came too often."""
+    """The dead letter policy: where messages are sent that were redelivered too often."""
 
     maxRedeliverCount: int = 16
-    """Messages that came more often are dead."""
+    """Maximum number of redeliveries before a message is sent to the dead letter topic."""
     deadLetterTopic: str = ""
     """Empty: ``<topic>-<subscription>-DLQ``."""
     retryLetterTopic: str = ""
     """Empty: ``<topic>-<subscription>-RETRY``."""
     initialSubscriptionName: str = ""
-    """A subscription that is made with the dead letter topic; empty: none."""
+    """A subscription that is created with the dead letter topic; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeySharedPolicy:
-    """How Key_Shared deals its keys."""
+    """The key distribution of a Key_Shared subscription."""
 
     ranges: tuple[tuple[int, int], ...] = ()
-    """First and last slot of each range of this consumer (STICKY); none: the broker deals (AUTO_SPLIT)."""
+    """First and last slot of each range of this consumer (STICKY); empty: the broker assigns ranges (AUTO_SPLIT)."""
     allowOutOfOrderDelivery: bool = False
-    """Whether the order of a key may be given up for speed."""
+    """Whether messages of a key may be delivered out of order."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSettings:
-    """Of everything that one consumer does."""
+    """Settings of one consumer."""
 
     topicNames: tuple[str, ...] = ()
     topicsPattern: str = ""
-    """A regular expression over full topic names of one namespace, in place of ``topicNames``."""
+    """A regular expression for full topic names of one namespace, instead of ``topicNames``."""
     subscriptionName: str = ""
     subscriptionType: Literal["Exclusive", "Shared", "Failover", "Key_Shared"] = "Exclusive"
     subscriptionMode: Literal["Durable", "NonDurable"] = "Durable"
     """NonDurable: the subscription ends with its last consumer."""
     subscriptionInitialPosition: Literal["Latest", "Earliest"] = "Latest"
     consumerName: str = ""
-    """Empty: five letters and digits by chance."""
+    """Empty: five random letters and digits."""
     priorityLevel: int = 0
-    """0 is served first."""
+    """Messages are dispatched to consumers with 0 first."""
     properties: Mapping[str, str] = field(default_factory=dict)
     subscriptionProperties: Mapping[str, str] = field(default_factory=dict)
     keySharedPolicy: KeySharedPolicy | None = None
     replicateSubscriptionState: bool | None = None
-    """None: not said."""
+    """None: the field is not sent."""
     readCompacted: bool = False
     schema: pb.Schema | None = None
-    """None: bytes. Its type AutoConsume is asked for before the subscription, and named instead of it."""
+    """None: bytes. AutoConsume is replaced by the topic's schema, which is requested before SUBSCRIBE."""
 
     receiverQueueSize: int = 1000
-    """Messages that wait for the application; 0: each is asked for."""
+    """Messages that are prefetched for the application; 0: each receive requests one message."""
     maxTotalReceiverQueueSizeAcrossPartitions: int = 50_000
-    """The same over all partitions of a topic, divided among them."""
+    """Limit of ``receiverQueueSize`` over all partitions of a topic, divided among them."""
     startPaused: bool = False
 
     acknowledgementsGroupTimeMicros: int = 100_000
-    """How long acks are gathered; 0: not at all."""
+    """How long acks are grouped; 0: acks are sent immediately."""
     maxAcknowledgmentGroupSize: int = 1000
-    """Entries whose acks are gathered."""
+    """Maximum number of entries in a group of acks."""
     batchIndexAckEnabled: bool = True
-    """Whether a batch is acknowledged in parts."""
+    """Whether single messages of a batch are acknowledged at the broker."""
     ackReceiptEnabled: bool = False
-    """Whether the broker answers acks."""
+    """Whether the broker sends ACK_RESPONSE."""
     ackTimeoutMillis: int = 0
-    """After which a message that is not acknowledged is asked for again; 0: never."""
+    """Time after which the redelivery of an unacknowledged message is requested; 0: never."""
     tickDurationMillis: int = 1000
-    """How exactly."""
+    """Resolution of ``ackTimeoutMillis``."""
     ackTimeoutRedeliveryBackoff: RedeliveryBackoff | None = None
-    """What is waited in addition, by how often a message came."""
+    """Additional delay by redelivery count."""
     negativeAckRedeliveryDelayMicros: int = 60_000_000
-    """After which a refused message is asked for again."""
+    """Time after which the redelivery of a negatively acknowledged message is requested."""
     negativeAckPrecisionBitCnt: int = 8
-    """Bits of that time (ms) that are cut off."""
+    """Number of low bits of that time (ms) that are cleared."""
     negativeAckRedeliveryBackoff: RedeliveryBackoff | None = None
-    """In place of the delay."""
+    """Delay by redelivery count, instead of ``negativeAckRedeliveryDelayMicros``."""
     deadLetterPolicy: DeadLetterPolicy | None = None
     retryEnable: bool = False
-    """Whether messages may be put off to the retry letter topic, which is consumed as well."""
+    """Whether messages may be sent to the retry letter topic, which is consumed as well."""
 
     maxPendingChunkedMessage: int = 10
-    """Incomplete messages that are kept; 0: any number."""
+    """Maximum number of incomplete messages that are kept; 0: no limit."""
     autoAckOldestChunkedMessageOnQueueFull: bool = False
-    """Whether the oldest is acknowledged then, or left to the ack time-out."""
+    """Whether the oldest incomplete message is acknowledged at that limit, or left to the ack time-out."""
     expireTimeOfIncompleteChunkedMessageMillis: int = 60_000
-    """How long they are kept; 0: for ever."""
+    """How long incomplete messages are kept; 0: no limit."""
     cryptoKeys: PrivateKeys | None = None
     cryptoFailureAction: CryptoFailureAction = "FAIL"
 
     autoUpdatePartitions: bool = True
-    """Whether new partitions are asked for."""
+    """Whether the number of partitions is polled."""
     autoUpdatePartitionsIntervalSeconds: int = 60
     patternAutoDiscoveryPeriod: int = 60
-    """Seconds between two looks for topics that match."""
+    """Seconds between polls for topics that match the pattern."""
     regexSubscriptionMode: Literal["PersistentOnly", "NonPersistentOnly", "AllTopics"] = "PersistentOnly"
 
-    startMessageId: Id | None = None
-    """Where a NonDurable subscription begins: behind this id."""
+    startMessageId: ClientMessageId | None = None
+    """The message id after which a NonDurable subscription starts."""
     resetIncludeHead: bool = False
-    """At this id, not behind it."""
+    """Whether the start includes ``startMessageId`` itself."""
     startMessageRollbackDurationSec: int = 0
-    """How far before now a NonDurable subscription begins."""
+    """Number of seconds before now at which a NonDurable subscription starts."""
     wholeEntryPermits: bool = False
-    """Whether an entry that can't be read gives back the permits of all its messages (PIP-491); 4.2.4 gives one."""
+    """Whether an unreadable entry returns the permits of all its messages (PIP-491). Java 4.2.4 returns one permit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderSettings:
-    """Of everything that one reader does."""
+    """Settings of one reader."""
 
     topicName: str = ""
-    startMessageId: Id | None = None
-    """Where it begins: behind this id; ids.EARLIEST and ids.LATEST are possible."""
+    startMessageId: ClientMessageId | None = None
+    """The message id after which the reader starts. EARLIEST and LATEST of message_ids are valid."""
     resetIncludeHead: bool = False
-    """At this id, not behind it."""
+    """Whether the start includes ``startMessageId`` itself."""
     startMessageFromRollbackDurationInSec: int = 0
-    """How far before now it begins, in place of an id."""
+    """Number of seconds before now at which the reader starts, instead of an id."""
     readerName: str = ""
     subscriptionName: str = ""
-    """Empty: ``reader-`` and ten hexadecimal digits by chance."""
+    """Empty: ``reader-`` and ten random hexadecimal digits."""
     subscriptionRolePrefix: str = ""
-    """Stands before such a name, with a ``-``."""
+    """Prefix of the generated subscription name, followed by ``-``."""
     keyHashRanges: tuple[tuple[int, int], ...] = ()
-    """First and last slot of the keys that are read; none: all."""
+    """First and last slot of each range of keys to read; empty: all keys."""
     receiverQueueSize: int = 1000
     readCompacted: bool = False
     schema: pb.Schema | None = None

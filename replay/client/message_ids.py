@@ -1,13 +1,12 @@
-"""Message ids as a client has them: a place in a topic, in a batch, and what of that batch is acknowledged.
+"""Message ids of the client: position in the topic, index in the batch, and the ack set of the batch.
 
 Rules of this file (MessageIdAdvUtils, BatchMessageIdImpl, ChunkMessageIdImpl; 4.2.4)
-1. Ids are equal, and ordered, by ledger, entry, partition and batch index; the topic and the size of the batch say
-   nothing.
-2. The ids of one batch share the set of what is not acknowledged yet. An id whose batch is unknown (it was read from a
-   text) has no such set, and acknowledging it alone never completes an entry.
-3. An id with an index and a size is one of a batch. What is tracked for redelivery is the entry (`whole`).
-4. A message of several chunks has the id of its last chunk, and knows the first: a seek and an inclusive start go
-   there.
+1. Ids are compared by ledger, entry, partition and batch index; topic and batch size are ignored.
+2. The ids of one batch share its ack set. An id whose batch size is unknown (for example one parsed from text) has no
+   ack set, and acknowledging it never completes an entry.
+3. An id with a batch index and a batch size is an id in a batch. Redelivery is tracked by entry (`whole`).
+4. The id of a chunked message is the id of its last chunk, and contains the first chunk's id, which a seek and an
+   inclusive start use.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from typing import Final
 from pcli.codec.proto import pb
 from pcli.codec.wire.message_id import MessageId
 
-__all__ = ["EARLIEST", "LATEST", "AckSet", "Id"]
+__all__ = ["EARLIEST", "LATEST", "AckSet", "ClientMessageId"]
 
 
 class AckSet:
-    """What is not acknowledged yet of one batch: bit i is 1 for the message with index i."""
+    """The unacknowledged messages of one batch: bit i is 1 for the message with index i."""
 
     __slots__ = ("bits",)
 
@@ -31,7 +30,7 @@ class AckSet:
 
 
 @total_ordering
-class Id:
+class ClientMessageId:
     """The id of a message."""
 
     __slots__ = ("acks", "batch_index", "batch_size", "entry", "first", "ledger", "partition", "topic")
@@ -45,58 +44,58 @@ class Id:
         batch_size: int = 0,
         acks: AckSet | None = None,
         topic: str = "",
-        first: Id | None = None,
+        first: ClientMessageId | None = None,
     ) -> None:
         self.ledger = ledger
         self.entry = entry
         self.partition = partition
         self.batch_index = batch_index
-        """-1: the entry is no batch."""
+        """-1 if the entry is not a batch."""
         self.batch_size = batch_size
-        """0: not known."""
+        """0 if unknown."""
         self.acks = acks
-        """Shared by the ids of the batch; None: not known."""
+        """The ack set that the ids of the batch share; None if unknown."""
         self.topic = topic
-        """Full name of the topic, with its partition; empty: not known."""
+        """Full name of the topic, with its partition; empty if unknown."""
         self.first = first
-        """The id of the first chunk; None: the message was not chunked."""
+        """The id of the first chunk; None if the message is not chunked."""
 
     @classmethod
-    def of(cls, data: pb.MessageIdData, topic: str = "") -> Id:
-        """The id in a MessageIdData; without the batch's size and set."""
+    def of(cls, data: pb.MessageIdData, topic: str = "") -> ClientMessageId:
+        """Return the id in a MessageIdData, without batch size and ack set."""
         one = MessageId.of(data)
         return cls(one.ledger, one.entry, one.partition, one.batch, topic=topic)
 
     @classmethod
-    def parse(cls, text: str, topic: str = "") -> Id:
-        """The id that a person writes (`codec.wire.MessageId`); LocalError when it is none."""
+    def parse(cls, text: str, topic: str = "") -> ClientMessageId:
+        """Parse an id as a user writes it (`codec.wire.MessageId`). LocalError if it is invalid."""
         one = MessageId.parse(text)
         return cls(one.ledger, one.entry, one.partition, one.batch, topic=topic)
 
     @property
     def place(self) -> tuple[int, int, int, int]:
-        """What ids are compared by."""
+        """The key for comparisons."""
         return self.ledger, self.entry, self.partition, self.batch_index
 
     @property
     def is_batch(self) -> bool:
-        """Whether it is one of a batch whose size is known (isBatch)."""
+        """Whether the id is in a batch of known size (isBatch)."""
         return self.batch_index >= 0 and self.batch_size > 0
 
     @property
-    def whole(self) -> Id:
-        """The id of the entry (discardBatch); of a chunked message its own."""
+    def whole(self) -> ClientMessageId:
+        """The id of the entry (discardBatch); for a chunked message, the id itself."""
         if self.first is not None or self.batch_index < 0:
             return self
-        return Id(self.ledger, self.entry, self.partition, topic=self.topic)
+        return ClientMessageId(self.ledger, self.entry, self.partition, topic=self.topic)
 
     @property
-    def previous(self) -> Id:
-        """The id of the entry before (prevMessageId), which need not exist."""
-        return Id(self.ledger, self.entry - 1, self.partition, topic=self.topic)
+    def previous(self) -> ClientMessageId:
+        """The id of the previous entry (prevMessageId), which may not exist."""
+        return ClientMessageId(self.ledger, self.entry - 1, self.partition, topic=self.topic)
 
     def acknowledge(self, *, cumulative: bool = False) -> bool:
-        """Mark it in the set of its batch, with all before it if cumulative; whether the entry is done with now."""
+        """Clear its bit in the ack set, and all bits before it if cumulative. Return whether the entry is complete."""
         if not self.is_batch:
             return True
         acks = self.acks
@@ -109,24 +108,24 @@ class Id:
         return not acks.bits
 
     def __eq__(self, other: object) -> bool:
-        return self.place == other.place if isinstance(other, Id) else NotImplemented
+        return self.place == other.place if isinstance(other, ClientMessageId) else NotImplemented
 
-    def __lt__(self, other: Id) -> bool:
+    def __lt__(self, other: ClientMessageId) -> bool:
         return self.place < other.place
 
     def __hash__(self) -> int:
         return hash((self.ledger, self.entry, self.partition, self.batch_index))
 
     def __str__(self) -> str:
-        """As codec.wire.MessageId has it."""
+        """Return the text form of codec.wire.MessageId."""
         return str(MessageId(*self.place))
 
     def __repr__(self) -> str:
-        return f"Id({self})"
+        return f"ClientMessageId({self})"
 
 
-EARLIEST: Final = Id(-1, -1)
-"""Before all messages (MessageId.earliest)."""
+EARLIEST: Final = ClientMessageId(-1, -1)
+"""The position before all messages (MessageId.earliest)."""
 
-LATEST: Final = Id((1 << 63) - 1, (1 << 63) - 1)
-"""Behind all messages (MessageId.latest)."""
+LATEST: Final = ClientMessageId((1 << 63) - 1, (1 << 63) - 1)
+"""The position after all messages (MessageId.latest)."""

@@ -2,7 +2,8 @@
 
 from warnings import warn
 
-from pcli.replay.client.producer.outgoing_message import Outgoing, batch_metadata, join_singles, message_metadata
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage as Outgoing
+from pcli.replay.client.producer.outgoing_message import batch_metadata, join_singles, message_metadata
 
 __all__ = ["Outgoing", "batch_metadata", "join_singles", "message_metadata"]
 

@@ -1,4 +1,4 @@
-"""Things to be done again and again while something lives."""
+"""Periodic tasks of an object with a lifetime."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
     from pcli.replay.client.client_context import ClientContext
 
-__all__ = ["Repeating"]
+__all__ = ["PeriodicTasks"]
 
 
-class Repeating:
-    """The tasks of one owner."""
+class PeriodicTasks:
+    """The periodic tasks of one owner."""
 
     __slots__ = ("_engine", "_stopped", "_timers")
 
@@ -23,17 +23,17 @@ class Repeating:
         self._stopped = False
 
     def begin(self, delay: int, task: Callable[[], int]) -> None:
-        """Run a task after ``delay`` milliseconds, and then each time after as many as it gives."""
+        """Run a task after ``delay`` milliseconds, then repeatedly after the delay that the task returns."""
 
         def run() -> None:
             again = task()
-            if not self._stopped:  # which the task itself may have brought about
+            if not self._stopped:  # the task itself may have called `stop`
                 self.begin(again, task)
 
         self._timers[task] = self._engine.call_at(self._engine.now + delay, run)
 
     def stop(self) -> None:
-        """No more of it, for ever."""
+        """Cancel all tasks for good."""
         self._stopped = True
         for timer in self._timers.values():
             timer.cancel()

@@ -1,8 +1,8 @@
-"""Settings of one producer: the names and defaults of the Java client (ProducerConfigurationData, 4.2.4).
+"""Settings of one producer, with the names and defaults of the Java client (ProducerConfigurationData, 4.2.4).
 
-Two are missing. ``blockIfQueueFull``: `Producer.send` says that there is no room, and whoever asked waits or gives up.
-``cryptoFailureAction``: public keys are given as they are, all of them are tried when the producer is made, and what
-can close a payload then can always; the Java client asks its key reader later, too.
+Two settings are absent. ``blockIfQueueFull``: `Producer.send` returns False if the queue is full, and the caller waits
+or gives up. ``cryptoFailureAction``: public keys are passed as PEM and checked when the producer is created, so that
+later encryption can't fail. The Java client calls its key reader later, too.
 """
 
 # ruff: noqa: N815 -- the fields are named as in the Java client
@@ -20,62 +20,62 @@ __all__ = ["ProducerSettings"]
 
 @dataclass(frozen=True, slots=True)
 class ProducerSettings:
-    """Of everything that one producer does."""
+    """Settings of one producer."""
 
     producerName: str = ""
-    """Empty: the broker gives one."""
+    """Empty: the broker assigns a name."""
     accessMode: Literal["Shared", "Exclusive", "WaitForExclusive", "ExclusiveWithFencing"] = "Shared"
-    """Whether it bears others beside it on its topic."""
+    """Whether other producers may publish to the topic at the same time."""
     initialSequenceId: int | None = None
-    """The id that counts as published before the first message; None: the broker says it."""
+    """The last sequence id before the first message; None: the broker's value."""
     initialSubscriptionName: str = ""
-    """A subscription that is made with the topic; empty: none."""
+    """A subscription that is created with the topic; empty: none."""
     properties: Mapping[str, str] = field(default_factory=dict)
-    """Metadata of the producer, which statistics show."""
+    """Metadata of the producer, shown in the topic's statistics."""
     schema: pb.Schema | None = None
-    """Of the messages that name none themselves; None: bytes."""
+    """Schema of messages that have none of their own; None: bytes."""
 
     sendTimeoutMs: int = 30_000
-    """How long a message may wait for its receipt; 0: for ever."""
+    """Time-out of a message's receipt; 0: none."""
     maxPendingMessages: int = 0
-    """Messages that may wait for their receipts; 0: as many as come."""
+    """Maximum number of messages without a receipt; 0: no limit."""
     maxPendingMessagesAcrossPartitions: int = 0
-    """The same, divided among the partitions; 0: as many as come."""
+    """Maximum over all partitions, divided among them; 0: no limit."""
 
     batchingEnabled: bool = True
-    """Whether messages travel in batches."""
+    """Whether messages are sent in batches."""
     batcherBuilder: Literal["DEFAULT", "KEY_BASED"] = "DEFAULT"
     """One batch at a time, or one for each key."""
     batchingMaxMessages: int = 1000
-    """Messages that fill a batch; 0: no limit."""
+    """Maximum number of messages in a batch; 0: no limit."""
     batchingMaxBytes: int = 128 * 1024
-    """Bytes of payloads that fill a batch; 0: the largest message."""
+    """Maximum payload bytes of a batch; 0: the maximum message size."""
     batchingMaxPublishDelayMicros: int = 1000
-    """How long a batch may wait to be filled. The engine counts in milliseconds: what is less is rounded up."""
+    """Maximum delay before a batch is sent. The engine rounds it up to milliseconds."""
     chunkingEnabled: bool = False
-    """Whether a message that is too large, and goes into no batch, travels in chunks."""
+    """Whether a message that is too large and not batched is sent in chunks."""
     chunkMaxMessageSize: int = -1
-    """Bytes of a chunk, where that is less than the largest message; 0 and less: not limited further."""
+    """Maximum bytes of a chunk if less than the maximum message size; 0 or less: no further limit."""
 
     compressionType: Literal["NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY"] = "NONE"
-    """How payloads are compressed."""
+    """Compression of payloads."""
     compressMinMsgBodySize: int = 4096
-    """Payloads (or batches) of this size and less are not compressed."""
+    """Payloads and batches up to this size are not compressed."""
     encryptionKeys: Mapping[str, bytes] = field(default_factory=dict)
-    """Names and PEMs of the public keys for which payloads are closed; none: they stay open."""
+    """Names and PEMs of the public keys that payloads are encrypted with; empty: no encryption."""
 
     messageRoutingMode: Literal["RoundRobinPartition", "SinglePartition"] = "RoundRobinPartition"
-    """The partition of a message without a key."""
+    """How the partition of a message without a key is chosen."""
     hashingScheme: Literal["JavaStringHash", "Murmur3_32Hash"] = "JavaStringHash"
-    """The partition of a key."""
+    """The hash that maps a key to a partition."""
     batchingPartitionSwitchFrequencyByPublishDelay: int = 10
-    """How many publish delays the round robin stays with one partition, when batching."""
+    """Number of publish delays after which round robin changes the partition, with batching."""
     autoUpdatePartitions: bool = True
-    """Whether new partitions are asked for."""
+    """Whether the number of partitions is polled."""
     autoUpdatePartitionsIntervalSeconds: int = 60
-    """How often."""
+    """Seconds between these polls."""
     lazyStartPartitionedProducers: bool = False
-    """Whether a partition gets its producer with its first message (access mode Shared only)."""
+    """Whether the producer of a partition is created for its first message (access mode Shared only)."""
 
     @property
     def publish_delay(self) -> int:

@@ -1,4 +1,4 @@
-"""Names by chance, as the Java client makes them (RandomStringUtils.randomAlphanumeric, a shortened SHA-1)."""
+"""Random names like those of the Java client (RandomStringUtils.randomAlphanumeric, a shortened SHA-1)."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import string
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["hexadecimal", "letters"]
+__all__ = ["alphanumeric", "hexadecimal"]
 
 _ALPHANUMERIC: Final = string.ascii_letters + string.digits
 
 
-def letters(random: Callable[[], float], count: int = 5) -> str:
-    """Letters and digits; ``random`` gives numbers in [0, 1)."""
+def alphanumeric(random: Callable[[], float], count: int = 5) -> str:
+    """Return random letters and digits. ``random`` returns numbers in [0, 1)."""
     return "".join(_ALPHANUMERIC[int(random() * len(_ALPHANUMERIC))] for _ in range(count))
 
 
 def hexadecimal(random: Callable[[], float], count: int = 10) -> str:
-    """Hexadecimal digits."""
+    """Return random hexadecimal digits. ``random`` returns numbers in [0, 1)."""
     return "".join(f"{int(random() * 16):x}" for _ in range(count))

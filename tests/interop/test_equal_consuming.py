@@ -18,7 +18,7 @@ from pcli.minibroker import MiniBroker
 from pcli.replay.client.asyncio_client import Client, run
 from pcli.replay.client.consumer_settings import ConsumerSettings, DeadLetterPolicy, KeySharedPolicy, ReaderSettings
 from pcli.replay.client.message_ids import EARLIEST, LATEST
-from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 from pcli.replay.client.producer_settings import ProducerSettings
 from pcli.replay.service_url import ServiceUrl
 
@@ -143,7 +143,7 @@ def publish(broker, count, batch=1, first=0, topic="orders"):
             ends = [loop.create_future() for _ in range(count)]
             with client.turn():
                 for n, end in enumerate(ends, first):
-                    producer.send(Outgoing(b"m-%d" % n, key=f"key-{n % 7}"), end.set_result)
+                    producer.send(OutgoingMessage(b"m-%d" % n, key=f"key-{n % 7}"), end.set_result)
                 producer.trigger_flush()
             await asyncio.gather(*ends)
             await client.ask(producer.close)

@@ -22,8 +22,8 @@ from pcli.codec.payload.compression import decompress
 from pcli.codec.proto import pb
 from pcli.minibroker import MiniBroker
 from pcli.replay.client.asyncio_client import Client, run
-from pcli.replay.client.connection.errors import Refusal
-from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.connection.errors import ClientFailure
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 from pcli.replay.client.producer_settings import ProducerSettings
 from pcli.replay.service_url import ServiceUrl
 
@@ -65,7 +65,7 @@ async def play(order, deeds):
                 await other(client, producer, deeds, step, ends)
         told = [await asyncio.wait_for(end, 20) for end in ends]
         await client.ask(producer.close)
-    return [end.error if isinstance(end, Refusal) else "stored" for end in told]
+    return [end.error if isinstance(end, ClientFailure) else "stored" for end in told]
 
 
 async def other(client, producer, deeds, step, ends):
@@ -106,17 +106,17 @@ def message(client, size, more=None):
                 given[name] = value.encode()
             case _:
                 given[name] = value
-    return Outgoing(payload, **given)
+    return OutgoingMessage(payload, **given)
 
 
 def text(_, words):
     schema = pb.Schema(name="String", schema_data=b"", type=pb.Schema.Type.Value("String"))
-    return Outgoing(words.encode(), schema=schema)
+    return OutgoingMessage(words.encode(), schema=schema)
 
 
 def number(_, value):
     schema = pb.Schema(name="INT64", schema_data=b"", type=pb.Schema.Type.Value("Int64"))
-    return Outgoing(value.to_bytes(8, "big"), schema=schema)
+    return OutgoingMessage(value.to_bytes(8, "big"), schema=schema)
 
 
 SENDS = {"send": message, "text": text, "number": number}

@@ -1,15 +1,15 @@
-"""Where a topic is, over Pulsar's own protocol: partitions, owner, namespaces, schemas (BinaryProtoLookupService).
+"""Lookup over Pulsar's binary protocol: partitions, owner brokers, namespaces, schemas (BinaryProtoLookupService).
 
 Rules of this file (BinaryProtoLookupService, PulsarClientImpl.getPartitionedTopicMetadata; 4.2.4)
-1. Each question begins at the next host of the service URL. Questions of the same kind for the same topic at the same
-   time are one.
-2. A redirect is followed to the broker that it names, its ``authoritative`` handed on, at most ``maxLookupRedirects``
-   times (0: as often as it comes).
-3. ``proxy_through_service_url``: the broker is reached through the address that answered.
-4. The number of partitions is asked for again, with back-off, until ``lookupTimeoutMs`` are over, as long as the
-   refusal is retriable and not about who we are; the topics of a namespace likewise. A lookup is not: its handler
-   tries again as a whole.
-5. A broker without PIP-344 that is not to create a topic by being asked is asked all the same.
+1. Each request starts at the next host of the service URL. Concurrent requests of the same kind for the same topic
+   share one command.
+2. A redirect is followed to the broker that it names, with its ``authoritative`` flag, at most ``maxLookupRedirects``
+   times (0: no limit).
+3. If the response sets ``proxy_through_service_url``, the broker is reached through the address that responded.
+4. Requests for the number of partitions and for the topics of a namespace are retried with back-off until
+   ``lookupTimeoutMs`` is over, if the failure is retriable and not an authentication error. A lookup is not retried
+   here: its handler retries the whole connection.
+5. If a broker lacks PIP-344, the request for the number of partitions is sent even if it may create the topic.
 """
 
 from __future__ import annotations
@@ -21,44 +21,44 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pcli.codec.proto import pb
 from pcli.codec.session import Event
 from pcli.replay.client.backoff import Backoff
-from pcli.replay.client.connection.client_connection import Link
+from pcli.replay.client.connection.client_connection import ClientConnection
 from pcli.replay.client.connection.connection_pool import Address
-from pcli.replay.client.connection.errors import Refusal
-from pcli.replay.client.connection.service_hosts import Hosts, address_of
+from pcli.replay.client.connection.errors import ClientFailure
+from pcli.replay.client.connection.service_hosts import ServiceHosts, address_of
 
 if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext
 
-__all__ = ["BinaryLookup", "Found", "Lookup", "Mode", "Topics", "retry"]
+__all__ = ["BinaryLookup", "LookupResult", "LookupService", "Mode", "Topics", "retry"]
 
 Mode = pb.CommandGetTopicsOfNamespace.Mode
-"""Which topics of a namespace: persistent ones, others, all."""
+"""Which topics of a namespace to list: persistent, non-persistent or all."""
 Topics = pb.CommandGetTopicsOfNamespaceResponse
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Where a topic is served."""
+class LookupResult:
+    """The broker that serves a topic, and the route to it."""
 
     broker: Address
     through: Address | None = None
-    """The proxy that leads there; None: the broker itself takes connections."""
+    """The proxy that leads to the broker. None if the broker accepts connections itself."""
 
 
-class Lookup(Protocol):
-    """Asks where things are; the answers, or Refusals, go to the continuations."""
+class LookupService(Protocol):
+    """Lookup requests. Results and ClientFailures are passed to the callbacks."""
 
-    def reach(self, done: Callable[[Refusal | None], None]) -> None:
-        """Whether the next host of the service URL takes us; a Refusal says why not."""
+    def reach(self, done: Callable[[ClientFailure | None], None]) -> None:
+        """Check that the next host of the service URL accepts a connection. Pass None, or the ClientFailure."""
 
     def proxy_of(self, topic: str) -> Address | None:
-        """The proxy that the last lookup of this topic went through; None: none."""
+        """Return the proxy used by the last lookup of this topic, or None."""
 
-    def broker_of(self, topic: str, done: Callable[[Found | Refusal], None]) -> None:
-        """The broker that serves a topic."""
+    def broker_of(self, topic: str, done: Callable[[LookupResult | ClientFailure], None]) -> None:
+        """Find the broker that serves a topic."""
 
-    def partitions(self, topic: str, done: Callable[[int | Refusal], None], *, create: bool) -> None:
-        """How many partitions a topic has; 0: it has none."""
+    def partitions(self, topic: str, done: Callable[[int | ClientFailure], None], *, create: bool) -> None:
+        """Get the number of partitions of a topic, 0 if it is not partitioned."""
 
     def topics_of(
         self,
@@ -66,35 +66,39 @@ class Lookup(Protocol):
         mode: Mode.ValueType,
         pattern: str,
         known_hash: str,
-        done: Callable[[Topics | Refusal], None],
+        done: Callable[[Topics | ClientFailure], None],
     ) -> None:
-        """The topics of a namespace."""
+        """List the topics of a namespace."""
 
-    def schema(self, topic: str, version: bytes, done: Callable[[pb.CommandGetSchemaResponse | Refusal], None]) -> None:
-        """A schema by its version, or the newest one."""
+    def schema(
+        self, topic: str, version: bytes, done: Callable[[pb.CommandGetSchemaResponse | ClientFailure], None]
+    ) -> None:
+        """Get a schema by its version, or the newest one."""
 
 
 class BinaryLookup:
-    """Asks brokers."""
+    """A lookup service that sends commands to brokers."""
 
-    def __init__(self, engine: ClientContext, hosts: Hosts) -> None:
+    def __init__(self, engine: ClientContext, hosts: ServiceHosts) -> None:
         self._engine = engine
         self._hosts = hosts
         self._asked: dict[Any, list[Callable[[Any], None]]] = {}
         self._proxies: dict[str, Address] = {}
 
-    def reach(self, done: Callable[[Refusal | None], None]) -> None:
-        """Whether the next host of the service URL takes us, handshake and all."""
-        self._engine.pool.link_to(self._hosts.next(), lambda link: done(link if isinstance(link, Refusal) else None))
+    def reach(self, done: Callable[[ClientFailure | None], None]) -> None:
+        """Check that the next host of the service URL completes a handshake."""
+        self._engine.pool.connection_to(
+            self._hosts.next(), lambda connection: done(connection if isinstance(connection, ClientFailure) else None)
+        )
 
     def proxy_of(self, topic: str) -> Address | None:
-        """The proxy that the last lookup of this topic went through; None: none."""
+        """Return the proxy used by the last lookup of this topic, or None."""
         return self._proxies.get(topic)
 
-    # -- the owner -------------------------------------------------------------------------------------------------
+    # -- owner broker ----------------------------------------------------------------------------------------------
 
-    def broker_of(self, topic: str, done: Callable[[Found | Refusal], None]) -> None:
-        """The broker that serves a topic."""
+    def broker_of(self, topic: str, done: Callable[[LookupResult | ClientFailure], None]) -> None:
+        """Find the broker that serves a topic."""
         if self._first(("broker", topic), done):
             self._find(self._hosts.next(), topic, authoritative=False, redirects=0)
 
@@ -102,23 +106,23 @@ class BinaryLookup:
         settings = self._engine.settings
         if 0 < settings.maxLookupRedirects < redirects:
             most = settings.maxLookupRedirects
-            self._tell(("broker", topic), Refusal("Lookup", f"{topic}: too many redirects: {most}"))
+            self._tell(("broker", topic), ClientFailure("Lookup", f"{topic}: too many redirects: {most}"))
             return
         body = pb.CommandLookupTopic(topic=topic, authoritative=authoritative)
         if settings.listenerName:
             body.advertised_listener_name = settings.listenerName
 
-        def answered(answer: Event | Refusal) -> None:
-            if isinstance(answer, Refusal):
+        def answered(answer: Event | ClientFailure) -> None:
+            if isinstance(answer, ClientFailure):
                 self._tell(("broker", topic), answer)
             else:
                 self._found(answer.body, host, topic, redirects)
 
-        self._ask(host, lambda link: body, answered)
+        self._ask(host, lambda connection: body, answered)
 
     def _found(self, body: pb.CommandLookupTopicResponse, host: Address, topic: str, redirects: int) -> None:
         broker = address_of(body.brokerServiceUrlTls if self._engine.url.tls else body.brokerServiceUrl)
-        if isinstance(broker, Refusal):
+        if isinstance(broker, ClientFailure):
             self._tell(("broker", topic), broker)
         elif body.response == pb.CommandLookupTopicResponse.Redirect:
             self._find(broker, topic, authoritative=body.authoritative, redirects=redirects + 1)
@@ -128,22 +132,22 @@ class BinaryLookup:
                 self._proxies.pop(topic, None)
             else:
                 self._proxies[topic] = through
-            self._tell(("broker", topic), Found(broker, through))
+            self._tell(("broker", topic), LookupResult(broker, through))
 
-    # -- other questions -------------------------------------------------------------------------------------------
+    # -- other requests --------------------------------------------------------------------------------------------
 
-    def partitions(self, topic: str, done: Callable[[int | Refusal], None], *, create: bool) -> None:
-        """How many partitions a topic has; 0: it has none."""
+    def partitions(self, topic: str, done: Callable[[int | ClientFailure], None], *, create: bool) -> None:
+        """Get the number of partitions of a topic, 0 if it is not partitioned."""
         key = ("partitions", topic, create)
         if not self._first(key, done):
             return
 
         def ask(then: Callable[[Any], None]) -> None:
-            def number(answer: Event | Refusal) -> None:
-                then(answer if isinstance(answer, Refusal) else answer.body.partitions)
+            def number(answer: Event | ClientFailure) -> None:
+                then(answer if isinstance(answer, ClientFailure) else answer.body.partitions)
 
-            def body(link: Link) -> pb.CommandPartitionedTopicMetadata:
-                may = create or not link.features.supports_get_partitioned_metadata_without_auto_creation
+            def body(connection: ClientConnection) -> pb.CommandPartitionedTopicMetadata:
+                may = create or not connection.features.supports_get_partitioned_metadata_without_auto_creation
                 return pb.CommandPartitionedTopicMetadata(topic=topic, metadata_auto_creation_enabled=may)
 
             self._ask(self._hosts.next(), body, number)
@@ -156,9 +160,9 @@ class BinaryLookup:
         mode: Mode.ValueType,
         pattern: str,
         known_hash: str,
-        done: Callable[[Topics | Refusal], None],
+        done: Callable[[Topics | ClientFailure], None],
     ) -> None:
-        """The topics of a namespace."""
+        """List the topics of a namespace."""
 
         def ask(then: Callable[[Any], None]) -> None:
             body = pb.CommandGetTopicsOfNamespace(namespace=namespace, mode=mode)
@@ -166,30 +170,34 @@ class BinaryLookup:
                 body.topics_pattern = pattern
             if known_hash:
                 body.topics_hash = known_hash
-            self._ask(self._hosts.next(), lambda link: body, _body_for(then))
+            self._ask(self._hosts.next(), lambda connection: body, _body_for(then))
 
         retry(self._engine, ask, done)
 
-    def schema(self, topic: str, version: bytes, done: Callable[[pb.CommandGetSchemaResponse | Refusal], None]) -> None:
-        """A schema by its version, or the newest one."""
+    def schema(
+        self, topic: str, version: bytes, done: Callable[[pb.CommandGetSchemaResponse | ClientFailure], None]
+    ) -> None:
+        """Get a schema by its version, or the newest one."""
         body = pb.CommandGetSchema(topic=topic)
         if version:
             body.schema_version = version
-        self._ask(self._hosts.next(), lambda link: body, _body_for(done))
+        self._ask(self._hosts.next(), lambda connection: body, _body_for(done))
 
-    # -- how it is done --------------------------------------------------------------------------------------------
+    # -- requests in progress --------------------------------------------------------------------------------------
 
-    def _ask(self, host: Address, body: Callable[[Link], Any], done: Callable[[Event | Refusal], None]) -> None:
-        def opened(link: Link | Refusal) -> None:
-            if isinstance(link, Refusal):
-                done(link)
+    def _ask(
+        self, host: Address, body: Callable[[ClientConnection], Any], done: Callable[[Event | ClientFailure], None]
+    ) -> None:
+        def opened(connection: ClientConnection | ClientFailure) -> None:
+            if isinstance(connection, ClientFailure):
+                done(connection)
             else:
-                link.request(body(link), done)
+                connection.request(body(connection), done)
 
-        self._engine.pool.link_to(host, opened)
+        self._engine.pool.connection_to(host, opened)
 
     def _first(self, key: Any, done: Callable[[Any], None]) -> bool:
-        """Whether this question is not on its way yet; ``done`` hears its answer in either case."""
+        """Register ``done`` for the result, and return whether no equal request is in progress."""
         first = key not in self._asked
         self._asked.setdefault(key, []).append(done)
         return first
@@ -199,12 +207,12 @@ class BinaryLookup:
             done(result)
 
 
-def _body_for(done: Callable[[Any], None]) -> Callable[[Event | Refusal], None]:
-    return lambda answer: done(answer if isinstance(answer, Refusal) else answer.body)
+def _body_for(done: Callable[[Any], None]) -> Callable[[Event | ClientFailure], None]:
+    return lambda answer: done(answer if isinstance(answer, ClientFailure) else answer.body)
 
 
 def retry(engine: ClientContext, ask: Callable[[Callable[[Any], None]], None], done: Callable[[Any], None]) -> None:
-    """Ask again with back-off until ``lookupTimeoutMs`` are over, as long as that may help."""
+    """Send a request and retry it with back-off, until it succeeds, can't succeed or ``lookupTimeoutMs`` is over."""
     settings = engine.settings
     end = engine.now + settings.lookupTimeoutMs
     waits = settings.initialBackoffIntervalMs, settings.maxBackoffIntervalMs, 2 * settings.lookupTimeoutMs
@@ -212,7 +220,7 @@ def retry(engine: ClientContext, ask: Callable[[Callable[[Any], None]], None], d
 
     def answered(result: Any) -> None:
         wait = min(backoff.next(engine.now), end - engine.now)
-        if not isinstance(result, Refusal) or not result.retriable or result.error in _HOPELESS or wait <= 0:
+        if not isinstance(result, ClientFailure) or not result.retriable or result.error in _HOPELESS or wait <= 0:
             done(result)
         else:
             engine.call_at(engine.now + wait, lambda: ask(answered))

@@ -1,13 +1,15 @@
-"""One connection to one broker (ClientCnx): its handshake, its requests, and who gets what comes unasked.
+"""One connection to one broker (ClientCnx): its handshake, its requests, and the dispatch of other commands.
 
 Rules of this file (ClientCnx, Commands.newConnect; 4.2.4)
-1. Who gets an unasked command stands in a table: by producer, consumer or watcher id. One that names nobody is dropped.
-2. When the link is gone, who waits for it hears of it first, then the open requests in their order, then producers,
-   consumers and watchers (channelInactive).
-3. CLOSE_PRODUCER and CLOSE_CONSUMER detach the handler, and its `closed_by_broker` is told where to go. The URL is that
-   of TLS where TLS is spoken. TOPIC_MIGRATED only says which cluster to ask from now on; a URL that is none is no news.
-4. A command that a handler can make nothing of (a topic name that is none) ends the connection (exceptionCaught).
-5. AUTH_CHALLENGE is answered with the credentials as they are now: a token in a file may have been replaced.
+1. A table maps each command that is not a response to its handler, by producer, consumer or watcher id. A command for
+   an unknown id is dropped.
+2. When the connection ends, callers of `when_ready` are notified first, then pending requests in order, then
+   producers, consumers and watchers (channelInactive).
+3. CLOSE_PRODUCER and CLOSE_CONSUMER detach the handler and call its `closed_by_broker` with the assigned broker's URL
+   (the TLS URL if the client uses TLS). TOPIC_MIGRATED only sets the cluster for later lookups; an invalid URL is
+   ignored.
+4. An invalid value in a command, for example a malformed topic name, ends the connection (exceptionCaught).
+5. The response to AUTH_CHALLENGE contains the current credentials, because a token file may have been replaced.
 """
 
 from __future__ import annotations
@@ -20,20 +22,20 @@ from pcli.codec.errors import LocalError, PcliError
 from pcli.codec.proto import pb
 from pcli.codec.session import Beat, ClientSession, Event, KeepAlive, State
 from pcli.codec.wire.constants import DEFAULT_MAX_MESSAGE_SIZE
-from pcli.replay.client.actions import Shut
-from pcli.replay.client.connection.errors import Refusal, refusal_of
-from pcli.replay.client.connection.pending_requests import Answer, Requests
+from pcli.replay.client.actions import Disconnect
+from pcli.replay.client.connection.errors import ClientFailure, failure_in_response
+from pcli.replay.client.connection.pending_requests import Answer, PendingRequests
 from pcli.replay.service_url import ServiceUrl
 
 if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
     from pcli.replay.client.client_context import ClientContext
-    from pcli.replay.client.connection.connection_handler import Handler
+    from pcli.replay.client.connection.connection_handler import ConnectionHandler
 
-__all__ = ["Link"]
+__all__ = ["ClientConnection"]
 
 CLIENT_VERSION: Final = "pcli-0.1.0"
-"""What this client calls itself; the number is that of the distribution."""
+"""The client version in CONNECT. Its number is the version of this distribution."""
 
 FEATURES: Final = (
     "supports_auth_refresh",
@@ -42,7 +44,7 @@ FEATURES: Final = (
     "supports_get_partitioned_metadata_without_auto_creation",
     "supports_repl_dedup_by_lid_and_eid",
 )
-"""What CONNECT says that this client can do."""
+"""The feature flags in CONNECT."""
 
 _ROUTES: Final = {
     "SEND_RECEIPT": ("producer", "producer_id"),
@@ -54,79 +56,79 @@ _ROUTES: Final = {
     "REACHED_END_OF_TOPIC": ("consumer", "consumer_id"),
     "WATCH_TOPIC_UPDATE": ("watcher", "watcher_id"),
 }
-"""Who gets a command that answers nothing: kind of handler, and the field with its number."""
+"""For each command that is not a response: the kind of its handler, and the field with the handler's id."""
 
 _KINDS: Final = ("producer", "consumer", "watcher")
 
 
-class Link:
-    """One connection to one broker, or through a proxy to one."""
+class ClientConnection:
+    """A connection to a broker, directly or through a proxy."""
 
     def __init__(self, engine: ClientContext, number: int, address: tuple[str, int], target: str = "") -> None:
         self.engine = engine
         self.number = number
-        """Counts the connections of the engine from 0."""
+        """Number of this connection in its engine, from 0."""
         self.address = address
         """Host and port of the socket."""
         self.target = target
-        """``host:port`` of the broker behind the proxy that the socket goes to; empty: no proxy."""
+        """``host:port`` of the broker if the socket leads to a proxy, else empty."""
         settings = engine.settings
         keep_alive = KeepAlive(settings.keepAliveIntervalSeconds * 1000, engine.now)
         self.session = ClientSession(client_version=CLIENT_VERSION, features=FEATURES, keep_alive=keep_alive)
         self.max_message_size = DEFAULT_MAX_MESSAGE_SIZE
-        """Bytes, as CONNECTED says."""
+        """Bytes, from CONNECTED."""
         self.version = 0
-        """The protocol version of both sides together; 0 before the handshake."""
+        """The negotiated protocol version; 0 before the handshake."""
         self.features = pb.FeatureFlags()
-        """What the broker can do."""
+        """The broker's feature flags."""
         self.ready = False
-        """The handshake is complete, and the connection is there."""
-        self.gone: Refusal | None = None
-        """Why it ended; None while it lives."""
-        self.handlers: dict[tuple[str, int], Handler] = {}
+        """Whether the handshake is complete and the connection is open."""
+        self.gone: ClientFailure | None = None
+        """The reason why the connection ended, or None while it is open."""
+        self.handlers: dict[tuple[str, int], ConnectionHandler] = {}
         self._name = f"{address[0]}:{address[1]}"
-        self._requests = Requests(engine, self._name, self.close)
-        self._waiting: list[Callable[[Link | Refusal], None]] = []
+        self._requests = PendingRequests(engine, self._name, self.close)
+        self._waiting: list[Callable[[ClientConnection | ClientFailure], None]] = []
         self._tick_timer: Timer | None = None
         self._arm()
 
-    # -- out -------------------------------------------------------------------------------------------------------
+    # -- output ----------------------------------------------------------------------------------------------------
 
     def send(self, body: Any, entry: bytes = b"") -> None:
-        """Send a command that nobody answers, or whose answers a handler gets (SEND)."""
+        """Send a command that has no response, or whose response is passed to a handler (SEND)."""
         if self.gone is None:
             self.session.post(body, entry)
-            self.engine.dirty[self] = None
+            self.engine.unflushed[self] = None
 
     def write(self, frame: bytes) -> None:
-        """The same with a frame that is built already (codec.wire.hot)."""
+        """Send a complete frame (codec.wire.hot)."""
         if self.gone is None:
             self.session.post_frame(frame)
-            self.engine.dirty[self] = None
+            self.engine.unflushed[self] = None
 
     def request(self, body: Any, done: Answer, entry: bytes = b"") -> Any:
-        """Send a command and wait for its answer; gives the body with its request id."""
+        """Send a request, pass its response to ``done``, and return the body with its request id."""
         if self.gone is not None:
             done(self.gone)
             return body
         sent = self.session.send(body, entry)
-        self.engine.dirty[self] = None
+        self.engine.unflushed[self] = None
         self._requests.add(sent, done)
         return sent
 
-    # -- who belongs to it -----------------------------------------------------------------------------------------
+    # -- handlers --------------------------------------------------------------------------------------------------
 
-    def attach(self, handler: Handler) -> None:
-        """From now on this handler gets what comes under its number, and hears when the link is gone."""
+    def attach(self, handler: ConnectionHandler) -> None:
+        """Pass commands with this handler's id to the handler, and notify it when the connection ends."""
         self.handlers[handler.kind, handler.number] = handler
 
-    def detach(self, handler: Handler) -> None:
-        """It gets nothing any more; harmless when it is not attached."""
+    def detach(self, handler: ConnectionHandler) -> None:
+        """Stop passing commands to a handler. No effect if it is not attached."""
         if self.handlers.get((handler.kind, handler.number)) is handler:
             del self.handlers[handler.kind, handler.number]
 
-    def when_ready(self, done: Callable[[Link | Refusal], None]) -> None:
-        """Hand over the link once it is ready, at once if it is; or why it will never be."""
+    def when_ready(self, done: Callable[[ClientConnection | ClientFailure], None]) -> None:
+        """Pass ``done`` this connection as soon as it is ready, or the reason why it ended."""
         if self.ready:
             done(self)
         elif self.gone is not None:
@@ -134,10 +136,10 @@ class Link:
         else:
             self._waiting.append(done)
 
-    # -- in --------------------------------------------------------------------------------------------------------
+    # -- input -----------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """The connection is there: begin the handshake."""
+        """Start the handshake. The socket is open."""
         proof = self._proof()
         if proof is None:
             return
@@ -145,21 +147,21 @@ class Link:
         if self.target:
             fields["proxy_to_broker_url"] = self.target
         self.session.connect(**fields)
-        self.engine.dirty[self] = None
+        self.engine.unflushed[self] = None
 
     def _proof(self) -> pb.AuthData | None:
-        """The credentials as they are now; None: they can't be read, and the link is closed."""
+        """Return the current credentials. If they can't be read, close the connection and return None."""
         security = self.engine.settings.security
         try:
             return pb.AuthData(auth_method_name=security.method, auth_data=security.data())
         except LocalError as fault:
-            self.close(Refusal("InvalidConfiguration", fault.text))
+            self.close(ClientFailure("InvalidConfiguration", fault.text))
             return None
 
     def receive(self, data: bytes) -> None:
-        """Bytes of the broker."""
+        """Process bytes from the broker."""
         if not self.ready and data.startswith(b"HTTP/"):
-            self.close(Refusal("Connect", f"{self._name}: HTTP is spoken there; a web port takes http://"))
+            self.close(ClientFailure("Connect", f"{self._name}: HTTP is spoken there; a web port takes http://"))
             return
         for event in self.session.receive(data):
             if self.gone is not None:
@@ -171,7 +173,7 @@ class Link:
         if self.session.error is not None:
             self.close(self._ended(str(self.session.error)))
         else:
-            self.engine.dirty[self] = None
+            self.engine.unflushed[self] = None
 
     def _take(self, event: Event) -> None:
         route = _ROUTES.get(event.name)
@@ -182,7 +184,7 @@ class Link:
         elif event.name == "AUTH_CHALLENGE":
             self._prove()
         elif event.name == "ERROR" and not self.ready:
-            self.close(refusal_of(event.body) or Refusal("UnknownError", event.body.message))
+            self.close(failure_in_response(event.body) or ClientFailure("UnknownError", event.body.message))
         elif event.name == "TOPIC_MIGRATED":
             self._migrate(event.body)
         elif event.request is not None:
@@ -228,29 +230,29 @@ class Link:
                     body.brokerServiceUrlTls if self.engine.url.tls else body.brokerServiceUrl
                 )
 
-    # -- the end ---------------------------------------------------------------------------------------------------
+    # -- end -------------------------------------------------------------------------------------------------------
 
-    def close(self, reason: Refusal) -> None:
-        """Close the connection after what was sent before; all that hangs on it is told."""
+    def close(self, reason: ClientFailure) -> None:
+        """Write the pending output, close the connection and notify requests and handlers."""
         if self.gone is None:
             self.engine.flush(self)
-            self.engine.actions.append(Shut(self))
+            self.engine.actions.append(Disconnect(self))
             self.lost(reason)
 
     def cut(self, reason: str) -> None:
-        """The connection is gone, not by us, or could not be opened."""
+        """Handle a connection that the broker or the network closed, or that could not be opened."""
         self.lost(self._ended(reason))
 
-    def _ended(self, reason: str) -> Refusal:
+    def _ended(self, reason: str) -> ClientFailure:
         text = f"{self._name}: {reason}"
         if self.ready:
-            return Refusal("Disconnected", text)
+            return ClientFailure("Disconnected", text)
         if self.session.state is not State.START and not self.engine.url.tls:
             text += ", in the handshake; a port for TLS takes pulsar+ssl://"
-        return Refusal("Connect", text)
+        return ClientFailure("Connect", text)
 
-    def lost(self, reason: Refusal) -> None:
-        """The connection is gone, by whomever."""
+    def lost(self, reason: ClientFailure) -> None:
+        """Notify requests and handlers that the connection ended, whichever side closed it."""
         if self.gone is not None:
             return
         self.gone = reason
@@ -263,10 +265,10 @@ class Link:
             done(reason)
         self._requests.fail(reason)
         for handler in sorted(self.handlers.values(), key=lambda one: _KINDS.index(one.kind)):
-            handler.link_lost(self)
+            handler.connection_lost(self)
         self.handlers.clear()
 
-    # -- does it live ----------------------------------------------------------------------------------------------
+    # -- keep-alive ------------------------------------------------------------------------------------------------
 
     def _arm(self) -> None:
         due = self.session.keep_alive.due
@@ -275,7 +277,7 @@ class Link:
 
     def _tick(self) -> None:
         if self.session.tick(self.engine.now) is Beat.CLOSE:
-            self.close(Refusal("Disconnected", f"nothing was heard of {self._name}"))
+            self.close(ClientFailure("Disconnected", f"nothing was heard of {self._name}"))
             return
-        self.engine.dirty[self] = None
+        self.engine.unflushed[self] = None
         self._arm()

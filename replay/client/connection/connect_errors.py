@@ -1,8 +1,8 @@
-"""Why a connection did not come to be, in words that help.
+"""Messages for connections that could not be opened.
 
 Rules of this file
-1. What an OSError says is kept short: no numbers, no Python.
-2. TLS against a port without it, and a certificate that is not trusted, are told apart.
+1. The text of an OSError is shortened: it contains no error number and no Python names.
+2. A TLS connection to a plain-text port and an untrusted certificate have different messages.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Final
 __all__ = ["reason_for"]
 
 _NUMBER: Final = re.compile(r"\[Errno (\d+)\]")
-"""Of the first address of a host, where a loop tried several and tells of all."""
+"""The error number for the first address of a host, if the event loop tried several and reports all of them."""
 
 
 def reason_for(fault: Exception, *, tls: bool) -> str:
-    """One line; ``tls``: TLS was to be spoken."""
+    """Return the reason for a failed connection, on one line. ``tls``: whether TLS was attempted."""
     if isinstance(fault, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {fault.verify_message}"
     if isinstance(fault, ssl.SSLError | ConnectionResetError) and tls:

@@ -1,14 +1,15 @@
-"""What producers, consumers and watchers have in common: a connection that is found, kept and found again.
+"""Base class of producers, consumers and topic list watchers: find a connection, keep it and reconnect.
 
 Rules of this file (ConnectionHandler, HandlerState; 4.2.4)
-1. A link is looked for at most once at a time, and only while the state is CONNECTING or READY.
-2. When it is there, the handler is attached before `opened` is called, so that what the broker says at once finds it;
-   each link is a new ``epoch``.
-3. When it is lost: `lost`, then a new try after the back-off, which is reset when the registration went well.
-4. A close by the broker is a loss of that handler alone. With an assigned broker the next try is at once and goes
-   there without a lookup; without, it goes the usual way.
+1. At most one search for a connection runs at a time, and only in the states CONNECTING and READY.
+2. The handler is attached to the connection before `opened` is called, so that it receives the broker's first
+   commands. Each new connection increments ``epoch``.
+3. When the connection is lost, `lost` is called, and the handler reconnects after the back-off. A successful
+   registration resets the back-off.
+4. If the broker closes one producer or consumer, only that handler reconnects: at once and without a lookup if the
+   broker assigned another broker, else as in rule 3.
 5. A topic that migrated is looked up in its new cluster.
-6. One that finds no link any more because the engine is closed is closed too.
+6. A handler that finds no connection because the engine is closed is closed too.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pcli.codec.session import Event
 from pcli.replay.client.backoff import Backoff
-from pcli.replay.client.connection.client_connection import Link
-from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.connection.client_connection import ClientConnection
+from pcli.replay.client.connection.errors import ClientFailure
 
 if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
     from pcli.replay.client.client_context import ClientContext
     from pcli.replay.service_url import ServiceUrl
 
-__all__ = ["Handler", "Kind", "State"]
+__all__ = ["ConnectionHandler", "Kind", "State"]
 
 Kind = Literal["producer", "consumer", "watcher"]
 
 
 class State(Enum):
-    """Where a handler stands (HandlerState.State)."""
+    """State of a handler (HandlerState.State)."""
 
     CONNECTING = "Connecting"
     READY = "Ready"
@@ -44,73 +45,73 @@ class State(Enum):
     PRODUCER_FENCED = "ProducerFenced"
 
 
-class Handler:
-    """Something that lives on a connection to the broker of its topic."""
+class ConnectionHandler:
+    """An object that registers on a connection to the broker of its topic."""
 
     kind: ClassVar[Kind]
 
     def __init__(self, engine: ClientContext, topic: str, *, stop_ms: int = 0) -> None:
         self.engine = engine
         self.topic = topic
-        """Its full name."""
+        """Full name of the topic."""
         self.number = engine.next_number(self.kind)
-        """Its id on the wire."""
+        """The id in the protocol."""
         self.state = State.CONNECTING
-        self.link: Link | None = None
-        """None: there is none at the moment."""
+        self.connection: ClientConnection | None = None
+        """The current connection, or None."""
         self.cluster: ServiceUrl | None = None
-        """The cluster that the topic has migrated to; None: it has not."""
+        """The cluster that the topic migrated to, or None."""
         self.epoch = -1
-        """How many links there were before this one; -1: not even one."""
+        """Number of earlier connections; -1 before the first one."""
         settings = engine.settings
         waits = settings.initialBackoffIntervalMs, settings.maxBackoffIntervalMs
         self.backoff = Backoff(*waits, stop_ms, engine.random)
-        """``stop_ms``: its mandatory stop."""
+        """``stop_ms`` is its mandatory stop."""
         self._index = engine.pool.any_index()
         self._looking = False
         self._timer: Timer | None = None
         engine.handlers[self] = None
 
-    # -- to be filled ----------------------------------------------------------------------------------------------
+    # -- for subclasses to implement -------------------------------------------------------------------------------
 
-    def opened(self, link: Link) -> None:
-        """A link is there: register (Java: connectionOpened)."""
+    def opened(self, connection: ClientConnection) -> None:
+        """Register on a connection that is ready (Java: connectionOpened)."""
         raise NotImplementedError
 
-    def not_opened(self, refusal: Refusal) -> bool:
-        """No link came to be (connectionFailed). True: no new try, it has given up."""
+    def not_opened(self, failure: ClientFailure) -> bool:
+        """Handle a failed connection attempt (connectionFailed). Return True to give up, False to retry."""
         raise NotImplementedError
 
     def received(self, event: Event) -> None:
-        """A command came for it that answers nothing."""
+        """Process a command that is not a response."""
         raise NotImplementedError
 
     def lost(self) -> None:
-        """The link is gone, or the broker closed it; a new try is planned afterwards."""
+        """Handle the loss of the connection, or a close by the broker. A reconnect is scheduled afterwards."""
 
-    def close(self, done: Callable[[Refusal | None], None]) -> None:
-        """Take leave of the broker and give up; ``done`` hears None, or why it did not go well."""
+    def close(self, done: Callable[[ClientFailure | None], None]) -> None:
+        """Unregister from the broker and give up. ``done`` is called with None, or the ClientFailure."""
         raise NotImplementedError
 
-    # -- offered ---------------------------------------------------------------------------------------------------
+    # -- for subclasses to call ------------------------------------------------------------------------------------
 
     @property
     def lives(self) -> bool:
-        """Whether it may have a connection (isValidStateForReconnection)."""
+        """Whether the state permits a connection (isValidStateForReconnection)."""
         return self.state in (State.CONNECTING, State.READY)
 
     def start(self) -> None:
-        """Look for a link; then `opened` or `not_opened`."""
+        """Find a connection, then call `opened` or `not_opened`."""
         self._look("")
 
     def ready(self) -> None:
-        """The broker has taken the registration."""
+        """Enter the state READY: the broker has accepted the registration."""
         self.backoff.reset()
         self.state = State.READY
 
     def reconnect(self, *, after_ms: int | None = None, assigned: str = "") -> None:
-        """Give up the link and look for another: after this time or the back-off, at the assigned broker if named."""
-        self._leave_link()
+        """Leave the connection and find another after a delay (default: the back-off), or at the assigned broker."""
+        self._leave_connection()
         if not self.lives:
             return
         self.state = State.CONNECTING
@@ -121,47 +122,47 @@ class Handler:
         self._timer = engine.call_at(engine.now + delay, lambda: self._look(assigned))
 
     def give_up(self, state: State) -> None:
-        """This is its state now, and it has no connection any more."""
+        """Enter a final state and leave the connection."""
         self.state = state
         self.engine.handlers.pop(self, None)
-        self._leave_link()
+        self._leave_connection()
         if self._timer is not None:
             self._timer.cancel()
 
-    # -- what the link and the engine tell ---------------------------------------------------------------------------
+    # -- called by the connection and the engine -------------------------------------------------------------------
 
-    def link_lost(self, link: Link) -> None:
-        """The connection is gone."""
-        if self.link is link:
+    def connection_lost(self, connection: ClientConnection) -> None:
+        """Handle the end of a connection: reconnect if it is the current one."""
+        if self.connection is connection:
             self.lost()
             self.reconnect()
 
     def closed_by_broker(self, assigned: str) -> None:
-        """CLOSE_PRODUCER or CLOSE_CONSUMER; ``assigned``: URL of the broker to go to, empty: none is named."""
+        """Handle CLOSE_PRODUCER or CLOSE_CONSUMER. ``assigned`` is the URL of the broker to connect to, or empty."""
         self.lost()
         self.reconnect(after_ms=0 if assigned else None, assigned=assigned)
 
     def _look(self, assigned: str) -> None:
-        if self._looking or self.link is not None or not self.lives:
+        if self._looking or self.connection is not None or not self.lives:
             return
         self._looking = True
-        self.engine.link_for(self.topic, self._found, assigned=assigned, cluster=self.cluster, index=self._index)
+        self.engine.connection_for(self.topic, self._found, assigned=assigned, cluster=self.cluster, index=self._index)
 
-    def _found(self, link: Link | Refusal) -> None:
+    def _found(self, connection: ClientConnection | ClientFailure) -> None:
         self._looking = False
         if not self.lives:
             return
-        if isinstance(link, Link):
-            self.link = link
+        if isinstance(connection, ClientConnection):
+            self.connection = connection
             self.epoch += 1
-            link.attach(self)
-            self.opened(link)
+            connection.attach(self)
+            self.opened(connection)
         elif self.engine.closed:
             self.close(lambda _: None)
-        elif not self.not_opened(link):
+        elif not self.not_opened(connection):
             self.reconnect()
 
-    def _leave_link(self) -> None:
-        if self.link is not None:
-            self.link.detach(self)
-            self.link = None
+    def _leave_connection(self) -> None:
+        if self.connection is not None:
+            self.connection.detach(self)
+            self.connection = None

@@ -1,14 +1,14 @@
-"""Why something did not come to be: what a broker refused, or what happened on the way.
+"""Failures of client operations: errors in responses, and failures of the connection.
 
 Rules of this file
-1. A refusal is a value and travels to the continuation of whoever asked; nothing is raised inside the engine. The shell
-   turns it into an error at its doors.
-2. ``error`` is the name of a ServerError where a broker said it, else one of our own: ``TimeOut``, ``Disconnected``,
-   ``Closed``, ``Connect`` (no connection came to be), ``NotFound`` (over HTTP), ``Invalid…``, ``NotAllowed``,
-   ``NotSupported``, ``Crypto``.
-3. What may be tried again is what PulsarClientException.isRetriableError says of the exception that
-   ClientCnx.getPulsarClientException makes of a ServerError (4.2.4). ``InvalidTopicName`` and ``ChecksumError`` of a
-   broker become a plain PulsarClientException there, and so may be tried again.
+1. A failure is a value that is passed to the callback of the operation. The engine raises no exceptions for it; the
+   asyncio client converts it to an exception.
+2. ``error`` is the name of a ServerError if a broker sent it, else a name of this client: ``TimeOut``,
+   ``Disconnected``, ``Closed``, ``Connect`` (the connection could not be opened), ``NotFound`` (HTTP), ``Invalid…``,
+   ``NotAllowed``, ``NotSupported``, ``Crypto``.
+3. A failure is retriable if PulsarClientException.isRetriableError returns true for the exception that
+   ClientCnx.getPulsarClientException creates from the ServerError (4.2.4). ``InvalidTopicName`` and ``ChecksumError``
+   from a broker become a plain PulsarClientException there, and are therefore retriable.
 """
 
 from __future__ import annotations
@@ -19,59 +19,59 @@ from typing import Any, Final
 from pcli.codec.errors import LocalError, PcliError, RemoteError
 from pcli.codec.proto import pb
 
-__all__ = ["Refusal", "refusal_of"]
+__all__ = ["ClientFailure", "failure_in_response"]
 
 _FINAL: Final = frozenset((
     "AuthorizationError", "ConsumerAssignError", "ConsumerBusy", "IncompatibleSchema", "NotAllowedError",
     "ProducerBusy", "SubscriptionNotFound", "TopicNotFound", "TransactionConflict",
     "Crypto", "InvalidConfiguration", "InvalidMessage", "NotAllowed", "NotFound", "NotSupported",
 ))  # fmt: skip
-"""What no second try helps with."""
+"""Errors that a retry can't fix."""
 
 _OURS: Final = frozenset(("InvalidConfiguration", "InvalidMessage", "InvalidTopicName", "NotAllowed", "NotSupported"))
-"""What the caller asked wrongly, before anything was sent."""
+"""Errors in the caller's arguments, found before anything was sent."""
 
 
 _FAILING: Final = (pb.CommandLookupTopicResponse, pb.CommandPartitionedTopicMetadataResponse)
-"""The answers that say in a field whether they are good."""
+"""Responses whose ``response`` field reports success or failure."""
 
 
 _SAID: Final = frozenset(pb.ServerError.keys())
-"""What brokers say."""
+"""Errors that brokers send."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why something did not come to be."""
+class ClientFailure:
+    """The reason why an operation failed."""
 
     error: str
-    """Its name: a ServerError's or one of our own."""
+    """Name of a ServerError, or of an error of this client."""
     message: str
-    """One line for people."""
+    """Description on one line."""
 
     @property
     def retriable(self) -> bool:
-        """Whether a second try may help (PulsarClientException.isRetriableError)."""
+        """Whether a retry may succeed (PulsarClientException.isRetriableError)."""
         return self.error not in _FINAL
 
     def __str__(self) -> str:
         return f"{self.error}: {self.message}" if self.message else self.error
 
     def to_error(self) -> PcliError:
-        """As an exception, for a shell: LocalError when the caller asked wrongly, else RemoteError."""
+        """Return an exception: LocalError if the caller's arguments are invalid, else RemoteError."""
         if self.error in _OURS:
             return LocalError(self.message)
         return RemoteError(str(self) if self.error in _SAID else self.message)
 
 
-def refusal_of(body: Any) -> Refusal | None:
-    """What an answer says of its request's failure; None: it went well.
+def failure_in_response(body: Any) -> ClientFailure | None:
+    """Return the failure that a response reports, or None if the request succeeded.
 
-    ERROR, and the answers with an error of their own (``error`` or ``error_code``, and a message beside it).
+    Failures are in ERROR and in responses with ``error`` or ``error_code`` and a message field.
     """
     for field, text in (("error", "message"), ("error_code", "error_message")):
         if field in body.DESCRIPTOR.fields_by_name and body.HasField(field):
-            return Refusal(pb.ServerError.Name(getattr(body, field)), getattr(body, text))
+            return ClientFailure(pb.ServerError.Name(getattr(body, field)), getattr(body, text))
     if isinstance(body, _FAILING) and body.response == body.Failed:
-        return Refusal("UnknownError", "the broker says no more than that it failed")
+        return ClientFailure("UnknownError", "the broker says no more than that it failed")
     return None

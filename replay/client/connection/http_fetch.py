@@ -1,4 +1,4 @@
-"""One HTTP GET, for lookups: blocking, to be called in a thread."""
+"""A blocking HTTP GET for lookups, to be called in a thread."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["fetch"]
 
 
 def fetch(url: str, headers: dict[str, str], timeout: float, context: SSLContext | None) -> tuple[int, bytes]:
-    """Status and body, redirects followed; status 0, with the reason as body, when there is no answer.
+    """Return the status and body after redirects, or status 0 and the reason if there is no response.
 
     ``timeout``: seconds.
     """

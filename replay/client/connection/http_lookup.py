@@ -1,11 +1,12 @@
-"""Where a topic is, over HTTP: for service URLs of ``http://`` and ``https://`` (HttpLookupService).
+"""Lookup over HTTP, for service URLs with ``http://`` and ``https://`` (HttpLookupService).
 
 Rules of this file (HttpLookupService, HttpClient; 4.2.4)
-1. ``/lookup/v2/topic/…`` for the owner, ``/admin/v2/…/partitions?checkAllowAutoCreation=…``,
-   ``/admin/v2/namespaces/…/topics?mode=…``, ``/admin/v2/schemas/…/schema[/version]``.
-2. 404 is NotFound; 401 and 403 are about who we are, and no second try helps. Everything else may be tried again.
-3. A token goes as ``Authorization: Bearer``.
-4. Patterns and hashes are not evaluated by this side of a broker: all topics come, unfiltered. There are no proxies.
+1. The paths are ``/lookup/v2/topic/…`` for the owner, ``/admin/v2/…/partitions?checkAllowAutoCreation=…``,
+   ``/admin/v2/namespaces/…/topics?mode=…`` and ``/admin/v2/schemas/…/schema[/version]``.
+2. 404 is NotFound. 401 and 403 are authentication and authorization errors, which are not retried. All other errors
+   are retriable.
+3. A token is sent as ``Authorization: Bearer``.
+4. The broker's web service does not evaluate patterns and hashes: it returns all topics. Lookups return no proxies.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from urllib.parse import quote
 from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
 from pcli.codec.wire.topic_name import TopicName
-from pcli.replay.client.connection.binary_lookup import Found, Mode, Topics, retry
+from pcli.replay.client.connection.binary_lookup import LookupResult, Mode, Topics, retry
 from pcli.replay.client.connection.connection_pool import Address
-from pcli.replay.client.connection.errors import Refusal
-from pcli.replay.client.connection.service_hosts import Hosts, address_of
+from pcli.replay.client.connection.errors import ClientFailure
+from pcli.replay.client.connection.service_hosts import ServiceHosts, address_of
 
 if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext
@@ -32,43 +33,43 @@ __all__ = ["HttpLookup"]
 _ERRORS: Final = {401: "AuthenticationError", 403: "AuthorizationError", 404: "NotFound"}
 
 _TYPES: Final = {name.upper().replace("_", ""): value for name, value in pb.Schema.Type.items()}
-"""Schema types as REST writes them (``KEY_VALUE``), without their lines."""
+"""Schema types by their names in REST responses (``KEY_VALUE``), without underscores."""
 
 
 class HttpLookup:
-    """Asks the web service of a broker."""
+    """A lookup service that uses the web service of a broker."""
 
-    def __init__(self, engine: ClientContext, hosts: Hosts) -> None:
+    def __init__(self, engine: ClientContext, hosts: ServiceHosts) -> None:
         self._engine = engine
         self._hosts = hosts
 
-    def reach(self, done: Callable[[Refusal | None], None]) -> None:
-        """Whether the next host of the service URL answers, whatever it says."""
+    def reach(self, done: Callable[[ClientFailure | None], None]) -> None:
+        """Check that the next host of the service URL responds, with any status."""
 
-        def told(result: Refusal | None) -> None:
+        def told(result: ClientFailure | None) -> None:
             done(result if result is not None and result.error == "Connect" else None)
 
         self._get("admin/v2/brokers/ready", lambda answer: None, told)
 
     def proxy_of(self, topic: str) -> Address | None:
-        """None: there are none."""
+        """Return None: HTTP lookups return no proxies."""
         return None
 
-    def broker_of(self, topic: str, done: Callable[[Found | Refusal], None]) -> None:
-        """The broker that serves a topic."""
+    def broker_of(self, topic: str, done: Callable[[LookupResult | ClientFailure], None]) -> None:
+        """Find the broker that serves a topic."""
         listener = self._engine.settings.listenerName
         path = f"lookup/v2/topic/{_path(topic)}" + (f"?listenerName={quote(listener)}" if listener else "")
 
-        def found(answer: Any) -> Found | Refusal:
+        def found(answer: Any) -> LookupResult | ClientFailure:
             tls = self._engine.url.tls
             url = answer.get("brokerUrlTls") if tls else answer.get("brokerUrl") or answer.get("nativeUrl")
             broker = address_of(url or "")
-            return broker if isinstance(broker, Refusal) else Found(broker)
+            return broker if isinstance(broker, ClientFailure) else LookupResult(broker)
 
         self._get(path, found, done)
 
-    def partitions(self, topic: str, done: Callable[[int | Refusal], None], *, create: bool) -> None:
-        """How many partitions a topic has; 0: it has none."""
+    def partitions(self, topic: str, done: Callable[[int | ClientFailure], None], *, create: bool) -> None:
+        """Get the number of partitions of a topic, 0 if it is not partitioned."""
         path = f"admin/v2/{_path(topic)}/partitions?checkAllowAutoCreation={str(create).lower()}"
         retry(self._engine, lambda then: self._get(path, lambda answer: int(answer["partitions"]), then), done)
 
@@ -78,27 +79,29 @@ class HttpLookup:
         mode: Mode.ValueType,
         pattern: str,
         known_hash: str,
-        done: Callable[[Topics | Refusal], None],
+        done: Callable[[Topics | ClientFailure], None],
     ) -> None:
-        """The topics of a namespace, all of them."""
+        """List all topics of a namespace."""
         path = f"admin/v2/namespaces/{namespace}/topics?mode={Mode.Name(mode)}"
         self._get(path, lambda answer: Topics(request_id=0, topics=answer, filtered=False, changed=True), done)
 
-    def schema(self, topic: str, version: bytes, done: Callable[[pb.CommandGetSchemaResponse | Refusal], None]) -> None:
-        """A schema by its version, or the newest one."""
+    def schema(
+        self, topic: str, version: bytes, done: Callable[[pb.CommandGetSchemaResponse | ClientFailure], None]
+    ) -> None:
+        """Get a schema by its version, or the newest one."""
         name = TopicName.parse(topic).base
         path = f"admin/v2/schemas/{name.tenant}/{name.namespace}/{quote(name.local, safe='')}/schema"
         if version:
             path += f"/{int.from_bytes(version, 'big', signed=True)}"
 
-        def told(result: pb.CommandGetSchemaResponse | Refusal) -> None:
-            none = isinstance(result, Refusal) and result.error == "NotFound"
-            done(Refusal("TopicNotFound", "it has no schema") if none else result)
+        def told(result: pb.CommandGetSchemaResponse | ClientFailure) -> None:
+            none = isinstance(result, ClientFailure) and result.error == "NotFound"
+            done(ClientFailure("TopicNotFound", "it has no schema") if none else result)
 
         self._get(path, _schema, told)
 
     def _get(self, path: str, read: Callable[[Any], Any], done: Callable[[Any], None]) -> None:
-        """Ask, and read the answer's JSON."""
+        """Send a GET to the next host, and pass ``done`` what ``read`` returns for the JSON of the response."""
         host, port = self._hosts.next()
         scheme = "https" if self._engine.url.tls else "http"
         where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -109,7 +112,7 @@ class HttpLookup:
         try:
             headers = self._headers()
         except LocalError as fault:
-            done(Refusal("InvalidConfiguration", fault.text))
+            done(ClientFailure("InvalidConfiguration", fault.text))
             return
         self._engine.fetch(f"{scheme}://{where}/{path}", headers, fetched)
 
@@ -122,7 +125,7 @@ class HttpLookup:
 
 
 def _path(topic: str) -> str:
-    """``persistent/public/default/name``, as REST has it (TopicName.getLookupName)."""
+    """Return the topic as a REST path, ``persistent/public/default/name`` (TopicName.getLookupName)."""
     name = TopicName.parse(topic)
     parts = (name.domain, name.tenant, name.cluster, name.namespace, quote(name.local, safe=""))
     return "/".join(part for part in parts if part)
@@ -130,17 +133,17 @@ def _path(topic: str) -> str:
 
 def _answer(where: str, status: int, body: bytes, read: Callable[[Any], Any]) -> Any:
     if status == 0:
-        return Refusal("Connect", f"{where}: {body.decode(errors='replace')}")
+        return ClientFailure("Connect", f"{where}: {body.decode(errors='replace')}")
     if status != 200:
-        return Refusal(_ERRORS.get(status, "UnknownError"), f"{where} answers {status}: {_reason(body)}")
+        return ClientFailure(_ERRORS.get(status, "UnknownError"), f"{where} answers {status}: {_reason(body)}")
     try:
         return read(json.loads(body))
     except (ValueError, KeyError, TypeError, AttributeError):
-        return Refusal("UnknownError", f"{where} answers what is no answer of a broker")
+        return ClientFailure("UnknownError", f"{where} answers what is no answer of a broker")
 
 
 def _reason(body: bytes) -> str:
-    """What a broker says of an error: ``reason`` or ``message`` of its JSON, or the text as it is, on one line."""
+    """Return a broker's error text on one line: ``reason`` or ``message`` of its JSON, else the body."""
     text = body.decode(errors="replace")
     with suppress(ValueError, KeyError, TypeError, AttributeError):
         answer = json.loads(text)

@@ -1,11 +1,11 @@
-"""A watcher of the topics of a namespace: the broker says which ones come and go (TopicListWatcher).
+"""A watcher of the topics of a namespace: the broker sends additions and deletions (TopicListWatcher).
 
 Rules of this file (TopicListWatcher, PIP-145; 4.2.4)
-1. It lives on the broker of a topic named like the pattern; its link is found and found again like everybody's.
-2. A broker without ``supports_topic_watchers`` ends it (NotAllowed): then only asking again and again helps.
-3. A registration that fails is tried again while that may help and ``operationTimeoutMs`` are not over, and for ever
-   once it had been registered. Finding no link is tried again for ever.
-4. Each registration names the hash of what is known by then, and its answer says what changed since.
+1. The watcher registers at the broker that owns a topic with the pattern as its name, and reconnects like any handler.
+2. If the broker lacks ``supports_topic_watchers``, the watcher ends with NotAllowed; its owner must then poll.
+3. A failed registration is retried if the failure is retriable and ``operationTimeoutMs`` is not over; without limit
+   after the first success. Failed connections are retried without limit.
+4. Each registration contains the hash of the known topics, and its response contains the changes since then.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pcli.codec.proto import pb
 from pcli.codec.session import Event
-from pcli.replay.client.connection.client_connection import Link
-from pcli.replay.client.connection.connection_handler import Handler, Kind, State
-from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.connection.client_connection import ClientConnection
+from pcli.replay.client.connection.connection_handler import ConnectionHandler, Kind, State
+from pcli.replay.client.connection.errors import ClientFailure
 
 if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext
@@ -27,8 +27,8 @@ __all__ = ["TopicListWatcher"]
 Listed = Callable[[pb.CommandWatchTopicListSuccess], None]
 
 
-class TopicListWatcher(Handler):
-    """Watches what matches a pattern. `start` begins, ``done`` hears once whether it was registered."""
+class TopicListWatcher(ConnectionHandler):
+    """A watcher for a pattern. After `start`, ``done`` is called once with the watcher or a ClientFailure."""
 
     kind: ClassVar[Kind] = "watcher"
 
@@ -41,7 +41,7 @@ class TopicListWatcher(Handler):
         known_hash: Callable[[], str],
         on_list: Listed,
         on_update: Callable[[pb.CommandWatchTopicUpdate], None],
-        done: Callable[[TopicListWatcher | Refusal], None],
+        done: Callable[[TopicListWatcher | ClientFailure], None],
     ) -> None:
         super().__init__(engine, pattern)
         self._namespace = namespace
@@ -49,76 +49,78 @@ class TopicListWatcher(Handler):
         self._known_hash = known_hash
         self._on_list = on_list
         self._on_update = on_update
-        self._done: Callable[[TopicListWatcher | Refusal], None] | None = done
+        self._done: Callable[[TopicListWatcher | ClientFailure], None] | None = done
         self._deadline: int | None = None
 
-    def opened(self, link: Link) -> None:
-        """Register."""
-        if not link.features.supports_topic_watchers:
+    def opened(self, connection: ClientConnection) -> None:
+        """Register the watcher."""
+        if not connection.features.supports_topic_watchers:
             self.give_up(State.CLOSED)
-            self._tell(Refusal("NotAllowed", "the broker does not evaluate patterns"))
+            self._tell(ClientFailure("NotAllowed", "the broker does not evaluate patterns"))
             return
         if self._deadline is None:
             self._deadline = self.engine.now + self.engine.settings.operationTimeoutMs
-        self._ask(link, self._registered)
+        self._ask(connection, self._registered)
 
-    def _ask(self, link: Link, done: Callable[[Event | Refusal], None]) -> None:
+    def _ask(self, connection: ClientConnection, done: Callable[[Event | ClientFailure], None]) -> None:
         body = pb.CommandWatchTopicList(watcher_id=self.number, namespace=self._namespace, topics_pattern=self._pattern)
         known = self._known_hash()
         if known:
             body.topics_hash = known
-        link.request(body, done)
+        connection.request(body, done)
 
-    def _registered(self, answer: Event | Refusal) -> None:
+    def _registered(self, answer: Event | ClientFailure) -> None:
         if not self.lives:
             return
         if isinstance(answer, Event):
             self.ready()
             self._on_list(answer.body)
             self._tell(self)
-        elif self.link is None:
-            return  # the link was lost: a new try is planned already
+        elif self.connection is None:
+            return  # the connection was lost: a reconnect is already scheduled
         elif self._done is None or (answer.retriable and self.engine.now < (self._deadline or 0)):
             self.reconnect()
         else:
             self.give_up(State.FAILED)
             self._tell(answer)
 
-    def not_opened(self, refusal: Refusal) -> bool:
-        """No link; given up when no second try helps and it was never registered."""
-        if refusal.retriable or self._done is None:
+    def not_opened(self, failure: ClientFailure) -> bool:
+        """Give up if the failure is not retriable and the watcher was never registered."""
+        if failure.retriable or self._done is None:
             return False
         self.give_up(State.FAILED)
-        self._tell(refusal)
+        self._tell(failure)
         return True
 
     def received(self, event: Event) -> None:
-        """WATCH_TOPIC_UPDATE."""
+        """Process WATCH_TOPIC_UPDATE."""
         self._on_update(event.body)
 
     @property
     def can_reconcile(self) -> bool:
-        """Whether `reconcile` may be used now."""
+        """Whether `reconcile` may be called now."""
         return (
-            self.state is State.READY and self.link is not None and self.link.features.supports_topic_watcher_reconcile
+            self.state is State.READY
+            and self.connection is not None
+            and self.connection.features.supports_topic_watcher_reconcile
         )
 
-    def reconcile(self, done: Callable[[pb.CommandWatchTopicListSuccess | Refusal], None]) -> None:
-        """Ask once more what changed since the known hash; only while `can_reconcile`."""
-        assert self.link is not None
-        self._ask(self.link, lambda answer: done(answer if isinstance(answer, Refusal) else answer.body))
+    def reconcile(self, done: Callable[[pb.CommandWatchTopicListSuccess | ClientFailure], None]) -> None:
+        """Request the changes since the known hash. Call this only if `can_reconcile`."""
+        assert self.connection is not None
+        self._ask(self.connection, lambda answer: done(answer if isinstance(answer, ClientFailure) else answer.body))
 
-    def close(self, done: Callable[[Refusal | None], None]) -> None:
-        """Say that it watches no more."""
-        link, ready = self.link, self.state is State.READY
+    def close(self, done: Callable[[ClientFailure | None], None]) -> None:
+        """Close the watcher at the broker."""
+        connection, ready = self.connection, self.state is State.READY
         self.give_up(State.CLOSED)
-        if link is None or not ready:
+        if connection is None or not ready:
             done(None)
         else:
             body = pb.CommandWatchTopicListClose(watcher_id=self.number)
-            link.request(body, lambda answer: done(answer if isinstance(answer, Refusal) else None))
+            connection.request(body, lambda answer: done(answer if isinstance(answer, ClientFailure) else None))
 
-    def _tell(self, result: TopicListWatcher | Refusal) -> None:
+    def _tell(self, result: TopicListWatcher | ClientFailure) -> None:
         done, self._done = self._done, None
         if done is not None:
             done(result)

@@ -27,18 +27,18 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from pcli.codec.proto import pb
 from pcli.codec.wire.bits import words_of
 from pcli.codec.wire.hot import push_ack
-from pcli.replay.client.connection.errors import Refusal
-from pcli.replay.client.message_ids import AckSet, Id
+from pcli.replay.client.connection.errors import ClientFailure
+from pcli.replay.client.message_ids import AckSet, ClientMessageId
 
 if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
-    from pcli.replay.client.connection.client_connection import Link
+    from pcli.replay.client.connection.client_connection import ClientConnection
     from pcli.replay.client.consumer.unacked_message_tracker import Clock
     from pcli.replay.client.consumer_settings import ConsumerSettings
 
-__all__ = ["AckDone", "AckGrouping", "Owner"]
+__all__ = ["AckDone", "AckGroupingTracker", "Owner"]
 
-AckDone = Callable[[Refusal | None], None]
+AckDone = Callable[[ClientFailure | None], None]
 """Told once what became of an ack; None: it went well."""
 
 _RECEIPTS: Final = 17
@@ -57,20 +57,20 @@ class Owner(Protocol):
     number: int
     persistent: bool
 
-    def settled(self, id_: Id) -> None:
+    def settled(self, id_: ClientMessageId) -> None:
         """An entry is acknowledged."""
 
-    def settled_till(self, last: Id) -> None:
+    def settled_till(self, last: ClientMessageId) -> None:
         """This and all before it are acknowledged."""
 
 
-class AckGrouping:
+class AckGroupingTracker:
     """The acks of one consumer that wait."""
 
     def __init__(self, clock: Clock, owner: Owner, settings: ConsumerSettings) -> None:
-        self.link: Link | None = None
+        self.connection: ClientConnection | None = None
         """Where acks go; None: there is no subscription now."""
-        self.chunks: dict[Id, list[Id]] = {}
+        self.chunks: dict[ClientMessageId, list[ClientMessageId]] = {}
         """The chunks of messages that have several, until they are acknowledged."""
         self._clock = clock
         self._owner = owner
@@ -82,11 +82,11 @@ class AckGrouping:
         self._receipts = settings.ackReceiptEnabled
         self._start = clock.now
         self._timer: Timer | None = None
-        self._entries: dict[tuple[int, int], Id] = {}
+        self._entries: dict[tuple[int, int], ClientMessageId] = {}
         self._parts: dict[tuple[int, int], AckSet] = {}
         self._current = _NO_BATCH
         """The set that waits and was changed last."""
-        self._last: Id | None = None
+        self._last: ClientMessageId | None = None
         self._last_bits: int | None = None
         self._last_waits = False
         self._dones: list[AckDone] = []
@@ -94,7 +94,7 @@ class AckGrouping:
 
     # -- in --------------------------------------------------------------------------------------------------------
 
-    def add(self, id_: Id, done: AckDone | None = None) -> None:
+    def add(self, id_: ClientMessageId, done: AckDone | None = None) -> None:
         """A message is acknowledged by itself."""
         acks = id_.acks
         if acks is self._current and done is None:
@@ -118,7 +118,7 @@ class AckGrouping:
             if len(self._parts) >= self._most:
                 self.flush()
 
-    def _add_part(self, id_: Id, acks: AckSet | None) -> None:
+    def _add_part(self, id_: ClientMessageId, acks: AckSet | None) -> None:
         place = id_.ledger, id_.entry
         kept = self._parts.get(place)
         if kept is None:
@@ -126,7 +126,9 @@ class AckGrouping:
         kept.bits &= ~(1 << id_.batch_index)
         self._current = _NO_BATCH if acks is not kept else kept
 
-    def add_cumulative(self, id_: Id, done: AckDone | None = None, properties: Mapping[str, int] | None = None) -> None:
+    def add_cumulative(
+        self, id_: ClientMessageId, done: AckDone | None = None, properties: Mapping[str, int] | None = None
+    ) -> None:
         """A message and all before it are acknowledged; properties are kept with the subscription's cursor."""
         if not self._persistent:
             _tell(done)
@@ -146,7 +148,7 @@ class AckGrouping:
             self._last, self._last_bits, self._last_waits = id_, bits, True
         self._wait(done, self._last_dones)
 
-    def _add_entry(self, id_: Id, done: AckDone | None) -> None:
+    def _add_entry(self, id_: ClientMessageId, done: AckDone | None) -> None:
         if self._time <= 0:
             self._at_once(id_, None, _INDIVIDUAL, {}, done)
             return
@@ -170,7 +172,7 @@ class AckGrouping:
 
     @property
     def _asks(self) -> bool:
-        return self._receipts and self.link is not None and self.link.version >= _RECEIPTS
+        return self._receipts and self.connection is not None and self.connection.version >= _RECEIPTS
 
     # -- questions ---------------------------------------------------------------------------------------------------
 
@@ -179,7 +181,7 @@ class AckGrouping:
         """Whether nothing can be a duplicate."""
         return self._last is None and not self._entries and not self._parts
 
-    def duplicate(self, id_: Id) -> bool:
+    def duplicate(self, id_: ClientMessageId) -> bool:
         """Whether this message is acknowledged already, as far as it is known here."""
         if self._last is not None and _reach(id_) <= _reach(self._last):
             return True
@@ -193,26 +195,26 @@ class AckGrouping:
 
     def flush(self) -> None:
         """Send what waits, if there is a connection."""
-        link = self.link
-        if link is None:
+        connection = self.connection
+        if connection is None:
             return
         if self._last_waits:
             assert self._last is not None
             self._last_waits = False
             dones, self._last_dones = self._last_dones, []
-            self._send(link, [(self._last, self._last_bits)], _CUMULATIVE, {}, dones)
+            self._send(connection, [(self._last, self._last_bits)], _CUMULATIVE, {}, dones)
             self.chunks.pop(self._last, None)
-        acks: list[tuple[Id, int | None]] = []
+        acks: list[tuple[ClientMessageId, int | None]] = []
         for place in sorted(self._entries):
             id_ = self._entries[place]
             acks += [(one, None) for one in self.chunks.pop(id_, None) or (id_,)]
-        acks += [(Id(*place), self._parts[place].bits) for place in sorted(self._parts)]
+        acks += [(ClientMessageId(*place), self._parts[place].bits) for place in sorted(self._parts)]
         self._entries.clear()
         self._parts.clear()
         self._current = _NO_BATCH
         if acks:
             dones, self._dones = self._dones, []
-            self._send(link, acks, _INDIVIDUAL, {}, dones)
+            self._send(connection, acks, _INDIVIDUAL, {}, dones)
 
     def flush_and_clean(self) -> None:
         """Send what waits, and forget how far was acknowledged: the subscription was set elsewhere."""
@@ -228,12 +230,12 @@ class AckGrouping:
             self._timer.cancel()
             self._timer = None
 
-    def refuse(self, id_: Id, error: pb.CommandAck.ValidationError.ValueType) -> None:
+    def refuse(self, id_: ClientMessageId, error: pb.CommandAck.ValidationError.ValueType) -> None:
         """Acknowledge at once an entry that could not be read (discardCorruptedMessage)."""
-        if self.link is not None:
+        if self.connection is not None:
             ack = pb.CommandAck(consumer_id=self._number, ack_type=_INDIVIDUAL, validation_error=error)
             _add_id(ack, id_, None)
-            self.link.send(ack)
+            self.connection.send(ack)
 
     def _tick(self) -> None:
         self._timer = None
@@ -243,38 +245,38 @@ class AckGrouping:
 
     def _at_once(
         self,
-        id_: Id,
+        id_: ClientMessageId,
         bits: int | None,
         kind: Any,
         properties: Mapping[str, int],
         done: AckDone | None,
     ) -> None:
-        link = self.link
+        connection = self.connection
         dones = [] if done is None else [done]
-        if link is None:
+        if connection is None:
             for one in dones:
-                one(Refusal("Disconnected", f"{id_} can't be acknowledged: there is no connection"))
+                one(ClientFailure("Disconnected", f"{id_} can't be acknowledged: there is no connection"))
             return
         chunks = self.chunks.pop(id_, None) if bits is None else None
-        acks: list[tuple[Id, int | None]] = [(id_, bits)]
+        acks: list[tuple[ClientMessageId, int | None]] = [(id_, bits)]
         if chunks and kind == _INDIVIDUAL:
             acks = [(one, None) for one in chunks]
         waits = self._asks
-        self._send(link, acks, kind, properties, dones)
+        self._send(connection, acks, kind, properties, dones)
         if not waits:
             for one in dones:
                 one(None)
 
     def _send(
         self,
-        link: Link,
-        acks: list[tuple[Id, int | None]],
+        connection: ClientConnection,
+        acks: list[tuple[ClientMessageId, int | None]],
         kind: Any,
         properties: Mapping[str, int],
         dones: list[AckDone],
     ) -> None:
         if not self._asks and not properties and all(bits is None for _, bits in acks):
-            link.write(push_ack(self._number, kind, [(id_.ledger, id_.entry, -1, -1) for id_, _ in acks]))
+            connection.write(push_ack(self._number, kind, [(id_.ledger, id_.entry, -1, -1) for id_, _ in acks]))
             return
         ack = pb.CommandAck(consumer_id=self._number, ack_type=kind)
         for id_, bits in acks:
@@ -282,23 +284,23 @@ class AckGrouping:
         for key, value in properties.items():
             ack.properties.add(key=key, value=value)
         if not self._asks:
-            link.send(ack)
+            connection.send(ack)
             return
 
         def answered(answer: Any) -> None:
             for done in dones:
-                done(answer if isinstance(answer, Refusal) else None)
+                done(answer if isinstance(answer, ClientFailure) else None)
 
-        ack.request_id = link.session.next_request_id()
-        link.request(ack, answered)
+        ack.request_id = connection.session.next_request_id()
+        connection.request(ack, answered)
 
 
-def _reach(id_: Id) -> tuple[int, int, int | float]:
+def _reach(id_: ClientMessageId) -> tuple[int, int, int | float]:
     """How far an id goes: that of an entry, to its end (LastCumulativeAck.compareTo)."""
     return id_.ledger, id_.entry, id_.batch_index if id_.batch_index >= 0 else float("inf")
 
 
-def _add_id(ack: pb.CommandAck, id_: Id, bits: int | None) -> None:
+def _add_id(ack: pb.CommandAck, id_: ClientMessageId, bits: int | None) -> None:
     data = ack.message_id.add(ledgerId=id_.ledger & (1 << 64) - 1, entryId=id_.entry & (1 << 64) - 1)
     if bits is not None:
         data.ack_set.extend(words_of(bits))

@@ -18,14 +18,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pcli.codec.proto import pb
-from pcli.replay.client.message_ids import Id
+from pcli.replay.client.message_ids import ClientMessageId
 
 if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
     from pcli.replay.client.consumer.unacked_message_tracker import Clock
     from pcli.replay.client.consumer_settings import ConsumerSettings
 
-__all__ = ["ChunkBuffer"]
+__all__ = ["ChunkedMessageBuffer"]
 
 
 class _Pending:
@@ -35,11 +35,11 @@ class _Pending:
 
     def __init__(self, since: int) -> None:
         self.since = since
-        self.ids: list[Id] = []
+        self.ids: list[ClientMessageId] = []
         self.parts: list[bytes] = []
 
 
-class ChunkBuffer:
+class ChunkedMessageBuffer:
     """The incomplete messages of one consumer."""
 
     def __init__(
@@ -47,8 +47,8 @@ class ChunkBuffer:
         clock: Clock,
         settings: ConsumerSettings,
         *,
-        acknowledge: Callable[[Id], None],
-        track: Callable[[Id], None],
+        acknowledge: Callable[[ClientMessageId], None],
+        track: Callable[[ClientMessageId], None],
     ) -> None:
         self._clock = clock
         self._most = settings.maxPendingChunkedMessage
@@ -59,7 +59,9 @@ class ChunkBuffer:
         self._pending: dict[str, _Pending] = {}
         self._timer: Timer | None = None
 
-    def add(self, metadata: pb.MessageMetadata, payload: bytes, id_: Id) -> tuple[bytes, list[Id]] | None:
+    def add(
+        self, metadata: pb.MessageMetadata, payload: bytes, id_: ClientMessageId
+    ) -> tuple[bytes, list[ClientMessageId]] | None:
         """Take a chunk, decrypted. When it is the last: the whole, still compressed, and the ids of all chunks."""
         if self._timer is None and self._expiry > 0:
             self._timer = self._clock.call_at(self._clock.now + self._expiry, self._expire)
@@ -84,7 +86,7 @@ class ChunkBuffer:
             self._timer.cancel()
             self._timer = None
 
-    def _begin(self, uuid: str, id_: Id) -> None:
+    def _begin(self, uuid: str, id_: ClientMessageId) -> None:
         before = self._pending.pop(uuid, None)
         if before is not None and id_ not in before.ids:
             for one in before.ids:
@@ -93,7 +95,7 @@ class ChunkBuffer:
         if 0 < self._most < len(self._pending):
             self._give_up(next(iter(self._pending)), acknowledge=self._auto_ack)
 
-    def _misfit(self, one: _Pending | None, metadata: pb.MessageMetadata, id_: Id) -> None:
+    def _misfit(self, one: _Pending | None, metadata: pb.MessageMetadata, id_: ClientMessageId) -> None:
         if one is not None and metadata.chunk_id < len(one.ids):
             if id_ not in one.ids:
                 self._acknowledge(id_)

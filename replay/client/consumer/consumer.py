@@ -22,21 +22,21 @@ from pcli.codec.session import Event
 from pcli.codec.wire.hot import push_flow
 from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.client.connection.connection_handler import State
-from pcli.replay.client.connection.errors import Refusal
-from pcli.replay.client.consumer.ack_grouping_tracker import AckDone, AckGrouping
-from pcli.replay.client.consumer.consumer_connection import Subscription
-from pcli.replay.client.consumer.dead_letter_policy import DeadLetters
-from pcli.replay.client.consumer.incoming_entry import Incoming
-from pcli.replay.client.consumer.last_message_id import LastMessage
-from pcli.replay.client.consumer.message_reception import Reception
-from pcli.replay.client.consumer.negative_acks_tracker import NegativeAcks
+from pcli.replay.client.connection.errors import ClientFailure
+from pcli.replay.client.consumer.ack_grouping_tracker import AckDone, AckGroupingTracker
+from pcli.replay.client.consumer.consumer_connection import ConsumerConnection
+from pcli.replay.client.consumer.dead_letter_policy import DeadLetterSender
+from pcli.replay.client.consumer.incoming_entry import IncomingMessage
+from pcli.replay.client.consumer.last_message_id import LastMessageId
+from pcli.replay.client.consumer.message_reception import MessageReception
+from pcli.replay.client.consumer.negative_acks_tracker import NegativeAcksTracker
 from pcli.replay.client.consumer.receiver_queue import ReceiverQueue, start_again
 from pcli.replay.client.consumer.redelivery_requests import redeliver_all, redeliver_some
-from pcli.replay.client.consumer.seek import SeekDone, Seeking
+from pcli.replay.client.consumer.seek import SeekDone, SeekOperation
 from pcli.replay.client.consumer.subscribe_command import subscribe_command
-from pcli.replay.client.consumer.unacked_message_tracker import UnackedTracker
-from pcli.replay.client.message_ids import Id
-from pcli.replay.client.random_names import letters
+from pcli.replay.client.consumer.unacked_message_tracker import UnackedMessageTracker
+from pcli.replay.client.message_ids import ClientMessageId
+from pcli.replay.client.random_names import alphanumeric
 
 if TYPE_CHECKING:
     from pcli.codec.proto.pulsar_api_pb2 import Schema
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Consumer", "Listener", "Parent"]
 
-Listener = Callable[[Incoming], None]
+Listener = Callable[[IncomingMessage], None]
 """Gets each message as soon as it is there, in place of receive."""
 
 _INDIVIDUAL: Final = ("Shared", "Key_Shared")
-_CLOSED: Final = Refusal("Closed", "the consumer is closed")
+_CLOSED: Final = ClientFailure("Closed", "the consumer is closed")
 
 
 class Parent(Protocol):
@@ -66,7 +66,7 @@ class Parent(Protocol):
         """A child has messages."""
 
 
-class Consumer(Subscription):
+class Consumer(ConsumerConnection):
     """Receives the messages of one topic. ``created`` is told once that it does, or why it never will."""
 
     takes_batches: ClassVar[bool] = True
@@ -76,7 +76,7 @@ class Consumer(Subscription):
         engine: ClientContext,
         topic: str,
         settings: ConsumerSettings,
-        created: Callable[[Consumer | Refusal], None],
+        created: Callable[[Consumer | ClientFailure], None],
         *,
         parent: Parent | None = None,
         create: bool = True,
@@ -97,12 +97,12 @@ class Consumer(Subscription):
         self.persistent = parsed.persistent
         self.individual = settings.subscriptionType in _INDIVIDUAL
         """Whether messages are acknowledged and asked for again one by one."""
-        self.name = settings.consumerName or (letters(engine.random) if parent is None else parent.name)
+        self.name = settings.consumerName or (alphanumeric(engine.random) if parent is None else parent.name)
         self.consumer_epoch = 0
         start = settings.startMessageId
         self.start_id = start.first or start if start is not None and settings.resetIncludeHead else start
         """Behind (or at) which id a non-durable subscription begins."""
-        self.last_taken: Incoming | None = None
+        self.last_taken: IncomingMessage | None = None
         """The message that the application took last; None: none since the last seek."""
         self.ended = False
         """The topic is terminated, and everything was received."""
@@ -113,13 +113,13 @@ class Consumer(Subscription):
         self.on_active: Callable[[bool], None] | None = None
         self.on_end: Callable[[], None] | None = None
         self.queue = ReceiverQueue(settings.receiverQueueSize, self._flow, paused=settings.startPaused)
-        self.unacked = UnackedTracker(engine, settings, self._redeliver_timed_out)
-        self.acks = AckGrouping(engine, self, settings)
-        self.dead = None if settings.deadLetterPolicy is None else DeadLetters(self)
-        self.seeking = Seeking(self)
-        self._last = LastMessage(self)
-        self._reception = Reception(self)
-        self._nacks = NegativeAcks(engine, settings, self._redeliver_timed_out)
+        self.unacked = UnackedMessageTracker(engine, settings, self._redeliver_timed_out)
+        self.acks = AckGroupingTracker(engine, self, settings)
+        self.dead = None if settings.deadLetterPolicy is None else DeadLetterSender(self)
+        self.seeking = SeekOperation(self)
+        self._last = LastMessageId(self)
+        self._reception = MessageReception(self)
+        self._nacks = NegativeAcksTracker(engine, settings, self._redeliver_timed_out)
         self._listener: Listener | None = None
         self._tracks = settings.ackTimeoutMillis > 0
 
@@ -152,18 +152,18 @@ class Consumer(Subscription):
     def ready(self) -> None:
         """The broker has taken the subscription, and knows of no permits. Acks that wait may go from now on."""
         super().ready()
-        self.acks.link = self.link
+        self.acks.connection = self.connection
         self.queue.subscribed()
 
     def lost(self) -> None:
         """Acks wait for the next link."""
-        self.acks.link = None
+        self.acks.connection = None
 
     def received(self, event: Event) -> None:
         """MESSAGE, ACTIVE_CONSUMER_CHANGE, REACHED_END_OF_TOPIC."""
         if event.name == "MESSAGE":
-            if self.link is not None:
-                self._reception.take(event, self.link)
+            if self.connection is not None:
+                self._reception.take(event, self.connection)
         elif event.name == "ACTIVE_CONSUMER_CHANGE":
             self.active = event.body.is_active
             if self.on_active is not None:
@@ -174,12 +174,12 @@ class Consumer(Subscription):
                 self.on_end()
 
     def _flow(self, permits: int) -> None:
-        if self.link is not None:
-            self.link.write(push_flow(self.number, permits))
+        if self.connection is not None:
+            self.connection.write(push_flow(self.number, permits))
 
     # -- receiving ---------------------------------------------------------------------------------------------------
 
-    def receive(self) -> Incoming | None:
+    def receive(self) -> IncomingMessage | None:
         """The next message; None: there is none now, and `on_message` will tell. LocalError: a listener gets them."""
         if self._listener is not None:
             raise LocalError("a consumer with a listener has no receive")
@@ -187,7 +187,7 @@ class Consumer(Subscription):
         if not messages:
             return None
         message = self.last_taken = messages.popleft()
-        if message.arrival.link is self.link:
+        if message.arrival.connection is self.connection:
             if self.parent is None or not self.parent.listens:
                 self.queue.increase()
             if self._tracks:
@@ -199,7 +199,7 @@ class Consumer(Subscription):
         self._listener = listener
         self._call_listener()
 
-    def enqueue(self, messages: list[Incoming]) -> None:
+    def enqueue(self, messages: list[IncomingMessage]) -> None:
         """These came."""
         self.queue.messages.extend(messages)
         if self._listener is not None:
@@ -212,17 +212,17 @@ class Consumer(Subscription):
     def _call_listener(self) -> None:
         while self.queue.messages and self._listener is not None and self.lives:
             message = self.last_taken = self.queue.messages.popleft()
-            if message.arrival.link is self.link:
+            if message.arrival.connection is self.connection:
                 self.queue.increase()
             if self.individual or not -1 < message.arrival.epoch < self.consumer_epoch:
                 self.unacked.add(message.id.whole, message.redelivery_count)
                 self._listener(message)
 
-    def reject_batch(self, id_: Id) -> None:
+    def reject_batch(self, id_: ClientMessageId) -> None:
         """Only a consumer without a queue does."""
         raise NotImplementedError
 
-    def track(self, id_: Id, redelivery_count: int) -> None:
+    def track(self, id_: ClientMessageId, redelivery_count: int) -> None:
         """Ask for it again when it is not acknowledged in time; children leave that to their parent."""
         if self.parent is not None:
             self.unacked.remove(id_.whole)
@@ -239,7 +239,7 @@ class Consumer(Subscription):
 
     # -- acknowledging -----------------------------------------------------------------------------------------------
 
-    def acknowledge(self, id_: Id, done: AckDone | None = None) -> None:
+    def acknowledge(self, id_: ClientMessageId, done: AckDone | None = None) -> None:
         """A message is done with."""
         state = self.state
         if state is State.READY or state is State.CONNECTING:
@@ -249,26 +249,26 @@ class Consumer(Subscription):
 
     def acknowledge_cumulative(
         self,
-        id_: Id,
+        id_: ClientMessageId,
         done: AckDone | None = None,
         properties: Mapping[str, int] | None = None,
     ) -> None:
         """A message and all before it are done with. Properties are kept with the subscription's cursor."""
         if self.individual:
-            _refuse(done, Refusal("InvalidConfiguration", "cumulative acks are for Exclusive and Failover"))
+            _refuse(done, ClientFailure("InvalidConfiguration", "cumulative acks are for Exclusive and Failover"))
         elif not self.lives:
             _refuse(done, _CLOSED)
         else:
             self.acks.add_cumulative(id_, done, properties)
 
-    def negative_acknowledge(self, id_: Id, redelivery_count: int = 0) -> None:
+    def negative_acknowledge(self, id_: ClientMessageId, redelivery_count: int = 0) -> None:
         """A message is to come again later. How often it came matters to a back-off alone."""
         self._nacks.add(id_, redelivery_count)
         self.unacked.remove(id_.whole)
 
     def reconsume_later(
         self,
-        message: Incoming,
+        message: IncomingMessage,
         delay_ms: int,
         properties: Mapping[str, str] | None = None,
         done: AckDone | None = None,
@@ -277,14 +277,14 @@ class Consumer(Subscription):
     ) -> None:
         """Send a message to the retry letter topic, to come back after a delay, and acknowledge it."""
         if self.dead is None or not self.settings.retryEnable:
-            _refuse(done, Refusal("NotAllowed", "putting off takes retryEnable and a dead letter policy"))
+            _refuse(done, ClientFailure("NotAllowed", "putting off takes retryEnable and a dead letter policy"))
             return
         if not self.lives:
             _refuse(done, _CLOSED)
             return
 
         def sent(answer: object) -> None:
-            if isinstance(answer, Refusal):
+            if isinstance(answer, ClientFailure):
                 self.unacked.remove(message.id)
                 self.redeliver({message.id})
                 _refuse(done, answer)
@@ -293,14 +293,14 @@ class Consumer(Subscription):
 
         self.dead.put_off(message, origin or message.topic, delay_ms, properties or {}, sent)
 
-    def settled(self, id_: Id) -> None:
+    def settled(self, id_: ClientMessageId) -> None:
         """An entry is acknowledged."""
         whole = id_.whole
         self.unacked.remove(whole)
         if self.dead is not None and self.dead.possible:
             self.dead.possible.pop(whole, None)
 
-    def settled_till(self, last: Id) -> None:
+    def settled_till(self, last: ClientMessageId) -> None:
         """This and all before it are acknowledged."""
         self.unacked.remove_till(last)
 
@@ -310,11 +310,11 @@ class Consumer(Subscription):
         """Ask for all that is not acknowledged."""
         redeliver_all(self)
 
-    def redeliver(self, ids: set[Id]) -> None:
+    def redeliver(self, ids: set[ClientMessageId]) -> None:
         """Ask for these entries; for all where the type of subscription knows no other way."""
         redeliver_some(self, ids)
 
-    def _redeliver_timed_out(self, ids: set[Id]) -> None:
+    def _redeliver_timed_out(self, ids: set[ClientMessageId]) -> None:
         """The same; a message of chunks is asked for with all of them."""
         for id_ in list(ids):
             chunks = self.acks.chunks.pop(id_, None)
@@ -322,53 +322,57 @@ class Consumer(Subscription):
                 ids.update(chunks)
         self.redeliver(ids)
 
-    def seek(self, target: Id | int, done: SeekDone) -> None:
+    def seek(self, target: ClientMessageId | int, done: SeekDone) -> None:
         """Go on elsewhere: at an id, or at a publish time (ms since 1970)."""
         self.seeking.seek(target, done)
 
-    def has_message_available(self, done: Callable[[bool | Refusal], None]) -> None:
+    def has_message_available(self, done: Callable[[bool | ClientFailure], None]) -> None:
         """Whether there is a message behind what was taken."""
         self._last.available(done)
 
-    def last_message_ids(self, done: Callable[[list[Id] | Refusal], None]) -> None:
+    def last_message_ids(self, done: Callable[[list[ClientMessageId] | ClientFailure], None]) -> None:
         """The last id of the topic."""
-        self._last.ask(lambda last, _: done(last if isinstance(last, Refusal) else [last]))
+        self._last.ask(lambda last, _: done(last if isinstance(last, ClientFailure) else [last]))
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def unsubscribe(self, done: SeekDone, *, force: bool = False) -> None:
         """End the subscription. ``force``: even if others consume it."""
-        link = self.connected
-        if link is None:
-            done(_CLOSED if not self.lives else Refusal("Disconnected", "there is no connection to unsubscribe over"))
+        connection = self.connected
+        if connection is None:
+            done(
+                _CLOSED
+                if not self.lives
+                else ClientFailure("Disconnected", "there is no connection to unsubscribe over")
+            )
             return
         self.state = State.CLOSING
 
-        def answered(answer: Event | Refusal) -> None:
-            if isinstance(answer, Refusal):
+        def answered(answer: Event | ClientFailure) -> None:
+            if isinstance(answer, ClientFailure):
                 self.state = State.READY
                 done(answer)
             else:
                 self.end(State.CLOSED)
                 done(None)
 
-        link.request(pb.CommandUnsubscribe(consumer_id=self.number, force=force), answered)
+        connection.request(pb.CommandUnsubscribe(consumer_id=self.number, force=force), answered)
 
     def close(self, done: SeekDone) -> None:
         """Leave the subscription."""
-        link = self.connected
-        if link is None:
+        connection = self.connected
+        if connection is None:
             self.end(State.CLOSED)
             done(None)
             return
         self._stop()
         self.state = State.CLOSING
 
-        def answered(answer: Event | Refusal) -> None:
+        def answered(answer: Event | ClientFailure) -> None:
             self.end(State.CLOSED)
-            done(answer if isinstance(answer, Refusal) and link.gone is None else None)
+            done(answer if isinstance(answer, ClientFailure) and connection.gone is None else None)
 
-        link.request(pb.CommandCloseConsumer(consumer_id=self.number), answered)
+        connection.request(pb.CommandCloseConsumer(consumer_id=self.number), answered)
 
     def _stop(self) -> None:
         """Nothing is done by itself any more (closeConsumerTasks)."""
@@ -383,10 +387,10 @@ class Consumer(Subscription):
     def end(self, state: State) -> None:
         """Nothing is done any more; this is the state now."""
         self._stop()
-        self.acks.link = None
+        self.acks.connection = None
         self.give_up(state)
 
 
-def _refuse(done: AckDone | None, refusal: Refusal) -> None:
+def _refuse(done: AckDone | None, failure: ClientFailure) -> None:
     if done is not None:
-        done(refusal)
+        done(failure)

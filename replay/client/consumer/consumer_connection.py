@@ -16,27 +16,27 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pcli.codec.proto import pb
 from pcli.codec.session import Event
-from pcli.replay.client.connection.client_connection import Link
-from pcli.replay.client.connection.connection_handler import Handler, Kind, State
-from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.connection.client_connection import ClientConnection
+from pcli.replay.client.connection.connection_handler import ConnectionHandler, Kind, State
+from pcli.replay.client.connection.errors import ClientFailure
 
 if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext
 
-__all__ = ["Subscription"]
+__all__ = ["ConsumerConnection"]
 
 _GONE: Final = ("TopicNotFound", "NotFound")
 """After these a subscription that stood is not tried again (isUnrecoverableError)."""
 
 
-class Subscription(Handler):
+class ConsumerConnection(ConnectionHandler):
     """Half of a consumer. ``created`` is told once that it stands, or why it never will."""
 
     kind: ClassVar[Kind] = "consumer"
 
     def __init__(self, engine: ClientContext, topic: str, created: Callable[[Any], None]) -> None:
         super().__init__(engine, topic)
-        self.on_fault: Callable[[Refusal], None] | None = None
+        self.on_fault: Callable[[ClientFailure], None] | None = None
         """Called when what stood can't go on: the topic is gone."""
         self._created: Callable[[Any], None] | None = created
         self._deadline = engine.now + engine.settings.lookupTimeoutMs
@@ -62,48 +62,48 @@ class Subscription(Handler):
     # -- the connection ----------------------------------------------------------------------------------------------
 
     @property
-    def connected(self) -> Link | None:
+    def connected(self) -> ClientConnection | None:
         """The link, while the subscription stands."""
-        return self.link if self.state is State.READY else None
+        return self.connection if self.state is State.READY else None
 
-    def opened(self, link: Link) -> None:
+    def opened(self, connection: ClientConnection) -> None:
         """Subscribe."""
         waited = self.prepare()
-        link.request(self.command(link.version), lambda answer: self._answered(link, answer, waited))
+        connection.request(self.command(connection.version), lambda answer: self._answered(connection, answer, waited))
 
-    def not_opened(self, refusal: Refusal) -> bool:
+    def not_opened(self, failure: ClientFailure) -> bool:
         """No link, or no subscription over it; True: given up."""
-        hopeless = not refusal.retriable or self.engine.now >= self._deadline
-        if hopeless and (self._created is not None or refusal.error in _GONE):
-            self._fail(refusal)
+        hopeless = not failure.retriable or self.engine.now >= self._deadline
+        if hopeless and (self._created is not None or failure.error in _GONE):
+            self._fail(failure)
             return True
         return False
 
-    def _answered(self, link: Link, answer: Event | Refusal, waited: int) -> None:
+    def _answered(self, connection: ClientConnection, answer: Event | ClientFailure, waited: int) -> None:
         if not self.lives:
-            link.close(Refusal("Disconnected", "a consumer was closed while it subscribed"))
-        elif self.link is not link:
+            connection.close(ClientFailure("Disconnected", "a consumer was closed while it subscribed"))
+        elif self.connection is not connection:
             return
-        elif isinstance(answer, Refusal):
-            self._refused(link, answer)
+        elif isinstance(answer, ClientFailure):
+            self._refused(connection, answer)
         else:
             self.ready()
             first = self._tell(self)
             self.begin(first=first, waited=waited)
 
-    def _refused(self, link: Link, refusal: Refusal) -> None:
-        if refusal.error == "TimeOut":
-            link.request(pb.CommandCloseConsumer(consumer_id=self.number), lambda _: None)
-        if not self.not_opened(refusal):
+    def _refused(self, connection: ClientConnection, failure: ClientFailure) -> None:
+        if failure.error == "TimeOut":
+            connection.request(pb.CommandCloseConsumer(consumer_id=self.number), lambda _: None)
+        if not self.not_opened(failure):
             self.lost()
             self.reconnect()
 
-    def _fail(self, refusal: Refusal) -> None:
+    def _fail(self, failure: ClientFailure) -> None:
         self.end(State.FAILED)
-        if not self._tell(refusal) and self.on_fault is not None:
-            self.on_fault(refusal)
+        if not self._tell(failure) and self.on_fault is not None:
+            self.on_fault(failure)
 
-    def _tell(self, result: Subscription | Refusal) -> bool:
+    def _tell(self, result: ConsumerConnection | ClientFailure) -> bool:
         """Tell whoever waits for the creation; whether somebody did."""
         created, self._created = self._created, None
         if created is None:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from pcli.codec.proto import pb
 from pcli.codec.wire.topic_name import TopicName
-from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.consumer.consumer import Consumer
-from pcli.replay.client.consumer.dead_letter_topics import with_letter_topics
+from pcli.replay.client.consumer.dead_letter_topics import with_dead_letter_topics
 from pcli.replay.client.consumer.multi_topics_consumer import Created, MultiTopicsConsumer
 from pcli.replay.client.consumer.pattern_consumer import open_pattern
 from pcli.replay.client.consumer.settings_checks import settings_fault
@@ -35,7 +35,7 @@ def open_consumer(engine: ClientContext, settings: ConsumerSettings, done: Creat
     if fault is not None:
         done(fault)
     elif settings.retryEnable and settings.topicNames:
-        with_letter_topics(engine, settings, lambda whole: open_unchecked(engine, whole, done))
+        with_dead_letter_topics(engine, settings, lambda whole: open_unchecked(engine, whole, done))
     else:
         open_unchecked(engine, settings, done)
 
@@ -55,21 +55,21 @@ def open_unchecked(engine: ClientContext, settings: ConsumerSettings, done: Crea
 def _open_one(engine: ClientContext, topic: str, settings: ConsumerSettings, done: Created) -> None:
     schema: pb.Schema | None = None
 
-    def has_schema(answer: pb.CommandGetSchemaResponse | Refusal) -> None:
+    def has_schema(answer: pb.CommandGetSchemaResponse | ClientFailure) -> None:
         nonlocal schema
-        if isinstance(answer, Refusal) and answer.error != "TopicNotFound":
+        if isinstance(answer, ClientFailure) and answer.error != "TopicNotFound":
             done(answer)
             return
-        schema = None if isinstance(answer, Refusal) else answer.schema
+        schema = None if isinstance(answer, ClientFailure) else answer.schema
         engine.partitions(topic, has_partitions)
 
-    def has_partitions(count: int | Refusal) -> None:
-        if isinstance(count, Refusal):
+    def has_partitions(count: int | ClientFailure) -> None:
+        if isinstance(count, ClientFailure):
             done(count)
         elif count and settings.startMessageId not in (None, EARLIEST, LATEST):
-            done(Refusal("InvalidConfiguration", "on partitions a reader begins at the beginning or the end"))
+            done(ClientFailure("InvalidConfiguration", "on partitions a reader begins at the beginning or the end"))
         elif count and not settings.receiverQueueSize:
-            done(Refusal("InvalidConfiguration", "a receiverQueueSize of 0 is for topics without partitions"))
+            done(ClientFailure("InvalidConfiguration", "a receiverQueueSize of 0 is for topics without partitions"))
         elif count:
             several = MultiTopicsConsumer(engine, settings, done)
             several.found_schema = schema

@@ -21,17 +21,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.proto import pb
 from pcli.replay.client.backoff import Backoff
-from pcli.replay.client.connection.errors import Refusal
-from pcli.replay.client.message_ids import Id
-from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.connection.errors import ClientFailure
+from pcli.replay.client.message_ids import ClientMessageId
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 from pcli.replay.client.producer_settings import ProducerSettings
-from pcli.replay.client.random_names import letters
+from pcli.replay.client.random_names import alphanumeric
 
 if TYPE_CHECKING:
     from pcli.replay.client.consumer.consumer import Consumer
-    from pcli.replay.client.consumer.incoming_entry import Incoming
+    from pcli.replay.client.consumer.incoming_entry import IncomingMessage
 
-__all__ = ["DLQ", "RETRY", "DeadLetters"]
+__all__ = ["DLQ", "RETRY", "DeadLetterSender"]
 
 DLQ: Final = "-DLQ"
 RETRY: Final = "-RETRY"
@@ -43,7 +43,7 @@ _RECONSUMETIMES: Final = "RECONSUMETIMES"
 _LONGEST_WAIT: Final = 60_000
 
 
-class DeadLetters:
+class DeadLetterSender:
     """The letters of one consumer that has a dead letter policy."""
 
     def __init__(self, consumer: Consumer) -> None:
@@ -51,7 +51,7 @@ class DeadLetters:
         assert policy is not None
         subscription = consumer.settings.subscriptionName
         self.most = policy.maxRedeliverCount
-        self.possible: dict[Id, list[Incoming]] = {}
+        self.possible: dict[ClientMessageId, list[IncomingMessage]] = {}
         """What is dead when it is asked for once more."""
         self._consumer = consumer
         dead_topic = policy.deadLetterTopic or f"{consumer.written}-{subscription}{DLQ}"
@@ -59,11 +59,11 @@ class DeadLetters:
         schema = consumer.settings.schema
         self._schema = schema or _BYTES
         plain = ProducerSettings(batchingEnabled=False, chunkingEnabled=True, schema=schema)
-        self._retry = _Letterbox(consumer, retry_topic, lambda: plain)
+        self._retry = _DeadLetterProducer(consumer, retry_topic, lambda: plain)
 
         def named() -> ProducerSettings:
             """Each try has a name of its own."""
-            name = f"{consumer.topic}-{subscription}-{consumer.name}-{letters(consumer.engine.random)}{DLQ}"
+            name = f"{consumer.topic}-{subscription}-{consumer.name}-{alphanumeric(consumer.engine.random)}{DLQ}"
             return ProducerSettings(
                 producerName=name,
                 initialSubscriptionName=policy.initialSubscriptionName,
@@ -72,9 +72,9 @@ class DeadLetters:
                 schema=schema,
             )
 
-        self._dead = _Letterbox(consumer, dead_topic, named)
+        self._dead = _DeadLetterProducer(consumer, dead_topic, named)
 
-    def send(self, id_: Id, done: Callable[[bool], None]) -> None:
+    def send(self, id_: ClientMessageId, done: Callable[[bool], None]) -> None:
         """Send the messages of an entry that is dead, then acknowledge it. False: it is not, or could not be sent."""
         messages = self.possible.get(id_.whole)
         if messages is None:
@@ -88,18 +88,18 @@ class DeadLetters:
                 done(sent)
 
         def sent_one(answer: object) -> None:
-            if isinstance(answer, Refusal):
+            if isinstance(answer, ClientFailure):
                 tell(sent=False)
             else:
                 self.possible.pop(id_, None)
-                self._consumer.acknowledge(id_, lambda refusal: tell(sent=refusal is None))
+                self._consumer.acknowledge(id_, lambda failure: tell(sent=failure is None))
 
         for message in messages:
             self._dead.post(_letter(message, self._properties(message, message.topic), self._schema), sent_one)
 
     def put_off(
         self,
-        message: Incoming,
+        message: IncomingMessage,
         origin: str,
         delay_ms: int,
         properties: Mapping[str, str],
@@ -110,7 +110,7 @@ class DeadLetters:
         try:
             times = int(named.get(_RECONSUMETIMES, "0")) + 1
         except ValueError:
-            done(Refusal("InvalidMessage", f"RECONSUMETIMES is {named[_RECONSUMETIMES]!r}"))
+            done(ClientFailure("InvalidMessage", f"RECONSUMETIMES is {named[_RECONSUMETIMES]!r}"))
             return
         named |= {_RECONSUMETIMES: str(times), "DELAY_TIME": str(max(delay_ms, 0))}
         if times > self.most:
@@ -125,7 +125,7 @@ class DeadLetters:
         self._dead.close()
         self._retry.close()
 
-    def _properties(self, message: Incoming, origin: str) -> dict[str, str]:
+    def _properties(self, message: IncomingMessage, origin: str) -> dict[str, str]:
         id_ = message.id
         text = f"{id_.ledger}:{id_.entry}:{id_.partition}" + (f":{id_.batch_index}" if id_.batch_index >= 0 else "")
         added = {
@@ -137,7 +137,7 @@ class DeadLetters:
         return dict(sorted((added | dict(message.content.properties)).items()))
 
 
-class _Letterbox:
+class _DeadLetterProducer:
     """A producer that is made when the first letter comes."""
 
     def __init__(self, consumer: Consumer, topic: str, settings: Callable[[], ProducerSettings]) -> None:
@@ -145,16 +145,16 @@ class _Letterbox:
         self._topic = topic
         self._settings = settings
         self._producer: Any = None
-        self._waiting: list[tuple[Outgoing, Callable[[object], None]]] = []
+        self._waiting: list[tuple[OutgoingMessage, Callable[[object], None]]] = []
         self._backoff = Backoff(100, _LONGEST_WAIT, self._engine.settings.operationTimeoutMs * 2, self._engine.random)
         self._failed = False
         self._closed = False
 
-    def post(self, letter: Outgoing, done: Callable[[object], None]) -> None:
-        """Send a letter; ``done`` gets its id or a Refusal."""
+    def post(self, letter: OutgoingMessage, done: Callable[[object], None]) -> None:
+        """Send a letter; ``done`` gets its id or a ClientFailure."""
         if self._producer is not None:
             if not self._producer.send(letter, done):
-                done(Refusal("ProducerQueueIsFull", f"no letter can be sent to {self._topic} now"))
+                done(ClientFailure("ProducerQueueIsFull", f"no letter can be sent to {self._topic} now"))
             return
         self._waiting.append((letter, done))
         if len(self._waiting) > 1:
@@ -170,7 +170,7 @@ class _Letterbox:
 
     def _opened(self, producer: Any) -> None:
         waiting, self._waiting = self._waiting, []
-        self._failed = isinstance(producer, Refusal)
+        self._failed = isinstance(producer, ClientFailure)
         if self._failed:
             for _, done in waiting:
                 done(producer)
@@ -189,10 +189,10 @@ class _Letterbox:
 
 
 def _letter(
-    message: Incoming, properties: Mapping[str, str], schema: pb.Schema | None, deliver_at: int | None = None
-) -> Outgoing:
+    message: IncomingMessage, properties: Mapping[str, str], schema: pb.Schema | None, deliver_at: int | None = None
+) -> OutgoingMessage:
     content = message.content
-    return Outgoing(
+    return OutgoingMessage(
         message.data,
         key=content.key,
         key_is_bytes=content.key_is_bytes,

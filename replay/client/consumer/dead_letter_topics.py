@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pcli.codec.wire.topic_name import TopicName
-from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.consumer.dead_letter_policy import DLQ, RETRY
 from pcli.replay.client.consumer_settings import ConsumerSettings, DeadLetterPolicy
 from pcli.replay.client.wait_for_all import gather
@@ -19,10 +19,10 @@ from pcli.replay.client.wait_for_all import gather
 if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext
 
-__all__ = ["with_letter_topics"]
+__all__ = ["with_dead_letter_topics"]
 
 
-def with_letter_topics(
+def with_dead_letter_topics(
     engine: ClientContext, settings: ConsumerSettings, done: Callable[[ConsumerSettings], None]
 ) -> None:
     """The settings with both topics named, and the retry letters among the topics."""
@@ -31,17 +31,17 @@ def with_letter_topics(
     suffixes = {"retryLetterTopic": RETRY, "deadLetterTopic": DLQ}
     names = {kind: getattr(policy, kind) for kind in suffixes}
 
-    def look(kind: str, told: Callable[[Refusal | None], None]) -> None:
+    def look(kind: str, told: Callable[[ClientFailure | None], None]) -> None:
         local = f"{settings.subscriptionName}{suffixes[kind]}"
         old = str(dataclasses.replace(first, local=local))
 
-        def answered(answer: int | Refusal) -> None:
-            names[kind] = f"{first}-{local}" if isinstance(answer, Refusal) else old
+        def answered(answer: int | ClientFailure) -> None:
+            names[kind] = f"{first}-{local}" if isinstance(answer, ClientFailure) else old
             told(None)
 
         engine.partitions(old, answered, create=False)
 
-    def looked(_: Refusal | None) -> None:
+    def looked(_: ClientFailure | None) -> None:
         whole = dataclasses.replace(policy, **names)
         topics = tuple(dict.fromkeys((*settings.topicNames, whole.retryLetterTopic)))
         done(dataclasses.replace(settings, deadLetterPolicy=whole, topicNames=topics))

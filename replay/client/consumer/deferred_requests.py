@@ -10,17 +10,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pcli.replay.client.backoff import Backoff
-from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.connection.errors import ClientFailure
 
 if TYPE_CHECKING:
-    from pcli.replay.client.connection.client_connection import Link
+    from pcli.replay.client.connection.client_connection import ClientConnection
     from pcli.replay.client.consumer.consumer import Consumer
 
 __all__ = ["once_connected"]
 
 
 def once_connected(
-    consumer: Consumer, what: str, action: Callable[[Link], None], refuse: Callable[[Refusal], None]
+    consumer: Consumer, what: str, action: Callable[[ClientConnection], None], refuse: Callable[[ClientFailure], None]
 ) -> None:
     """Do ``action`` with the link, or ``refuse`` when there is none for too long; ``what`` is for people."""
     engine = consumer.engine
@@ -29,15 +29,15 @@ def once_connected(
 
     def attempt() -> None:
         nonlocal left
-        link = consumer.connected
-        if link is not None:
-            action(link)
+        connection = consumer.connected
+        if connection is not None:
+            action(connection)
             return
         delay = min(backoff.next(engine.now), left)
         if not consumer.lives:
-            refuse(Refusal("Closed", f"{what}: the consumer is closed"))
+            refuse(ClientFailure("Closed", f"{what}: the consumer is closed"))
         elif delay <= 0:
-            refuse(Refusal("TimeOut", f"{what}: there was no connection"))
+            refuse(ClientFailure("TimeOut", f"{what}: there was no connection"))
         else:
             left -= delay
             engine.call_at(engine.now + delay, attempt)

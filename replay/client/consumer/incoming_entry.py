@@ -1,7 +1,7 @@
 """Messages on their way to the application: an entry as it came, cut into what it holds.
 
 Rules of this file (ConsumerImpl.receiveIndividualMessagesFromBatch, newSingleMessage; 4.2.4)
-1. What the messages of an entry have in common stands once, in its `Arrival`; a message is an index and three offsets.
+1. What the messages of an entry have in common is in one `IncomingEntry`; a message is an index and three offsets.
    Its payload, its id and its metadata are made when somebody asks: a million messages cost what is looked at.
 2. A batch is cut at once, by hand: of each SingleMessageMetadata only ``payload_size`` and ``compacted_out`` are read,
    whose place every known encoder makes sure (fields in the order of their numbers). Anything unusual is parsed.
@@ -18,12 +18,12 @@ from google.protobuf.message import DecodeError
 from pcli.codec.payload.entry import Message
 from pcli.codec.payload.texts import as_text
 from pcli.codec.proto import pb
-from pcli.replay.client.message_ids import AckSet, Id
+from pcli.replay.client.message_ids import AckSet, ClientMessageId
 
 if TYPE_CHECKING:
-    from pcli.replay.client.connection.client_connection import Link
+    from pcli.replay.client.connection.client_connection import ClientConnection
 
-__all__ = ["Arrival", "Incoming", "Piece", "cut"]
+__all__ = ["IncomingEntry", "IncomingMessage", "Piece", "cut"]
 
 Piece = tuple[int, int, int]
 """A message of a batch: where its metadata begins, where its payload begins (-1: compacted out) and ends."""
@@ -37,20 +37,31 @@ _SIZE: Final = 0x18
 _COMPACTED: Final = 0x20
 
 
-class Arrival:
+class IncomingEntry:
     """One entry as it came over one link."""
 
     __slots__ = (
-        "acks", "count", "data", "encrypted", "epoch", "first", "id", "link", "metadata", "redelivery_count",
+        "acks",
+        "connection",
+        "count",
+        "data",
+        "encrypted",
+        "epoch",
+        "first",
+        "id",
+        "metadata",
+        "redelivery_count",
     )  # fmt: skip
 
-    def __init__(self, id_: Id, metadata: pb.MessageMetadata, data: bytes, link: Link | None) -> None:
+    def __init__(
+        self, id_: ClientMessageId, metadata: pb.MessageMetadata, data: bytes, connection: ClientConnection | None
+    ) -> None:
         self.id = id_
         """Of the whole entry."""
         self.metadata = metadata
         self.data = data
         """Decrypted, joined, decompressed; a batch with its inner metadata."""
-        self.link = link
+        self.connection = connection
         """Over which it came: its permits count there alone."""
         self.count = 0
         """Messages of the batch; 0: it is none."""
@@ -62,34 +73,36 @@ class Arrival:
         """It could not be opened, and ``data`` is the ciphertext (cryptoFailureAction CONSUME)."""
 
 
-class Incoming:
+class IncomingMessage:
     """A message that was received."""
 
     __slots__ = ("_end", "_id", "_start", "_stop", "arrival", "index")
 
-    def __init__(self, arrival: Arrival, index: int, start: int, stop: int, end: int) -> None:
+    def __init__(self, arrival: IncomingEntry, index: int, start: int, stop: int, end: int) -> None:
         self.arrival = arrival
         self.index = index
         """Place in the batch; -1: it is in none."""
         self._start = start
         self._stop = stop
         self._end = end
-        self._id: Id | None = None
+        self._id: ClientMessageId | None = None
 
     @classmethod
-    def single(cls, arrival: Arrival) -> Incoming:
+    def single(cls, arrival: IncomingEntry) -> IncomingMessage:
         """The only message of an entry."""
         return cls(arrival, -1, 0, 0, len(arrival.data))
 
     @property
-    def id(self) -> Id:
+    def id(self) -> ClientMessageId:
         """What it is acknowledged by."""
         one = self._id
         if one is None:
             arrival = self.arrival
             one = arrival.id
             if self.index >= 0:
-                one = Id(one.ledger, one.entry, one.partition, self.index, arrival.count, arrival.acks, one.topic)
+                one = ClientMessageId(
+                    one.ledger, one.entry, one.partition, self.index, arrival.count, arrival.acks, one.topic
+                )
             self._id = one
         return one
 

@@ -16,21 +16,21 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pcli.codec.proto import pb
-from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.consumer.deferred_requests import once_connected
-from pcli.replay.client.message_ids import EARLIEST, LATEST, Id
+from pcli.replay.client.message_ids import EARLIEST, LATEST, ClientMessageId
 
 if TYPE_CHECKING:
-    from pcli.replay.client.connection.client_connection import Link
+    from pcli.replay.client.connection.client_connection import ClientConnection
     from pcli.replay.client.consumer.consumer import Consumer
 
-__all__ = ["LastMessage"]
+__all__ = ["LastMessageId"]
 
-_Last = Callable[[Id | Refusal, Id | None], None]
+_Last = Callable[[ClientMessageId | ClientFailure, ClientMessageId | None], None]
 """The last id, and the mark-delete position of the consumer if the broker says it."""
 
 
-class LastMessage:
+class LastMessageId:
     """What one consumer knows of the end of its topic."""
 
     def __init__(self, consumer: Consumer) -> None:
@@ -41,22 +41,22 @@ class LastMessage:
         """Ask the broker for the last id."""
         consumer = self._consumer
 
-        def ask(link: Link) -> None:
-            link.request(pb.CommandGetLastMessageId(consumer_id=consumer.number), answered)
+        def ask(connection: ClientConnection) -> None:
+            connection.request(pb.CommandGetLastMessageId(consumer_id=consumer.number), answered)
 
         def answered(answer: Any) -> None:
-            if isinstance(answer, Refusal):
+            if isinstance(answer, ClientFailure):
                 done(answer, None)
                 return
-            last = Id.of(answer.body.last_message_id, consumer.topic)
+            last = ClientMessageId.of(answer.body.last_message_id, consumer.topic)
             if last.batch_index <= 0:
-                last = Id(last.ledger, last.entry, last.partition, topic=consumer.topic)
+                last = ClientMessageId(last.ledger, last.entry, last.partition, topic=consumer.topic)
             has = answer.body.HasField("consumer_mark_delete_position")
-            done(last, Id.of(answer.body.consumer_mark_delete_position) if has else None)
+            done(last, ClientMessageId.of(answer.body.consumer_mark_delete_position) if has else None)
 
-        once_connected(consumer, "last message id", ask, lambda refusal: done(refusal, None))
+        once_connected(consumer, "last message id", ask, lambda failure: done(failure, None))
 
-    def available(self, done: Callable[[bool | Refusal], None]) -> None:
+    def available(self, done: Callable[[bool | ClientFailure], None]) -> None:
         """Whether there is a message behind what was taken."""
         consumer = self._consumer
         taken = consumer.last_taken
@@ -70,13 +70,15 @@ class LastMessage:
             start = EARLIEST if consumer.start_id is None else consumer.start_id
             self._compare(start, done, inclusive=consumer.settings.resetIncludeHead)
 
-    def _compare(self, place: Id, done: Callable[[bool | Refusal], None], *, inclusive: bool) -> None:
+    def _compare(
+        self, place: ClientMessageId, done: Callable[[bool | ClientFailure], None], *, inclusive: bool
+    ) -> None:
         def behind() -> bool:
             known = self._known
             return known.entry != -1 and (known >= place if inclusive else known > place)
 
-        def answered(last: Id | Refusal, _: Id | None) -> None:
-            if isinstance(last, Refusal):
+        def answered(last: ClientMessageId | ClientFailure, _: ClientMessageId | None) -> None:
+            if isinstance(last, ClientFailure):
                 done(last)
                 return
             self._known = last
@@ -88,23 +90,23 @@ class LastMessage:
         else:
             self.ask(answered)
 
-    def _compare_cursor(self, done: Callable[[bool | Refusal], None]) -> None:
+    def _compare_cursor(self, done: Callable[[bool | ClientFailure], None]) -> None:
         consumer = self._consumer
         by_time = consumer.seeking.by_time
         inclusive = consumer.settings.resetIncludeHead and not by_time
 
-        def answered(last: Id | Refusal, mark: Id | None) -> None:
-            if isinstance(last, Refusal):
+        def answered(last: ClientMessageId | ClientFailure, mark: ClientMessageId | None) -> None:
+            if isinstance(last, ClientFailure):
                 done(last)
             elif inclusive:
-                consumer.seek(last, lambda refusal: done(refusal or _is_behind(last, mark, inclusive=True)))
+                consumer.seek(last, lambda failure: done(failure or _is_behind(last, mark, inclusive=True)))
             else:
                 done(_is_behind(last, mark, inclusive=False))
 
         self.ask(answered)
 
 
-def _is_behind(last: Id, mark: Id | None, *, inclusive: bool) -> bool:
+def _is_behind(last: ClientMessageId, mark: ClientMessageId | None, *, inclusive: bool) -> bool:
     """Whether the last message is behind the cursor's position."""
     if last.entry < 0:
         return False

@@ -23,27 +23,27 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.bits import set_of
 from pcli.codec.wire.message_id import MessageId
 from pcli.codec.wire.problems import Problem
-from pcli.replay.client.consumer.chunked_message_buffer import ChunkBuffer
-from pcli.replay.client.consumer.incoming_entry import Arrival, Incoming, Piece, cut
-from pcli.replay.client.message_ids import AckSet, Id
+from pcli.replay.client.consumer.chunked_message_buffer import ChunkedMessageBuffer
+from pcli.replay.client.consumer.incoming_entry import IncomingEntry, IncomingMessage, Piece, cut
+from pcli.replay.client.message_ids import AckSet, ClientMessageId
 
 if TYPE_CHECKING:
     from pcli.codec.session import Event
     from pcli.codec.wire.frame import Frame
-    from pcli.replay.client.connection.client_connection import Link
+    from pcli.replay.client.connection.client_connection import ClientConnection
     from pcli.replay.client.consumer.consumer import Consumer
 
-__all__ = ["Reception"]
+__all__ = ["MessageReception"]
 
 _GROWTH = 64
 """A payload may open to this many times its size: chunked messages have no limit of their own."""
 
 
-class Reception:
+class MessageReception:
     """The way of one consumer's messages into its queue."""
 
     def __init__(self, consumer: Consumer) -> None:
-        self.chunks = ChunkBuffer(
+        self.chunks = ChunkedMessageBuffer(
             consumer.engine,
             consumer.settings,
             acknowledge=lambda id_: consumer.acks.add(id_),
@@ -51,11 +51,11 @@ class Reception:
         )
         self._consumer = consumer
 
-    def take(self, event: Event, link: Link) -> None:
+    def take(self, event: Event, connection: ClientConnection) -> None:
         """A MESSAGE that came over a link."""
         consumer, body, frame = self._consumer, event.body, event.frame
         place = MessageId.of(body.message_id)
-        id_ = Id(place.ledger, place.entry, consumer.partition, topic=consumer.topic)
+        id_ = ClientMessageId(place.ledger, place.entry, consumer.partition, topic=consumer.topic)
         metadata = _metadata(frame)
         if metadata is None:
             self._refuse(id_, pb.CommandAck.ChecksumMismatch, set_of(body.ack_set).bit_count())
@@ -65,7 +65,7 @@ class Reception:
             consumer.queue.increase()
             return
         payload = frame.payload
-        arrival = Arrival(id_, metadata, b"" if payload is None else payload, link)
+        arrival = IncomingEntry(id_, metadata, b"" if payload is None else payload, connection)
         arrival.redelivery_count = body.redelivery_count
         if body.HasField("consumer_epoch"):
             arrival.epoch = body.consumer_epoch
@@ -81,7 +81,7 @@ class Reception:
 
     # -- one message -------------------------------------------------------------------------------------------------
 
-    def _take_single(self, arrival: Arrival, body: pb.CommandMessage, *, chunked: bool) -> None:
+    def _take_single(self, arrival: IncomingEntry, body: pb.CommandMessage, *, chunked: bool) -> None:
         consumer = self._consumer
         if chunked and not arrival.encrypted and not self._join(arrival, body):
             return
@@ -89,7 +89,7 @@ class Reception:
         exclusive = start is not None and consumer.persistent and not consumer.settings.resetIncludeHead
         if exclusive and start is not None and _same_entry(arrival.id, start):
             return
-        message = Incoming.single(arrival)
+        message = IncomingMessage.single(arrival)
         dead = consumer.dead
         if dead is not None and arrival.redelivery_count >= dead.most:
             dead.possible[arrival.id] = [message]
@@ -99,7 +99,7 @@ class Reception:
                 return
         self._enqueue(arrival, [message])
 
-    def _join(self, arrival: Arrival, body: pb.CommandMessage) -> bool:
+    def _join(self, arrival: IncomingEntry, body: pb.CommandMessage) -> bool:
         """Whether a chunk completes its message."""
         metadata, consumer = arrival.metadata, self._consumer
         if metadata.chunk_id != metadata.num_chunks_from_msg - 1:
@@ -111,13 +111,13 @@ class Reception:
         last = arrival.id
         if not self._decompress(arrival, body, bounded=False):
             return False
-        arrival.id = Id(last.ledger, last.entry, last.partition, topic=last.topic, first=ids[0])
+        arrival.id = ClientMessageId(last.ledger, last.entry, last.partition, topic=last.topic, first=ids[0])
         consumer.acks.chunks[arrival.id] = ids
         return True
 
     # -- a batch -----------------------------------------------------------------------------------------------------
 
-    def _take_batch(self, arrival: Arrival, body: pb.CommandMessage) -> None:
+    def _take_batch(self, arrival: IncomingEntry, body: pb.CommandMessage) -> None:
         consumer = self._consumer
         if not consumer.takes_batches:
             consumer.reject_batch(arrival.id)
@@ -143,7 +143,9 @@ class Reception:
         if skipped:
             consumer.queue.increase(skipped)
 
-    def _messages(self, arrival: Arrival, body: pb.CommandMessage, pieces: list[Piece]) -> tuple[list[Incoming], int]:
+    def _messages(
+        self, arrival: IncomingEntry, body: pb.CommandMessage, pieces: list[Piece]
+    ) -> tuple[list[IncomingMessage], int]:
         """What is to be delivered of a batch, and how many were skipped that the broker has counted."""
         arrival.count = len(pieces)
         everything = (1 << len(pieces)) - 1
@@ -151,21 +153,21 @@ class Reception:
         arrival.acks = AckSet(wanted)
         first = self._first_index(arrival.id)
         if wanted == everything and not first and all(stop >= 0 for _, stop, _ in pieces):
-            return [Incoming(arrival, index, *piece) for index, piece in enumerate(pieces)], 0
+            return [IncomingMessage(arrival, index, *piece) for index, piece in enumerate(pieces)], 0
         messages = []
         for index, piece in enumerate(pieces):
             if wanted >> index & 1 and index >= first and piece[1] >= 0:
-                messages.append(Incoming(arrival, index, *piece))
+                messages.append(IncomingMessage(arrival, index, *piece))
         return messages, wanted.bit_count() - len(messages)
 
-    def _first_index(self, id_: Id) -> int:
+    def _first_index(self, id_: ClientMessageId) -> int:
         """The first index that is not before the start."""
         start = self._consumer.start_id
         if start is None or not self._consumer.persistent or not _same_entry(id_, start):
             return 0
         return start.batch_index if self._consumer.settings.resetIncludeHead else start.batch_index + 1
 
-    def _enqueue(self, arrival: Arrival, messages: list[Incoming]) -> None:
+    def _enqueue(self, arrival: IncomingEntry, messages: list[IncomingMessage]) -> None:
         consumer = self._consumer
         if not consumer.individual and -1 < arrival.epoch < consumer.consumer_epoch:
             for _ in messages:
@@ -175,7 +177,7 @@ class Reception:
 
     # -- opening -----------------------------------------------------------------------------------------------------
 
-    def _decrypt(self, arrival: Arrival, body: pb.CommandMessage) -> bool:
+    def _decrypt(self, arrival: IncomingEntry, body: pb.CommandMessage) -> bool:
         """Whether the entry goes on, open or (CONSUME) closed."""
         consumer = self._consumer
         keys, action = consumer.settings.cryptoKeys, consumer.settings.cryptoFailureAction
@@ -191,10 +193,10 @@ class Reception:
             consumer.unacked.add(arrival.id, body.redelivery_count)
         return isinstance(opened, bytes) or arrival.encrypted
 
-    def _decompress(self, arrival: Arrival, body: pb.CommandMessage, *, bounded: bool = True) -> bool:
+    def _decompress(self, arrival: IncomingEntry, body: pb.CommandMessage, *, bounded: bool = True) -> bool:
         metadata, data = arrival.metadata, arrival.data
-        link = arrival.link
-        if bounded and link is not None and len(data) > link.max_message_size:
+        connection = arrival.connection
+        if bounded and connection is not None and len(data) > connection.max_message_size:
             self._refuse(arrival.id, pb.CommandAck.UncompressedSizeCorruption, _cost(metadata, body))
             return False
         kind = compression_kind(metadata)
@@ -208,7 +210,7 @@ class Reception:
         arrival.data = opened
         return True
 
-    def _refuse(self, id_: Id, error: Any, cost: int) -> None:
+    def _refuse(self, id_: ClientMessageId, error: Any, cost: int) -> None:
         """Acknowledge what can't be read. ``cost``: the permits that it took, as far as they are known."""
         consumer = self._consumer
         consumer.acks.refuse(id_, error)
@@ -228,5 +230,5 @@ def _metadata(frame: Frame) -> pb.MessageMetadata | None:
     return metadata
 
 
-def _same_entry(id_: Id, start: Id) -> bool:
+def _same_entry(id_: ClientMessageId, start: ClientMessageId) -> bool:
     return id_.ledger == start.ledger and id_.entry == start.entry

@@ -23,16 +23,16 @@ from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
 from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.client.connection.connection_handler import State
-from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.consumer.ack_grouping_tracker import AckDone
 from pcli.replay.client.consumer.consumer import Consumer, Listener
-from pcli.replay.client.consumer.incoming_entry import Incoming
-from pcli.replay.client.consumer.multi_topics_queue import TopicsQueue
+from pcli.replay.client.consumer.incoming_entry import IncomingMessage
+from pcli.replay.client.consumer.multi_topics_queue import MultiTopicsQueue
 from pcli.replay.client.consumer.seek import SeekDone
-from pcli.replay.client.consumer.unacked_message_tracker import UnackedTracker
+from pcli.replay.client.consumer.unacked_message_tracker import UnackedMessageTracker
 from pcli.replay.client.consumer_settings import ConsumerSettings
-from pcli.replay.client.message_ids import EARLIEST, LATEST, Id
-from pcli.replay.client.random_names import letters
+from pcli.replay.client.message_ids import EARLIEST, LATEST, ClientMessageId
+from pcli.replay.client.random_names import alphanumeric
 from pcli.replay.client.wait_for_all import collect, gather
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Created", "MultiTopicsConsumer"]
 
-Created = Callable[["Consumer | MultiTopicsConsumer | Refusal"], None]
+Created = Callable[["Consumer | MultiTopicsConsumer | ClientFailure"], None]
 
 
 class MultiTopicsConsumer:
@@ -52,18 +52,18 @@ class MultiTopicsConsumer:
     ) -> None:
         self.engine = engine
         self.settings = settings
-        self.name = settings.consumerName or letters(engine.random)
+        self.name = settings.consumerName or alphanumeric(engine.random)
         self.state = State.CONNECTING
         self.consumers: dict[str, Consumer] = {}
         """By full topic name, with the partition."""
         self.partitions: dict[str, int] = {}
         """Partitioned topics, and how many partitions of them are consumed."""
         self.create = create
-        self.queue = TopicsQueue(settings.receiverQueueSize)
-        self.unacked = UnackedTracker(engine, settings, self._redeliver)
+        self.queue = MultiTopicsQueue(settings.receiverQueueSize)
+        self.unacked = UnackedMessageTracker(engine, settings, self._redeliver)
         self.on_message: Callable[[], None] | None = None
         """Called when messages have come."""
-        self.on_fault: Callable[[Refusal], None] | None = None
+        self.on_fault: Callable[[ClientFailure], None] | None = None
         """Called when one of the topics is gone."""
         self.found_schema: pb.Schema | None = None
         self._created: Created | None = created
@@ -81,8 +81,8 @@ class MultiTopicsConsumer:
         gather(topics, lambda topic, done: self._begin(topic, topics[topic], done), self._started)
 
     def _begin(self, topic: str, count: int | None, done: SeekDone) -> None:
-        def found(number: int | Refusal) -> None:
-            if isinstance(number, Refusal):
+        def found(number: int | ClientFailure) -> None:
+            if isinstance(number, ClientFailure):
                 done(number)
             else:
                 self._subscribe(topic, number, done)
@@ -102,8 +102,8 @@ class MultiTopicsConsumer:
     def _add_child(self, topic: str, queue_size: int, done: SeekDone) -> None:
         settings = dataclasses.replace(self.settings, receiverQueueSize=queue_size, startPaused=self._paused)
 
-        def created(result: Consumer | Refusal) -> None:
-            if isinstance(result, Refusal):
+        def created(result: Consumer | ClientFailure) -> None:
+            if isinstance(result, ClientFailure):
                 self.consumers.pop(topic, None)
                 done(result)
             else:
@@ -116,13 +116,13 @@ class MultiTopicsConsumer:
         self.consumers[topic] = child
         child.start()
 
-    def _topic_gone(self, refusal: Refusal) -> None:
+    def _topic_gone(self, failure: ClientFailure) -> None:
         if self.on_fault is not None:
-            self.on_fault(refusal)
+            self.on_fault(failure)
 
-    def _started(self, refusal: Refusal | None) -> None:
-        if refusal is not None:
-            failed = refusal
+    def _started(self, failure: ClientFailure | None) -> None:
+        if failure is not None:
+            failed = failure
             self.close(lambda _: self._tell(failed))
             return
         if self.state is State.CONNECTING:
@@ -149,15 +149,15 @@ class MultiTopicsConsumer:
                 self.engine.partitions(topic, lambda found, topic=topic: self._extended(topic, found), create=False)  # type: ignore[misc]
         self._plan_update()
 
-    def _extended(self, topic: str, found: int | Refusal) -> None:
+    def _extended(self, topic: str, found: int | ClientFailure) -> None:
         before = self.partitions.get(topic, 0)
-        if isinstance(found, Refusal) or found <= before or self.state is not State.READY:
+        if isinstance(found, ClientFailure) or found <= before or self.state is not State.READY:
             return
         self.partitions[topic] = found
         names = _names(topic, before, found)
         size = self.settings.receiverQueueSize
 
-        def added(_: Refusal | None) -> None:
+        def added(_: ClientFailure | None) -> None:
             self._ask_all(self.consumers[name] for name in names if name in self.consumers)
 
         gather(names, lambda name, told: self._add_child(name, size, told), added)
@@ -166,10 +166,10 @@ class MultiTopicsConsumer:
         """Consume these as well."""
 
         def add(topic: str, told: SeekDone) -> None:
-            def begun(refusal: Refusal | None) -> None:
+            def begun(failure: ClientFailure | None) -> None:
                 names = _names(topic, 0, self.partitions.get(topic, 0))
                 self._ask_all(self.consumers[name] for name in names if name in self.consumers)
-                told(refusal)
+                told(failure)
 
             self._begin(topic, None, begun)
 
@@ -205,7 +205,7 @@ class MultiTopicsConsumer:
         elif self.queue.messages and self.on_message is not None:
             self.on_message()
 
-    def receive(self) -> Incoming | None:
+    def receive(self) -> IncomingMessage | None:
         """The next message; None: there is none now, and `on_message` will tell. LocalError: a listener gets them."""
         if self._listener is not None:
             raise LocalError("a consumer with a listener has no receive")
@@ -226,7 +226,7 @@ class MultiTopicsConsumer:
         while self.queue.messages and self._listener is not None:
             message = self.queue.messages.popleft()
             child = self.consumers.get(message.topic)
-            if child is not None and message.arrival.link is child.link:
+            if child is not None and message.arrival.connection is child.connection:
                 child.queue.increase()
             self.unacked.add(message.id, message.redelivery_count)
             self._listener(message)
@@ -246,13 +246,13 @@ class MultiTopicsConsumer:
 
     # -- acknowledging -----------------------------------------------------------------------------------------------
 
-    def _child(self, id_: Id) -> Consumer | Refusal:
+    def _child(self, id_: ClientMessageId) -> Consumer | ClientFailure:
         if self.state is not State.READY:
-            return Refusal("Closed", "the consumer is closed")
+            return ClientFailure("Closed", "the consumer is closed")
         child = self.consumers.get(id_.topic)
-        return Refusal("NotAllowed", f"{id_} is of no topic that is consumed here") if child is None else child
+        return ClientFailure("NotAllowed", f"{id_} is of no topic that is consumed here") if child is None else child
 
-    def acknowledge(self, id_: Id, done: AckDone | None = None) -> None:
+    def acknowledge(self, id_: ClientMessageId, done: AckDone | None = None) -> None:
         """A message is done with."""
         child = self._child(id_)
         if isinstance(child, Consumer):
@@ -263,7 +263,7 @@ class MultiTopicsConsumer:
 
     def acknowledge_cumulative(
         self,
-        id_: Id,
+        id_: ClientMessageId,
         done: AckDone | None = None,
         properties: Mapping[str, int] | None = None,
     ) -> None:
@@ -275,7 +275,7 @@ class MultiTopicsConsumer:
         elif done is not None:
             done(child)
 
-    def negative_acknowledge(self, id_: Id, redelivery_count: int = 0) -> None:
+    def negative_acknowledge(self, id_: ClientMessageId, redelivery_count: int = 0) -> None:
         """A message is to come again later."""
         child = self._child(id_)
         if isinstance(child, Consumer):
@@ -283,7 +283,11 @@ class MultiTopicsConsumer:
             self.unacked.remove(id_)
 
     def reconsume_later(
-        self, message: Incoming, delay_ms: int, properties: Mapping[str, str] | None = None, done: AckDone | None = None
+        self,
+        message: IncomingMessage,
+        delay_ms: int,
+        properties: Mapping[str, str] | None = None,
+        done: AckDone | None = None,
     ) -> None:
         """Send a message to the retry letter topic, to come back after a delay, and acknowledge it."""
         child = self._child(message.id)
@@ -302,7 +306,7 @@ class MultiTopicsConsumer:
         self.unacked.clear()
         self.queue.go_on()
 
-    def _redeliver(self, ids: set[Id]) -> None:
+    def _redeliver(self, ids: set[ClientMessageId]) -> None:
         if self.settings.subscriptionType not in ("Shared", "Key_Shared"):
             self.redeliver_unacknowledged()
             return
@@ -314,13 +318,13 @@ class MultiTopicsConsumer:
 
     # -- the rest ----------------------------------------------------------------------------------------------------
 
-    def seek(self, target: Id | int, done: SeekDone) -> None:
+    def seek(self, target: ClientMessageId | int, done: SeekDone) -> None:
         """Go on elsewhere: at a publish time, the beginning or the end in all topics; at another id in its own."""
         if isinstance(target, int) or target in (EARLIEST, LATEST):
             children = list(self.consumers.values())
         else:
             child = self._child(target)
-            if isinstance(child, Refusal):
+            if isinstance(child, ClientFailure):
                 done(child)
                 return
             children = [child]
@@ -328,33 +332,33 @@ class MultiTopicsConsumer:
         self.unacked.clear()
         self.queue.messages.clear()
 
-        def sought(refusal: Refusal | None) -> None:
+        def sought(failure: ClientFailure | None) -> None:
             self.queue.held = False
             self._ask_all(self.consumers.values())
             for child in self.consumers.values():
                 self.arrived(child)
-            done(refusal)
+            done(failure)
 
         gather(children, lambda child, told: child.seek(target, told), sought)
 
-    def has_message_available(self, done: Callable[[bool | Refusal], None]) -> None:
+    def has_message_available(self, done: Callable[[bool | ClientFailure], None]) -> None:
         """Whether any topic has a message behind what was taken."""
         if self.queue.messages:
             done(bool(self.queue.messages))
         else:
             collect(self.consumers.values(), Consumer.has_message_available, any, done)
 
-    def last_message_ids(self, done: Callable[[list[Id] | Refusal], None]) -> None:
+    def last_message_ids(self, done: Callable[[list[ClientMessageId] | ClientFailure], None]) -> None:
         """The last id of each topic."""
         collect(self.consumers.values(), Consumer.last_message_ids, lambda found: [*chain(*found)], done)
 
     def unsubscribe(self, done: SeekDone, *, force: bool = False) -> None:
         """End the subscription in all topics. ``force``: even if others consume it."""
 
-        def ended(refusal: Refusal | None) -> None:
-            if refusal is None:
+        def ended(failure: ClientFailure | None) -> None:
+            if failure is None:
                 self._stop()
-            done(refusal)
+            done(failure)
 
         gather(self.consumers.values(), lambda child, told: child.unsubscribe(told, force=force), ended)
 
@@ -369,7 +373,7 @@ class MultiTopicsConsumer:
         if self._update is not None:
             self._update.cancel()
 
-    def _tell(self, result: MultiTopicsConsumer | Refusal) -> None:
+    def _tell(self, result: MultiTopicsConsumer | ClientFailure) -> None:
         created, self._created = self._created, None
         if created is not None:
             created(result)

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pcli.replay.client.consumer.consumer import Consumer
-    from pcli.replay.client.consumer.incoming_entry import Incoming
+    from pcli.replay.client.consumer.incoming_entry import IncomingMessage
 
-__all__ = ["TopicsQueue"]
+__all__ = ["MultiTopicsQueue"]
 
 
-class TopicsQueue:
+class MultiTopicsQueue:
     """What waits for the application, and the children that wait for it."""
 
     def __init__(self, size: int) -> None:
         self.size = max(2, size)
-        self.messages: deque[Incoming] = deque()
+        self.messages: deque[IncomingMessage] = deque()
         self.held = False
         """Nothing is taken from children (a seek is under way)."""
         self._paused: deque[Consumer] = deque()

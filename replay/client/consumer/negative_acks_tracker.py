@@ -17,13 +17,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from pcli.replay.client.consumer.unacked_message_tracker import Clock
-from pcli.replay.client.message_ids import Id
+from pcli.replay.client.message_ids import ClientMessageId
 
 if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
     from pcli.replay.client.consumer_settings import ConsumerSettings
 
-__all__ = ["NO_PARTITION", "NegativeAcks"]
+__all__ = ["NO_PARTITION", "NegativeAcksTracker"]
 
 NO_PARTITION: Final = -2
 """The partition of a refused entry (DUMMY_PARTITION_INDEX)."""
@@ -31,10 +31,12 @@ NO_PARTITION: Final = -2
 _LEAST: Final = 100
 
 
-class NegativeAcks:
+class NegativeAcksTracker:
     """The refused entries of one consumer."""
 
-    def __init__(self, clock: Clock, settings: ConsumerSettings, redeliver: Callable[[set[Id]], None]) -> None:
+    def __init__(
+        self, clock: Clock, settings: ConsumerSettings, redeliver: Callable[[set[ClientMessageId]], None]
+    ) -> None:
         self._clock = clock
         self._redeliver = redeliver
         self._delay = max(settings.negativeAckRedeliveryDelayMicros // 1000, _LEAST)
@@ -43,7 +45,7 @@ class NegativeAcks:
         self._due: dict[int, set[tuple[int, int]]] = {}
         self._timer: Timer | None = None
 
-    def add(self, id_: Id, redelivery_count: int = 0) -> None:
+    def add(self, id_: ClientMessageId, redelivery_count: int = 0) -> None:
         """Refuse a message. ``redelivery_count``: how often it came; 0 where only its id is known."""
         delay = self._delay if self._backoff is None else self._backoff.next(redelivery_count)
         time = self._clock.now + delay & self._mask
@@ -60,9 +62,9 @@ class NegativeAcks:
 
     def _run(self) -> None:
         now = self._clock.now
-        due: set[Id] = set()
+        due: set[ClientMessageId] = set()
         for time in [time for time in self._due if time <= now]:
-            due |= {Id(ledger, entry, NO_PARTITION) for ledger, entry in self._due.pop(time)}
+            due |= {ClientMessageId(ledger, entry, NO_PARTITION) for ledger, entry in self._due.pop(time)}
         self._timer = self._clock.call_at(max(min(self._due), now), self._run) if self._due else None
         if due:
             self._redeliver(due)

@@ -24,7 +24,7 @@ from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
 from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.client.connection.connection_handler import State
-from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.connection.topic_list_watcher import TopicListWatcher
 from pcli.replay.client.consumer.multi_topics_consumer import Created, MultiTopicsConsumer
 from pcli.replay.client.consumer.seek import SeekDone
@@ -64,17 +64,17 @@ class PatternConsumer(MultiTopicsConsumer):
     def begin(self) -> None:
         """Ask which topics there are, and consume them."""
 
-        def found(answer: pb.CommandGetTopicsOfNamespaceResponse | Refusal) -> None:
-            if isinstance(answer, Refusal):
+        def found(answer: pb.CommandGetTopicsOfNamespaceResponse | ClientFailure) -> None:
+            if isinstance(answer, ClientFailure):
                 self._tell(answer)
             else:
                 self.start(dict.fromkeys(_bases(self._filtered(answer))))
 
         self.engine.topics_of(self.namespace, self._mode, self.pattern, "", found)
 
-    def _started(self, refusal: Refusal | None) -> None:
-        super()._started(refusal)
-        if refusal is not None:
+    def _started(self, failure: ClientFailure | None) -> None:
+        super()._started(failure)
+        if failure is not None:
             return
         if self._mode == _MODES["PersistentOnly"]:
             self._watcher = TopicListWatcher(
@@ -103,16 +103,16 @@ class PatternConsumer(MultiTopicsConsumer):
         else:
             self._ask()
 
-    def _reconciled(self, answer: pb.CommandWatchTopicListSuccess | Refusal) -> None:
-        if isinstance(answer, Refusal):
+    def _reconciled(self, answer: pb.CommandWatchTopicListSuccess | ClientFailure) -> None:
+        if isinstance(answer, ClientFailure):
             self._ask()
         else:
             self._listed(answer)
             self._plan()
 
     def _ask(self) -> None:
-        def found(answer: pb.CommandGetTopicsOfNamespaceResponse | Refusal) -> None:
-            if not isinstance(answer, Refusal) and answer.changed:
+        def found(answer: pb.CommandGetTopicsOfNamespaceResponse | ClientFailure) -> None:
+            if not isinstance(answer, ClientFailure) and answer.changed:
                 self._replace(self._filtered(answer))
             self._plan()
 
@@ -165,7 +165,7 @@ def _bases(topics: Iterable[str]) -> list[str]:
     return sorted({str(TopicName.parse(topic).base) for topic in topics})
 
 
-def _nothing(_: Refusal | None) -> None:
+def _nothing(_: ClientFailure | None) -> None:
     """Nobody waits for it."""
 
 
@@ -175,8 +175,8 @@ def open_pattern(engine: ClientContext, settings: ConsumerSettings, done: Create
         pattern = TopicName.parse(settings.topicsPattern)
         consumer = PatternConsumer(engine, settings, pattern, done)
     except LocalError as fault:
-        done(Refusal("InvalidConfiguration", fault.text))
+        done(ClientFailure("InvalidConfiguration", fault.text))
     except re.error as fault:
-        done(Refusal("InvalidConfiguration", f"{settings.topicsPattern!r} is no regular expression: {fault}"))
+        done(ClientFailure("InvalidConfiguration", f"{settings.topicsPattern!r} is no regular expression: {fault}"))
     else:
         consumer.begin()

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 
 from pcli.codec.errors import LocalError
 from pcli.codec.wire.topic_name import TopicName
-from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.consumer.consumer import Consumer
 from pcli.replay.client.consumer.consumer_factory import open_unchecked
-from pcli.replay.client.consumer.incoming_entry import Incoming
+from pcli.replay.client.consumer.incoming_entry import IncomingMessage
 from pcli.replay.client.consumer.multi_topics_consumer import MultiTopicsConsumer
 from pcli.replay.client.consumer.seek import SeekDone
 from pcli.replay.client.consumer.settings_checks import ranges_fault
 from pcli.replay.client.consumer_settings import ConsumerSettings, KeySharedPolicy, ReaderSettings
-from pcli.replay.client.message_ids import EARLIEST, Id
+from pcli.replay.client.message_ids import EARLIEST, ClientMessageId
 from pcli.replay.client.random_names import hexadecimal
 
 if TYPE_CHECKING:
@@ -39,22 +39,22 @@ class Reader:
         self.consumer = consumer
         """Its `on_message` tells that there is something to read."""
 
-    def read_next(self) -> Incoming | None:
+    def read_next(self) -> IncomingMessage | None:
         """The next message; None: there is none now."""
         message = self.consumer.receive()
         if message is not None:
             self.consumer.acknowledge_cumulative(message.id)
         return message
 
-    def has_message_available(self, done: Callable[[bool | Refusal], None]) -> None:
+    def has_message_available(self, done: Callable[[bool | ClientFailure], None]) -> None:
         """Whether there is something behind what was read."""
         self.consumer.has_message_available(done)
 
-    def last_message_ids(self, done: Callable[[list[Id] | Refusal], None]) -> None:
+    def last_message_ids(self, done: Callable[[list[ClientMessageId] | ClientFailure], None]) -> None:
         """The last id of the topic, or of each partition."""
         self.consumer.last_message_ids(done)
 
-    def seek(self, target: Id | int, done: SeekDone) -> None:
+    def seek(self, target: ClientMessageId | int, done: SeekDone) -> None:
         """Go on elsewhere: at an id, or at a publish time (ms since 1970)."""
         self.consumer.seek(target, done)
 
@@ -63,30 +63,32 @@ class Reader:
         self.consumer.close(done)
 
 
-def open_reader(engine: ClientContext, settings: ReaderSettings, done: Callable[[Reader | Refusal], None]) -> None:
+def open_reader(
+    engine: ClientContext, settings: ReaderSettings, done: Callable[[Reader | ClientFailure], None]
+) -> None:
     """A reader of one topic."""
     fault = _fault(settings)
     if fault is not None:
         done(fault)
         return
 
-    def opened(consumer: Consumer | MultiTopicsConsumer | Refusal) -> None:
-        done(consumer if isinstance(consumer, Refusal) else Reader(consumer))
+    def opened(consumer: Consumer | MultiTopicsConsumer | ClientFailure) -> None:
+        done(consumer if isinstance(consumer, ClientFailure) else Reader(consumer))
 
     open_unchecked(engine, _consumer_settings(engine, settings), opened)
 
 
-def _fault(settings: ReaderSettings) -> Refusal | None:
+def _fault(settings: ReaderSettings) -> ClientFailure | None:
     start, rollback = settings.startMessageId, settings.startMessageFromRollbackDurationInSec
     try:
         TopicName.parse(settings.topicName)
     except LocalError as fault:
-        return Refusal("InvalidTopicName", fault.text)
+        return ClientFailure("InvalidTopicName", fault.text)
     both, neither = start not in (None, EARLIEST) and rollback > 0, start is None and rollback <= 0
     if both or neither:
-        return Refusal("InvalidConfiguration", "a reader begins at an id, or some time ago")
+        return ClientFailure("InvalidConfiguration", "a reader begins at an id, or some time ago")
     if settings.receiverQueueSize < 0:
-        return Refusal("InvalidConfiguration", "receiverQueueSize is 0 or more")
+        return ClientFailure("InvalidConfiguration", "receiverQueueSize is 0 or more")
     return ranges_fault(settings.keyHashRanges)
 
 

@@ -17,10 +17,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pcli.replay.client.message_ids import Id
+from pcli.replay.client.message_ids import ClientMessageId
 
 if TYPE_CHECKING:
-    from pcli.replay.client.consumer.incoming_entry import Incoming
+    from pcli.replay.client.consumer.incoming_entry import IncomingMessage
 
 __all__ = ["ReceiverQueue", "start_again"]
 
@@ -33,7 +33,7 @@ class ReceiverQueue:
     def __init__(self, size: int, flow: Callable[[int], None], *, paused: bool = False) -> None:
         self.size = size
         """``receiverQueueSize``: messages."""
-        self.messages: deque[Incoming] = deque()
+        self.messages: deque[IncomingMessage] = deque()
         self.available = 0
         """Permits that are free and were not given to the broker yet."""
         self.paused = paused
@@ -62,7 +62,7 @@ class ReceiverQueue:
             self.paused = False
             self.increase(0)
 
-    def remove(self, ids: set[Id]) -> int:
+    def remove(self, ids: set[ClientMessageId]) -> int:
         """Take out the messages of these entries; how many there were (removeExpiredMessagesFromQueue)."""
         kept = [message for message in self.messages if message.id.whole not in ids]
         removed = len(self.messages) - len(kept)
@@ -77,7 +77,9 @@ class ReceiverQueue:
         return count
 
 
-def start_again(waiting: Id | None, taken: Id | None, start: Id | None) -> Id | None:
+def start_again(
+    waiting: ClientMessageId | None, taken: ClientMessageId | None, start: ClientMessageId | None
+) -> ClientMessageId | None:
     """Behind which id a non-durable subscription goes on.
 
     ``waiting`` is the first message that was not taken, ``taken`` the last that was, ``start`` where it began.
@@ -85,5 +87,7 @@ def start_again(waiting: Id | None, taken: Id | None, start: Id | None) -> Id | 
     if waiting is None:
         return start if taken is None else taken
     if waiting.is_batch:
-        return Id(waiting.ledger, waiting.entry, waiting.partition, waiting.batch_index - 1, topic=waiting.topic)
+        return ClientMessageId(
+            waiting.ledger, waiting.entry, waiting.partition, waiting.batch_index - 1, topic=waiting.topic
+        )
     return waiting.previous

@@ -15,10 +15,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pcli.codec.proto import pb
-from pcli.replay.client.message_ids import Id
+from pcli.replay.client.message_ids import ClientMessageId
 
 if TYPE_CHECKING:
-    from pcli.replay.client.connection.client_connection import Link
+    from pcli.replay.client.connection.client_connection import ClientConnection
     from pcli.replay.client.consumer.consumer import Consumer
 
 __all__ = ["redeliver_all", "redeliver_some"]
@@ -33,28 +33,28 @@ def redeliver_all(consumer: Consumer) -> None:
         consumer.consumer_epoch += 1
     waiting = consumer.queue.clear()
     consumer.unacked.clear()
-    link = consumer.connected
-    if link is not None:
+    connection = consumer.connected
+    if connection is not None:
         epoch = consumer.consumer_epoch
-        link.send(pb.CommandRedeliverUnacknowledgedMessages(consumer_id=consumer.number, consumer_epoch=epoch))
+        connection.send(pb.CommandRedeliverUnacknowledgedMessages(consumer_id=consumer.number, consumer_epoch=epoch))
         if waiting:
             consumer.queue.increase(waiting)
 
 
-def redeliver_some(consumer: Consumer, ids: set[Id]) -> None:
+def redeliver_some(consumer: Consumer, ids: set[ClientMessageId]) -> None:
     """Ask for these entries, or for all where the type of subscription knows no other way."""
     if not ids:
         return
     if not consumer.individual:
         redeliver_all(consumer)
         return
-    link = consumer.connected
-    if link is None:
+    connection = consumer.connected
+    if connection is None:
         return
     waiting = consumer.queue.remove(ids)
     ordered = sorted(ids)
     for first in range(0, len(ordered), _MOST):
-        _Request(consumer, link, ordered[first : first + _MOST])
+        _Request(consumer, connection, ordered[first : first + _MOST])
     if waiting:
         consumer.queue.increase(waiting)
 
@@ -62,9 +62,9 @@ def redeliver_some(consumer: Consumer, ids: set[Id]) -> None:
 class _Request:
     """One command, as soon as it is known which of its ids are dead letters."""
 
-    def __init__(self, consumer: Consumer, link: Link, ids: list[Id]) -> None:
+    def __init__(self, consumer: Consumer, connection: ClientConnection, ids: list[ClientMessageId]) -> None:
         self._body = pb.CommandRedeliverUnacknowledgedMessages(consumer_id=consumer.number)
-        self._link = link
+        self._connection = connection
         self._open = len(ids)
         for id_ in ids:
             if consumer.dead is None:
@@ -72,9 +72,9 @@ class _Request:
             else:
                 consumer.dead.send(id_, lambda dead, id_=id_: self._settle(id_, dead=dead))  # type: ignore[misc]
 
-    def _settle(self, id_: Id, *, dead: bool) -> None:
+    def _settle(self, id_: ClientMessageId, *, dead: bool) -> None:
         if not dead:
             self._body.message_ids.add(ledgerId=id_.ledger & (1 << 64) - 1, entryId=id_.entry & (1 << 64) - 1)
         self._open -= 1
         if not self._open and self._body.message_ids:
-            self._link.send(self._body)
+            self._connection.send(self._body)

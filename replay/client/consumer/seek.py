@@ -20,17 +20,17 @@ from typing import TYPE_CHECKING, Any
 
 from pcli.codec.proto import pb
 from pcli.codec.wire.bits import words_of
-from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.consumer.deferred_requests import once_connected
-from pcli.replay.client.message_ids import EARLIEST, Id
+from pcli.replay.client.message_ids import EARLIEST, ClientMessageId
 
 if TYPE_CHECKING:
-    from pcli.replay.client.connection.client_connection import Link
+    from pcli.replay.client.connection.client_connection import ClientConnection
     from pcli.replay.client.consumer.consumer import Consumer
 
-__all__ = ["SeekDone", "Seeking"]
+__all__ = ["SeekDone", "SeekOperation"]
 
-SeekDone = Callable[[Refusal | None], None]
+SeekDone = Callable[[ClientFailure | None], None]
 """None: it went well."""
 
 
@@ -40,7 +40,7 @@ class _Status(Enum):
     ANSWERED = "answered"
 
 
-class Seeking:
+class SeekOperation:
     """The seeks of one consumer."""
 
     def __init__(self, consumer: Consumer) -> None:
@@ -48,7 +48,7 @@ class Seeking:
         """The last one named a time, so the start id says nothing of where the subscription stands."""
         self._consumer = consumer
         self._status = _Status.NONE
-        self._target: Id | None = None
+        self._target: ClientMessageId | None = None
         self._done: SeekDone = _nobody
 
     @property
@@ -56,15 +56,17 @@ class Seeking:
         """Whether one is not complete yet."""
         return self._status is not _Status.NONE
 
-    def seek(self, target: Id | int, done: SeekDone) -> None:
+    def seek(self, target: ClientMessageId | int, done: SeekDone) -> None:
         """To an id, or to a publish time (ms since 1970)."""
         if self.under_way:
-            done(Refusal("NotAllowed", "another seek is under way"))
+            done(ClientFailure("NotAllowed", "another seek is under way"))
             return
         self._status = _Status.ASKED
         self._done = done
         body = _seek_command(self._consumer.number, target)
-        once_connected(self._consumer, f"seek to {target}", lambda link: self._ask(link, body, target), self._fail)
+        once_connected(
+            self._consumer, f"seek to {target}", lambda connection: self._ask(connection, body, target), self._fail
+        )
 
     def reconnected(self) -> bool:
         """A new connection. True: it begins at the target of a seek."""
@@ -75,42 +77,42 @@ class Seeking:
             self._finish(None)
         return True
 
-    def _ask(self, link: Link, body: pb.CommandSeek, target: Id | int) -> None:
+    def _ask(self, connection: ClientConnection, body: pb.CommandSeek, target: ClientMessageId | int) -> None:
         before = self._target, self.by_time
-        self._target = target if isinstance(target, Id) else EARLIEST
-        self.by_time = not isinstance(target, Id)
+        self._target = target if isinstance(target, ClientMessageId) else EARLIEST
+        self.by_time = not isinstance(target, ClientMessageId)
 
         def answered(answer: Any) -> None:
-            if isinstance(answer, Refusal):
+            if isinstance(answer, ClientFailure):
                 self._target, self.by_time = before
                 self._fail(answer)
             else:
                 self._answered()
 
-        link.request(body, answered)
+        connection.request(body, answered)
 
     def _answered(self) -> None:
         consumer = self._consumer
         consumer.acks.flush_and_clean()
         consumer.last_taken = None
         consumer.queue.clear()
-        if consumer.link is None and consumer.parent is None:
+        if consumer.connection is None and consumer.parent is None:
             self._status = _Status.ANSWERED
         else:
             consumer.start_id = self._target
             self._finish(None)
 
-    def _fail(self, refusal: Refusal) -> None:
+    def _fail(self, failure: ClientFailure) -> None:
         if self._status is _Status.ASKED:
-            self._finish(refusal)
+            self._finish(failure)
 
-    def _finish(self, refusal: Refusal | None) -> None:
+    def _finish(self, failure: ClientFailure | None) -> None:
         self._status = _Status.NONE
         done, self._done = self._done, _nobody
-        done(refusal)
+        done(failure)
 
 
-def _seek_command(number: int, target: Id | int) -> pb.CommandSeek:
+def _seek_command(number: int, target: ClientMessageId | int) -> pb.CommandSeek:
     if isinstance(target, int):
         return pb.CommandSeek(consumer_id=number, message_publish_time=target)
     place = target.first or target
@@ -122,5 +124,5 @@ def _seek_command(number: int, target: Id | int) -> pb.CommandSeek:
     return body
 
 
-def _nobody(_: Refusal | None) -> None:
+def _nobody(_: ClientFailure | None) -> None:
     """Nobody waits."""

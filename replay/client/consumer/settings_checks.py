@@ -13,7 +13,7 @@ from typing import Final, Literal, get_args, get_origin, get_type_hints
 from pcli.codec.errors import LocalError
 from pcli.codec.wire.hashes import SLOTS
 from pcli.codec.wire.topic_name import TopicName
-from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.consumer_settings import ConsumerSettings
 
 __all__ = ["ranges_fault", "settings_fault"]
@@ -22,33 +22,37 @@ _LEAST_ACK_TIMEOUT: Final = 1000
 _LEAST_TICK: Final = 100
 
 
-def settings_fault(settings: ConsumerSettings) -> Refusal | None:
+def settings_fault(settings: ConsumerSettings) -> ClientFailure | None:
     """The first thing that is wrong; None: nothing is."""
     for wrong, text in _CHECKS:
         if wrong(settings):
-            return Refusal("InvalidConfiguration", text)
+            return ClientFailure("InvalidConfiguration", text)
     for name, words in _WORDS.items():
         if getattr(settings, name) not in words:
-            return Refusal("InvalidConfiguration", f"{name} is {getattr(settings, name)!r}, not {', '.join(words)}")
+            return ClientFailure(
+                "InvalidConfiguration", f"{name} is {getattr(settings, name)!r}, not {', '.join(words)}"
+            )
     for topic in settings.topicNames:
         try:
             TopicName.parse(topic)
         except LocalError as fault:
-            return Refusal("InvalidTopicName", fault.text)
+            return ClientFailure("InvalidTopicName", fault.text)
     if settings.readCompacted and not _compacted_fits(settings):
-        return Refusal("InvalidConfiguration", "readCompacted is for Exclusive and Failover on persistent topics")
+        return ClientFailure("InvalidConfiguration", "readCompacted is for Exclusive and Failover on persistent topics")
     policy = settings.keySharedPolicy
     return None if policy is None or not policy.ranges else ranges_fault(policy.ranges)
 
 
-def ranges_fault(ranges: tuple[tuple[int, int], ...]) -> Refusal | None:
+def ranges_fault(ranges: tuple[tuple[int, int], ...]) -> ClientFailure | None:
     """What is wrong with ranges of slots: outside of 0 to 65535, the wrong way round, or overlapping."""
     for start, end in ranges:
         if not 0 <= start <= end < SLOTS:
-            return Refusal("InvalidConfiguration", f"the range {start}-{end} is not within 0-{SLOTS - 1}")
+            return ClientFailure("InvalidConfiguration", f"the range {start}-{end} is not within 0-{SLOTS - 1}")
     for (start, end), (next_start, next_end) in pairwise(sorted(ranges)):
         if next_start <= end:
-            return Refusal("InvalidConfiguration", f"the ranges {start}-{end} and {next_start}-{next_end} overlap")
+            return ClientFailure(
+                "InvalidConfiguration", f"the ranges {start}-{end} and {next_start}-{next_end} overlap"
+            )
     return None
 
 

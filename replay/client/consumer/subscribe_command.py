@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from pcli.codec.proto import pb
 from pcli.replay.client.consumer_settings import ConsumerSettings, KeySharedPolicy
-from pcli.replay.client.message_ids import Id
+from pcli.replay.client.message_ids import ClientMessageId
 
 if TYPE_CHECKING:
     from pcli.replay.client.consumer.consumer import Consumer
@@ -64,7 +64,7 @@ def _add_maps(body: pb.CommandSubscribe, settings: ConsumerSettings) -> None:
         body.subscription_properties.add(key=key, value=value)
 
 
-def _add_start(body: pb.CommandSubscribe, settings: ConsumerSettings, start: Id | None) -> None:
+def _add_start(body: pb.CommandSubscribe, settings: ConsumerSettings, start: ClientMessageId | None) -> None:
     if settings.subscriptionMode == "Durable" or start is None:
         return
     place = body.start_message_id

@@ -18,13 +18,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
-from pcli.replay.client.message_ids import Id
+from pcli.replay.client.message_ids import ClientMessageId
 
 if TYPE_CHECKING:
     from pcli.codec.session.timers import Timer
     from pcli.replay.client.consumer_settings import ConsumerSettings
 
-__all__ = ["Clock", "UnackedTracker"]
+__all__ = ["Clock", "UnackedMessageTracker"]
 
 
 class Clock(Protocol):
@@ -37,10 +37,12 @@ class Clock(Protocol):
         """Run ``action`` at a time."""
 
 
-class UnackedTracker:
+class UnackedMessageTracker:
     """The messages of one consumer that may be timed out. An ``ackTimeoutMillis`` of 0 tracks nothing."""
 
-    def __init__(self, clock: Clock, settings: ConsumerSettings, redeliver: Callable[[set[Id]], None]) -> None:
+    def __init__(
+        self, clock: Clock, settings: ConsumerSettings, redeliver: Callable[[set[ClientMessageId]], None]
+    ) -> None:
         timeout = settings.ackTimeoutMillis
         self.enabled = timeout > 0
         self._clock = clock
@@ -49,15 +51,15 @@ class UnackedTracker:
         self._buckets = -(-timeout // self._tick) + 1 if self.enabled else 0
         self._backoff = settings.ackTimeoutRedeliveryBackoff
         self._start = clock.now
-        self._places: dict[Id, int] = {}
-        self._counts: dict[Id, int] = {}
-        self._waiting: dict[Id, int] = {}
+        self._places: dict[ClientMessageId, int] = {}
+        self._counts: dict[ClientMessageId, int] = {}
+        self._waiting: dict[ClientMessageId, int] = {}
         self._timer: Timer | None = None
 
     def __len__(self) -> int:
         return len(self._places) + len(self._waiting)
 
-    def add(self, id_: Id, redelivery_count: int = 0) -> None:
+    def add(self, id_: ClientMessageId, redelivery_count: int = 0) -> None:
         """The application has it now. ``id``: of an entry, or of a message of chunks."""
         if not self.enabled or id_ in self._places:
             return
@@ -66,14 +68,14 @@ class UnackedTracker:
             self._counts[id_] = redelivery_count
         self._arm()
 
-    def remove(self, id_: Id) -> None:
+    def remove(self, id_: ClientMessageId) -> None:
         """It was acknowledged, or is asked for already."""
         if self.enabled:
             self._places.pop(id_, None)
             self._waiting.pop(id_, None)
             self._counts.pop(id_, None)
 
-    def remove_till(self, last: Id) -> None:
+    def remove_till(self, last: ClientMessageId) -> None:
         """This and all before it are acknowledged (removeMessagesTill)."""
         for id_ in [*self._places, *self._waiting] if self.enabled else ():
             if id_ <= last:
@@ -129,7 +131,7 @@ class UnackedTracker:
         if due:
             self._redeliver(due)
 
-    def _take(self, bucket: int) -> set[Id]:
+    def _take(self, bucket: int) -> set[ClientMessageId]:
         due = set()
         for id_, place in self._places.items():
             if place > bucket:

@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pcli.codec.errors import LocalError
-from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.consumer.consumer import Consumer, Listener
-from pcli.replay.client.consumer.incoming_entry import Incoming
-from pcli.replay.client.message_ids import Id
+from pcli.replay.client.consumer.incoming_entry import IncomingMessage
+from pcli.replay.client.message_ids import ClientMessageId
 
 __all__ = ["ZeroQueueConsumer"]
 
@@ -34,7 +34,7 @@ class ZeroQueueConsumer(Consumer):
         if self._asked or waited or self._listener is not None:
             self.queue.increase()
 
-    def receive(self) -> Incoming | None:
+    def receive(self) -> IncomingMessage | None:
         """The message that was asked for; None: it is asked for now, and `on_message` will tell."""
         if self._listener is not None:
             raise LocalError("a consumer with a listener has no receive")
@@ -63,12 +63,12 @@ class ZeroQueueConsumer(Consumer):
             self._listener(message)
             self.queue.increase()
 
-    def reject_batch(self, id_: Id) -> None:
+    def reject_batch(self, id_: ClientMessageId) -> None:
         """A batch came: close."""
-        refusal = Refusal("InvalidMessage", f"{id_} is a batch, which a receiverQueueSize of 0 can't hold")
+        failure = ClientFailure("InvalidMessage", f"{id_} is a batch, which a receiverQueueSize of 0 can't hold")
 
-        def closed(_: Refusal | None) -> None:
+        def closed(_: ClientFailure | None) -> None:
             if self.on_fault is not None:
-                self.on_fault(refusal)
+                self.on_fault(failure)
 
         self.close(closed)

@@ -17,12 +17,12 @@ from typing import Protocol
 
 from pcli.codec.wire.constants import DEFAULT_MAX_MESSAGE_SIZE
 from pcli.codec.wire.message_id import MessageId
-from pcli.replay.client.connection.errors import Refusal
-from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.connection.errors import ClientFailure
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 
 __all__ = ["Batch", "BatchContainer", "Container", "Done"]
 
-Done = Callable[[MessageId | Refusal], None]
+Done = Callable[[MessageId | ClientFailure], None]
 """Told once what became of a message."""
 
 
@@ -35,7 +35,7 @@ class Batch:
         self.time = time
         """When the first message came."""
         self.schema_version = schema_version
-        self.messages: list[Outgoing] = []
+        self.messages: list[OutgoingMessage] = []
         self.sequence_ids: list[int] = []
         self.dones: list[Done | None] = []
         self.size = 0
@@ -62,11 +62,11 @@ class Container(Protocol):
         """The broker takes messages of so many bytes."""
         ...
 
-    def has_same_schema(self, message: Outgoing, version: bytes) -> bool:
+    def has_same_schema(self, message: OutgoingMessage, version: bytes) -> bool:
         """Whether the batch that it would join has this schema version."""
         ...
 
-    def add(self, message: Outgoing, sequence_id: int, done: Done | None, now: int, version: bytes) -> bool:
+    def add(self, message: OutgoingMessage, sequence_id: int, done: Done | None, now: int, version: bytes) -> bool:
         """Take a message; True: it is full now."""
         ...
 
@@ -94,11 +94,11 @@ class BatchContainer:
         """The broker takes messages of so many bytes."""
         self.most_bytes = self._most_bytes if self._most_bytes > 0 else largest
 
-    def has_same_schema(self, message: Outgoing, version: bytes) -> bool:
+    def has_same_schema(self, message: OutgoingMessage, version: bytes) -> bool:
         """Whether what waits has this schema version."""
         return self._batch is None or self._batch.schema_version == version
 
-    def add(self, message: Outgoing, sequence_id: int, done: Done | None, now: int, version: bytes) -> bool:
+    def add(self, message: OutgoingMessage, sequence_id: int, done: Done | None, now: int, version: bytes) -> bool:
         """Take a message; True: it is full now."""
         batch = self._batch
         if batch is None:

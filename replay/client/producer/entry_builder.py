@@ -21,19 +21,19 @@ from pcli.codec.payload.encryption_writing import PublicKeys
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry, push_frame
 from pcli.codec.wire.hot import push_send
-from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.producer.batch_container import Batch, Done
 from pcli.replay.client.producer.message_chunking import chunk_size, cut
-from pcli.replay.client.producer.outgoing_message import Outgoing, batch_metadata, join_singles, message_metadata
-from pcli.replay.client.producer.pending_sends import Op
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage, batch_metadata, join_singles, message_metadata
+from pcli.replay.client.producer.pending_sends import OpSendMsg
 from pcli.replay.client.producer_settings import ProducerSettings
 
-__all__ = ["EntryWriter"]
+__all__ = ["EntryBuilder"]
 
 _UNKNOWN: Final = -1
 
 
-class EntryWriter:
+class EntryBuilder:
     """Writes the entries of one producer. ``number``: its id on the wire."""
 
     def __init__(self, number: int, settings: ProducerSettings, *, chunks: bool) -> None:
@@ -48,14 +48,14 @@ class EntryWriter:
         self._settings = settings
         self._kind: int = pb.CompressionType.Value(settings.compressionType)
 
-    def batch(self, batch: Batch, now: int) -> Op | Refusal:
+    def batch(self, batch: Batch, now: int) -> OpSendMsg | ClientFailure:
         """The entry of a batch."""
         try:
             return self._batch(batch, now)
         except ValueError as fault:
             return _unfit(fault)
 
-    def _batch(self, batch: Batch, now: int) -> Op | Refusal:
+    def _batch(self, batch: Batch, now: int) -> OpSendMsg | ClientFailure:
         messages, ids, first = batch.messages, batch.sequence_ids, batch.messages[0]
         count = len(messages)
         if count == 1:
@@ -68,13 +68,13 @@ class EntryWriter:
         payload = self._encrypt(metadata, self._compress(metadata, join_singles(messages, ids)))
         if len(payload) > self.largest:
             return self._too_large(len(payload))
-        op = Op(lowest, ids[-1], batch.dones, batch.size, now)
+        op = OpSendMsg(lowest, ids[-1], batch.dones, batch.size, now)
         op.frame = push_send(self.number, lowest, count, ids[-1], metadata.SerializeToString(), payload)
         return op
 
     def message(
-        self, message: Outgoing, sequence_id: int, schema_version: bytes, done: Done | None, now: int
-    ) -> list[Op] | Refusal:
+        self, message: OutgoingMessage, sequence_id: int, schema_version: bytes, done: Done | None, now: int
+    ) -> list[OpSendMsg] | ClientFailure:
         """The entry of a message that goes into no batch, or those of its chunks."""
         try:
             return self._message(message, sequence_id, schema_version, done, now)
@@ -82,34 +82,36 @@ class EntryWriter:
             return _unfit(fault)
 
     def _message(
-        self, message: Outgoing, sequence_id: int, schema_version: bytes, done: Done | None, now: int
-    ) -> list[Op] | Refusal:
+        self, message: OutgoingMessage, sequence_id: int, schema_version: bytes, done: Done | None, now: int
+    ) -> list[OpSendMsg] | ClientFailure:
         metadata = message_metadata(message, message.sequence_id or 0, self.name, now, schema_version)
         if not self.chunks:
             metadata.sequence_id = sequence_id
             op = self._single(message, metadata, done, now)
-            return op if isinstance(op, Refusal) else [op]
+            return op if isinstance(op, ClientFailure) else [op]
         payload = self._compress(metadata, message.payload)
         size = chunk_size(self.largest, metadata, self._settings.chunkMaxMessageSize)
         if size <= 0:
             return self._too_large(metadata.ByteSize())
         metadata.sequence_id = sequence_id
-        return self._chunks(metadata, payload, size, Op(sequence_id, -1, (done,), len(message.payload), now))
+        return self._chunks(metadata, payload, size, OpSendMsg(sequence_id, -1, (done,), len(message.payload), now))
 
-    def _chunks(self, metadata: pb.MessageMetadata, payload: bytes, size: int, last: Op) -> list[Op]:
+    def _chunks(self, metadata: pb.MessageMetadata, payload: bytes, size: int, last: OpSendMsg) -> list[OpSendMsg]:
         frames = [self._frame(metadata, self._encrypt(metadata, piece)) for piece in cut(metadata, payload, size)]
         last.frame = frames[-1]
-        ops = [Op(last.sequence_id, -1, (), 0, last.time, last=False) for _ in frames[:-1]]
+        ops = [OpSendMsg(last.sequence_id, -1, (), 0, last.time, last=False) for _ in frames[:-1]]
         for op, frame in zip(ops, frames, strict=False):
             op.frame = frame
         return [*ops, last]
 
-    def _single(self, message: Outgoing, metadata: pb.MessageMetadata, done: Done | None, now: int) -> Op | Refusal:
+    def _single(
+        self, message: OutgoingMessage, metadata: pb.MessageMetadata, done: Done | None, now: int
+    ) -> OpSendMsg | ClientFailure:
         payload = self._encrypt(metadata, self._compress(metadata, message.payload))
         size = metadata.ByteSize() + len(payload)
         if size > self.largest:
             return self._too_large(size)
-        op = Op(metadata.sequence_id, -1, (done,), len(message.payload), now)
+        op = OpSendMsg(metadata.sequence_id, -1, (done,), len(message.payload), now)
         op.frame = self._frame(metadata, payload)
         return op
 
@@ -129,10 +131,10 @@ class EntryWriter:
     def _encrypt(self, metadata: pb.MessageMetadata, payload: bytes) -> bytes:
         return payload if self.keys is None else self.keys.close(metadata, payload)
 
-    def _too_large(self, size: int) -> Refusal:
-        return Refusal("InvalidMessage", f"{size} bytes are more than the {self.largest} that the broker takes")
+    def _too_large(self, size: int) -> ClientFailure:
+        return ClientFailure("InvalidMessage", f"{size} bytes are more than the {self.largest} that the broker takes")
 
 
-def _unfit(fault: ValueError) -> Refusal:
+def _unfit(fault: ValueError) -> ClientFailure:
     text = f"{fault.object!a} is no UTF-8" if isinstance(fault, UnicodeEncodeError) else str(fault).lower()
-    return Refusal("InvalidMessage", f"its metadata can't be written: {text}")
+    return ClientFailure("InvalidMessage", f"its metadata can't be written: {text}")

@@ -13,12 +13,12 @@ from __future__ import annotations
 from base64 import b64encode
 
 from pcli.replay.client.producer.batch_container import Batch, BatchContainer, Done
-from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 
-__all__ = ["KeyBasedContainer"]
+__all__ = ["KeyBasedBatchContainer"]
 
 
-class KeyBasedContainer(BatchContainer):
+class KeyBasedBatchContainer(BatchContainer):
     """A batch for each key."""
 
     __slots__ = ("_batches",)
@@ -27,12 +27,12 @@ class KeyBasedContainer(BatchContainer):
         super().__init__(most, most_bytes)
         self._batches: dict[str | None, Batch] = {}
 
-    def has_same_schema(self, message: Outgoing, version: bytes) -> bool:
+    def has_same_schema(self, message: OutgoingMessage, version: bytes) -> bool:
         """Whether what waits with its key has this schema version."""
         batch = self._batches.get(_key(message))
         return batch is None or batch.schema_version == version
 
-    def add(self, message: Outgoing, sequence_id: int, done: Done | None, now: int, version: bytes) -> bool:
+    def add(self, message: OutgoingMessage, sequence_id: int, done: Done | None, now: int, version: bytes) -> bool:
         """Take a message; True: all together are full now."""
         # The batch of the key is the one that the base class adds to.
         key = _key(message)
@@ -54,7 +54,7 @@ class KeyBasedContainer(BatchContainer):
         return batches
 
 
-def _key(message: Outgoing) -> str | None:
+def _key(message: OutgoingMessage) -> str | None:
     if message.ordering_key is not None:
         return b64encode(message.ordering_key).decode()
     return message.key

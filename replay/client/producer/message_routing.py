@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pcli.codec.wire.hashes import partition_of
-from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 from pcli.replay.client.producer_settings import ProducerSettings
 
-__all__ = ["Router"]
+__all__ = ["MessageRouter"]
 
 
-class Router:
+class MessageRouter:
     """The choice of one partitioned producer. ``count``: partitions now; ``random``: a number in [0, 1)."""
 
     __slots__ = ("_choose", "_murmur", "_next", "_start", "_switch_ms")
@@ -36,7 +36,7 @@ class Router:
         else:
             self._choose = self._by_turns
 
-    def choose(self, message: Outgoing, count: int, now: int) -> int:
+    def choose(self, message: OutgoingMessage, count: int, now: int) -> int:
         """The partition of a message, of ``count``; ``now``: milliseconds since 1970."""
         if message.key is not None:
             return partition_of(message.key, count, murmur=self._murmur)

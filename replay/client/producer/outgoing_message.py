@@ -21,12 +21,12 @@ from pcli.codec.payload.batch import join_batch
 from pcli.codec.proto import pb
 from pcli.codec.wire.hot import push_varint
 
-__all__ = ["Outgoing", "batch_metadata", "join_singles", "message_metadata"]
+__all__ = ["OutgoingMessage", "batch_metadata", "join_singles", "message_metadata"]
 
 _u32: Final = Struct(">I").pack
 
 
-class Outgoing:
+class OutgoingMessage:
     """A message as the application gives it. Plain and slotted: millions are made."""
 
     __slots__ = (
@@ -82,7 +82,7 @@ class Outgoing:
 
 
 def message_metadata(
-    message: Outgoing, sequence_id: int, producer: str, now: int, schema_version: bytes
+    message: OutgoingMessage, sequence_id: int, producer: str, now: int, schema_version: bytes
 ) -> pb.MessageMetadata:
     """The metadata of a message that travels by itself."""
     metadata = batch_metadata(message, sequence_id, producer, now, schema_version)
@@ -101,7 +101,7 @@ def message_metadata(
 
 
 def batch_metadata(
-    first: Outgoing, sequence_id: int, producer: str, now: int, schema_version: bytes
+    first: OutgoingMessage, sequence_id: int, producer: str, now: int, schema_version: bytes
 ) -> pb.MessageMetadata:
     """What a batch has of its first message. ``now`` is when that came."""
     metadata = pb.MessageMetadata(
@@ -117,7 +117,7 @@ def batch_metadata(
     return metadata
 
 
-def join_singles(messages: Sequence[Outgoing], sequence_ids: Sequence[int]) -> bytes:
+def join_singles(messages: Sequence[OutgoingMessage], sequence_ids: Sequence[int]) -> bytes:
     """The payload of a batch of these messages."""
     parts: list[bytes] = []
     add = parts.extend
@@ -135,7 +135,7 @@ def join_singles(messages: Sequence[Outgoing], sequence_ids: Sequence[int]) -> b
     return b"".join(parts)
 
 
-def _single(message: Outgoing, sequence_id: int) -> pb.SingleMessageMetadata:
+def _single(message: OutgoingMessage, sequence_id: int) -> pb.SingleMessageMetadata:
     single = pb.SingleMessageMetadata(sequence_id=sequence_id, event_time=message.event_time)
     if message.key is not None:
         single.partition_key = message.key

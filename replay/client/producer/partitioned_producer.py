@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 from pcli.codec.errors import LocalError
 from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.client.connection.connection_handler import State
-from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.producer.batch_container import Done
-from pcli.replay.client.producer.message_routing import Router
-from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.producer.message_routing import MessageRouter
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 from pcli.replay.client.producer.producer import Producer
-from pcli.replay.client.producer.sequence_ids import Doubt
+from pcli.replay.client.producer.sequence_ids import DuplicateRisk
 from pcli.replay.client.producer_settings import ProducerSettings
 from pcli.replay.client.wait_for_all import gather
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PartitionedProducer", "open_producer"]
 
-Created = Callable[["Producer | PartitionedProducer | Refusal"], None]
+Created = Callable[["Producer | PartitionedProducer | ClientFailure"], None]
 
 
 def open_producer(engine: ClientContext, topic: str, settings: ProducerSettings, done: Created) -> None:
@@ -43,11 +43,11 @@ def open_producer(engine: ClientContext, topic: str, settings: ProducerSettings,
     try:
         name = TopicName.parse(topic.strip())
     except LocalError as fault:
-        done(Refusal("InvalidTopicName", fault.text))
+        done(ClientFailure("InvalidTopicName", fault.text))
         return
 
-    def found(count: int | Refusal) -> None:
-        if isinstance(count, Refusal):
+    def found(count: int | ClientFailure) -> None:
+        if isinstance(count, ClientFailure):
             done(count)
         elif count:
             PartitionedProducer(engine, name, settings, count, done).start()
@@ -73,15 +73,15 @@ class PartitionedProducer:
         self._topic = topic
         self.on_room: Callable[[], None] | None = None
         """As that of `Producer`, for whichever partition was full."""
-        self.on_doubt: Callable[[Doubt, int], None] | None = None
+        self.on_possible_duplicate: Callable[[DuplicateRisk, int], None] | None = None
         """As that of `Producer`."""
         self._settings = _divided(settings, count)
         self._created: Created | None = created
-        self._router = Router(settings, count, engine.random)
+        self._router = MessageRouter(settings, count, engine.random)
         self._lazy = settings.lazyStartPartitionedProducers and settings.accessMode == "Shared"
         self._name = ""
-        self._turned_away: tuple[Outgoing, int] | None = None
-        self._waiting: dict[int, list[tuple[Outgoing, Done | None]]] = {}
+        self._turned_away: tuple[OutgoingMessage, int] | None = None
+        self._waiting: dict[int, list[tuple[OutgoingMessage, Done | None]]] = {}
         self._update: Timer | None = None
 
     @property
@@ -91,10 +91,10 @@ class PartitionedProducer:
 
     def start(self) -> None:
         """Make the producers; ``created`` hears of the end."""
-        first = self._router.choose(Outgoing(b""), self.count, self.engine.now) if self._lazy else 0
+        first = self._router.choose(OutgoingMessage(b""), self.count, self.engine.now) if self._lazy else 0
         self._make(first, self._first_made)
 
-    def send(self, message: Outgoing, done: Done | None = None) -> bool:
+    def send(self, message: OutgoingMessage, done: Done | None = None) -> bool:
         """As `Producer.send`, to the partition that the message goes to; one that found no room keeps its partition."""
         away, self._turned_away = self._turned_away, None
         if away is not None and away[0] is message:
@@ -109,14 +109,14 @@ class PartitionedProducer:
             return False
         if self.state is not State.READY:
             if done is not None:
-                done(Refusal("Closed", "the producer is closed"))
+                done(ClientFailure("Closed", "the producer is closed"))
             return True
         self._waiting.setdefault(partition, []).append((message, done))
         if producer is None:
             self._make(partition, lambda made: self._lazily_made(partition, made))
         return True
 
-    def flush(self, done: Callable[[Refusal | None], None]) -> None:
+    def flush(self, done: Callable[[ClientFailure | None], None]) -> None:
         """Send what waits, and tell when all has its receipt, or has failed."""
         gather(self.producers.values(), Producer.flush, done)
 
@@ -125,8 +125,8 @@ class PartitionedProducer:
         flushed = [producer.trigger_flush() for producer in self.producers.values()]
         return any(flushed)
 
-    def close(self, done: Callable[[Refusal | None], None]) -> None:
-        """Close them all. The Refusal: one of them could not be closed."""
+    def close(self, done: Callable[[ClientFailure | None], None]) -> None:
+        """Close them all. The ClientFailure: one of them could not be closed."""
         if self.state in (State.CLOSING, State.CLOSED):
             done(None)
             return
@@ -134,9 +134,9 @@ class PartitionedProducer:
         if self._update is not None:
             self._update.cancel()
 
-        def closed(refusal: Refusal | None) -> None:
-            self.state = State.CLOSED if refusal is None else State.FAILED
-            done(refusal)
+        def closed(failure: ClientFailure | None) -> None:
+            self.state = State.CLOSED if failure is None else State.FAILED
+            done(failure)
 
         gather(self.producers.values(), Producer.close, closed)
 
@@ -144,29 +144,29 @@ class PartitionedProducer:
         if self.on_room is not None:
             self.on_room()
 
-    def _doubt(self, doubt: Doubt, sequence_id: int) -> None:
-        if self.on_doubt is not None:
-            self.on_doubt(doubt, sequence_id)
+    def _doubt(self, doubt: DuplicateRisk, sequence_id: int) -> None:
+        if self.on_possible_duplicate is not None:
+            self.on_possible_duplicate(doubt, sequence_id)
 
     # -- making them -----------------------------------------------------------------------------------------------
 
-    def _make(self, partition: int, made: Callable[[Producer | Refusal], None]) -> None:
+    def _make(self, partition: int, made: Callable[[Producer | ClientFailure], None]) -> None:
         topic = str(self._topic.with_partition(partition))
         producer = Producer(self.engine, topic, self._settings, made, name=self._name)
-        producer.on_room, producer.on_doubt = self._room, self._doubt
+        producer.on_room, producer.on_possible_duplicate = self._room, self._doubt
         self.producers[partition] = producer
         producer.start()
 
-    def _make_all(self, partitions: range, done: Callable[[Refusal | None], None]) -> None:
+    def _make_all(self, partitions: range, done: Callable[[ClientFailure | None], None]) -> None:
         """Make the producers of these partitions; told once, when all have come to be or not."""
 
-        def make(partition: int, told: Callable[[Refusal | None], None]) -> None:
-            self._make(partition, lambda made: told(made if isinstance(made, Refusal) else None))
+        def make(partition: int, told: Callable[[ClientFailure | None], None]) -> None:
+            self._make(partition, lambda made: told(made if isinstance(made, ClientFailure) else None))
 
         gather(partitions, make, done)
 
-    def _first_made(self, made: Producer | Refusal) -> None:
-        if isinstance(made, Refusal):
+    def _first_made(self, made: Producer | ClientFailure) -> None:
+        if isinstance(made, ClientFailure):
             self._all_made(made)
             return
         self._name = made.name
@@ -175,20 +175,20 @@ class PartitionedProducer:
         else:
             self._make_all(range(1, self.count), self._all_made)
 
-    def _all_made(self, refusal: Refusal | None) -> None:
+    def _all_made(self, failure: ClientFailure | None) -> None:
         created, self._created = self._created, None
         assert created is not None
-        if refusal is not None:
-            self.close(lambda _: created(refusal))
+        if failure is not None:
+            self.close(lambda _: created(failure))
             return
         self.state = State.READY
         if self._settings.autoUpdatePartitions:
             self._plan_update()
         created(self)
 
-    def _lazily_made(self, partition: int, made: Producer | Refusal) -> None:
+    def _lazily_made(self, partition: int, made: Producer | ClientFailure) -> None:
         waiting = self._waiting.pop(partition)
-        if isinstance(made, Refusal):
+        if isinstance(made, ClientFailure):
             del self.producers[partition]
         for message, done in waiting:
             if isinstance(made, Producer):
@@ -205,19 +205,19 @@ class PartitionedProducer:
     def _ask(self) -> None:
         self.engine.partitions(self.topic, self._counted, create=False)
 
-    def _counted(self, count: int | Refusal) -> None:
+    def _counted(self, count: int | ClientFailure) -> None:
         if self.state is not State.READY or self.engine.closed:
             return
         self._plan_update()
-        if isinstance(count, Refusal) or count <= self.count:
+        if isinstance(count, ClientFailure) or count <= self.count:
             return
         if self._lazy:
             self.count = count
             return
         new = range(self.count, count)
 
-        def made(refusal: Refusal | None) -> None:
-            if refusal is None:
+        def made(failure: ClientFailure | None) -> None:
+            if failure is None:
                 self.count = count
                 return
             for partition in new:

@@ -20,10 +20,10 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.message_id import MessageId
-from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.producer.batch_container import Done
 
-__all__ = ["MISMATCH", "Op", "Pending"]
+__all__ = ["MISMATCH", "OpSendMsg", "PendingSends"]
 
 _SEND: Final = BY_NAME["SEND"].number
 
@@ -31,7 +31,7 @@ MISMATCH: Final = "mismatch"
 """A receipt that fits nothing: the connection is to be closed."""
 
 
-class Op:
+class OpSendMsg:
     """One entry on its way (OpSendMsg)."""
 
     __slots__ = (
@@ -68,9 +68,9 @@ class Op:
         """The SEND; empty while its schema is not registered."""
         self.schema: pb.Schema | None = None
         """What is to be registered before it can be sent; None: nothing."""
-        self.write: Callable[[bytes], list[Op] | Refusal] | None = None
+        self.write: Callable[[bytes], list[OpSendMsg] | ClientFailure] | None = None
         """Where there is a schema to be registered: gives what takes its place, once the version is known."""
-        self.flushes: list[Callable[[Refusal | None], None]] = []
+        self.flushes: list[Callable[[ClientFailure | None], None]] = []
         """Who waits for everything up to here."""
 
     @property
@@ -94,15 +94,15 @@ class Op:
         for flushed in self.flushes:
             flushed(None)
 
-    def fail(self, refusal: Refusal) -> None:
+    def fail(self, failure: ClientFailure) -> None:
         """It will not be stored: tell the application."""
         if not self.last:
             return
         for done in self.dones:
             if done is not None:
-                done(refusal)
+                done(failure)
         for flushed in self.flushes:
-            flushed(refusal)
+            flushed(failure)
 
     @property
     def sound(self) -> bool:
@@ -110,22 +110,22 @@ class Op:
         return Frame(self.frame, _SEND).checksum == "good"
 
 
-class Pending:
+class PendingSends:
     """The entries of one producer that wait, in the order of their SENDs."""
 
     __slots__ = ("messages", "ops")
 
     def __init__(self) -> None:
-        self.ops: deque[Op] = deque()
+        self.ops: deque[OpSendMsg] = deque()
         self.messages = 0
         """Messages of all of them."""
 
-    def add(self, op: Op) -> None:
+    def add(self, op: OpSendMsg) -> None:
         """One more, at the end."""
         self.ops.append(op)
         self.messages += op.count
 
-    def receipt(self, sequence_id: int, highest: int) -> Op | str | None:
+    def receipt(self, sequence_id: int, highest: int) -> OpSendMsg | str | None:
         """The entry that is stored, taken out; MISMATCH; or None: the receipt is late."""
         if not self.ops or sequence_id < self.ops[0].sequence_id:
             return None
@@ -134,17 +134,17 @@ class Pending:
             return MISMATCH
         return self.pop()
 
-    def named(self, sequence_id: int) -> Op | None:
+    def named(self, sequence_id: int) -> OpSendMsg | None:
         """The first entry, if an error with this sequence id means it; left in the queue."""
         return self.ops[0] if self.ops and self.ops[0].named == sequence_id else None
 
-    def pop(self) -> Op:
+    def pop(self) -> OpSendMsg:
         """The first entry, taken out."""
         op = self.ops.popleft()
         self.messages -= op.count
         return op
 
-    def replace(self, op: Op, others: Sequence[Op] = ()) -> None:
+    def replace(self, op: OpSendMsg, others: Sequence[OpSendMsg] = ()) -> None:
         """Others stand in the place of this one, or none."""
         place = self.ops.index(op)
         del self.ops[place]
@@ -152,12 +152,12 @@ class Pending:
             self.ops.insert(place + number, other)
         self.messages += sum(other.count for other in others) - op.count
 
-    def behind(self, op: Op | None) -> list[Op]:
+    def behind(self, op: OpSendMsg | None) -> list[OpSendMsg]:
         """This one and all behind it; None: all."""
         ops = list(self.ops)
         return ops if op is None else ops[ops.index(op) :]
 
-    def drain(self) -> list[Op]:
+    def drain(self) -> list[OpSendMsg]:
         """All of them, taken out."""
         ops = list(self.ops)
         self.ops.clear()

@@ -26,19 +26,19 @@ from pcli.codec.session import Event
 from pcli.codec.wire.constants import DEFAULT_MAX_MESSAGE_SIZE
 from pcli.codec.wire.message_id import MessageId, signed
 from pcli.codec.wire.topic_name import TopicName
-from pcli.replay.client.connection.client_connection import Link
+from pcli.replay.client.connection.client_connection import ClientConnection
 from pcli.replay.client.connection.connection_handler import State
-from pcli.replay.client.connection.errors import Refusal
-from pcli.replay.client.periodic_tasks import Repeating
+from pcli.replay.client.connection.errors import ClientFailure
+from pcli.replay.client.periodic_tasks import PeriodicTasks
 from pcli.replay.client.producer.batch_container import BatchContainer, Container, Done
 from pcli.replay.client.producer.batch_timer import BatchTimer
-from pcli.replay.client.producer.entry_builder import EntryWriter
-from pcli.replay.client.producer.key_based_batch_container import KeyBasedContainer
-from pcli.replay.client.producer.outgoing_message import Outgoing
-from pcli.replay.client.producer.pending_sends import MISMATCH, Op
-from pcli.replay.client.producer.producer_registration import Registration
-from pcli.replay.client.producer.send_queue import Outbox
-from pcli.replay.client.producer.sequence_ids import Doubt, SequenceIds
+from pcli.replay.client.producer.entry_builder import EntryBuilder
+from pcli.replay.client.producer.key_based_batch_container import KeyBasedBatchContainer
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage
+from pcli.replay.client.producer.pending_sends import MISMATCH, OpSendMsg
+from pcli.replay.client.producer.producer_registration import ProducerRegistration
+from pcli.replay.client.producer.send_queue import SendQueue
+from pcli.replay.client.producer.sequence_ids import DuplicateRisk, SequenceIds
 from pcli.replay.client.producer_settings import ProducerSettings
 
 if TYPE_CHECKING:
@@ -55,16 +55,16 @@ _NOWHERE: Final = MessageId(-1, -1)
 """What the broker answers to a duplicate, too."""
 
 _ENDS: Final = {
-    State.CLOSING: Refusal("Closed", "the producer is closed"),
-    State.CLOSED: Refusal("Closed", "the producer is closed"),
-    State.TERMINATED: Refusal("TopicTerminatedError", "the topic takes nothing any more"),
-    State.PRODUCER_FENCED: Refusal("ProducerFenced", "another producer has taken its place"),
-    State.FAILED: Refusal("Disconnected", "the producer never came to be"),
+    State.CLOSING: ClientFailure("Closed", "the producer is closed"),
+    State.CLOSED: ClientFailure("Closed", "the producer is closed"),
+    State.TERMINATED: ClientFailure("TopicTerminatedError", "the topic takes nothing any more"),
+    State.PRODUCER_FENCED: ClientFailure("ProducerFenced", "another producer has taken its place"),
+    State.FAILED: ClientFailure("Disconnected", "the producer never came to be"),
 }
 """What a message is told that comes too late."""
 
 
-class Producer(Registration):
+class Producer(ProducerRegistration):
     """Sends messages to one topic. ``created`` is told once that it can, or why it never will."""
 
     def __init__(
@@ -72,7 +72,7 @@ class Producer(Registration):
         engine: ClientContext,
         topic: str,
         settings: ProducerSettings,
-        created: Callable[[Producer | Refusal], None],
+        created: Callable[[Producer | ClientFailure], None],
         *,
         name: str = "",
     ) -> None:
@@ -80,16 +80,16 @@ class Producer(Registration):
         parsed = TopicName.parse(topic)
         self.partition = parsed.partition
         self.ids = SequenceIds(settings.initialSequenceId)
-        self._outbox = Outbox(topic, self._release)
+        self._outbox = SendQueue(topic, self._release)
         self.pending = self._outbox.pending
         self.on_room: Callable[[], None] | None = None
         """Called when there is room again, after `send` found none."""
-        self.on_doubt: Callable[[Doubt, int], None] | None = None
+        self.on_possible_duplicate: Callable[[DuplicateRisk, int], None] | None = None
         """Told of each message that may be a duplicate, with its sequence id."""
-        self._writer = EntryWriter(self.number, settings, chunks=settings.chunkingEnabled and parsed.persistent)
+        self._writer = EntryBuilder(self.number, settings, chunks=settings.chunkingEnabled and parsed.persistent)
         self._writer.name = name or settings.producerName
         self._writer.largest = DEFAULT_MAX_MESSAGE_SIZE
-        kind = KeyBasedContainer if settings.batcherBuilder == "KEY_BASED" else BatchContainer
+        kind = KeyBasedBatchContainer if settings.batcherBuilder == "KEY_BASED" else BatchContainer
         limits = settings.batchingMaxMessages, settings.batchingMaxBytes
         self._batch: Container | None = kind(*limits) if settings.batchingEnabled else None
         self._batch_timer = BatchTimer(
@@ -99,8 +99,8 @@ class Producer(Registration):
         self._short_of_room = False
         self._version = b""
         self._multi_schema = False
-        self._last_link: Link | None = None
-        self._tasks = Repeating(engine)
+        self._last_connection: ClientConnection | None = None
+        self._tasks = PeriodicTasks(engine)
 
     def start(self) -> None:
         """Look for the broker; ``created`` hears of the end."""
@@ -108,7 +108,7 @@ class Producer(Registration):
             try:
                 self._writer.keys.renew()
             except LocalError as fault:
-                self.end(State.FAILED, Refusal("Crypto", fault.text))
+                self.end(State.FAILED, ClientFailure("Crypto", fault.text))
                 return
             self._tasks.begin(_DATA_KEY_LIFE, self._renew_data_key)
         if self.settings.sendTimeoutMs > 0:
@@ -127,7 +127,7 @@ class Producer(Registration):
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
-    def send(self, message: Outgoing, done: Done | None = None) -> bool:
+    def send(self, message: OutgoingMessage, done: Done | None = None) -> bool:
         """Take a message; ``done`` is told where it is stored, or why not. False: no room, and it was not taken.
 
         Limited are messages (``maxPendingMessages``) and the bytes of all producers (``memoryLimitBytes``).
@@ -142,7 +142,7 @@ class Producer(Registration):
             return False
         if not engine.memory.reserve(size):
             self._short_of_room = True
-            engine.memory.when_room(self._tell_room)
+            engine.memory.when_available(self._tell_room)
             return False
         if batch is None or message.deliver_at is not None or message.schema is not None:
             return self._send_unusual(message, done)
@@ -167,7 +167,7 @@ class Producer(Registration):
             self._batch_timer.message_waits()
         return True
 
-    def flush(self, done: Callable[[Refusal | None], None]) -> None:
+    def flush(self, done: Callable[[ClientFailure | None], None]) -> None:
         """Send what waits in the batch, and tell when all that was taken so far has its receipt, or has failed."""
         self.trigger_flush()
         if self.pending.ops:
@@ -183,14 +183,14 @@ class Producer(Registration):
         self._batch_timer.sent()
         for batch in container.take():
             op = self._writer.batch(batch, self.engine.now)
-            if isinstance(op, Refusal):
+            if isinstance(op, ClientFailure):
                 self._release(batch.size)
                 _tell(batch.dones, op)
             else:
                 self._outbox.add(op)
         return True
 
-    def _send_unusual(self, message: Outgoing, done: Done | None) -> bool:
+    def _send_unusual(self, message: OutgoingMessage, done: Done | None) -> bool:
         """A message that may go into no batch, or not into any batch."""
         version = self._version_for(message)
         ids = self.ids
@@ -201,16 +201,16 @@ class Producer(Registration):
         now, size = self.engine.now, len(message.payload)
         sequence_id = ids.peek(message.sequence_id)
 
-        def write(version: bytes) -> list[Op] | Refusal:
+        def write(version: bytes) -> list[OpSendMsg] | ClientFailure:
             return self._writer.message(message, sequence_id, version, done, now)
 
         if version is None:
-            op = Op(sequence_id, -1, (done,), size, now)
+            op = OpSendMsg(sequence_id, -1, (done,), size, now)
             op.schema, op.write = message.schema, write
-            ops: list[Op] | Refusal = [op]
+            ops: list[OpSendMsg] | ClientFailure = [op]
         else:
             ops = write(version)
-        if isinstance(ops, Refusal):
+        if isinstance(ops, ClientFailure):
             self._release(size)
             _tell((done,), ops)
             return True
@@ -229,11 +229,11 @@ class Producer(Registration):
         self._short_of_room = count <= self._most
         if not self._short_of_room:
             text = f"{count} chunks are more than maxPendingMessages, {self._most}"
-            _tell((done,), Refusal("InvalidMessage", text))
+            _tell((done,), ClientFailure("InvalidMessage", text))
         return not self._short_of_room
 
     def _join_batch(
-        self, batch: Container, message: Outgoing, sequence_id: int, version: bytes, done: Done | None
+        self, batch: Container, message: OutgoingMessage, sequence_id: int, version: bytes, done: Done | None
     ) -> None:
         """Let a message go with those that wait, or after them (canAddToCurrentBatch)."""
         ids = self.ids
@@ -241,8 +241,8 @@ class Producer(Registration):
         space = batch.size + len(message.payload) <= batch.most_bytes and batch.count < batch.most
         if space and (not self._multi_schema or batch.has_same_schema(message, version)):
             doubt, alone = ids.judge(sequence_id)
-            if doubt is not Doubt.NONE and self.on_doubt is not None:
-                self.on_doubt(doubt, sequence_id)
+            if doubt is not DuplicateRisk.NONE and self.on_possible_duplicate is not None:
+                self.on_possible_duplicate(doubt, sequence_id)
         if alone:
             self.trigger_flush()
         ids.pushed = max(ids.pushed, sequence_id)
@@ -251,7 +251,7 @@ class Producer(Registration):
         else:
             self._batch_timer.message_waits()
 
-    def _version_for(self, message: Outgoing) -> bytes | None:
+    def _version_for(self, message: OutgoingMessage) -> bytes | None:
         """The schema version of a message; None: its schema is to be registered."""
         schema = message.schema
         if schema is None or schema == self.settings.schema:
@@ -271,14 +271,14 @@ class Producer(Registration):
         if error == "ChecksumError":
             self._outbox.checksum_error(body.sequence_id)
         elif error == "TopicTerminatedError":
-            self.end(State.TERMINATED, Refusal(error, body.message))
+            self.end(State.TERMINATED, ClientFailure(error, body.message))
         elif error == "NotAllowedError":
-            self._outbox.refuse(body.sequence_id, Refusal(error, body.message))
+            self._outbox.refuse(body.sequence_id, ClientFailure(error, body.message))
         else:
             self.lost()
             self.reconnect()
-            if self._last_link is not None:
-                self._last_link.attach(self)
+            if self._last_connection is not None:
+                self._last_connection.attach(self)
 
     def _receipt(self, body: pb.CommandSendReceipt) -> None:
         op = self.pending.receipt(body.sequence_id, signed(body.highest_sequence_id))
@@ -287,10 +287,10 @@ class Producer(Registration):
         if op == MISMATCH:
             first = self.pending.ops[0].sequence_id
             text = f"a receipt for {body.sequence_id}, expected is one for {first}"
-            assert self._last_link is not None
-            self._last_link.close(Refusal("Disconnected", text))
+            assert self._last_connection is not None
+            self._last_connection.close(ClientFailure("Disconnected", text))
             return
-        assert isinstance(op, Op)
+        assert isinstance(op, OpSendMsg)
         self.ids.published = max(self.ids.published, op.named)
         self._release(op.size)
         place = MessageId.of(body.message_id) if body.HasField("message_id") else _NOWHERE
@@ -298,19 +298,19 @@ class Producer(Registration):
 
     # -- coming and going ------------------------------------------------------------------------------------------
 
-    def prepare(self, link: Link) -> None:
+    def prepare(self, connection: ClientConnection) -> None:
         """Learn how large a message may be."""
-        self._last_link = link
-        self._writer.largest = link.max_message_size
+        self._last_connection = connection
+        self._writer.largest = connection.max_message_size
         if self._batch is not None:
-            self._batch.may_hold(link.max_message_size)
+            self._batch.may_hold(connection.max_message_size)
 
-    def begin(self, link: Link, body: pb.CommandProducerSuccess) -> None:
+    def begin(self, connection: ClientConnection, body: pb.CommandProducerSuccess) -> None:
         """Send all that waits, again or for the first time."""
         self._writer.name = self.name or body.producer_name
         self._version = body.schema_version
         self.ids.learn(body.last_sequence_id)
-        resent = self._outbox.resume(link)
+        resent = self._outbox.resume(connection)
         if self._batch is not None and not resent:
             self._batch_timer.set(0)
         elif self._batch is not None and self._batch.count:
@@ -320,40 +320,40 @@ class Producer(Registration):
         """What comes now waits for the next link."""
         self._outbox.pause()
 
-    def close(self, done: Callable[[Refusal | None], None]) -> None:
-        """Leave the topic. The Refusal: the broker did not agree."""
+    def close(self, done: Callable[[ClientFailure | None], None]) -> None:
+        """Leave the topic. The ClientFailure: the broker did not agree."""
         if self.state in (State.CLOSING, State.CLOSED):
             done(None)
             return
-        link, ready = self.link, self.state is State.READY
+        connection, ready = self.connection, self.state is State.READY
         self.state = State.CLOSING
         self._outbox.pause()
         self._tasks.stop()
-        if link is None or not ready:
+        if connection is None or not ready:
             self.end(State.CLOSED, _ENDS[State.CLOSED])
             done(None)
             return
 
-        def answered(answer: Event | Refusal) -> None:
+        def answered(answer: Event | ClientFailure) -> None:
             self.end(State.CLOSED, _ENDS[State.CLOSED])
-            done(answer if isinstance(answer, Refusal) and link.gone is None else None)
+            done(answer if isinstance(answer, ClientFailure) and connection.gone is None else None)
 
-        link.request(pb.CommandCloseProducer(producer_id=self.number), answered)
+        connection.request(pb.CommandCloseProducer(producer_id=self.number), answered)
 
-    def end(self, state: State, refusal: Refusal) -> None:
+    def end(self, state: State, failure: ClientFailure) -> None:
         """It will send nothing any more."""
         self._outbox.pause()
         self._tasks.stop()
         self.give_up(state)
-        self.fail_pending(_ENDS[state] if state is State.CLOSED else refusal)
-        self.tell(refusal)
+        self.fail_pending(_ENDS[state] if state is State.CLOSED else failure)
+        self.tell(failure)
 
-    def fail_pending(self, refusal: Refusal) -> None:
+    def fail_pending(self, failure: ClientFailure) -> None:
         """Nothing of what waits will be stored."""
-        self._outbox.fail(refusal)
+        self._outbox.fail(failure)
         for batch in () if self._batch is None else self._batch.take():
             self._release(batch.size)
-            _tell(batch.dones, refusal)
+            _tell(batch.dones, failure)
 
     # -- room and time ---------------------------------------------------------------------------------------------
 
@@ -385,11 +385,11 @@ class Producer(Registration):
         left = made + limit - self.engine.now
         if left > 0:
             return left
-        self.fail_pending(Refusal("TimeOut", f"no receipt within {limit} ms"))
+        self.fail_pending(ClientFailure("TimeOut", f"no receipt within {limit} ms"))
         return limit
 
 
-def _tell(dones: Iterable[Done | None], refusal: Refusal) -> None:
+def _tell(dones: Iterable[Done | None], failure: ClientFailure) -> None:
     for done in dones:
         if done is not None:
-            done(refusal)
+            done(failure)

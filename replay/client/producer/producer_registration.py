@@ -21,18 +21,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from pcli.codec.proto import pb
 from pcli.codec.session import Event
 from pcli.codec.wire.topic_name import TopicName
-from pcli.replay.client.connection.client_connection import Link
-from pcli.replay.client.connection.connection_handler import Handler, Kind, State
-from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.connection.client_connection import ClientConnection
+from pcli.replay.client.connection.connection_handler import ConnectionHandler, Kind, State
+from pcli.replay.client.connection.errors import ClientFailure
 
 if TYPE_CHECKING:
     from pcli.replay.client.client_context import ClientContext
     from pcli.replay.client.producer_settings import ProducerSettings
 
-__all__ = ["Registration", "Verdict", "producer_command", "verdict_on"]
+__all__ = ["FailureKind", "ProducerRegistration", "classify_failure", "producer_command"]
 
 
-class Verdict(Enum):
+class FailureKind(Enum):
     """What a refusal means for the producer."""
 
     TERMINATED = "the topic takes nothing any more"
@@ -43,26 +43,26 @@ class Verdict(Enum):
 
 
 _FINAL: Final = {
-    "TopicTerminatedError": Verdict.TERMINATED,
-    "ProducerFenced": Verdict.FENCED,
-    "TopicNotFound": Verdict.GONE,
-    "NotFound": Verdict.GONE,
+    "TopicTerminatedError": FailureKind.TERMINATED,
+    "ProducerFenced": FailureKind.FENCED,
+    "TopicNotFound": FailureKind.GONE,
+    "NotFound": FailureKind.GONE,
 }
 
 
 _STATES: Final = {
-    Verdict.TERMINATED: State.TERMINATED,
-    Verdict.FENCED: State.PRODUCER_FENCED,
-    Verdict.GONE: State.CLOSED,
-    Verdict.FAILED: State.FAILED,
+    FailureKind.TERMINATED: State.TERMINATED,
+    FailureKind.FENCED: State.PRODUCER_FENCED,
+    FailureKind.GONE: State.CLOSED,
+    FailureKind.FAILED: State.FAILED,
 }
 
 
-def verdict_on(refusal: Refusal, *, created: bool, in_time: bool) -> Verdict:
+def classify_failure(failure: ClientFailure, *, created: bool, in_time: bool) -> FailureKind:
     """``created``: it was ready once; ``in_time``: the operation time-out has not passed."""
-    if refusal.error in _FINAL:
-        return _FINAL[refusal.error]
-    return Verdict.AGAIN if created or (refusal.retriable and in_time) else Verdict.FAILED
+    if failure.error in _FINAL:
+        return _FINAL[failure.error]
+    return FailureKind.AGAIN if created or (failure.retriable and in_time) else FailureKind.FAILED
 
 
 def producer_command(
@@ -88,7 +88,7 @@ def producer_command(
     return body
 
 
-class Registration(Handler):
+class ProducerRegistration(ConnectionHandler):
     """Half of a producer. ``created`` is told once that it stands, or why it never will."""
 
     kind: ClassVar[Kind] = "producer"
@@ -111,79 +111,79 @@ class Registration(Handler):
         """As the broker knows it; empty before it has said so."""
         raise NotImplementedError
 
-    def prepare(self, link: Link) -> None:
+    def prepare(self, connection: ClientConnection) -> None:
         """There is a link that it will register over."""
         raise NotImplementedError
 
-    def begin(self, link: Link, body: pb.CommandProducerSuccess) -> None:
+    def begin(self, connection: ClientConnection, body: pb.CommandProducerSuccess) -> None:
         """It is registered."""
         raise NotImplementedError
 
-    def fail_pending(self, refusal: Refusal) -> None:
+    def fail_pending(self, failure: ClientFailure) -> None:
         """Nothing of what waits will be stored."""
         raise NotImplementedError
 
-    def end(self, state: State, refusal: Refusal) -> None:
+    def end(self, state: State, failure: ClientFailure) -> None:
         """It will send nothing any more; whoever waits for its creation is told."""
         raise NotImplementedError
 
     # -- how it goes -------------------------------------------------------------------------------------------------
 
-    def opened(self, link: Link) -> None:
+    def opened(self, connection: ClientConnection) -> None:
         """Ask the broker for the producer, anew over each link."""
-        self.prepare(link)
+        self.prepare(connection)
         if self._deadline is None:
             self._deadline = self.engine.now + self.engine.settings.operationTimeoutMs
         body = producer_command(
             self.number, self._given_topic, self.name, self.settings, epoch=self.epoch, topic_epoch=self._topic_epoch
         )
-        link.request(body, lambda answer: self._answered(link, answer))
+        connection.request(body, lambda answer: self._answered(connection, answer))
 
-    def not_opened(self, refusal: Refusal) -> bool:
+    def not_opened(self, failure: ClientFailure) -> bool:
         """There is no broker for it, or not now (connectionFailed)."""
         late = self.engine.now > self._lookup_deadline
-        if refusal.retriable and not late:
+        if failure.retriable and not late:
             return False
         if self._created is not None:
-            self.end(State.FAILED, refusal)
+            self.end(State.FAILED, failure)
             return True
-        if verdict_on(refusal, created=True, in_time=True) is Verdict.GONE:
-            self.end(State.CLOSED, refusal)
+        if classify_failure(failure, created=True, in_time=True) is FailureKind.GONE:
+            self.end(State.CLOSED, failure)
             return True
         return False
 
-    def tell(self, result: Registration | Refusal) -> None:
+    def tell(self, result: ProducerRegistration | ClientFailure) -> None:
         """Tell whoever waits for the creation, if somebody still does."""
         created, self._created = self._created, None
         if created is not None:
             created(result)
 
-    def _answered(self, link: Link, answer: Event | Refusal) -> None:
+    def _answered(self, connection: ClientConnection, answer: Event | ClientFailure) -> None:
         if self.state is not State.CONNECTING:
             # It was closed meanwhile, and only the end of the connection makes the broker drop it for sure.
-            link.close(Refusal("Disconnected", "a producer was closed before it was ready"))
-        elif self.link is not link:
+            connection.close(ClientFailure("Disconnected", "a producer was closed before it was ready"))
+        elif self.connection is not connection:
             return  # the broker has closed it meanwhile, and a new try is on its way
-        elif isinstance(answer, Refusal):
-            self._refused(link, answer)
+        elif isinstance(answer, ClientFailure):
+            self._refused(connection, answer)
         else:
             body = answer.body
             self._topic_epoch = body.topic_epoch if body.HasField("topic_epoch") else None
             self.ready()
-            self.begin(link, body)
+            self.begin(connection, body)
             self.tell(self)
 
-    def _refused(self, link: Link, refusal: Refusal) -> None:
-        link.detach(self)
-        self.link = None
-        if refusal.error == "TimeOut":
+    def _refused(self, connection: ClientConnection, failure: ClientFailure) -> None:
+        connection.detach(self)
+        self.connection = None
+        if failure.error == "TimeOut":
             # The broker may have made it all the same, and would refuse the next one.
-            link.request(pb.CommandCloseProducer(producer_id=self.number), lambda _: None)
-        if refusal.error == "ProducerBlockedQuotaExceededException":
-            self.fail_pending(refusal)
+            connection.request(pb.CommandCloseProducer(producer_id=self.number), lambda _: None)
+        if failure.error == "ProducerBlockedQuotaExceededException":
+            self.fail_pending(failure)
         in_time = self._deadline is not None and self.engine.now < self._deadline
-        verdict = verdict_on(refusal, created=self._created is None, in_time=in_time)
-        if verdict is not Verdict.AGAIN:
-            self.end(_STATES[verdict], refusal)
-        elif not self.not_opened(refusal):
+        verdict = classify_failure(failure, created=self._created is None, in_time=in_time)
+        if verdict is not FailureKind.AGAIN:
+            self.end(_STATES[verdict], failure)
+        elif not self.not_opened(failure):
             self.reconnect()

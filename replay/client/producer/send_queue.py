@@ -15,23 +15,23 @@ from typing import Final
 
 from pcli.codec.proto import pb
 from pcli.codec.session import Event
-from pcli.replay.client.connection.client_connection import Link
-from pcli.replay.client.connection.errors import Refusal
-from pcli.replay.client.producer.pending_sends import Op, Pending
+from pcli.replay.client.connection.client_connection import ClientConnection
+from pcli.replay.client.connection.errors import ClientFailure
+from pcli.replay.client.producer.pending_sends import OpSendMsg, PendingSends
 
-__all__ = ["Outbox"]
+__all__ = ["SendQueue"]
 
-_DAMAGED: Final = Refusal("ChecksumError", "the message was damaged before it was sent")
+_DAMAGED: Final = ClientFailure("ChecksumError", "the message was damaged before it was sent")
 
 
-class Outbox:
+class SendQueue:
     """The entries of one producer. ``freed`` is told the bytes of each that is done, before its application is."""
 
     def __init__(self, topic: str, freed: Callable[[int], None]) -> None:
-        self.pending = Pending()
+        self.pending = PendingSends()
         self._topic = topic
         self._freed = freed
-        self._link: Link | None = None
+        self._connection: ClientConnection | None = None
         self._registering = False
         self._versions: dict[bytes, bytes] = {}
 
@@ -39,60 +39,60 @@ class Outbox:
         """The version that the broker gave a schema; None: it is to be registered."""
         return self._versions.get(_key(schema))
 
-    def add(self, op: Op) -> None:
+    def add(self, op: OpSendMsg) -> None:
         """Send an entry, now or when its turn comes."""
         self.pending.add(op)
-        if self._registering or self._link is None:
+        if self._registering or self._connection is None:
             return
         if op.schema is None:
-            self._link.write(op.frame)
+            self._connection.write(op.frame)
         else:
-            self._register(self._link, op)
+            self._register(self._connection, op)
 
-    def resume(self, link: Link) -> bool:
+    def resume(self, connection: ClientConnection) -> bool:
         """The producer is ready on this link: send all again. Whether there was anything."""
-        self._link = link
+        self._connection = connection
         self._registering = False
         ops = self.pending.behind(None)
-        self._write(link, ops)
+        self._write(connection, ops)
         return bool(ops)
 
     def pause(self) -> None:
         """The link is gone, or the producer on it."""
-        self._link = None
+        self._connection = None
 
-    def refuse(self, sequence_id: int, refusal: Refusal) -> None:
+    def refuse(self, sequence_id: int, failure: ClientFailure) -> None:
         """The first entry fails alone, if it is the one that an error names."""
         op = self.pending.named(sequence_id)
         if op is not None:
-            self._drop(op, refusal)
+            self._drop(op, failure)
 
     def checksum_error(self, sequence_id: int) -> None:
         """The broker has found a wrong checksum (recoverChecksumError)."""
         op = self.pending.named(sequence_id)
         if op is not None and not op.sound:
             self._drop(op, _DAMAGED)
-        elif self._link is not None:
-            self._write(self._link, self.pending.behind(None))
+        elif self._connection is not None:
+            self._write(self._connection, self.pending.behind(None))
 
-    def fail(self, refusal: Refusal) -> None:
+    def fail(self, failure: ClientFailure) -> None:
         """None of them will be stored."""
         for op in self.pending.drain():
             self._freed(op.size)
-            op.fail(refusal)
+            op.fail(failure)
 
-    def _drop(self, op: Op, refusal: Refusal) -> None:
+    def _drop(self, op: OpSendMsg, failure: ClientFailure) -> None:
         self.pending.replace(op)
         self._freed(op.size)
-        op.fail(refusal)
+        op.fail(failure)
 
-    def _register(self, link: Link, op: Op) -> None:
+    def _register(self, connection: ClientConnection, op: OpSendMsg) -> None:
         self._registering = True
         body = pb.CommandGetOrCreateSchema(topic=self._topic, schema=op.schema)
-        link.request(body, lambda answer: self._answered(link, op, answer))
+        connection.request(body, lambda answer: self._answered(connection, op, answer))
 
-    def _answered(self, link: Link, op: Op, answer: Event | Refusal) -> None:
-        if self._link is not link or link.gone is not None:
+    def _answered(self, connection: ClientConnection, op: OpSendMsg, answer: Event | ClientFailure) -> None:
+        if self._connection is not connection or connection.gone is not None:
             return  # all will be sent again over the next link
         assert op.schema is not None
         self._registering = False
@@ -104,24 +104,24 @@ class Outbox:
         elif answer.error == "IncompatibleSchema" and waiting:
             self._drop(op, answer)
             ops.remove(op)
-        self._write(link, ops)
+        self._write(connection, ops)
 
-    def _write(self, link: Link, ops: Iterable[Op]) -> None:
+    def _write(self, connection: ClientConnection, ops: Iterable[OpSendMsg]) -> None:
         """Send these entries, up to one whose schema is to be registered first."""
         for op in ops:
             for ready in self._written(op):
                 if ready.schema is not None:
-                    self._register(link, ready)
+                    self._register(connection, ready)
                     return
-                link.write(ready.frame)
+                connection.write(ready.frame)
 
-    def _written(self, op: Op) -> list[Op]:
+    def _written(self, op: OpSendMsg) -> list[OpSendMsg]:
         """What stands for an entry now: itself, or what is written of it since its schema is known."""
         version = None if op.schema is None else self.version_of(op.schema)
         if version is None or op.write is None:
             return [op]
         ops = op.write(version)
-        if isinstance(ops, Refusal):
+        if isinstance(ops, ClientFailure):
             self._drop(op, ops)
             return []
         self.pending.replace(op, ops)

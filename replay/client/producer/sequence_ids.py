@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["Doubt", "SequenceIds"]
+__all__ = ["DuplicateRisk", "SequenceIds"]
 
 
-class Doubt(Enum):
+class DuplicateRisk(Enum):
     """What a sequence id says of a message."""
 
     NONE = ""
@@ -56,10 +56,10 @@ class SequenceIds:
         self.next += given is None
         return sequence_id
 
-    def judge(self, sequence_id: int) -> tuple[Doubt, bool]:
+    def judge(self, sequence_id: int) -> tuple[DuplicateRisk, bool]:
         """How suspect a message is that could join the batch, and whether it must begin a new one."""
         after_suspect = self.suspected
         self.suspected = sequence_id <= self.pushed
         if not self.suspected:
-            return Doubt.NONE, after_suspect
-        return Doubt.SURE if sequence_id <= self.published else Doubt.MAYBE, True
+            return DuplicateRisk.NONE, after_suspect
+        return DuplicateRisk.SURE if sequence_id <= self.published else DuplicateRisk.MAYBE, True

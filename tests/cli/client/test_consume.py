@@ -18,7 +18,7 @@ import pytest
 from pcli.codec.wire.hashes import sticky_hash
 from pcli.minibroker import MiniBroker
 from pcli.replay.client.asyncio_client import Client, run
-from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 from pcli.replay.client.producer_settings import ProducerSettings
 from pcli.replay.service_url import ServiceUrl
 
@@ -38,7 +38,7 @@ def send(broker: MiniBroker) -> Callable[..., list[str]]:
         async with Client(ServiceUrl.parse(broker.service_url)) as client:
             producer = await client.produce(topic, ProducerSettings(batchingEnabled=False))
             for one in messages:
-                message = one if isinstance(one, Outgoing) else Outgoing(one.encode())
+                message = one if isinstance(one, OutgoingMessage) else OutgoingMessage(one.encode())
                 found = await client.ask(lambda done, message=message: producer.send(message, done))
                 ids.append(f"{found.ledger}:{found.entry}")
         return ids
@@ -93,7 +93,7 @@ def test_an_empty_topic_has_its_end_too(consume: Any) -> None:
 
 
 def test_formats(consume: Any, send: Any) -> None:
-    [place] = send("formats", Outgoing(b"pay\xffload", key="k1", properties={"a": "1", "b": "2"}))
+    [place] = send("formats", OutgoingMessage(b"pay\xffload", key="k1", properties={"a": "1", "b": "2"}))
     words = ("--reader", "--from", "earliest", "-n", 1)
     ran = consume("formats", *words, "--format", r"%i|%p|%t|%k|%K|%h|%S|%s|%%|\x41\t.\n")
     assert ran.raw == (
@@ -114,7 +114,7 @@ def test_a_format_of_any_bytes(consume: Any, send: Any) -> None:
 
 def test_keys_of_a_range(consume: Any, send: Any) -> None:
     keys = [f"key-{number}" for number in range(20)]
-    send("keys", *(Outgoing(key.encode(), key=key) for key in keys))
+    send("keys", *(OutgoingMessage(key.encode(), key=key) for key in keys))
     low = [key for key in keys if sticky_hash(key.encode()) < 32768]
     assert consume("keys", "--reader", "--from", "earliest", "--key-range", "0-32767", "--exit-at-end").lines == low
     words = (

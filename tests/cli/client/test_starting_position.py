@@ -8,14 +8,14 @@ import pytest
 
 from pcli.cli.client.starting_position import starting_position
 from pcli.codec.errors import LocalError
-from pcli.replay.client.message_ids import EARLIEST, LATEST, Id
+from pcli.replay.client.message_ids import EARLIEST, LATEST, ClientMessageId
 
 
 def test_words_and_ids() -> None:
     assert starting_position("earliest") is EARLIEST
     assert starting_position("Latest") is LATEST
-    assert starting_position("5:3") == Id(5, 3)
-    assert starting_position("5:3:2:7") == Id(5, 3, 2, 7)
+    assert starting_position("5:3") == ClientMessageId(5, 3)
+    assert starting_position("5:3:2:7") == ClientMessageId(5, 3, 2, 7)
 
 
 def test_times() -> None:

@@ -15,12 +15,12 @@ from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.reader import FrameReader
 from pcli.minibroker.broker import Broker
 from pcli.minibroker.settings import Settings
-from pcli.replay.client.actions import Connect, Fetch, Shut, Write
+from pcli.replay.client.actions import Connect, Disconnect, Fetch, Write
 from pcli.replay.client.client_settings import ClientSettings
-from pcli.replay.client.connection.client_connection import Link
+from pcli.replay.client.connection.client_connection import ClientConnection
 from pcli.replay.client.consumer_settings import ConsumerSettings
 from pcli.replay.client.engine import Engine
-from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 from pcli.replay.client.producer_settings import ProducerSettings
 from pcli.replay.service_url import ServiceUrl
 
@@ -36,17 +36,17 @@ class Said:
     frame: Frame
     time: int
     """Milliseconds since the beginning of the world."""
-    link: Link
+    connection: ClientConnection
     from_client: bool
 
 
 class Pipe:
     """One connection between an engine and the broker."""
 
-    def __init__(self, engine: Engine, link: Link, connection: Any) -> None:
+    def __init__(self, engine: Engine, connection: ClientConnection, broker_connection: Any) -> None:
         self.engine = engine
-        self.link = link
         self.connection = connection
+        self.broker_connection = broker_connection
         self.readers = {True: FrameReader(1 << 30), False: FrameReader(1 << 30)}
 
 
@@ -57,7 +57,7 @@ class World:
         self.now = START
         self.broker = Broker(Settings(**settings), service_url="pulsar://127.0.0.1:6650", now=START)
         self.broker.http_url = "http://127.0.0.1:8080"
-        self.pipes: dict[Link, Pipe] = {}
+        self.pipes: dict[ClientConnection, Pipe] = {}
         self.engines: list[Engine] = []
         self.frames: list[Said] = []
         """All frames of both sides, in order."""
@@ -93,7 +93,7 @@ class World:
         """So many messages ``m-0``, ``m-1`` … by a producer of their own."""
         producer = self.produce(batchingMaxMessages=batch)
         for n in range(count):
-            producer.send(Outgoing(b"m-%d" % n))
+            producer.send(OutgoingMessage(b"m-%d" % n))
         self.run(10)
 
     # -- what was said ---------------------------------------------------------------------------------------------
@@ -156,12 +156,12 @@ class World:
         """All connections break."""
         for pipe in list(self.pipes.values()):
             self._part(pipe)
-            pipe.engine.disconnected(pipe.link, self.now, reason)
+            pipe.engine.disconnected(pipe.connection, self.now, reason)
         self.settle()
 
     def _part(self, pipe: Pipe) -> None:
-        del self.pipes[pipe.link]
-        self.broker.disconnected(pipe.connection, self.now)
+        del self.pipes[pipe.connection]
+        self.broker.disconnected(pipe.broker_connection, self.now)
 
     def _carry(self) -> bool:
         moved = False
@@ -171,50 +171,50 @@ class World:
                 self._do(engine, action)
         while pieces := self.broker.drain():
             moved = True
-            for connection, data in pieces:
-                self._to_client(connection, data)
+            for broker_connection, data in pieces:
+                self._to_client(broker_connection, data)
             self.broker.finish_turn()
         return moved
 
     def _do(self, engine: Engine, action: Any) -> None:
         match action:
-            case Connect(link):
+            case Connect(connection):
                 self.connects.append(action)
-                self._connect(engine, link)
-            case Write(link, data) if link in self.pipes:
-                pipe = self.pipes[link]
+                self._connect(engine, connection)
+            case Write(connection, data) if connection in self.pipes:
+                pipe = self.pipes[connection]
                 self._keep(pipe, data, from_client=True)
                 if not self.deaf:
-                    self.broker.receive(pipe.connection, data, self.now)
-            case Shut(link) if link in self.pipes:
-                self._part(self.pipes[link])
+                    self.broker.receive(pipe.broker_connection, data, self.now)
+            case Disconnect(connection) if connection in self.pipes:
+                self._part(self.pipes[connection])
             case Fetch():
                 assert self.fetch is not None
                 engine.fetched(action, *self.fetch(action), self.now)
 
-    def _connect(self, engine: Engine, link: Link) -> None:
+    def _connect(self, engine: Engine, connection: ClientConnection) -> None:
         if not self.reachable:
-            engine.disconnected(link, self.now, "connection refused")
+            engine.disconnected(connection, self.now, "connection refused")
             return
-        connection = self.broker.connect(("10.0.0.1", 40000 + link.number), self.now)
-        self.pipes[link] = Pipe(engine, link, connection)
-        engine.connected(link, self.now)
+        broker_connection = self.broker.connect(("10.0.0.1", 40000 + connection.number), self.now)
+        self.pipes[connection] = Pipe(engine, connection, broker_connection)
+        engine.connected(connection, self.now)
 
-    def _to_client(self, connection: Any, data: bytes) -> None:
-        pipe = next((one for one in self.pipes.values() if one.connection is connection), None)
+    def _to_client(self, broker_connection: Any, data: bytes) -> None:
+        pipe = next((one for one in self.pipes.values() if one.broker_connection is broker_connection), None)
         if pipe is None:
             return
         self._keep(pipe, data, from_client=False)
-        pipe.engine.received(pipe.link, data, self.now)
-        if connection.closing and pipe.link in self.pipes:
+        pipe.engine.received(pipe.connection, data, self.now)
+        if broker_connection.closing and pipe.connection in self.pipes:
             self._part(pipe)
-            pipe.engine.disconnected(pipe.link, self.now, "the broker closed the connection")
+            pipe.engine.disconnected(pipe.connection, self.now, "the broker closed the connection")
 
     def _keep(self, pipe: Pipe, data: bytes, *, from_client: bool) -> None:
         for frame in pipe.readers[from_client].feed(data):
             name = name_of(frame.type)
             body = getattr(frame.command, COMMANDS[frame.type].field)
-            self.frames.append(Said(name, body, frame, self.now - START, pipe.link, from_client))
+            self.frames.append(Said(name, body, frame, self.now - START, pipe.connection, from_client))
 
 
 class Wire:
@@ -223,12 +223,12 @@ class Wire:
     def __init__(self, url: str, **settings: Any) -> None:
         self.now = START
         self.engine = Engine(ServiceUrl.parse(url), ClientSettings(**settings), now=START, random=lambda: 0.0)
-        self.links: list[Link] = []
+        self.connections: list[ClientConnection] = []
         """The connections that were opened, in order."""
-        self.shut: list[Link] = []
+        self.shut: list[ClientConnection] = []
         self.fetches: list[Fetch] = []
         self.tls: list[bool] = []
-        self._readers: dict[Link, FrameReader] = {}
+        self._readers: dict[ClientConnection, FrameReader] = {}
 
     def hear(self) -> list[tuple[int, Any]]:
         """What the engine says now: number of the link, and the body; new connections are taken."""
@@ -236,17 +236,17 @@ class Wire:
         while actions := self.engine.take():
             for action in actions:
                 match action:
-                    case Connect(link):
-                        self.links.append(link)
+                    case Connect(connection):
+                        self.connections.append(connection)
                         self.tls.append(action.tls)
-                        self._readers[link] = FrameReader()
-                        self.engine.connected(link, self.now)
-                    case Write(link, data):
-                        number = self.links.index(link)
-                        frames = self._readers[link].feed(data)
+                        self._readers[connection] = FrameReader()
+                        self.engine.connected(connection, self.now)
+                    case Write(connection, data):
+                        number = self.connections.index(connection)
+                        frames = self._readers[connection].feed(data)
                         heard += [(number, getattr(one.command, COMMANDS[one.type].field)) for one in frames]
-                    case Shut(link):
-                        self.shut.append(link)
+                    case Disconnect(connection):
+                        self.shut.append(connection)
                     case Fetch():
                         self.fetches.append(action)
         return heard
@@ -255,21 +255,21 @@ class Wire:
         """The same as ``0 CONNECT``."""
         return [f"{number} {body.DESCRIPTOR.name.removeprefix('Command')}" for number, body in self.hear()]
 
-    def say(self, *bodies: Any, link: int = -1) -> list[tuple[int, Any]]:
+    def say(self, *bodies: Any, connection: int = -1) -> list[tuple[int, Any]]:
         """Commands of a broker in one write, on the latest link or on another; what the engine says to it."""
         data = b"".join(push_frame(body) for body in bodies)
-        self.engine.received(self.links[link], data, self.now)
+        self.engine.received(self.connections[connection], data, self.now)
         return self.hear()
 
-    def shake(self, link: int = -1, **flags: bool) -> list[tuple[int, Any]]:
+    def shake(self, connection: int = -1, **flags: bool) -> list[tuple[int, Any]]:
         """Complete the handshake, with these feature flags."""
         features = pb.FeatureFlags(**flags)
         connected = pb.CommandConnected(server_version="x", protocol_version=21, feature_flags=features)
-        return self.say(connected, link=link)
+        return self.say(connected, connection=connection)
 
-    def cut(self, link: int = -1, reason: str = "cut") -> None:
+    def cut(self, connection: int = -1, reason: str = "cut") -> None:
         """A connection breaks."""
-        self.engine.disconnected(self.links[link], self.now, reason)
+        self.engine.disconnected(self.connections[connection], self.now, reason)
 
     def run(self, milliseconds: int) -> list[tuple[int, Any]]:
         """Let time pass; what the engine says then."""
@@ -292,7 +292,7 @@ def wire() -> Callable[..., Wire]:
 def end(wire: Callable[..., Wire]) -> Wire:
     """The broker's end of a link that is ready."""
     end = wire(operationTimeoutMs=5_000)
-    end.engine.pool.link_to(("a", 1), lambda link: None)
+    end.engine.pool.connection_to(("a", 1), lambda connection: None)
     end.hear()
     end.shake()
     return end

@@ -18,7 +18,7 @@ from pcli.replay.client.asyncio_client import Client, run
 from pcli.replay.client.client_settings import ClientSettings
 from pcli.replay.client.consumer_settings import ConsumerSettings, ReaderSettings
 from pcli.replay.client.message_ids import EARLIEST
-from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 from pcli.replay.client.producer_settings import ProducerSettings
 from pcli.replay.service_url import Security, ServiceUrl
 
@@ -51,7 +51,7 @@ def test_a_message_is_waited_for(broker: MiniBroker, size: int) -> None:
             )
             waiting = asyncio.create_task(client.receive(consumer))
             producer = await client.produce(topic, ProducerSettings(batchingEnabled=False))
-            await client.ask(lambda done: producer.send(Outgoing(b"hello"), done))
+            await client.ask(lambda done: producer.send(OutgoingMessage(b"hello"), done))
             reader = await client.read(ReaderSettings(topicName=topic, startMessageId=EARLIEST))
             return [message.data for message in (await waiting, await client.read_next(reader))]
 
@@ -69,7 +69,7 @@ def test_who_waits_for_a_message_hears_that_there_will_be_none(broker: MiniBroke
             waiting = asyncio.create_task(client.receive(consumer))
             producer = await client.produce(topic, ProducerSettings())
             for _ in range(2):
-                producer.send(Outgoing(b"in a batch"), None)
+                producer.send(OutgoingMessage(b"in a batch"), None)
             with client.turn():
                 producer.trigger_flush()
             await waiting
@@ -87,9 +87,9 @@ def test_a_conversation(broker: MiniBroker, scheme: str) -> None:
         async with Client(ServiceUrl.parse(getattr(broker, scheme))) as client:
             await client.connect()
             count = await client.ask(lambda done: client.engine.partitions(TOPIC, done))
-            link = await client.ask(lambda done: client.engine.link_for(TOPIC, done))
+            connection = await client.ask(lambda done: client.engine.connection_for(TOPIC, done))
             body = pb.CommandProducer(topic=TOPIC, producer_id=0, producer_name=scheme)
-            answer = await client.ask(lambda done: link.request(body, done))
+            answer = await client.ask(lambda done: connection.request(body, done))
             return [count, answer.body.producer_name]
 
     assert run(main()) == [0, scheme]
@@ -107,10 +107,10 @@ def test_timers_run_by_the_clock(broker: MiniBroker) -> None:
 def test_a_connection_that_breaks_is_told(broker: MiniBroker) -> None:
     async def main() -> None:
         async with Client(ServiceUrl.parse(broker.service_url)) as client:
-            link = await client.ask(lambda done: client.engine.link_for(TOPIC, done))
+            connection = await client.ask(lambda done: client.engine.connection_for(TOPIC, done))
             with client.turn():
-                link.write(b"\xff" * 8)
-            await client.ask(lambda done: link.request(pb.CommandGetSchema(topic=TOPIC), done))
+                connection.write(b"\xff" * 8)
+            await client.ask(lambda done: connection.request(pb.CommandGetSchema(topic=TOPIC), done))
 
     with pytest.raises(RemoteError, match=r"the broker closed the connection$"):
         run(main())

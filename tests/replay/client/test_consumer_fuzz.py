@@ -7,8 +7,8 @@ from pcli.codec.payload.batch import join_batch
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry, push_frame
 from pcli.replay.client.consumer_settings import ConsumerSettings, DeadLetterPolicy
-from pcli.replay.client.message_ids import Id
-from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.message_ids import ClientMessageId
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 from pcli.replay.client.producer_settings import ProducerSettings
 
 MANY = settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -100,7 +100,7 @@ CONSUMERS = st.fixed_dictionaries(
         "ackTimeoutMillis": st.just(1000),
         "cryptoFailureAction": st.sampled_from(["DISCARD", "CONSUME"]),
         "subscriptionMode": st.just("NonDurable"),
-        "startMessageId": st.sampled_from([Id(1, 1), Id(1, 1, batch_index=1)]),
+        "startMessageId": st.sampled_from([ClientMessageId(1, 1), ClientMessageId(1, 1, batch_index=1)]),
         "maxPendingChunkedMessage": st.just(1),
         "wholeEntryPermits": st.just(True),
         "ackReceiptEnabled": st.just(True),
@@ -123,7 +123,11 @@ class Application:
                     self.taken.append(message)
                     assert len(message.data) == message.size
                     assert message.content.key is None or isinstance(message.content.key, str)
-                    assert Id.parse(str(message.id)) == message.id or message.id.ledger < 0 or message.id.entry < 0
+                    assert (
+                        ClientMessageId.parse(str(message.id)) == message.id
+                        or message.id.ledger < 0
+                        or message.id.entry < 0
+                    )
             case "ack" if last:
                 consumer.acknowledge(last.id, self.told.append)
             case "nack" if last:
@@ -153,8 +157,8 @@ def test_whatever_a_broker_says(make_world, given_settings, steps):
     for step in steps:
         if isinstance(step, str):
             application.do(step)
-        elif consumer.link is not None:
-            engine.received(consumer.link, step, world.now)
+        elif consumer.connection is not None:
+            engine.received(consumer.connection, step, world.now)
         world.settle()
         assert consumer.queue.available >= 0
     ended = []
@@ -197,7 +201,7 @@ class Traffic:
             case "send":
                 for _ in range(number):
                     self.sent += 1
-                    self.producer.send(Outgoing(b"%d" % self.sent), lambda _: None)
+                    self.producer.send(OutgoingMessage(b"%d" % self.sent), lambda _: None)
             case "receive":
                 for _ in range(number):
                     self.receive()

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pcli.codec.wire.topic_name import TopicName
-from pcli.replay.client.connection.errors import Refusal
-from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.connection.errors import ClientFailure
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 from pcli.replay.client.producer_settings import ProducerSettings
 
 WAYS = ("default", "single", "limited", "lazy")
@@ -35,7 +35,7 @@ class Life:
 
         def told(result: Any = None) -> None:
             self.told[number] += 1
-            if what == "produce" and not isinstance(result, Refusal):
+            if what == "produce" and not isinstance(result, ClientFailure):
                 self.producers.append(result)
 
         return told
@@ -51,7 +51,9 @@ class Life:
                 producer = lot.choice(self.producers)
                 if what == "send":
                     told = self.once(what)
-                    if not producer.send(Outgoing(bytes(lot.choice((1, 50, 6_000_000))), key=lot.choice("abc")), told):
+                    if not producer.send(
+                        OutgoingMessage(bytes(lot.choice((1, 50, 6_000_000))), key=lot.choice("abc")), told
+                    ):
                         self.asked.pop()  # it was not taken, so nobody is told
                 else:
                     getattr(producer, what)(self.once(what))
@@ -86,5 +88,5 @@ def test_a_producers_life(world: Any, way: str, seed: int) -> None:
     wrong = {(what, life.told[number]) for number, what in enumerate(life.asked) if life.told[number] != 1}
     assert wrong == set()
     assert len(life.asked) > 3
-    assert (life.engine.handlers, life.engine.pool.links, life.engine.memory.held) == ({}, [], 0)
+    assert (life.engine.handlers, life.engine.pool.connections, life.engine.memory.held) == ({}, [], 0)
     assert life.engine.deadline is None

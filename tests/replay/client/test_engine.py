@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from pcli.codec.proto import pb
-from pcli.replay.client.actions import Connect, Shut, Write
-from pcli.replay.client.connection.client_connection import Link
-from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.actions import Connect, Disconnect, Write
+from pcli.replay.client.connection.client_connection import ClientConnection
+from pcli.replay.client.connection.errors import ClientFailure
 
 TOPIC = "persistent://public/default/t"
 
 
 def test_a_link_is_found_by_a_lookup_and_shared(world: Any) -> None:
     engine = world.engine()
-    links: list[Any] = []
-    engine.link_for(TOPIC, links.append)
-    engine.link_for(TOPIC, links.append)
+    connections: list[Any] = []
+    engine.connection_for(TOPIC, connections.append)
+    engine.connection_for(TOPIC, connections.append)
     world.settle()
 
     assert [one.name for one in world.heard(from_client=True)] == ["CONNECT", "LOOKUP"]
-    assert isinstance(links[0], Link)
-    assert links[0] is links[1]
+    assert isinstance(connections[0], ClientConnection)
+    assert connections[0] is connections[1]
     assert len(world.connects) == 1
 
 
@@ -43,9 +43,9 @@ def test_timers_run_at_their_own_times_and_before_what_came_later(wire: Any) -> 
     assert (rang, engine.now) == ([10, 20], start + 25)
     engine.advance(start)
     assert engine.now == start + 25
-    engine.pool.link_to(("a", 1), lambda link: None)
+    engine.pool.connection_to(("a", 1), lambda connection: None)
     [connect] = engine.take()
-    engine.connected(connect.link, start + 40)
+    engine.connected(connect.connection, start + 40)
     assert rang == [10, 20, 30]
 
 
@@ -60,28 +60,28 @@ def test_a_timer_that_is_due_at_once_waits_for_the_next_turn(wire: Any) -> None:
 
 def test_what_a_turn_says_is_one_write_and_goes_out_before_the_connection_ends(wire: Any) -> None:
     end = wire()
-    end.engine.pool.link_to(("a", 1), lambda link: None)
+    end.engine.pool.connection_to(("a", 1), lambda connection: None)
     end.hear()
     end.shake()
-    [link] = end.links
+    [connection] = end.connections
     for number in range(3):
-        link.send(pb.CommandFlow(consumer_id=number, messagePermits=1))
-    link.close(Refusal("Closed", "enough"))
+        connection.send(pb.CommandFlow(consumer_id=number, messagePermits=1))
+    connection.close(ClientFailure("Closed", "enough"))
     write, shut = end.engine.take()
     assert isinstance(write, Write)
-    assert isinstance(shut, Shut)
+    assert isinstance(shut, Disconnect)
     assert end.engine.take() == []
 
 
 def test_a_connection_that_comes_after_its_end_is_left_alone(wire: Any) -> None:
     engine = wire().engine
-    engine.pool.link_to(("a", 1), lambda link: None)
+    engine.pool.connection_to(("a", 1), lambda connection: None)
     [connect] = engine.take()
     assert isinstance(connect, Connect)
-    connect.link.close(Refusal("Closed", "too late"))
+    connect.connection.close(ClientFailure("Closed", "too late"))
     engine.take()
-    engine.connected(connect.link, engine.now)
-    engine.received(connect.link, b"anything", engine.now)
+    engine.connected(connect.connection, engine.now)
+    engine.received(connect.connection, b"anything", engine.now)
     assert engine.take() == []
 
 

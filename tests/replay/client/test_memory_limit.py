@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pcli.replay.client.memory_limit import Memory
+from pcli.replay.client.memory_limit import MemoryLimit
 
 
 def test_one_reservation_may_pass_the_limit_and_no_second() -> None:
-    memory = Memory(100)
+    memory = MemoryLimit(100)
     assert memory.reserve(60)
     assert memory.reserve(60)
     assert not memory.reserve(1)
@@ -16,16 +16,16 @@ def test_one_reservation_may_pass_the_limit_and_no_second() -> None:
 
 
 def test_no_limit() -> None:
-    memory = Memory(0)
+    memory = MemoryLimit(0)
     assert all(memory.reserve(1 << 40) for _ in range(3))
 
 
 def test_who_was_refused_is_told_once() -> None:
-    memory, told = Memory(10), []
+    memory, told = MemoryLimit(10), []
     memory.reserve(20)
     tell = lambda: told.append(1)  # noqa: E731
-    memory.when_room(tell)
-    memory.when_room(tell)
+    memory.when_available(tell)
+    memory.when_available(tell)
     memory.release(5)
     assert told == []
     memory.release(15)

@@ -3,22 +3,30 @@
 import pytest
 
 from pcli.codec.proto import pb
-from pcli.replay.client.message_ids import EARLIEST, LATEST, AckSet, Id
+from pcli.replay.client.message_ids import EARLIEST, LATEST, AckSet, ClientMessageId
 
 
 def batch(count):
     acks = AckSet((1 << count) - 1)
-    return [Id(7, 1, -1, index, count, acks) for index in range(count)]
+    return [ClientMessageId(7, 1, -1, index, count, acks) for index in range(count)]
 
 
 def test_ledger_entry_partition_and_index_order_them():
-    ids = [EARLIEST, Id(1, 5), Id(2, 0), Id(2, 0, 0), Id(2, 0, 0, 1), Id(2, 1), LATEST]
+    ids = [
+        EARLIEST,
+        ClientMessageId(1, 5),
+        ClientMessageId(2, 0),
+        ClientMessageId(2, 0, 0),
+        ClientMessageId(2, 0, 0, 1),
+        ClientMessageId(2, 1),
+        LATEST,
+    ]
     assert sorted({*ids}) == ids
     assert len(set(ids)) == len(ids)
 
 
 def test_topic_and_size_say_nothing():
-    one, other = Id(1, 2, 0, 3, 10, None, "a"), Id(1, 2, 0, 3, topic="b")
+    one, other = ClientMessageId(1, 2, 0, 3, 10, None, "a"), ClientMessageId(1, 2, 0, 3, topic="b")
     assert one == other
     assert hash(one) == hash(other)
 
@@ -35,21 +43,21 @@ def test_a_cumulative_ack_takes_all_before_it():
 
 
 def test_a_batch_that_nobody_knows_is_never_done():
-    assert not Id(7, 1, -1, 0, 5).acknowledge()
-    assert Id(7, 1, -1, 0).acknowledge()
+    assert not ClientMessageId(7, 1, -1, 0, 5).acknowledge()
+    assert ClientMessageId(7, 1, -1, 0).acknowledge()
 
 
 def test_the_entry_of_a_message():
-    assert batch(2)[1].whole == Id(7, 1)
-    chunked = Id(7, 3, first=Id(7, 1))
+    assert batch(2)[1].whole == ClientMessageId(7, 1)
+    chunked = ClientMessageId(7, 3, first=ClientMessageId(7, 1))
     assert chunked.whole is chunked
 
 
 @pytest.mark.parametrize("text", ["1:2", "1:2:0", "1:2:-1:3"])
 def test_as_text(text):
-    assert str(Id.parse(text)) == text
+    assert str(ClientMessageId.parse(text)) == text
 
 
 def test_as_it_travels():
     data = pb.MessageIdData(ledgerId=2**64 - 1, entryId=2**64 - 1, partition=3)
-    assert Id.of(data) == Id(-1, -1, 3)
+    assert ClientMessageId.of(data) == ClientMessageId(-1, -1, 3)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pcli.replay.client.periodic_tasks import Repeating
+from pcli.replay.client.periodic_tasks import PeriodicTasks
 
 
 def test_each_run_says_when_the_next_one_is(world: Any) -> None:
     engine = world.engine()
     start, times = engine.now, []
-    tasks = Repeating(engine)
+    tasks = PeriodicTasks(engine)
 
     def task() -> int:
         times.append(engine.now - start)
@@ -26,7 +26,7 @@ def test_each_run_says_when_the_next_one_is(world: Any) -> None:
 
 def test_a_task_that_ends_all_tasks_is_not_run_again(world: Any) -> None:
     engine, runs = world.engine(), []
-    tasks = Repeating(engine)
+    tasks = PeriodicTasks(engine)
 
     def task() -> int:
         runs.append(engine.now)

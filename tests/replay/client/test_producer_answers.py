@@ -9,8 +9,8 @@ import pytest
 
 from pcli.codec.proto import pb
 from pcli.replay.client.connection.connection_handler import State
-from pcli.replay.client.connection.errors import Refusal
-from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.connection.errors import ClientFailure
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 from pcli.replay.client.producer.producer import Producer
 from pcli.replay.client.producer_settings import ProducerSettings
 
@@ -18,7 +18,7 @@ T = "persistent://public/default/t"
 
 
 def errors(told: list[Any]) -> list[str]:
-    return [one.error if isinstance(one, Refusal) else str(one) for one in told]
+    return [one.error if isinstance(one, ClientFailure) else str(one) for one in told]
 
 
 class Hand:
@@ -73,7 +73,7 @@ def hand(wire: Any) -> Callable[..., Hand]:
 def sent(hand: Hand, count: int) -> list[Any]:
     told: list[Any] = []
     for number in range(count):
-        hand.producer.send(Outgoing(b"%d" % number), told.append)
+        hand.producer.send(OutgoingMessage(b"%d" % number), told.append)
     hand.wire.hear()
     return told
 
@@ -87,7 +87,7 @@ def test_receipts_late_and_ahead(hand: Callable[..., Hand]) -> None:
     assert one.wire.shut == []
     one.receipt(2)
     assert len(told) == 1
-    assert one.wire.shut == [one.wire.links[0]]
+    assert one.wire.shut == [one.wire.connections[0]]
     assert one.producer.state is State.CONNECTING
 
 
@@ -132,7 +132,7 @@ def test_what_was_sent_behind_a_failed_entry_fits_nothing(hand: Callable[..., Ha
     sent(one, 2)
     one.refuse(0, "PersistenceError")
     one.receipt(1)
-    assert one.wire.shut == [one.wire.links[0]]
+    assert one.wire.shut == [one.wire.connections[0]]
 
 
 def test_a_producer_that_is_closed_before_it_is_ready_ends_the_connection(wire: Any) -> None:
@@ -142,7 +142,7 @@ def test_a_producer_that_is_closed_before_it_is_ready_ends_the_connection(wire: 
     assert done == [None]
     assert errors(one.made) == ["Closed"]
     one.accept()
-    assert one.wire.shut == [one.wire.links[0]]
+    assert one.wire.shut == [one.wire.connections[0]]
 
 
 def test_a_registration_that_is_not_answered_is_taken_back(wire: Any) -> None:
@@ -206,7 +206,7 @@ def test_a_close_that_the_broker_refuses_is_one_all_the_same(hand: Callable[...,
     one = hand()
     done: list[Any] = []
     told: list[Any] = []
-    one.producer.send(Outgoing(b"x"), told.append)
+    one.producer.send(OutgoingMessage(b"x"), told.append)
     one.producer.close(done.append)
     [_send, (_, close)] = one.wire.hear()
     one.wire.say(pb.CommandError(request_id=close.request_id, error="UnknownError", message="no"))

@@ -1,9 +1,9 @@
 """Names by chance."""
 
-from pcli.replay.client.random_names import hexadecimal, letters
+from pcli.replay.client.random_names import alphanumeric, hexadecimal
 
 
 def test_all_of_the_range():
-    assert letters(lambda: 0.0) == "aaaaa"
-    assert letters(lambda: 0.9999) == "99999"
+    assert alphanumeric(lambda: 0.0) == "aaaaa"
+    assert alphanumeric(lambda: 0.9999) == "99999"
     assert hexadecimal(lambda: 0.9999) == "ffffffffff"

@@ -9,7 +9,7 @@ import pytest
 
 from pcli.codec.capture import CapturedFrame, read_capture
 from pcli.codec.proto import pb
-from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.service_url import ServiceUrl
 
 TOPIC = "persistent://public/default/t"
@@ -75,8 +75,8 @@ def test_redirects_are_followed_with_their_authority(wire: Any) -> None:
     found = _look(end)
     [(_, first)] = end.shake()
     assert [body.DESCRIPTOR.name for _, body in end.say(_owner(first, "pulsar://b:2", _REDIRECT, authoritative=True))]
-    [(link, second)] = end.shake()
-    assert (link, second.authoritative) == (1, True)
+    [(connection, second)] = end.shake()
+    assert (connection, second.authoritative) == (1, True)
     end.say(_owner(second, "pulsar://c:3"))
     assert found[0].broker == ("c", 3)
 
@@ -88,37 +88,37 @@ def test_not_for_ever(wire: Any) -> None:
     for _ in range(2):
         [(_, asked)] = end.say(_owner(asked, "pulsar://a:1", _REDIRECT))
     end.say(_owner(asked, "pulsar://a:1", _REDIRECT))
-    assert found == [Refusal("Lookup", f"{TOPIC}: too many redirects: 2")]
+    assert found == [ClientFailure("Lookup", f"{TOPIC}: too many redirects: 2")]
 
 
 def test_a_proxy_is_gone_through_and_remembered_for_assigned_brokers(wire: Any) -> None:
     end = wire()
-    links: list[Any] = []
-    end.engine.link_for(TOPIC, links.append)
+    connections: list[Any] = []
+    end.engine.connection_for(TOPIC, connections.append)
     end.hear()
     [(_, asked)] = end.shake()
     [(_, connect)] = end.say(_owner(asked, "pulsar://b:2", proxy_through_service_url=True))
     assert connect.proxy_to_broker_url == "b:2"
     end.shake()
-    end.engine.link_for(TOPIC, links.append, assigned="pulsar://c:3")
+    end.engine.connection_for(TOPIC, connections.append, assigned="pulsar://c:3")
     [(_, connect)] = end.hear()
     assert connect.proxy_to_broker_url == "c:3"
-    assert end.links[2].address == ("a", 1)
+    assert end.connections[2].address == ("a", 1)
 
 
 def test_an_assigned_broker_needs_no_lookup(wire: Any) -> None:
     end = wire()
-    end.engine.link_for(TOPIC, lambda link: None, assigned="pulsar://c:3")
+    end.engine.connection_for(TOPIC, lambda connection: None, assigned="pulsar://c:3")
     [(_, connect)] = end.hear()
     assert not connect.HasField("proxy_to_broker_url")
-    assert end.links[0].address == ("c", 3)
+    assert end.connections[0].address == ("c", 3)
 
 
 def test_another_cluster_is_asked_where_a_topic_has_migrated_to(wire: Any) -> None:
     end = wire()
-    end.engine.link_for(TOPIC, lambda link: None, cluster=ServiceUrl.parse("pulsar://green:5"))
+    end.engine.connection_for(TOPIC, lambda connection: None, cluster=ServiceUrl.parse("pulsar://green:5"))
     assert end.said() == ["0 Connect"]
-    assert end.links[0].address == ("green", 5)
+    assert end.connections[0].address == ("green", 5)
     assert [body.topic for _, body in end.shake()] == [TOPIC]
 
 
@@ -138,7 +138,7 @@ def test_hosts_are_asked_in_turn(wire: Any) -> None:
     for topic in ("x", "y", "z"):
         end.engine.partitions(topic, lambda count: None)
     end.hear()
-    assert [link.address for link in end.links] == [("b", 2), ("c", 3), ("a", 1)]
+    assert [connection.address for connection in end.connections] == [("b", 2), ("c", 3), ("a", 1)]
 
 
 # -- partitions --------------------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def test_what_may_help_is_tried_again_with_back_off(wire: Any) -> None:
         [(_, asked)] = end.run(1)
     assert counts == []
     end.say(_failed(asked, "MetadataError"))
-    assert counts == [Refusal("MetadataError", "no")]
+    assert counts == [ClientFailure("MetadataError", "no")]
 
 
 @pytest.mark.parametrize("error", ["AuthorizationError", "AuthenticationError", "TopicNotFound"])
@@ -179,7 +179,7 @@ def test_what_does_not_help_is_not_tried_again(wire: Any, error: str) -> None:
     counts = _ask(end)
     [(_, asked)] = end.shake()
     end.say(_failed(asked, error))
-    assert counts == [Refusal(error, "no")]
+    assert counts == [ClientFailure(error, "no")]
 
 
 @pytest.mark.parametrize(("knows", "asks"), [(True, False), (False, True)])
@@ -196,11 +196,11 @@ def test_a_topic_is_not_created_by_asking_where_the_broker_can_do_that(wire: Any
 def test_topics_of_a_namespace(world: Any) -> None:
     engine, found = world.engine(), []
     for name in ("a-1", "a-2", "b"):
-        engine.link_for(f"persistent://public/default/{name}", lambda link: None)
+        engine.connection_for(f"persistent://public/default/{name}", lambda connection: None)
     world.settle()
-    link = engine.pool.links[0]
+    connection = engine.pool.connections[0]
     for number, name in enumerate(("a-1", "a-2", "b")):
-        link.request(
+        connection.request(
             pb.CommandProducer(topic=f"persistent://public/default/{name}", producer_id=number), lambda answer: None
         )
     mode = pb.CommandGetTopicsOfNamespace.PERSISTENT
@@ -214,7 +214,7 @@ def test_topics_of_a_namespace(world: Any) -> None:
 
 def test_a_topic_without_schema(world: Any) -> None:
     engine, found = world.engine(), []
-    engine.link_for(TOPIC, lambda link: None)
+    engine.connection_for(TOPIC, lambda connection: None)
     world.settle()
     engine.schema(TOPIC, b"", found.append)
     world.settle()

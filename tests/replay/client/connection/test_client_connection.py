@@ -11,14 +11,14 @@ from pcli.cli import __version__
 from pcli.codec.capture import CapturedFrame, read_capture
 from pcli.codec.errors import RemoteError
 from pcli.codec.proto import pb
-from pcli.replay.client.connection.connection_handler import Handler
-from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.connection.connection_handler import ConnectionHandler
+from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.service_url import Security
 
 TOPIC = "persistent://public/default/t"
 
 
-class Thing(Handler):
+class Thing(ConnectionHandler):
     """A handler that keeps what it hears."""
 
     kind = "consumer"
@@ -36,9 +36,9 @@ class Thing(Handler):
 
 def _dial(end: Any) -> list[Any]:
     """Ask for a link; what becomes of it."""
-    links: list[Any] = []
-    end.engine.pool.link_to(("a", 1), links.append)
-    return links
+    connections: list[Any] = []
+    end.engine.pool.connection_to(("a", 1), connections.append)
+    return connections
 
 
 # -- the handshake -----------------------------------------------------------------------------------------------------
@@ -65,38 +65,38 @@ def test_connect_says_what_the_java_client_says(captures: Path, wire: Any, name:
 
 def test_the_link_is_there_after_the_handshake(wire: Any) -> None:
     end = wire()
-    links = _dial(end)
+    connections = _dial(end)
     assert end.said() == ["0 Connect"]
-    assert links == []
+    assert connections == []
     end.say(pb.CommandConnected(server_version="x", protocol_version=19, max_message_size=1000))
-    assert links == end.links
-    assert (links[0].version, links[0].max_message_size) == (19, 1000)
+    assert connections == end.connections
+    assert (connections[0].version, connections[0].max_message_size) == (19, 1000)
 
 
 def test_a_refused_handshake_is_told_with_the_brokers_words(wire: Any) -> None:
     end = wire()
-    links = _dial(end)
+    connections = _dial(end)
     end.hear()
     end.say(pb.CommandError(request_id=2**64 - 1, error=pb.AuthenticationError, message="who are you"))
-    assert links == [Refusal("AuthenticationError", "who are you")]
-    assert end.shut == end.links
+    assert connections == [ClientFailure("AuthenticationError", "who are you")]
+    assert end.shut == end.connections
 
 
 def test_a_broker_that_hangs_up_in_the_handshake_may_want_tls(wire: Any) -> None:
     end = wire()
-    links = _dial(end)
+    connections = _dial(end)
     end.hear()
     end.cut(reason="the broker closed the connection")
     text = "a:1: the broker closed the connection, in the handshake; a port for TLS takes pulsar+ssl://"
-    assert links == [Refusal("Connect", text)]
+    assert connections == [ClientFailure("Connect", text)]
 
 
 def test_a_silent_broker_is_left_after_the_keep_alive(wire: Any) -> None:
     end = wire(keepAliveIntervalSeconds=30)
-    links = _dial(end)
+    connections = _dial(end)
     end.hear()
     end.run(30_000)
-    assert links == [Refusal("Disconnected", "nothing was heard of a:1")]
+    assert connections == [ClientFailure("Disconnected", "nothing was heard of a:1")]
 
 
 def test_credentials_are_read_anew_for_a_challenge(wire: Any, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_credentials_are_read_anew_for_a_challenge(wire: Any, tmp_path: Path) ->
 
     token.unlink()
     end.say(pb.CommandAuthChallenge(challenge=challenge, protocol_version=21))
-    assert end.links[0].gone.error == "InvalidConfiguration"
+    assert end.connections[0].gone.error == "InvalidConfiguration"
 
 
 # -- who gets what -----------------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ def test_credentials_are_read_anew_for_a_challenge(wire: Any, tmp_path: Path) ->
 def test_unasked_commands_go_by_their_numbers(end: Any) -> None:
     first, second = Thing(end.engine), Thing(end.engine)
     for thing in (first, second):
-        end.links[0].attach(thing)
+        end.connections[0].attach(thing)
     end.say(
         pb.CommandActiveConsumerChange(consumer_id=1, is_active=True),
         pb.CommandReachedEndOfTopic(consumer_id=0),
@@ -133,7 +133,7 @@ def test_unasked_commands_go_by_their_numbers(end: Any) -> None:
     )
     assert first.heard == [pb.CommandReachedEndOfTopic(consumer_id=0)]
     assert second.heard == [pb.CommandActiveConsumerChange(consumer_id=1, is_active=True)]
-    end.links[0].detach(second)
+    end.connections[0].detach(second)
     end.say(pb.CommandReachedEndOfTopic(consumer_id=1))
     assert len(second.heard) == 1
 
@@ -144,7 +144,7 @@ def test_a_migrated_topic_is_asked_for_in_its_new_cluster(wire: Any) -> None:
     thing.start()
     end.hear()
     end.shake()
-    end.links[0].attach(thing)
+    end.connections[0].attach(thing)
     end.say(
         pb.CommandTopicMigrated(
             resource_id=0,
@@ -163,7 +163,7 @@ def test_a_migration_to_nowhere_is_no_news(wire: Any, url: str) -> None:
     thing.start()
     end.hear()
     end.shake()
-    end.links[0].attach(thing)
+    end.connections[0].attach(thing)
     kind = pb.CommandTopicMigrated.Consumer
     end.say(pb.CommandTopicMigrated(resource_id=0, resource_type=kind, brokerServiceUrl=url))
     assert thing.cluster is None
@@ -176,7 +176,7 @@ def test_pings_are_answered_and_sent(end: Any) -> None:
     end.say(pb.CommandPong())
     assert [body.DESCRIPTOR.name for _, body in end.run(30_000)] == ["CommandPing"]
     end.run(30_000)
-    assert end.shut == end.links
+    assert end.shut == end.connections
 
 
 # -- the end -----------------------------------------------------------------------------------------------------------
@@ -184,25 +184,25 @@ def test_pings_are_answered_and_sent(end: Any) -> None:
 
 def test_a_lost_link_is_told_to_requests_first_and_then_to_handlers(end: Any) -> None:
     thing = Thing(end.engine)
-    thing.link = end.links[0]
-    end.links[0].attach(thing)
+    thing.connection = end.connections[0]
+    end.connections[0].attach(thing)
     order: list[str] = thing.heard
     for name in ("first", "second"):
-        end.links[0].request(pb.CommandUnsubscribe(consumer_id=1), lambda answer, name=name: order.append(name))
+        end.connections[0].request(pb.CommandUnsubscribe(consumer_id=1), lambda answer, name=name: order.append(name))
     end.cut(reason="connection reset by peer")
     assert order == ["first", "second", "lost"]
     late: list[Any] = []
-    end.links[0].request(pb.CommandUnsubscribe(consumer_id=1), late.append)
-    assert late == [Refusal("Disconnected", "a:1: connection reset by peer")]
+    end.connections[0].request(pb.CommandUnsubscribe(consumer_id=1), late.append)
+    assert late == [ClientFailure("Disconnected", "a:1: connection reset by peer")]
 
 
 def test_what_was_said_before_a_close_is_written_first(end: Any) -> None:
-    end.links[0].send(pb.CommandFlow(consumer_id=1, messagePermits=1))
-    end.links[0].close(Refusal("Closed", "enough"))
-    end.links[0].send(pb.CommandFlow(consumer_id=1, messagePermits=2))
+    end.connections[0].send(pb.CommandFlow(consumer_id=1, messagePermits=1))
+    end.connections[0].close(ClientFailure("Closed", "enough"))
+    end.connections[0].send(pb.CommandFlow(consumer_id=1, messagePermits=2))
     [(_, flow)] = end.hear()
     assert flow.messagePermits == 1
-    assert end.shut == end.links
+    assert end.shut == end.connections
 
 
 def test_a_command_that_a_handler_can_make_nothing_of_ends_the_link(end: Any) -> None:
@@ -210,14 +210,14 @@ def test_a_command_that_a_handler_can_make_nothing_of_ends_the_link(end: Any) ->
         def received(self, event: Any) -> None:
             raise RemoteError("a topic that is none")
 
-    end.links[0].attach(Choosy(end.engine))
+    end.connections[0].attach(Choosy(end.engine))
     end.say(pb.CommandReachedEndOfTopic(consumer_id=0))
-    assert end.links[0].gone == Refusal("Disconnected", "a:1: a topic that is none")
-    assert end.shut == end.links
+    assert end.connections[0].gone == ClientFailure("Disconnected", "a:1: a topic that is none")
+    assert end.shut == end.connections
 
 
 def test_a_broker_that_talks_nonsense_is_left(end: Any) -> None:
-    end.engine.received(end.links[0], b"HTTP/1.1 400 Bad Request\r\n", end.now)
+    end.engine.received(end.connections[0], b"HTTP/1.1 400 Bad Request\r\n", end.now)
     end.hear()
-    assert end.shut == end.links
-    assert "a frame of 1213486164 bytes" in end.links[0].gone.message
+    assert end.shut == end.connections
+    assert "a frame of 1213486164 bytes" in end.connections[0].gone.message

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from pcli.codec.proto import pb
-from pcli.replay.client.connection.client_connection import Link
-from pcli.replay.client.connection.connection_handler import Handler, State
-from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.connection.client_connection import ClientConnection
+from pcli.replay.client.connection.connection_handler import ConnectionHandler, State
+from pcli.replay.client.connection.errors import ClientFailure
 
 TOPIC = "persistent://public/default/t"
 
 
-class Thing(Handler):
+class Thing(ConnectionHandler):
     """A consumer of the shortest kind: it subscribes and says what happened to it."""
 
     kind = "consumer"
@@ -29,21 +29,21 @@ class Thing(Handler):
     def _tell(self, what: str) -> None:
         self.story.append((self.engine.now - self.born, what))
 
-    def opened(self, link: Link) -> None:
+    def opened(self, connection: ClientConnection) -> None:
         self._tell(f"opened {self.epoch}")
         kind = pb.CommandSubscribe.Shared
         body = pb.CommandSubscribe(topic=TOPIC, subscription="s", consumer_id=self.number, subType=kind)
-        link.request(body, self._answered)
+        connection.request(body, self._answered)
 
     def _answered(self, answer: Any) -> None:
-        if isinstance(answer, Refusal):
+        if isinstance(answer, ClientFailure):
             self._tell(answer.error)
         else:
             self.ready()
             self._tell("ready")
 
-    def not_opened(self, refusal: Refusal) -> bool:
-        self._tell(refusal.error)
+    def not_opened(self, failure: ClientFailure) -> bool:
+        self._tell(failure.error)
         if self.hopeless:
             self.give_up(State.FAILED)
         return self.hopeless
@@ -54,7 +54,7 @@ class Thing(Handler):
     def lost(self) -> None:
         self._tell("lost")
 
-    def close(self, done: Callable[[Refusal | None], None]) -> None:
+    def close(self, done: Callable[[ClientFailure | None], None]) -> None:
         self.give_up(State.CLOSED)
         done(None)
 
@@ -109,7 +109,7 @@ def test_a_close_with_an_assigned_broker_leads_there_at_once(world: Any, thing: 
     pipe = next(iter(world.pipes.values()))
     world.forget()
     close = pb.CommandCloseConsumer(consumer_id=0, request_id=1, assignedBrokerServiceUrl="pulsar://127.0.0.2:6650")
-    pipe.connection.send_command(close)
+    pipe.broker_connection.send_command(close)
     world.run(0)
     assert [one.name for one in world.heard(from_client=True)] == ["CONNECT", "SUBSCRIBE"]
     # a standalone broker wants all to come through its service URL
@@ -152,9 +152,9 @@ def test_closing_the_engine_closes_what_lives(world: Any, thing: Thing) -> None:
     assert thing.state is State.CLOSED
     assert world.pipes == {}
     refused: list[Any] = []
-    thing.engine.link_for(TOPIC, refused.append)
+    thing.engine.connection_for(TOPIC, refused.append)
     thing.engine.partitions(TOPIC, refused.append)
-    assert refused == [Refusal("Closed", "the client is closed")] * 2
+    assert refused == [ClientFailure("Closed", "the client is closed")] * 2
 
 
 def test_one_that_comes_after_the_end_of_the_engine_plans_nothing(world: Any, thing: Thing) -> None:

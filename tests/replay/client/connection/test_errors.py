@@ -1,4 +1,4 @@
-"""Refusals: what may be tried again, and what leaves as which error."""
+"""ClientFailures: what may be tried again, and what leaves as which error."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import pytest
 
 from pcli.codec.errors import LocalError, RemoteError
 from pcli.codec.proto import pb
-from pcli.replay.client.connection.errors import Refusal, refusal_of
+from pcli.replay.client.connection.errors import ClientFailure, failure_in_response
 
 
 @pytest.mark.parametrize("error", ["ServiceNotReady", "MetadataError", "TooManyRequests", "TimeOut", "Disconnected"])
 def test_what_may_be_tried_again(error: str) -> None:
-    assert Refusal(error, "").retriable
+    assert ClientFailure(error, "").retriable
 
 
 @pytest.mark.parametrize("error", ["TopicNotFound", "ConsumerBusy", "NotAllowedError", "IncompatibleSchema"])
 def test_what_no_second_try_helps_with(error: str) -> None:
-    assert not Refusal(error, "").retriable
+    assert not ClientFailure(error, "").retriable
 
 
 def test_answers_with_errors_of_their_own() -> None:
@@ -25,14 +25,14 @@ def test_answers_with_errors_of_their_own() -> None:
     lookup = pb.CommandLookupTopicResponse(
         request_id=1, response=pb.CommandLookupTopicResponse.Failed, error=pb.TopicNotFound, message="gone"
     )
-    assert {refusal_of(body) for body in (error, schema, lookup)} == {Refusal("TopicNotFound", "gone")}
+    assert {failure_in_response(body) for body in (error, schema, lookup)} == {ClientFailure("TopicNotFound", "gone")}
 
 
 def test_good_answers_are_no_refusal() -> None:
-    assert refusal_of(pb.CommandSuccess(request_id=1)) is None
-    assert refusal_of(pb.CommandGetSchemaResponse(request_id=1)) is None
+    assert failure_in_response(pb.CommandSuccess(request_id=1)) is None
+    assert failure_in_response(pb.CommandGetSchemaResponse(request_id=1)) is None
     connect = pb.CommandLookupTopicResponse.Connect
-    assert refusal_of(pb.CommandLookupTopicResponse(request_id=1, response=connect)) is None
+    assert failure_in_response(pb.CommandLookupTopicResponse(request_id=1, response=connect)) is None
 
 
 def test_a_failed_lookup_that_says_no_more() -> None:
@@ -42,15 +42,15 @@ def test_a_failed_lookup_that_says_no_more() -> None:
             request_id=1, response=pb.CommandPartitionedTopicMetadataResponse.Failed
         ),
     ):
-        refusal = refusal_of(body)
-        assert refusal is not None
-        assert refusal.error == "UnknownError"
+        failure = failure_in_response(body)
+        assert failure is not None
+        assert failure.error == "UnknownError"
 
 
 def test_as_errors() -> None:
-    asked_wrongly = Refusal("NotAllowed", "no").to_error()
+    asked_wrongly = ClientFailure("NotAllowed", "no").to_error()
     assert isinstance(asked_wrongly, LocalError)
-    by_the_broker = Refusal("TopicNotFound", "gone").to_error()
+    by_the_broker = ClientFailure("TopicNotFound", "gone").to_error()
     assert isinstance(by_the_broker, RemoteError)
     assert str(by_the_broker) == "TopicNotFound: gone"
-    assert str(Refusal("Connect", "a:1: connection refused").to_error()) == "a:1: connection refused"
+    assert str(ClientFailure("Connect", "a:1: connection refused").to_error()) == "a:1: connection refused"

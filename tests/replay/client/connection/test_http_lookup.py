@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pcli.codec.proto import pb
-from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.service_url import Security
 
 TOPIC = "persistent://public/default/a b"
@@ -70,7 +70,7 @@ def test_a_schema(wire: Any) -> None:
 
     found, fetch = _asked(end, lambda done: end.engine.schema(TOPIC, b"", done))
     _tell(end, fetch, 404, b"")
-    assert found == [Refusal("TopicNotFound", "it has no schema")]
+    assert found == [ClientFailure("TopicNotFound", "it has no schema")]
 
 
 def test_a_token_goes_along(wire: Any) -> None:
@@ -80,16 +80,16 @@ def test_a_token_goes_along(wire: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "answer", "refusal"),
+    ("status", "answer", "failure"),
     [
-        (401, b"<html>", Refusal("AuthenticationError", "http://a:8080 answers 401: <html>")),
-        (404, {"reason": "Topic not\nfound"}, Refusal("NotFound", "http://a:8080 answers 404: Topic not found")),
-        (200, b"<html>", Refusal("UnknownError", "http://a:8080 answers what is no answer of a broker")),
-        (0, b"connection refused", Refusal("Connect", "http://a:8080: connection refused")),
+        (401, b"<html>", ClientFailure("AuthenticationError", "http://a:8080 answers 401: <html>")),
+        (404, {"reason": "Topic not\nfound"}, ClientFailure("NotFound", "http://a:8080 answers 404: Topic not found")),
+        (200, b"<html>", ClientFailure("UnknownError", "http://a:8080 answers what is no answer of a broker")),
+        (0, b"connection refused", ClientFailure("Connect", "http://a:8080: connection refused")),
     ],
 )
-def test_what_goes_wrong(wire: Any, status: int, answer: Any, refusal: Refusal) -> None:
+def test_what_goes_wrong(wire: Any, status: int, answer: Any, failure: ClientFailure) -> None:
     end = wire("http://a:8080")
     found, fetch = _asked(end, lambda done: end.engine.lookup.broker_of(TOPIC, done))
     _tell(end, fetch, status, answer)
-    assert found == [refusal]
+    assert found == [failure]

@@ -8,7 +8,7 @@ import pytest
 
 from pcli.codec.proto import pb
 from pcli.replay.client.connection.connection_handler import State
-from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.connection.topic_list_watcher import TopicListWatcher
 
 PATTERN = "persistent://public/default/w-.*"
@@ -38,7 +38,7 @@ def _create(world: Any, engine: Any, *names: str) -> None:
     for name in names:
         topic = f"persistent://public/default/{name}"
         body = pb.CommandProducer(topic=topic, producer_id=engine.next_number("producer"))
-        engine.link_for(topic, lambda link, body=body: link.request(body, lambda answer: None))
+        engine.connection_for(topic, lambda connection, body=body: connection.request(body, lambda answer: None))
         world.settle()
 
 
@@ -94,7 +94,7 @@ def test_a_broker_that_evaluates_no_patterns_ends_it(make_world: Any) -> None:
     world = make_world(enableBrokerTopicListWatcher=False)
     watched = Watched(world.engine())
     world.settle()
-    assert watched.results == [Refusal("NotAllowed", "the broker does not evaluate patterns")]
+    assert watched.results == [ClientFailure("NotAllowed", "the broker does not evaluate patterns")]
     assert watched.watcher.state is State.CLOSED
 
 
@@ -116,7 +116,7 @@ def test_a_refused_registration_is_tried_again_if_that_may_help(wire: Any, error
     end, watched, asked = _registering(wire)
     end.say(pb.CommandError(request_id=asked.request_id, error=pb.ServerError.Value(error), message="no"))
     assert [body.DESCRIPTOR.name for _, body in end.run(100)] == (["CommandLookupTopic"] if again else [])
-    assert watched.results == ([] if again else [Refusal(error, "no")])
+    assert watched.results == ([] if again else [ClientFailure(error, "no")])
 
 
 def test_the_time_for_it_ends(wire: Any) -> None:

@@ -3,9 +3,9 @@
 import pytest
 
 from pcli.codec.proto import pb
-from pcli.replay.client.consumer.ack_grouping_tracker import AckGrouping
+from pcli.replay.client.consumer.ack_grouping_tracker import AckGroupingTracker
 from pcli.replay.client.consumer_settings import ConsumerSettings
-from pcli.replay.client.message_ids import AckSet, Id
+from pcli.replay.client.message_ids import AckSet, ClientMessageId
 
 TOPIC = "persistent://public/default/orders"
 
@@ -13,14 +13,14 @@ TOPIC = "persistent://public/default/orders"
 class Acks:
     def __init__(self, wire, *, persistent=True, **settings):
         self.wire = wire
-        wire.engine.link_for(TOPIC, lambda link: None)
+        wire.engine.connection_for(TOPIC, lambda connection: None)
         wire.hear()
         wire.shake()
         self.done_with, self.till, self.told = [], [], []
         self.settled, self.settled_till = self.done_with.append, self.till.append
         self.number, self.persistent = 3, persistent
-        self.grouping = AckGrouping(wire.engine, self, ConsumerSettings(**settings))
-        self.grouping.link = wire.links[0]
+        self.grouping = AckGroupingTracker(wire.engine, self, ConsumerSettings(**settings))
+        self.grouping.connection = wire.connections[0]
 
     def said(self, milliseconds=0):
         """ACKs of that time: kind, ids, and the words of their sets."""
@@ -45,13 +45,13 @@ def acks(wire):
 
 def batch(entry, count):
     left = AckSet((1 << count) - 1)
-    return [Id(1, entry, -1, index, count, left) for index in range(count)]
+    return [ClientMessageId(1, entry, -1, index, count, left) for index in range(count)]
 
 
 def test_a_tick_sends_what_waits_in_its_order(acks):
     acks = acks()
     acks.said(150)
-    acks.add(Id(1, 5), Id(1, 2), *batch(1, 3)[:1], *batch(0, 2))
+    acks.add(ClientMessageId(1, 5), ClientMessageId(1, 2), *batch(1, 3)[:1], *batch(0, 2))
     assert acks.said(49) == []
     assert acks.said(1) == [("Individual", [(1, 0, []), (1, 2, []), (1, 5, []), (1, 1, [6])])]
     assert acks.told == [None] * 5
@@ -108,19 +108,19 @@ def test_cumulatively_within_a_batch(acks, indexes, place):
 def test_only_the_furthest_cumulative_ack_goes_and_it_goes_first(acks):
     acks = acks()
     for entry in (3, 9, 4):
-        acks.grouping.add_cumulative(Id(1, entry))
-    acks.add(Id(2, 0))
+        acks.grouping.add_cumulative(ClientMessageId(1, entry))
+    acks.add(ClientMessageId(2, 0))
     assert acks.said(100) == [("Cumulative", [(1, 9, [])]), ("Individual", [(2, 0, [])])]
-    acks.grouping.add_cumulative(Id(1, 9))
+    acks.grouping.add_cumulative(ClientMessageId(1, 9))
     assert acks.said(1000) == []
-    assert acks.till == [Id(1, 3), Id(1, 9), Id(1, 4), Id(1, 9)]
+    assert acks.till == [ClientMessageId(1, 3), ClientMessageId(1, 9), ClientMessageId(1, 4), ClientMessageId(1, 9)]
 
 
 def test_a_group_that_is_full_goes_at_once(acks):
     acks = acks(maxAcknowledgmentGroupSize=3)
-    acks.add(Id(1, 0), Id(1, 1))
+    acks.add(ClientMessageId(1, 0), ClientMessageId(1, 1))
     assert acks.said() == []
-    acks.add(Id(1, 2))
+    acks.add(ClientMessageId(1, 2))
     assert acks.said() == [("Individual", [(1, 0, []), (1, 1, []), (1, 2, [])])]
     for entry in range(3):
         acks.add(batch(entry, 2)[0])
@@ -129,7 +129,7 @@ def test_a_group_that_is_full_goes_at_once(acks):
 
 def test_without_grouping_each_goes_at_once(acks):
     acks = acks(acknowledgementsGroupTimeMicros=0)
-    acks.add(Id(1, 0), batch(1, 2)[0])
+    acks.add(ClientMessageId(1, 0), batch(1, 2)[0])
     acks.grouping.add_cumulative(batch(2, 3)[0])
     assert acks.said() == [
         ("Individual", [(1, 0, [])]),
@@ -140,15 +140,15 @@ def test_without_grouping_each_goes_at_once(acks):
 
 def test_properties_go_at_once(acks):
     acks = acks()
-    acks.grouping.add_cumulative(Id(1, 0), properties={"horizon": 5})
+    acks.grouping.add_cumulative(ClientMessageId(1, 0), properties={"horizon": 5})
     [(_, body)] = acks.wire.hear()
     assert [(one.key, one.value) for one in body.properties] == [("horizon", 5)]
 
 
 def test_all_chunks_are_acknowledged(acks):
     acks = acks()
-    last = Id(1, 4, first=Id(1, 2))
-    acks.grouping.chunks[last] = [Id(1, 2), Id(1, 3), Id(1, 4)]
+    last = ClientMessageId(1, 4, first=ClientMessageId(1, 2))
+    acks.grouping.chunks[last] = [ClientMessageId(1, 2), ClientMessageId(1, 3), ClientMessageId(1, 4)]
     acks.add(last)
     assert acks.said(100) == [("Individual", [(1, 2, []), (1, 3, []), (1, 4, [])])]
     assert acks.grouping.chunks == {}
@@ -156,12 +156,12 @@ def test_all_chunks_are_acknowledged(acks):
 
 def test_a_receipt_answers_all_acks_of_its_command(acks):
     acks = acks(ackReceiptEnabled=True)
-    acks.add(Id(1, 0), batch(1, 2)[0])
+    acks.add(ClientMessageId(1, 0), batch(1, 2)[0])
     [(_, body)] = acks.wire.run(100)
     assert acks.told == []
     acks.wire.say(pb.CommandAckResponse(consumer_id=3, request_id=body.request_id))
     assert acks.told == [None, None]
-    acks.add(Id(1, 5))
+    acks.add(ClientMessageId(1, 5))
     [(_, body)] = acks.wire.run(100)
     error = pb.CommandAckResponse(consumer_id=3, request_id=body.request_id, error=pb.PersistenceError, message="no")
     acks.wire.say(error)
@@ -170,39 +170,39 @@ def test_a_receipt_answers_all_acks_of_its_command(acks):
 
 def test_what_waits_survives_the_connection(acks):
     acks = acks()
-    acks.add(Id(1, 0))
-    link, acks.grouping.link = acks.grouping.link, None
+    acks.add(ClientMessageId(1, 0))
+    connection, acks.grouping.connection = acks.grouping.connection, None
     assert acks.said(100) == []
-    assert acks.grouping.duplicate(Id(1, 0))
-    acks.grouping.link = link
+    assert acks.grouping.duplicate(ClientMessageId(1, 0))
+    acks.grouping.connection = connection
     assert acks.said(100) == [("Individual", [(1, 0, [])])]
     assert acks.grouping.idle
 
 
 def test_without_a_connection_nothing_goes_at_once(acks):
     acks = acks(acknowledgementsGroupTimeMicros=0)
-    acks.grouping.link = None
-    acks.add(Id(1, 0))
+    acks.grouping.connection = None
+    acks.add(ClientMessageId(1, 0))
     assert [str(one) for one in acks.told] == ["Disconnected: 1:0 can't be acknowledged: there is no connection"]
 
 
 def test_duplicates(acks):
     acks = acks()
     grouping = acks.grouping
-    acks.add(Id(1, 5), batch(6, 3)[1])
-    assert grouping.duplicate(Id(1, 5))
-    assert grouping.duplicate(Id(1, 5, -1, 2, 3))
+    acks.add(ClientMessageId(1, 5), batch(6, 3)[1])
+    assert grouping.duplicate(ClientMessageId(1, 5))
+    assert grouping.duplicate(ClientMessageId(1, 5, -1, 2, 3))
     assert [grouping.duplicate(one) for one in batch(6, 3)] == [False, True, False]
     grouping.add_cumulative(batch(2, 3)[1])
-    assert grouping.duplicate(Id(1, 1))
+    assert grouping.duplicate(ClientMessageId(1, 1))
     assert [grouping.duplicate(one) for one in batch(2, 3)] == [True, True, False]
-    assert not grouping.duplicate(Id(1, 2))
+    assert not grouping.duplicate(ClientMessageId(1, 2))
 
 
 def test_after_a_seek_nothing_is_known_any_more(acks):
     acks = acks()
-    acks.add(Id(1, 5))
-    acks.grouping.add_cumulative(Id(1, 3))
+    acks.add(ClientMessageId(1, 5))
+    acks.grouping.add_cumulative(ClientMessageId(1, 3))
     acks.grouping.flush_and_clean()
     assert acks.said() == [("Cumulative", [(1, 3, [])]), ("Individual", [(1, 5, [])])]
     assert acks.grouping.idle
@@ -210,22 +210,22 @@ def test_after_a_seek_nothing_is_known_any_more(acks):
 
 def test_closing_sends_what_waits(acks):
     acks = acks()
-    acks.add(Id(1, 5))
+    acks.add(ClientMessageId(1, 5))
     acks.grouping.close()
     assert acks.said() == [("Individual", [(1, 5, [])])]
 
 
 def test_topics_that_are_not_persistent_know_no_acks(acks):
     acks = acks(persistent=False)
-    acks.add(Id(1, 5))
-    acks.grouping.add_cumulative(Id(1, 5), acks.told.append)
+    acks.add(ClientMessageId(1, 5))
+    acks.grouping.add_cumulative(ClientMessageId(1, 5), acks.told.append)
     assert acks.said(1000) == []
     assert acks.told == [None, None]
 
 
 def test_what_could_not_be_read(acks):
     acks = acks()
-    acks.grouping.refuse(Id(1, 5), pb.CommandAck.ChecksumMismatch)
+    acks.grouping.refuse(ClientMessageId(1, 5), pb.CommandAck.ChecksumMismatch)
     [(_, body)] = acks.wire.hear()
     assert body.validation_error == pb.CommandAck.ChecksumMismatch
     assert body.message_id[0].entryId == 5

@@ -3,15 +3,15 @@
 import pytest
 
 from pcli.codec.proto import pb
-from pcli.replay.client.consumer.chunked_message_buffer import ChunkBuffer
+from pcli.replay.client.consumer.chunked_message_buffer import ChunkedMessageBuffer
 from pcli.replay.client.consumer_settings import ConsumerSettings
-from pcli.replay.client.message_ids import Id
+from pcli.replay.client.message_ids import ClientMessageId
 
 
 class Kept:
     def __init__(self, world, **settings):
         self.world, self.acked, self.tracked = world, [], []
-        self.buffer = ChunkBuffer(
+        self.buffer = ChunkedMessageBuffer(
             world.engine,
             ConsumerSettings(**settings),
             acknowledge=lambda one: self.acked.append(one.entry),
@@ -21,7 +21,7 @@ class Kept:
     def __call__(self, entry, number, count, uuid="a", age=0):
         time = self.world.engine.now - age
         metadata = pb.MessageMetadata(uuid=uuid, chunk_id=number, num_chunks_from_msg=count, publish_time=time)
-        whole = self.buffer.add(metadata, b"%d" % number, Id(1, entry))
+        whole = self.buffer.add(metadata, b"%d" % number, ClientMessageId(1, entry))
         return whole and (whole[0], [one.entry for one in whole[1]])
 
 

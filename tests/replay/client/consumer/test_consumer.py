@@ -6,17 +6,17 @@ from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_frame
 from pcli.replay.client.connection.connection_handler import State
-from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.consumer_settings import ConsumerSettings
 from pcli.replay.client.message_ids import EARLIEST
-from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 
 
 def publish(world, count, batch=1, first=0, **message):
     stored = []
     producer = world.produce(batchingEnabled=batch > 1, batchingMaxMessages=batch)
     for n in range(first, first + count):
-        producer.send(Outgoing(b"m-%d" % n, **message), stored.append)
+        producer.send(OutgoingMessage(b"m-%d" % n, **message), stored.append)
     producer.trigger_flush()
     world.settle()
     assert len(stored) == count
@@ -166,7 +166,7 @@ def test_messages_before_the_epoch_are_dropped(world):
     consumer.redeliver_unacknowledged()
     # What comes now was on its way when the command was not there yet.
     old = next(one for one in world.heard("MESSAGE") if one.body.message_id.entryId == 3)
-    world.engines[-1].received(consumer.link, old.frame.data, world.now)
+    world.engines[-1].received(consumer.connection, old.frame.data, world.now)
     world.settle()
     assert texts(take(consumer)) == ["m-0", "m-1", "m-2", "m-3"]
     assert consumer.last_taken.arrival.epoch == 1
@@ -197,13 +197,13 @@ def test_a_message_of_an_old_connection_frees_no_permit(world):
     consumer = world.subscribe(receiverQueueSize=1)
     message = take(consumer, 1)[0]
     world.settle()
-    consumer.link, link = None, consumer.link
+    consumer.connection, connection = None, consumer.connection
     world.forget()
     assert take(consumer) != []
     world.settle()
     assert flows(world) == []
-    assert message.arrival.link is link
-    consumer.link = link
+    assert message.arrival.connection is connection
+    consumer.connection = connection
 
 
 def test_a_subscription_that_somebody_has(world):
@@ -289,7 +289,7 @@ def test_no_lookup_for_too_long(world):
     world.reachable = False
     settings = ConsumerSettings(topicNames=("orders",), subscriptionName="work")
     world.engine(lookupTimeoutMs=5000).subscribe(settings, made.append)
-    assert isinstance(world.wait_for(made, 120_000), Refusal)
+    assert isinstance(world.wait_for(made, 120_000), ClientFailure)
 
 
 def test_a_broker_that_closes_it_sees_it_again(world):
@@ -298,7 +298,9 @@ def test_a_broker_that_closes_it_sees_it_again(world):
     world.run(10)
     world.forget()
     world.engines[-1].received(
-        consumer.link, push_frame(pb.CommandCloseConsumer(consumer_id=consumer.number, request_id=2**64 - 1)), world.now
+        consumer.connection,
+        push_frame(pb.CommandCloseConsumer(consumer_id=consumer.number, request_id=2**64 - 1)),
+        world.now,
     )
     assert consumer.state is State.CONNECTING
     world.run(100)
@@ -312,7 +314,7 @@ def test_with_an_assigned_broker_no_lookup_is_made(world):
     close = pb.CommandCloseConsumer(
         consumer_id=consumer.number, request_id=2**64 - 1, assignedBrokerServiceUrl="pulsar://127.0.0.1:6650"
     )
-    world.engines[-1].received(consumer.link, push_frame(close), world.now)
+    world.engines[-1].received(consumer.connection, push_frame(close), world.now)
     world.run(0)
     assert [one.name for one in world.heard("LOOKUP", "SUBSCRIBE", "FLOW")] == ["SUBSCRIBE", "FLOW"]
 
@@ -334,7 +336,7 @@ def test_the_end_of_a_topic(world):
     consumer, told = world.subscribe(), []
     consumer.on_end = lambda: told.append(consumer.ended)
     world.engines[-1].received(
-        consumer.link, push_frame(pb.CommandReachedEndOfTopic(consumer_id=consumer.number)), world.now
+        consumer.connection, push_frame(pb.CommandReachedEndOfTopic(consumer_id=consumer.number)), world.now
     )
     assert told == [True]
 
@@ -386,7 +388,7 @@ def test_unsubscribing_among_others_is_refused(world):
     world.subscribe(subscriptionType="Shared")
     consumer.unsubscribe(told.append)
     world.settle()
-    assert isinstance(told[0], Refusal)
+    assert isinstance(told[0], ClientFailure)
     assert consumer.state is State.READY
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from pcli.replay.client.consumer_settings import ConsumerSettings
-from pcli.replay.client.message_ids import Id
+from pcli.replay.client.message_ids import ClientMessageId
 from pcli.replay.client.producer.producer import Producer
 from pcli.replay.client.producer_settings import ProducerSettings
 
@@ -70,12 +70,12 @@ def test_acks_wait_until_it_stands(world, receipts, request):
         ConsumerSettings(topicNames=("orders",), subscriptionName="work", ackReceiptEnabled=receipts), made.append
     )
     consumer = world.wait_for(made)
-    consumer.acknowledge(Id(1, 0), told.append)
+    consumer.acknowledge(ClientMessageId(1, 0), told.append)
     world.cut()
     answer = request.getfixturevalue("slow")
     world.run(1000)
     assert [one.name for one in world.heard()][-1] == "SUBSCRIBE"
-    assert consumer.acks.duplicate(Id(1, 0))
+    assert consumer.acks.duplicate(ClientMessageId(1, 0))
     answer()
     world.run(100)
     assert [one.name for one in world.heard("SUCCESS", "ACK")][-2:] == ["SUCCESS", "ACK"]

@@ -3,7 +3,7 @@
 import pytest
 
 from pcli.replay.client.consumer_settings import DeadLetterPolicy
-from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 
 
 @pytest.fixture
@@ -12,7 +12,7 @@ def subscribe(world):
 
     def make(count, **settings):
         for n in range(count):
-            producer.send(Outgoing(b"m-%d" % n, key=f"k-{n}", properties={"who": "me"}, event_time=7))
+            producer.send(OutgoingMessage(b"m-%d" % n, key=f"k-{n}", properties={"who": "me"}, event_time=7))
         world.run(10)
         given = {
             "subscriptionType": "Shared",
@@ -32,7 +32,7 @@ def take(consumer):
     return list(iter(consumer.receive, None))
 
 
-def letters(world):
+def alphanumeric(world):
     """Key, payload and properties of what consumers sent."""
     return [
         (one.frame.metadata.partition_key, one.frame.payload, {p.key: p.value for p in one.frame.metadata.properties})
@@ -55,7 +55,7 @@ def test_a_message_is_dead_when_it_comes_once_more_than_the_policy_says(world, s
     assert made.topic == "orders-work-DLQ"
     assert made.producer_name == "persistent://public/default/orders-work-c-aaaaa-DLQ"
     assert made.initial_subscription_name == "found"
-    [(key, payload, properties)] = letters(world)
+    [(key, payload, properties)] = alphanumeric(world)
     assert (key, payload) == ("k-0", b"m-0")
     assert properties == {
         "who": "me",
@@ -73,7 +73,7 @@ def test_a_whole_batch_is_dead(world, subscribe):
     for _ in range(3):
         take(consumer)
         world.run(3000)
-    assert [payload for _, payload, _ in letters(world)] == [b"m-0", b"m-1"]
+    assert [payload for _, payload, _ in alphanumeric(world)] == [b"m-0", b"m-1"]
     # By the ack time-out the entry is found the first time.
     assert len(world.said("REDELIVER_UNACKNOWLEDGED_MESSAGES")) == 1
     assert [len(body.message_id) for body in world.said("ACK")] == [1]
@@ -85,7 +85,7 @@ def test_what_cannot_be_sent_is_asked_for_again(world, subscribe):
     for _ in range(3):
         take(consumer)
         world.run(3000)
-    assert letters(world) == []
+    assert alphanumeric(world) == []
     assert len(world.said("REDELIVER_UNACKNOWLEDGED_MESSAGES")) >= 2
     assert world.said("ACK") == []
 
@@ -121,11 +121,13 @@ def test_putting_off(world, subscribe):
         consumer.reconsume_later(message, 500, {"why": "not now"}, told.append)
         world.run(2000)
     assert told == [None] * 3
-    times = [(properties["RECONSUMETIMES"], properties["DELAY_TIME"]) for _, _, properties in letters(world)]
+    times = [(properties["RECONSUMETIMES"], properties["DELAY_TIME"]) for _, _, properties in alphanumeric(world)]
     assert times == [("1", "500"), ("2", "500"), ("3", "500")]
     topics = [body.topic for body in world.said("PRODUCER")]
     assert topics[-1].endswith("DLQ")
-    assert {properties["REAL_TOPIC"] for _, _, properties in letters(world)} == {"persistent://public/default/orders"}
+    assert {properties["REAL_TOPIC"] for _, _, properties in alphanumeric(world)} == {
+        "persistent://public/default/orders"
+    }
     assert take(consumer) == []
 
 

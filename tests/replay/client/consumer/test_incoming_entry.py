@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from pcli.codec.payload.batch import join_batch, split_batch
 from pcli.codec.proto import pb
-from pcli.replay.client.consumer.incoming_entry import Arrival, Incoming, cut
-from pcli.replay.client.message_ids import AckSet, Id
+from pcli.replay.client.consumer.incoming_entry import IncomingEntry, IncomingMessage, cut
+from pcli.replay.client.message_ids import AckSet, ClientMessageId
 
 SINGLES = st.builds(
     pb.SingleMessageMetadata,
@@ -56,13 +56,13 @@ def test_what_a_message_knows():
     singles = [(pb.SingleMessageMetadata(partition_key="k", sequence_id=n), b"payload-%d" % n) for n in range(3)]
     data = join_batch(singles)
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=5, num_messages_in_batch=3)
-    arrival = Arrival(Id(7, 1, 2, topic="t"), metadata, data, None)
+    arrival = IncomingEntry(ClientMessageId(7, 1, 2, topic="t"), metadata, data, None)
     arrival.count, arrival.acks = 3, AckSet(7)
-    messages = [Incoming(arrival, index, *piece) for index, piece in enumerate(cut(data, 3)[0])]
+    messages = [IncomingMessage(arrival, index, *piece) for index, piece in enumerate(cut(data, 3)[0])]
     assert [message.data for message in messages] == [b"payload-0", b"payload-1", b"payload-2"]
     last = messages[2]
     assert (last.size, last.content.key, last.content.sequence_id, last.publish_time) == (9, "k", 2, 5)
-    assert (last.id, last.id.topic, last.id.batch_size) == (Id(7, 1, 2, 2), "t", 3)
+    assert (last.id, last.id.topic, last.id.batch_size) == (ClientMessageId(7, 1, 2, 2), "t", 3)
     assert last.id.acks is messages[0].id.acks
 
 
@@ -71,6 +71,6 @@ def test_what_cannot_be_read_of_a_message_is_left_out():
     data = b"\x00\x00\x00\x04\x18\x05\x40\xffhello"
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=0, publish_time=5, num_messages_in_batch=1)
     [piece], _ = cut(data, 1)
-    message = Incoming(Arrival(Id(7, 1), metadata, data, None), 0, *piece)
+    message = IncomingMessage(IncomingEntry(ClientMessageId(7, 1), metadata, data, None), 0, *piece)
     assert (message.data, message.content.payload) == (b"hello", b"hello")
     assert (message.content.key, message.content.properties) == (None, [])

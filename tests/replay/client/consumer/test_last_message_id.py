@@ -2,8 +2,8 @@
 
 import pytest
 
-from pcli.replay.client.message_ids import EARLIEST, LATEST, Id
-from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.message_ids import EARLIEST, LATEST, ClientMessageId
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 
 T = "persistent://public/default/orders"
 
@@ -14,7 +14,7 @@ def produce(world):
 
     def send(count):
         for _ in range(count):
-            producer.send(Outgoing(b"x"))
+            producer.send(OutgoingMessage(b"x"))
         world.run(10)
 
     return send
@@ -82,7 +82,7 @@ def test_from_the_end(world, produce, reading, inclusive, there):
 @pytest.mark.parametrize(("inclusive", "there"), [(True, True), (False, False)])
 def test_from_the_last_one(world, produce, reading, inclusive, there):
     produce(1)
-    consumer = reading(Id(0, 0), resetIncludeHead=inclusive)
+    consumer = reading(ClientMessageId(0, 0), resetIncludeHead=inclusive)
     assert more(world, consumer) is there
 
 
@@ -102,7 +102,7 @@ def test_the_last_id(world, produce, reading):
     consumer, found = reading(EARLIEST), []
     consumer.last_message_ids(found.append)
     [last] = world.wait_for(found)
-    assert (last, last.topic) == (Id(0, 0, -1, 1), T)
+    assert (last, last.topic) == (ClientMessageId(0, 0, -1, 1), T)
 
 
 def test_of_a_closed_consumer(world, reading):

@@ -7,7 +7,7 @@ from pcli.codec.payload.compression import compress
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_entry, push_frame
 from pcli.replay.client.consumer_settings import ConsumerSettings, DeadLetterPolicy
-from pcli.replay.client.message_ids import Id
+from pcli.replay.client.message_ids import ClientMessageId
 
 HEAD = {"producer_name": "p", "sequence_id": 0, "publish_time": 1}
 
@@ -28,7 +28,7 @@ class Receiving:
         self.raw(push_frame(body, entry))
 
     def raw(self, data):
-        self.world.engines[0].received(self.consumer.link, data, self.world.now)
+        self.world.engines[0].received(self.consumer.connection, data, self.world.now)
         self.world.settle()
 
     @property
@@ -110,7 +110,7 @@ def test_compressed(receive):
 
 def test_larger_than_the_broker_takes(receive):
     receiving = receive()
-    receiving.consumer.link.max_message_size = 4
+    receiving.consumer.connection.max_message_size = 4
     receiving.message(entry())
     assert receiving.errors == ["UncompressedSizeCorruption"]
 
@@ -136,7 +136,7 @@ def test_without_a_key_it_can_be_had_closed(receive):
     receiving = receive(cryptoFailureAction="CONSUME")
     receiving.message(entry(num_messages_in_batch=5, **SEALED))
     [message] = receiving.consumer.queue.messages
-    assert (message.data, message.arrival.encrypted, message.id) == (b"hello", True, Id(9, 0))
+    assert (message.data, message.arrival.encrypted, message.id) == (b"hello", True, ClientMessageId(9, 0))
 
 
 def test_the_ack_set_leaves_messages_out_without_permits(receive):
@@ -157,7 +157,9 @@ def test_compacted_messages_give_their_permits_back(receive):
 
 @pytest.mark.parametrize(("inclusive", "first"), [(True, 2), (False, 3)])
 def test_a_reader_begins_within_a_batch(receive, inclusive, first):
-    receiving = receive(subscriptionMode="NonDurable", startMessageId=Id(9, 0, -1, 2), resetIncludeHead=inclusive)
+    receiving = receive(
+        subscriptionMode="NonDurable", startMessageId=ClientMessageId(9, 0, -1, 2), resetIncludeHead=inclusive
+    )
     receiving.message(batch(5))
     assert receiving.waiting == [b"m-%d" % n for n in range(first, 5)]
     assert receiving.flows == [first]
@@ -165,7 +167,7 @@ def test_a_reader_begins_within_a_batch(receive, inclusive, first):
 
 @pytest.mark.parametrize("inclusive", [True, False])
 def test_a_reader_begins_at_an_entry(receive, inclusive):
-    receiving = receive(subscriptionMode="NonDurable", startMessageId=Id(9, 0), resetIncludeHead=inclusive)
+    receiving = receive(subscriptionMode="NonDurable", startMessageId=ClientMessageId(9, 0), resetIncludeHead=inclusive)
     receiving.message(entry(b"first"))
     receiving.message(entry(b"second"), entry_id=1)
     # What is left out gives no permit back, in 4.2.4.
@@ -193,7 +195,11 @@ def test_chunks(receive):
         about = {"uuid": "u", "chunk_id": number, "num_chunks_from_msg": 3, "total_chunk_msg_size": 13}
         receiving.message(entry(part, **about), entry_id=number)
     [message] = receiving.consumer.queue.messages
-    assert (message.data, message.id, message.id.first) == (b"one two three", Id(9, 2), Id(9, 0))
+    assert (message.data, message.id, message.id.first) == (
+        b"one two three",
+        ClientMessageId(9, 2),
+        ClientMessageId(9, 0),
+    )
     assert receiving.flows == [1, 1]
     receiving.consumer.acknowledge(message.id)
     receiving.world.run(100)
@@ -229,7 +235,7 @@ def test_a_message_that_came_too_often_is_not_delivered(receive):
     receiving.message(batch(3), entry_id=1, redelivery_count=3)
     assert receiving.waiting == [b"again"]
     assert receiving.flows == [3]
-    assert set(receiving.consumer.dead.possible) == {Id(9, 0)}  # the batch is a dead letter by now
+    assert set(receiving.consumer.dead.possible) == {ClientMessageId(9, 0)}  # the batch is a dead letter by now
 
 
 @pytest.mark.parametrize("count", [-1, 2**31 - 1])

@@ -6,8 +6,8 @@ from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.client.connection.connection_handler import State
 from pcli.replay.client.consumer.multi_topics_consumer import MultiTopicsConsumer
 from pcli.replay.client.consumer_settings import ConsumerSettings
-from pcli.replay.client.message_ids import EARLIEST, Id
-from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.message_ids import EARLIEST, ClientMessageId
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 
 A, B = "persistent://public/default/a", "persistent://public/default/b"
 
@@ -21,7 +21,7 @@ def subscribe(world, *topics, expected=MultiTopicsConsumer, **settings):
 def publish(world, topic, count, **settings):
     producer = world.produce(topic, batchingEnabled=False, **settings)
     for n in range(count):
-        producer.send(Outgoing(b"%s-%d" % (topic.encode(), n), key=str(n)))
+        producer.send(OutgoingMessage(b"%s-%d" % (topic.encode(), n), key=str(n)))
     world.run(10)
 
 
@@ -145,9 +145,9 @@ def test_cumulatively_in_one_topic(world):
 
 def test_an_id_without_a_topic(world):
     consumer, told = subscribe(world, "a", "b"), []
-    consumer.acknowledge(Id(0, 0), told.append)
-    consumer.acknowledge_cumulative(Id(0, 0), told.append)
-    consumer.seek(Id(0, 0), told.append)
+    consumer.acknowledge(ClientMessageId(0, 0), told.append)
+    consumer.acknowledge_cumulative(ClientMessageId(0, 0), told.append)
+    consumer.seek(ClientMessageId(0, 0), told.append)
     assert [one.error for one in told] == ["NotAllowed"] * 3
     assert {one.message for one in told} == {"0:0 is of no topic that is consumed here"}
 
@@ -243,4 +243,4 @@ def test_the_end_of_the_client_sends_acks_and_asks_no_more_for_partitions(world)
     assert [one.name for one in world.heard("ACK", "CLOSE_CONSUMER", from_client=True)][::2] == ["ACK"] * 2
     world.forget()
     world.run(200_000)
-    assert [one.name for one in world.heard() if one.link.engine is engine] == []
+    assert [one.name for one in world.heard() if one.connection.engine is engine] == []

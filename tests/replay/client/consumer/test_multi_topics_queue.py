@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from pcli.replay.client.consumer.multi_topics_queue import TopicsQueue
+from pcli.replay.client.consumer.multi_topics_queue import MultiTopicsQueue
 
 
 class Queue:
@@ -21,7 +21,7 @@ class Child:
 
 
 def test_a_child_waits_when_the_queue_is_full():
-    queue, child = TopicsQueue(4), Child(4, 9, "a")
+    queue, child = MultiTopicsQueue(4), Child(4, 9, "a")
     queue.fill(child)
     assert list(queue.messages) == ["a0", "a1", "a2", "a3"]
     queue.fill(child)
@@ -33,7 +33,7 @@ def test_a_child_waits_when_the_queue_is_full():
 
 
 def test_above_the_half_a_child_waits_behind_others():
-    queue, first, second = TopicsQueue(4), Child(4, 9, "a"), Child(2, 2, "b")
+    queue, first, second = MultiTopicsQueue(4), Child(4, 9, "a"), Child(2, 2, "b")
     queue.fill(first)
     queue.messages.popleft()
     queue.fill(second)
@@ -49,14 +49,14 @@ def test_above_the_half_a_child_waits_behind_others():
 
 
 def test_nothing_moves_during_a_seek():
-    queue, child = TopicsQueue(4), Child(4, 1, "a")
+    queue, child = MultiTopicsQueue(4), Child(4, 1, "a")
     queue.held = True
     queue.fill(child)
     assert not queue.messages
 
 
 def test_a_child_that_goes_is_forgotten():
-    queue, child = TopicsQueue(2), Child(2, 9, "a")
+    queue, child = MultiTopicsQueue(2), Child(2, 9, "a")
     queue.fill(child)
     queue.forget(child)
     queue.messages.clear()

@@ -2,10 +2,10 @@
 
 import pytest
 
-from pcli.replay.client.consumer.negative_acks_tracker import NO_PARTITION, NegativeAcks
+from pcli.replay.client.consumer.negative_acks_tracker import NO_PARTITION, NegativeAcksTracker
 from pcli.replay.client.consumer.redelivery_backoff import RedeliveryBackoff
 from pcli.replay.client.consumer_settings import ConsumerSettings
-from pcli.replay.client.message_ids import Id
+from pcli.replay.client.message_ids import ClientMessageId
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def refuse(wire):
             negativeAckPrecisionBitCnt=bits,
             negativeAckRedeliveryBackoff=backoff,
         )
-        nacks = NegativeAcks(
+        nacks = NegativeAcksTracker(
             world.engine,
             settings,
             lambda ids: due.append((world.engine.now - start, sorted(one.entry for one in ids))),
@@ -33,7 +33,7 @@ def refuse(wire):
 
 def test_the_first_waits_its_whole_delay(refuse):
     nacks, due, run = refuse(1000)
-    nacks.add(Id(1, 0))
+    nacks.add(ClientMessageId(1, 0))
     run(2000)
     assert due == [(1000, [0])]
 
@@ -41,7 +41,7 @@ def test_the_first_waits_its_whole_delay(refuse):
 def test_times_lose_their_lowest_bits(refuse):
     nacks, due, run = refuse(1000)
     for entry in range(4):
-        nacks.add(Id(1, entry))
+        nacks.add(ClientMessageId(1, entry))
         run(100)
     run(5000)
     # Due at 1000, 1100, 1200, 1300: cut to 768, 1024, 1024, 1280; the first timer is the whole delay.
@@ -50,9 +50,9 @@ def test_times_lose_their_lowest_bits(refuse):
 
 def test_without_precision_bits_each_has_its_time(refuse):
     nacks, due, run = refuse(1000, bits=0)
-    nacks.add(Id(1, 0))
+    nacks.add(ClientMessageId(1, 0))
     run(10)
-    nacks.add(Id(1, 1))
+    nacks.add(ClientMessageId(1, 1))
     run(5000)
     assert due == [(1000, [0]), (1010, [1])]
 
@@ -60,31 +60,31 @@ def test_without_precision_bits_each_has_its_time(refuse):
 def test_a_batch_is_one_entry_without_a_partition(wire):
     got = []
     world = wire()
-    nacks = NegativeAcks(world.engine, ConsumerSettings(negativeAckRedeliveryDelayMicros=100_000), got.append)
+    nacks = NegativeAcksTracker(world.engine, ConsumerSettings(negativeAckRedeliveryDelayMicros=100_000), got.append)
     for index in range(5):
-        nacks.add(Id(1, 7, 3, index, 5))
+        nacks.add(ClientMessageId(1, 7, 3, index, 5))
     world.run(100)
-    assert got == [{Id(1, 7, NO_PARTITION)}]
+    assert got == [{ClientMessageId(1, 7, NO_PARTITION)}]
 
 
 def test_a_delay_is_at_least_100_ms(refuse):
     nacks, due, run = refuse(0)
-    nacks.add(Id(1, 0))
+    nacks.add(ClientMessageId(1, 0))
     run(1000)
     assert due == [(100, [0])]
 
 
 def test_a_shorter_back_off_does_not_overtake(refuse):
     nacks, due, run = refuse(0, bits=0, backoff=RedeliveryBackoff(minDelayMs=1000))
-    nacks.add(Id(1, 0), 2)
-    nacks.add(Id(1, 1), 0)
+    nacks.add(ClientMessageId(1, 0), 2)
+    nacks.add(ClientMessageId(1, 1), 0)
     run(10_000)
     assert due == [(4000, [0, 1])]
 
 
 def test_nothing_comes_after_the_end(refuse):
     nacks, due, run = refuse(1000)
-    nacks.add(Id(1, 0))
+    nacks.add(ClientMessageId(1, 0))
     nacks.close()
     run(5000)
     assert due == []

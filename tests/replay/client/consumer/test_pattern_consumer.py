@@ -6,7 +6,7 @@ from pcli.codec.proto import pb
 from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.client.consumer.pattern_consumer import PatternConsumer
 from pcli.replay.client.consumer_settings import ConsumerSettings
-from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 
 
 def subscribe(world, pattern="persistent://public/default/a-.*", **settings):
@@ -20,7 +20,7 @@ def subscribe(world, pattern="persistent://public/default/a-.*", **settings):
 
 
 def publish(world, topic):
-    world.produce(topic, batchingEnabled=False).send(Outgoing(topic.encode()))
+    world.produce(topic, batchingEnabled=False).send(OutgoingMessage(topic.encode()))
     world.settle()
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.client.consumer_settings import ReaderSettings
-from pcli.replay.client.message_ids import EARLIEST, LATEST, Id
+from pcli.replay.client.message_ids import EARLIEST, LATEST, ClientMessageId
 
 
 def read(world, **settings):
@@ -32,7 +32,7 @@ def test_its_subscription_is_its_own(world):
 @pytest.mark.parametrize(("inclusive", "first"), [(True, 4), (False, 5)])
 def test_from_a_message_of_a_batch(world, inclusive, first):
     world.publish(9, batch=3)
-    reader = read(world, startMessageId=Id(0, 1, -1, 1), resetIncludeHead=inclusive)
+    reader = read(world, startMessageId=ClientMessageId(0, 1, -1, 1), resetIncludeHead=inclusive)
     assert texts(reader) == [f"m-{n}" for n in range(first, 9)]
 
 

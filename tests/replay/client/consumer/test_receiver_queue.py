@@ -3,7 +3,7 @@
 import pytest
 
 from pcli.replay.client.consumer.receiver_queue import ReceiverQueue, start_again
-from pcli.replay.client.message_ids import Id
+from pcli.replay.client.message_ids import ClientMessageId
 
 
 @pytest.fixture
@@ -54,8 +54,8 @@ def test_nothing_is_no_flow(flows):
 
 
 def test_where_a_reader_goes_on():
-    start, taken = Id(1, 0), Id(2, 7)
+    start, taken = ClientMessageId(1, 0), ClientMessageId(2, 7)
     assert start_again(None, None, start) == start
     assert start_again(None, taken, start) == taken
-    assert start_again(Id(2, 9), taken, start) == Id(2, 8)
-    assert start_again(Id(2, 9, -1, 3, 10), taken, start) == Id(2, 9, -1, 2)
+    assert start_again(ClientMessageId(2, 9), taken, start) == ClientMessageId(2, 8)
+    assert start_again(ClientMessageId(2, 9, -1, 3, 10), taken, start) == ClientMessageId(2, 9, -1, 2)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pcli.replay.client.message_ids import Id
-from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.message_ids import ClientMessageId
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 
 
 @pytest.fixture
@@ -12,7 +12,7 @@ def subscribe(world):
 
     def make(kind, count=0):
         for n in range(count):
-            producer.send(Outgoing(b"m-%d" % n))
+            producer.send(OutgoingMessage(b"m-%d" % n))
         consumer = world.subscribe(subscriptionType=kind, receiverQueueSize=1)
         world.settle()
         world.forget()
@@ -31,7 +31,7 @@ def asked(world):
 @pytest.mark.parametrize("kind", ["Exclusive", "Failover"])
 def test_all_raise_the_epoch(world, subscribe, kind):
     consumer = subscribe(kind)
-    consumer.redeliver({Id(1, 5)})
+    consumer.redeliver({ClientMessageId(1, 5)})
     consumer.redeliver_unacknowledged()
     world.settle()
     assert asked(world) == [([], 1), ([], 2)]
@@ -56,7 +56,7 @@ def test_what_waited_gives_its_permits_back(world, subscribe):
 
 def test_some_are_taken_out_of_the_queue(world, subscribe):
     consumer = subscribe("Shared", 1)
-    consumer.redeliver({consumer.queue.messages[0].id, Id(0, 7)})
+    consumer.redeliver({consumer.queue.messages[0].id, ClientMessageId(0, 7)})
     world.settle()
     assert asked(world) == [([0, 7], None)]
     assert [body.messagePermits for body in world.said("FLOW")] == [1]
@@ -64,7 +64,7 @@ def test_some_are_taken_out_of_the_queue(world, subscribe):
 
 def test_a_thousand_ids_to_a_command(world, subscribe):
     consumer = subscribe("Shared")
-    consumer.redeliver({Id(1, entry) for entry in range(2001)})
+    consumer.redeliver({ClientMessageId(1, entry) for entry in range(2001)})
     world.settle()
     assert [len(ids) for ids, _ in asked(world)] == [1000, 1000, 1]
 
@@ -73,7 +73,7 @@ def test_nothing_is_said_without_a_connection(world, subscribe):
     consumer = subscribe("Shared")
     world.cut()
     world.forget()
-    consumer.redeliver({Id(1, 0)})
+    consumer.redeliver({ClientMessageId(1, 0)})
     consumer.redeliver_unacknowledged()
     world.run(200)
     assert asked(world) == []

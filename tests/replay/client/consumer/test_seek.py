@@ -4,8 +4,8 @@ import pytest
 
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import push_frame
-from pcli.replay.client.message_ids import EARLIEST, LATEST, Id
-from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.message_ids import EARLIEST, LATEST, ClientMessageId
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def subscribe(world):
 
     def make(count, **settings):
         for n in range(count):
-            producer.send(Outgoing(b"m-%d" % n))
+            producer.send(OutgoingMessage(b"m-%d" % n))
             if n % 3 == 2:
                 world.run(1000)
         consumer = world.subscribe(**settings)
@@ -44,7 +44,14 @@ def test_the_conversation(world, subscribe):
 
 # A target within a batch is itself left out, unless it is to be included.
 @pytest.mark.parametrize(
-    ("target", "first"), [(EARLIEST, 0), (LATEST, 6), (Id(0, 1), 3), (Id(0, 0, -1, 1, 3), 2), (1_700_000_000_500, 3)]
+    ("target", "first"),
+    [
+        (EARLIEST, 0),
+        (LATEST, 6),
+        (ClientMessageId(0, 1), 3),
+        (ClientMessageId(0, 0, -1, 1, 3), 2),
+        (1_700_000_000_500, 3),
+    ],
 )
 def test_where_it_goes_on(world, subscribe, target, first):
     consumer = subscribe(6)
@@ -57,7 +64,7 @@ def test_where_it_goes_on(world, subscribe, target, first):
 def test_inclusively(world, subscribe):
     consumer = subscribe(6, resetIncludeHead=True)
     texts(consumer)
-    consumer.seek(Id(0, 0, -1, 1, 3), lambda _: None)
+    consumer.seek(ClientMessageId(0, 0, -1, 1, 3), lambda _: None)
     world.run(200)
     assert texts(consumer) == [f"m-{n}" for n in range(1, 6)]
 
@@ -84,7 +91,7 @@ def test_an_id_of_a_batch_says_what_is_wanted(world, subscribe):
 
 def test_a_message_of_chunks_is_sought_at_its_first(world, subscribe):
     consumer = subscribe(0)
-    consumer.seek(Id(5, 9, first=Id(5, 7)), lambda _: None)
+    consumer.seek(ClientMessageId(5, 9, first=ClientMessageId(5, 7)), lambda _: None)
     world.settle()
     [body] = world.said("SEEK")
     assert (body.message_id.entryId, list(body.message_id.ack_set)) == (7, [])
@@ -108,7 +115,7 @@ def test_a_refused_seek_changes_nothing(world, subscribe):
     world.broker.receive = receive
     [body] = world.said("SEEK")
     refused = pb.CommandError(request_id=body.request_id, error=pb.UnknownError, message="no")
-    world.engines[-1].received(consumer.link, push_frame(refused), world.now)
+    world.engines[-1].received(consumer.connection, push_frame(refused), world.now)
     assert told[0].error == "UnknownError"
     assert not consumer.seeking.under_way
     assert texts(consumer) == ["m-0", "m-1", "m-2"]
@@ -137,7 +144,7 @@ def test_it_does_not_wait_for_ever(world, subscribe):
 def test_a_non_durable_subscription_begins_at_the_target(world, subscribe):
     consumer = subscribe(6, subscriptionMode="NonDurable", startMessageId=LATEST, subscriptionInitialPosition="Latest")
     assert texts(consumer) == []
-    consumer.seek(Id(0, 1, -1, 0, 3), lambda _: None)
+    consumer.seek(ClientMessageId(0, 1, -1, 0, 3), lambda _: None)
     world.run(200)
     assert world.said("SUBSCRIBE")[-1].start_message_id.entryId == 1
     # The target itself is left out, being the start behind which a reader begins.

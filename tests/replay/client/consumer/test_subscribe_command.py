@@ -6,7 +6,7 @@ from pcli.codec.wire.commands import BY_NAME
 from pcli.replay.client.consumer.consumer import Consumer
 from pcli.replay.client.consumer.subscribe_command import subscribe_command
 from pcli.replay.client.consumer_settings import ConsumerSettings, KeySharedPolicy
-from pcli.replay.client.message_ids import Id
+from pcli.replay.client.message_ids import ClientMessageId
 
 SUBSCRIBE = BY_NAME["SUBSCRIBE"].number
 
@@ -26,7 +26,7 @@ def subscribes(folder):
 
 
 def settings_of(body):
-    start = Id.of(body.start_message_id) if body.HasField("start_message_id") else None
+    start = ClientMessageId.of(body.start_message_id) if body.HasField("start_message_id") else None
     policy = None
     if body.HasField("keySharedMeta"):
         meta = body.keySharedMeta

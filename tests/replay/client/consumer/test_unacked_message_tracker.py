@@ -3,9 +3,9 @@
 import pytest
 
 from pcli.replay.client.consumer.redelivery_backoff import RedeliveryBackoff
-from pcli.replay.client.consumer.unacked_message_tracker import UnackedTracker
+from pcli.replay.client.consumer.unacked_message_tracker import UnackedMessageTracker
 from pcli.replay.client.consumer_settings import ConsumerSettings
-from pcli.replay.client.message_ids import Id
+from pcli.replay.client.message_ids import ClientMessageId
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def track(wire):
         settings = ConsumerSettings(
             ackTimeoutMillis=timeout, tickDurationMillis=tick, ackTimeoutRedeliveryBackoff=backoff
         )
-        tracker = UnackedTracker(
+        tracker = UnackedMessageTracker(
             world.engine, settings, lambda ids: due.append((world.engine.now - start, sorted(ids)))
         )
         return tracker, due, world.run
@@ -28,88 +28,88 @@ def track(wire):
 
 def test_between_one_time_out_and_a_tick_more(track):
     tracker, due, run = track(10_000, 1000)
-    tracker.add(Id(1, 0))
+    tracker.add(ClientMessageId(1, 0))
     run(999)
-    tracker.add(Id(1, 1))
+    tracker.add(ClientMessageId(1, 1))
     run(1)
-    tracker.add(Id(1, 2))
+    tracker.add(ClientMessageId(1, 2))
     run(20_000)
-    assert due == [(11_000, [Id(1, 0), Id(1, 1)]), (12_000, [Id(1, 2)])]
+    assert due == [(11_000, [ClientMessageId(1, 0), ClientMessageId(1, 1)]), (12_000, [ClientMessageId(1, 2)])]
     assert len(tracker) == 0
 
 
 def test_a_time_out_that_is_no_multiple_of_the_tick(track):
     tracker, due, run = track(2500, 1000)
-    tracker.add(Id(1, 0))
+    tracker.add(ClientMessageId(1, 0))
     run(10_000)
-    assert due == [(4000, [Id(1, 0)])]
+    assert due == [(4000, [ClientMessageId(1, 0)])]
 
 
 def test_a_tick_is_not_longer_than_the_time_out(track):
     tracker, due, run = track(1000, 5000)
-    tracker.add(Id(1, 0))
+    tracker.add(ClientMessageId(1, 0))
     run(10_000)
-    assert due == [(2000, [Id(1, 0)])]
+    assert due == [(2000, [ClientMessageId(1, 0)])]
 
 
 def test_what_is_acknowledged_is_forgotten(track):
     tracker, due, run = track(1000, 1000)
     for entry in range(5):
-        tracker.add(Id(1, entry))
-    tracker.remove(Id(1, 4))
-    tracker.remove_till(Id(1, 2))
+        tracker.add(ClientMessageId(1, entry))
+    tracker.remove(ClientMessageId(1, 4))
+    tracker.remove_till(ClientMessageId(1, 2))
     run(5000)
-    assert due == [(2000, [Id(1, 3)])]
+    assert due == [(2000, [ClientMessageId(1, 3)])]
 
 
 def test_a_message_keeps_its_place(track):
     tracker, due, run = track(1000, 1000)
-    tracker.add(Id(1, 0))
+    tracker.add(ClientMessageId(1, 0))
     run(1500)
-    tracker.add(Id(1, 0))
+    tracker.add(ClientMessageId(1, 0))
     run(5000)
     assert [time for time, _ in due] == [2000]
 
 
 def test_topics_that_go(track):
     tracker, due, run = track(1000, 1000)
-    tracker.add(Id(1, 0, topic="a"))
-    tracker.add(Id(2, 0, topic="b"))
+    tracker.add(ClientMessageId(1, 0, topic="a"))
+    tracker.add(ClientMessageId(2, 0, topic="b"))
     tracker.remove_topic("a")
     run(5000)
-    assert due == [(2000, [Id(2, 0)])]
+    assert due == [(2000, [ClientMessageId(2, 0)])]
 
 
 def test_the_back_off_begins_when_the_time_out_ends(track):
     tracker, due, run = track(1000, 1000, RedeliveryBackoff(minDelayMs=1500, maxDelayMs=60_000))
-    tracker.add(Id(1, 0), 0)
-    tracker.add(Id(1, 1), 2)
+    tracker.add(ClientMessageId(1, 0), 0)
+    tracker.add(ClientMessageId(1, 1), 2)
     run(20_000)
     # At 2,000 they have timed out; 1,500 later and 6,000 later, at the next tick.
-    assert due == [(4000, [Id(1, 0)]), (8000, [Id(1, 1)])]
+    assert due == [(4000, [ClientMessageId(1, 0)]), (8000, [ClientMessageId(1, 1)])]
 
 
 def test_what_waits_for_its_back_off_can_be_acknowledged(track):
     tracker, due, run = track(1000, 1000, RedeliveryBackoff(minDelayMs=1500))
-    tracker.add(Id(1, 0))
-    tracker.add(Id(1, 1))
+    tracker.add(ClientMessageId(1, 0))
+    tracker.add(ClientMessageId(1, 1))
     run(2500)
-    tracker.remove(Id(1, 0))
+    tracker.remove(ClientMessageId(1, 0))
     run(5000)
-    assert due == [(4000, [Id(1, 1)])]
+    assert due == [(4000, [ClientMessageId(1, 1)])]
 
 
 def test_nothing_is_tracked_without_a_time_out(track):
     tracker, due, run = track(0, 1000)
-    tracker.add(Id(1, 0))
-    tracker.remove_till(Id(1, 0))
+    tracker.add(ClientMessageId(1, 0))
+    tracker.remove_till(ClientMessageId(1, 0))
     run(100_000)
     assert due == []
 
 
 def test_nothing_comes_after_the_end(track):
     tracker, due, run = track(1000, 1000)
-    tracker.add(Id(1, 0))
+    tracker.add(ClientMessageId(1, 0))
     tracker.close()
     run(5000)
     assert due == []

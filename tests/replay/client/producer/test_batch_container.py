@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import pytest
 
 from pcli.replay.client.producer.batch_container import BatchContainer
-from pcli.replay.client.producer.key_based_batch_container import KeyBasedContainer
-from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.producer.key_based_batch_container import KeyBasedBatchContainer
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 
 
 def fill(container: BatchContainer, sizes: Sequence[int]) -> list[bool]:
     """Whether each message made it full."""
-    return [container.add(Outgoing(bytes(size)), n, None, 100 + n, b"") for n, size in enumerate(sizes)]
+    return [container.add(OutgoingMessage(bytes(size)), n, None, 100 + n, b"") for n, size in enumerate(sizes)]
 
 
-@pytest.mark.parametrize("kind", [BatchContainer, KeyBasedContainer])
+@pytest.mark.parametrize("kind", [BatchContainer, KeyBasedBatchContainer])
 @pytest.mark.parametrize(
     ("most", "most_bytes", "sizes", "full"),
     [
@@ -51,13 +51,13 @@ def test_what_is_taken_is_gone() -> None:
     assert (batch.sequence_ids, batch.size, batch.time, batch.lowest) == ([0, 1], 7, 100, None)
     assert container.take() == []
     assert (container.count, container.size) == (0, 0)
-    container.add(Outgoing(b""), 7, None, 200, b"")
+    container.add(OutgoingMessage(b""), 7, None, 200, b"")
     assert container.time == 200
 
 
 def test_a_batch_has_one_schema_version() -> None:
     container = BatchContainer(9, 1000)
-    assert container.has_same_schema(Outgoing(b""), b"2")
-    container.add(Outgoing(b""), 0, None, 0, b"1")
-    assert container.has_same_schema(Outgoing(b""), b"1")
-    assert not container.has_same_schema(Outgoing(b""), b"2")
+    assert container.has_same_schema(OutgoingMessage(b""), b"2")
+    container.add(OutgoingMessage(b""), 0, None, 0, b"1")
+    assert container.has_same_schema(OutgoingMessage(b""), b"1")
+    assert not container.has_same_schema(OutgoingMessage(b""), b"2")

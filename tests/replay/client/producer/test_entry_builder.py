@@ -16,11 +16,11 @@ from pcli.codec.payload.compression import decompress
 from pcli.codec.payload.encryption import PrivateKeys
 from pcli.codec.proto import pb
 from pcli.codec.wire.frame import Frame
-from pcli.replay.client.connection.errors import Refusal
+from pcli.replay.client.connection.errors import ClientFailure
 from pcli.replay.client.producer.batch_container import BatchContainer
-from pcli.replay.client.producer.entry_builder import EntryWriter
-from pcli.replay.client.producer.key_based_batch_container import KeyBasedContainer
-from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.producer.entry_builder import EntryBuilder
+from pcli.replay.client.producer.key_based_batch_container import KeyBasedBatchContainer
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 from pcli.replay.client.producer_settings import ProducerSettings
 
 SEND = 6
@@ -37,7 +37,7 @@ def sends(path: Path) -> Iterator[Frame]:
                 yield item
 
 
-def outgoing(metadata: Any, payload: bytes) -> Outgoing:
+def outgoing(metadata: Any, payload: bytes) -> OutgoingMessage:
     """The message that the application gave, of a message's own metadata."""
     given = {name: getattr(metadata, name) for name in FIELDS if metadata.HasField(name)}
     if metadata.HasField("partition_key"):
@@ -45,7 +45,7 @@ def outgoing(metadata: Any, payload: bytes) -> Outgoing:
     if isinstance(metadata, pb.MessageMetadata) and metadata.HasField("deliver_at_time"):
         given["deliver_at"] = metadata.deliver_at_time
     pairs = {pair.key: pair.value for pair in metadata.properties}
-    return Outgoing(
+    return OutgoingMessage(
         payload,
         properties=pairs or None,
         null_value=metadata.null_value,
@@ -63,7 +63,7 @@ def container_of(frame: Frame) -> BatchContainer:
     payload = decompress(metadata.compression, payload, metadata.uncompressed_size)
     assert isinstance(payload, bytes)
     keyed = metadata.num_messages_in_batch > 1 and metadata.sequence_id == metadata.highest_sequence_id
-    container = (KeyBasedContainer if keyed else BatchContainer)(1000, 1 << 20)
+    container = (KeyBasedBatchContainer if keyed else BatchContainer)(1000, 1 << 20)
     time, version = metadata.publish_time, metadata.schema_version
     if metadata.HasField("num_messages_in_batch"):
         pieces, problem = split_batch(payload, metadata.num_messages_in_batch)
@@ -88,11 +88,11 @@ def written_again(frame: Frame) -> Frame:
     least = metadata.uncompressed_size - 1 if metadata.compression else 1 << 20
     kind = pb.CompressionType.Name(metadata.compression)
     settings = ProducerSettings(compressionType=kind, compressMinMsgBodySize=least)  # type: ignore[arg-type]
-    one = EntryWriter(frame.command.send.producer_id, settings, chunks=False)
+    one = EntryBuilder(frame.command.send.producer_id, settings, chunks=False)
     one.name, one.largest = metadata.producer_name, 5 << 20
     [batch] = container_of(frame).take()
     op = one.batch(batch, 0)
-    assert not isinstance(op, Refusal)
+    assert not isinstance(op, ClientFailure)
     return Frame(op.frame, SEND)
 
 
@@ -121,11 +121,11 @@ def test_chunks_of_the_java_client_are_written_again(captures: Path) -> None:
         first = frames[0].metadata
         assert first is not None
         payload = b"".join(frame.payload or b"" for frame in frames)
-        writer = EntryWriter(frames[0].command.send.producer_id, ProducerSettings(chunkingEnabled=True), chunks=True)
+        writer = EntryBuilder(frames[0].command.send.producer_id, ProducerSettings(chunkingEnabled=True), chunks=True)
         writer.name, writer.largest = first.producer_name, 16384
         # publish_time is the only thing that is taken from the clock
         ops = writer.message(outgoing(first, payload), first.sequence_id, b"", None, first.publish_time)
-        assert not isinstance(ops, Refusal)
+        assert not isinstance(ops, ClientFailure)
         assert [op.frame for op in ops] == [frame.data for frame in frames]
         assert [op.last for op in ops] == [False] * (len(frames) - 1) + [True]
 
@@ -133,8 +133,8 @@ def test_chunks_of_the_java_client_are_written_again(captures: Path) -> None:
 # -- what no capture has ---------------------------------------------------------------------------------------------
 
 
-def writer(*, largest: int = 1000, chunks: bool = False, **settings: Any) -> EntryWriter:
-    made = EntryWriter(3, ProducerSettings(**settings), chunks=chunks)
+def writer(*, largest: int = 1000, chunks: bool = False, **settings: Any) -> EntryBuilder:
+    made = EntryBuilder(3, ProducerSettings(**settings), chunks=chunks)
     made.name, made.largest = "p", largest
     return made
 
@@ -142,28 +142,28 @@ def writer(*, largest: int = 1000, chunks: bool = False, **settings: Any) -> Ent
 def batch_of(*payloads: bytes) -> Any:
     container = BatchContainer(1000, 1 << 20)
     for number, payload in enumerate(payloads):
-        container.add(Outgoing(payload), number, None, 5, b"")
+        container.add(OutgoingMessage(payload), number, None, 5, b"")
     [batch] = container.take()
     return batch
 
 
 def test_a_batch_may_be_as_large_as_a_message_without_its_metadata() -> None:
     whole = writer().batch(batch_of(b"a" * 482, b"b" * 482), 0)
-    assert not isinstance(whole, Refusal)
+    assert not isinstance(whole, ClientFailure)
     size = len(Frame(whole.frame, SEND).payload or b"")
-    assert not isinstance(writer(largest=size).batch(batch_of(b"a" * 482, b"b" * 482), 0), Refusal)
+    assert not isinstance(writer(largest=size).batch(batch_of(b"a" * 482, b"b" * 482), 0), ClientFailure)
     refused = writer(largest=size - 1).batch(batch_of(b"a" * 482, b"b" * 482), 0)
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, ClientFailure)
     assert refused.error == "InvalidMessage"
 
 
 def test_a_single_message_is_counted_with_its_metadata() -> None:
     op = writer().batch(batch_of(b"a" * 900), 0)
-    assert not isinstance(op, Refusal)
+    assert not isinstance(op, ClientFailure)
     parts = Frame(op.frame, SEND).parts
     size = parts.payload_end - parts.metadata_start
-    assert not isinstance(writer(largest=size).batch(batch_of(b"a" * 900), 0), Refusal)
-    assert isinstance(writer(largest=size - 1).batch(batch_of(b"a" * 900), 0), Refusal)
+    assert not isinstance(writer(largest=size).batch(batch_of(b"a" * 900), 0), ClientFailure)
+    assert isinstance(writer(largest=size - 1).batch(batch_of(b"a" * 900), 0), ClientFailure)
 
 
 def test_a_chunk_is_encrypted_by_itself_and_compressed_with_the_others() -> None:
@@ -172,8 +172,8 @@ def test_a_chunk_is_encrypted_by_itself_and_compressed_with_the_others() -> None
     private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     one = writer(largest=400, chunks=True, encryptionKeys={"k": public}, compressionType="ZLIB")
     payload = bytes(range(256)) * 400
-    ops = one.message(Outgoing(payload), 7, b"", None, 5)
-    assert not isinstance(ops, Refusal)
+    ops = one.message(OutgoingMessage(payload), 7, b"", None, 5)
+    assert not isinstance(ops, ClientFailure)
     assert len(ops) > 1
     opened = b""
     for number, op in enumerate(ops):
@@ -189,12 +189,14 @@ def test_a_chunk_is_encrypted_by_itself_and_compressed_with_the_others() -> None
 
 
 def test_metadata_that_leave_no_room_for_a_chunk() -> None:
-    refused = writer(largest=100, chunks=True).message(Outgoing(b"", properties={"a": "b" * 200}), 0, b"", None, 0)
-    assert isinstance(refused, Refusal)
+    refused = writer(largest=100, chunks=True).message(
+        OutgoingMessage(b"", properties={"a": "b" * 200}), 0, b"", None, 0
+    )
+    assert isinstance(refused, ClientFailure)
 
 
 def test_what_fits_is_no_chunk() -> None:
-    [op] = writer(largest=1000, chunks=True).message(Outgoing(b"a" * 900), 0, b"", None, 0)  # type: ignore[misc]
+    [op] = writer(largest=1000, chunks=True).message(OutgoingMessage(b"a" * 900), 0, b"", None, 0)  # type: ignore[misc]
     frame = Frame(op.frame, SEND)
     assert frame.metadata is not None
     assert not frame.command.send.HasField("is_chunk")
@@ -204,7 +206,7 @@ def test_what_fits_is_no_chunk() -> None:
 def test_small_payloads_are_not_compressed() -> None:
     for size, kind in ((4096, pb.NONE), (4097, pb.LZ4)):
         op = writer(largest=1 << 20, compressionType="LZ4").batch(batch_of(b"a" * size), 0)
-        assert not isinstance(op, Refusal)
+        assert not isinstance(op, ClientFailure)
         metadata = Frame(op.frame, SEND).metadata
         assert metadata is not None
         assert (metadata.compression, metadata.uncompressed_size) == (kind, size)
@@ -213,12 +215,12 @@ def test_small_payloads_are_not_compressed() -> None:
 @pytest.mark.parametrize("wrong", [{"event_time": -1}, {"key": "\udcff"}, {"properties": {"a": "\udcff"}}])
 @pytest.mark.parametrize("count", [1, 2])
 def test_what_protobuf_can_not_hold_is_refused(wrong: dict[str, Any], count: int) -> None:
-    writer = EntryWriter(0, ProducerSettings(producerName="p"), chunks=False)
+    writer = EntryBuilder(0, ProducerSettings(producerName="p"), chunks=False)
     writer.largest = 1000
     batches = BatchContainer(10, 0)
     for sequence_id in range(count):
-        batches.add(Outgoing(b"x", **wrong), sequence_id, None, 5, b"")
+        batches.add(OutgoingMessage(b"x", **wrong), sequence_id, None, 5, b"")
     [batch] = batches.take()
-    for refusal in (writer.batch(batch, 5), writer.message(Outgoing(b"x", **wrong), 0, b"", None, 5)):
-        assert isinstance(refusal, Refusal)
-        assert (refusal.error, refusal.retriable) == ("InvalidMessage", False)
+    for failure in (writer.batch(batch, 5), writer.message(OutgoingMessage(b"x", **wrong), 0, b"", None, 5)):
+        assert isinstance(failure, ClientFailure)
+        assert (failure.error, failure.retriable) == ("InvalidMessage", False)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pcli.replay.client.producer.key_based_batch_container import KeyBasedContainer
-from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.producer.key_based_batch_container import KeyBasedBatchContainer
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 
 
-def container_of(*keys: str | bytes | None) -> KeyBasedContainer:
+def container_of(*keys: str | bytes | None) -> KeyBasedBatchContainer:
     """Messages with these keys; bytes are ordering keys."""
-    container = KeyBasedContainer(100, 1000)
+    container = KeyBasedBatchContainer(100, 1000)
     for number, key in enumerate(keys):
         given = {"ordering_key": key} if isinstance(key, bytes) else {"key": key}
-        container.add(Outgoing(b"12", **given), number, None, 100 + number, b"")  # type: ignore[arg-type]
+        container.add(OutgoingMessage(b"12", **given), number, None, 100 + number, b"")  # type: ignore[arg-type]
     return container
 
 
@@ -35,12 +35,12 @@ def test_time_is_that_of_the_first_of_all() -> None:
     assert (container.count, container.size, container.time) == (3, 6, 100)
     assert [batch.time for batch in container.take()] == [101, 100]
     assert (container.count, container.size) == (0, 0)
-    container.add(Outgoing(b""), 9, None, 300, b"")
+    container.add(OutgoingMessage(b""), 9, None, 300, b"")
     assert container.time == 300
 
 
 def test_schemas_are_compared_within_a_key() -> None:
-    container = KeyBasedContainer(100, 1000)
-    container.add(Outgoing(b"", key="A"), 0, None, 0, b"1")
-    assert container.has_same_schema(Outgoing(b"", key="B"), b"2")
-    assert not container.has_same_schema(Outgoing(b"", key="A"), b"2")
+    container = KeyBasedBatchContainer(100, 1000)
+    container.add(OutgoingMessage(b"", key="A"), 0, None, 0, b"1")
+    assert container.has_same_schema(OutgoingMessage(b"", key="B"), b"2")
+    assert not container.has_same_schema(OutgoingMessage(b"", key="A"), b"2")

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from pcli.codec.wire.hashes import partition_of
-from pcli.replay.client.producer.message_routing import Router
-from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.producer.message_routing import MessageRouter
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 from pcli.replay.client.producer_settings import ProducerSettings
 
 
-def router(lot: float = 0.5, **settings: Any) -> Router:
-    return Router(ProducerSettings(**settings), 4, lambda: lot)
+def router(lot: float = 0.5, **settings: Any) -> MessageRouter:
+    return MessageRouter(ProducerSettings(**settings), 4, lambda: lot)
 
 
-def chosen(one: Router, *times: int, count: int = 4) -> list[int]:
-    return [one.choose(Outgoing(b""), count, now) for now in times]
+def chosen(one: MessageRouter, *times: int, count: int = 4) -> list[int]:
+    return [one.choose(OutgoingMessage(b""), count, now) for now in times]
 
 
 def test_a_key_goes_before_the_mode() -> None:
@@ -23,7 +23,7 @@ def test_a_key_goes_before_the_mode() -> None:
         for murmur, scheme in enumerate(("JavaStringHash", "Murmur3_32Hash")):
             one = router(messageRoutingMode=mode, hashingScheme=scheme)
             for key in ("a", "key-7", "", "ü"):
-                assert one.choose(Outgoing(b"", key=key), 4, 0) == partition_of(key, 4, murmur=bool(murmur))
+                assert one.choose(OutgoingMessage(b"", key=key), 4, 0) == partition_of(key, 4, murmur=bool(murmur))
 
 
 def test_by_turns_without_batching() -> None:

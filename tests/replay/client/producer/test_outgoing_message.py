@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from pcli.codec.payload.batch import join_batch, split_batch
 from pcli.codec.proto import pb
-from pcli.replay.client.producer.outgoing_message import Outgoing, join_singles
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage, join_singles
 
 
 @given(st.lists(st.tuples(st.binary(max_size=300), st.integers(0, 2**63 - 1))))
 def test_bare_messages_as_protobuf_has_them(messages: list[tuple[bytes, int]]) -> None:
-    joined = join_singles([Outgoing(payload) for payload, _ in messages], [number for _, number in messages])
+    joined = join_singles([OutgoingMessage(payload) for payload, _ in messages], [number for _, number in messages])
     assert joined == join_batch((pb.SingleMessageMetadata(sequence_id=number), payload) for payload, number in messages)
 
 
@@ -32,9 +32,9 @@ def test_bare_messages_as_protobuf_has_them(messages: list[tuple[bytes, int]]) -
     ],
 )
 def test_what_is_more_than_bare_is_kept(more: dict[str, Any]) -> None:
-    message = Outgoing(b"1", **more)
+    message = OutgoingMessage(b"1", **more)
     assert not message.bare
-    pieces, problem = split_batch(join_singles([Outgoing(b"0"), message, Outgoing(b"22")], [5, 6, 7]), 3)
+    pieces, problem = split_batch(join_singles([OutgoingMessage(b"0"), message, OutgoingMessage(b"22")], [5, 6, 7]), 3)
     assert problem is None
     assert [single.sequence_id for single, _, _ in pieces] == [5, 6, 7]
     bare = {field.name for field, _ in pieces[0][0].ListFields()}

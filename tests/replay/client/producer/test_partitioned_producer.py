@@ -7,10 +7,10 @@ from typing import Any
 from pcli.codec.wire.hashes import partition_of
 from pcli.codec.wire.topic_name import TopicName
 from pcli.replay.client.connection.connection_handler import State
-from pcli.replay.client.connection.errors import Refusal
-from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.connection.errors import ClientFailure
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 from pcli.replay.client.producer.partitioned_producer import PartitionedProducer
-from pcli.replay.client.producer.sequence_ids import Doubt
+from pcli.replay.client.producer.sequence_ids import DuplicateRisk
 from pcli.replay.client.producer_settings import ProducerSettings
 
 T = TopicName.parse("t")
@@ -41,8 +41,8 @@ def test_the_first_one_names_them_all(world: Any) -> None:
 def test_messages_go_by_turns_and_by_key(world: Any) -> None:
     producer, told = open_producer(world, batchingEnabled=False, chance=0.5), []
     for number in range(4):
-        producer.send(Outgoing(b"%d" % number), told.append)
-    producer.send(Outgoing(b"", key="k"), told.append)
+        producer.send(OutgoingMessage(b"%d" % number), told.append)
+    producer.send(OutgoingMessage(b"", key="k"), told.append)
     world.settle()
     assert [one.partition for one in told] == [1, 2, 0, 1, partition_of("k", 3)]
 
@@ -50,7 +50,7 @@ def test_messages_go_by_turns_and_by_key(world: Any) -> None:
 def test_flush_waits_for_all(world: Any) -> None:
     producer, told = open_producer(world, batchingMaxPublishDelayMicros=10**9), []
     for key in "abcdef":
-        producer.send(Outgoing(b"", key=key))
+        producer.send(OutgoingMessage(b"", key=key))
     producer.flush(told.append)
     assert told == []
     world.settle()
@@ -63,7 +63,7 @@ def test_lazy_ones_come_with_their_first_message(world: Any) -> None:
     producer, told = open_producer(world, chance=0.5, **settings), []
     assert topics(world) == [1]
     for number in range(3):
-        producer.send(Outgoing(b"%d" % number), told.append)
+        producer.send(OutgoingMessage(b"%d" % number), told.append)
     world.settle()
     # The one that was made took its turn.
     assert topics(world) == [1, 2, 0]
@@ -92,7 +92,7 @@ def test_the_queue_is_divided(world: Any) -> None:
     producer = open_producer(world, maxPendingMessagesAcrossPartitions=6, messageRoutingMode="SinglePartition")
     rooms: list[str] = []
     producer.on_room = lambda: rooms.append("room")
-    assert [producer.send(Outgoing(b"")) for _ in range(3)] == [True, True, False]
+    assert [producer.send(OutgoingMessage(b"")) for _ in range(3)] == [True, True, False]
     world.run(10)
     assert rooms == ["room"]
 
@@ -100,7 +100,7 @@ def test_the_queue_is_divided(world: Any) -> None:
 def test_who_found_no_room_keeps_its_partition(world: Any) -> None:
     settings = {"batchingEnabled": False, "maxPendingMessagesAcrossPartitions": 3}
     producer, told = open_producer(world, **settings), []
-    messages = [Outgoing(b"%d" % number) for number in range(4)]
+    messages = [OutgoingMessage(b"%d" % number) for number in range(4)]
     assert [producer.send(message, told.append) for message in messages] == [True, True, True, False]
     world.settle()
     assert producer.send(messages[3], told.append)
@@ -125,9 +125,9 @@ def test_closing(world: Any) -> None:
     producer.close(told.append)
     world.settle()
     producer.close(told.append)
-    producer.send(Outgoing(b""), told.append)
+    producer.send(OutgoingMessage(b""), told.append)
     assert told[:2] == [None, None]
-    assert isinstance(told[2], Refusal)
+    assert isinstance(told[2], ClientFailure)
     assert producer.state is State.CLOSED
     assert len(world.said("CLOSE_PRODUCER")) == 3
     world.run(120_000)
@@ -140,7 +140,7 @@ def test_closing_the_engine_leaves_no_timer_behind(world: Any) -> None:
     world.run(600_000)
     assert closed == [None]
     assert producer.engine.deadline is None
-    assert (producer.engine.handlers, producer.engine.pool.links) == ({}, [])
+    assert (producer.engine.handlers, producer.engine.pool.connections) == ({}, [])
 
 
 def test_a_name_that_is_none(world: Any) -> None:
@@ -151,7 +151,7 @@ def test_a_name_that_is_none(world: Any) -> None:
 
 def test_a_blocking_send_goes_at_once(world: Any) -> None:
     producer = open_producer(world, batchingMaxPublishDelayMicros=10**9)
-    producer.send(Outgoing(b"", key="k"))
+    producer.send(OutgoingMessage(b"", key="k"))
     assert producer.trigger_flush()
     assert not producer.trigger_flush()
     world.settle()
@@ -160,17 +160,17 @@ def test_a_blocking_send_goes_at_once(world: Any) -> None:
 
 def test_suspects_are_told_of_all(world: Any) -> None:
     producer, doubts = open_producer(world), []
-    producer.on_doubt = lambda doubt, sequence_id: doubts.append((doubt, sequence_id))
+    producer.on_possible_duplicate = lambda doubt, sequence_id: doubts.append((doubt, sequence_id))
     for _ in range(2):
-        producer.send(Outgoing(b"", key="k", sequence_id=5))
-    assert doubts == [(Doubt.MAYBE, 5)]
+        producer.send(OutgoingMessage(b"", key="k", sequence_id=5))
+    assert doubts == [(DuplicateRisk.MAYBE, 5)]
 
 
 def test_a_topic_whose_partitions_nobody_tells(world: Any) -> None:
     made: list[Any] = []
     world.engine(lookupTimeoutMs=1000).produce("public/nowhere/t", ProducerSettings(), made.append)
     world.run(5000)
-    assert isinstance(made[0], Refusal)
+    assert isinstance(made[0], ClientFailure)
     assert world.said("PRODUCER") == []
 
 
@@ -196,13 +196,13 @@ def test_the_first_one_fails_alone(world: Any) -> None:
 def test_a_lazy_one_that_fails_fails_its_messages_and_is_tried_again(world: Any) -> None:
     producer, told = open_producer(world, 2, lazyStartPartitionedProducers=True, batchingEnabled=False), []
     holder = hold(world, 1)
-    producer.send(Outgoing(b"1"), told.append)
+    producer.send(OutgoingMessage(b"1"), told.append)
     world.settle()
     assert [one.error for one in told] == ["ProducerBusy"]
     holder.close(lambda _: None)
     world.settle()
-    producer.send(Outgoing(b"2"))
-    producer.send(Outgoing(b"3"), told.append)
+    producer.send(OutgoingMessage(b"2"))
+    producer.send(OutgoingMessage(b"3"), told.append)
     world.settle()
     assert told[1].partition == 1
 

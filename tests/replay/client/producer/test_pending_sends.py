@@ -6,15 +6,15 @@ import pytest
 
 from pcli.codec.wire.hot import push_send
 from pcli.codec.wire.message_id import MessageId
-from pcli.replay.client.connection.errors import Refusal
-from pcli.replay.client.producer.pending_sends import MISMATCH, Op, Pending
+from pcli.replay.client.connection.errors import ClientFailure
+from pcli.replay.client.producer.pending_sends import MISMATCH, OpSendMsg, PendingSends
 
 
-def pending(*ids: tuple[int, int]) -> Pending:
+def pending(*ids: tuple[int, int]) -> PendingSends:
     """Entries with these lowest and highest ids."""
-    queue = Pending()
+    queue = PendingSends()
     for lowest, highest in ids:
-        queue.add(Op(lowest, highest, [None] * (1 if highest < 0 else highest - lowest + 1), 10, 0))
+        queue.add(OpSendMsg(lowest, highest, [None] * (1 if highest < 0 else highest - lowest + 1), 10, 0))
     return queue
 
 
@@ -55,20 +55,20 @@ def test_an_error_names_the_highest_id_of_the_first_entry() -> None:
 
 def test_who_is_told() -> None:
     told: list[object] = []
-    op = Op(0, 2, [told.append, None, told.append], 0, 0)
+    op = OpSendMsg(0, 2, [told.append, None, told.append], 0, 0)
     op.flushes.append(told.append)
     op.complete(MessageId(7, 1, 3))
     assert told == [MessageId(7, 1, 3, 0), MessageId(7, 1, 3, 2), None]
     told.clear()
-    op.fail(Refusal("TimeOut", "late"))
-    assert told == [Refusal("TimeOut", "late")] * 3
+    op.fail(ClientFailure("TimeOut", "late"))
+    assert told == [ClientFailure("TimeOut", "late")] * 3
 
 
 def test_of_chunks_the_last_one_tells() -> None:
     told: list[object] = []
-    first, last = Op(0, -1, (), 0, 0, last=False), Op(0, -1, [told.append], 0, 0)
+    first, last = OpSendMsg(0, -1, (), 0, 0, last=False), OpSendMsg(0, -1, [told.append], 0, 0)
     first.complete(MessageId(7, 1))
-    first.fail(Refusal("TimeOut", ""))
+    first.fail(ClientFailure("TimeOut", ""))
     assert told == []
     last.complete(MessageId(7, 2))
     assert told == [MessageId(7, 2)]
@@ -77,7 +77,7 @@ def test_of_chunks_the_last_one_tells() -> None:
 def test_others_take_the_place_of_one() -> None:
     queue = pending((0, -1), (1, -1), (2, -1))
     first, middle, last = queue.ops
-    others = [Op(1, -1, (), 0, 0), Op(1, -1, [None], 0, 0)]
+    others = [OpSendMsg(1, -1, (), 0, 0), OpSendMsg(1, -1, [None], 0, 0)]
     queue.replace(middle, others)
     assert list(queue.ops) == [first, *others, last]
     assert queue.messages == 4
@@ -88,7 +88,7 @@ def test_others_take_the_place_of_one() -> None:
 
 
 def test_bytes_that_were_damaged_here() -> None:
-    op = Op(0, -1, [None], 0, 0)
+    op = OpSendMsg(0, -1, [None], 0, 0)
     op.frame = push_send(1, 0, 1, 0, b"\x0a\x01p\x10\x00\x18\x00", b"payload")
     assert op.sound
     op.frame = op.frame[:-1] + b"D"

@@ -15,10 +15,10 @@ from pcli.codec.payload.encryption import PrivateKeys
 from pcli.codec.proto import pb
 from pcli.codec.wire.message_id import MessageId
 from pcli.replay.client.connection.connection_handler import State
-from pcli.replay.client.connection.errors import Refusal
-from pcli.replay.client.producer.outgoing_message import Outgoing
+from pcli.replay.client.connection.errors import ClientFailure
+from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 from pcli.replay.client.producer.producer import Producer
-from pcli.replay.client.producer.sequence_ids import Doubt
+from pcli.replay.client.producer.sequence_ids import DuplicateRisk
 from pcli.replay.client.producer_settings import ProducerSettings
 
 T = "persistent://public/default/t"
@@ -38,7 +38,7 @@ def batches(world: Any) -> list[tuple[int, int, int]]:
 
 
 def errors(told: list[Any]) -> list[str]:
-    return [one.error if isinstance(one, Refusal) else str(one) for one in told]
+    return [one.error if isinstance(one, ClientFailure) else str(one) for one in told]
 
 
 # -- batches -----------------------------------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ def test_by_count_and_by_time(world: Any) -> None:
     producer, told = open_producer(world, batchingMaxMessages=4, batchingMaxPublishDelayMicros=10_000), []
     world.run(100)
     for number in range(10):
-        producer.send(Outgoing(b"%d" % number), told.append)
+        producer.send(OutgoingMessage(b"%d" % number), told.append)
     world.run(50)
     # Two are full at once; the rest had its timer set by the first of all, and gets its whole delay.
     assert batches(world) == [(0, 4, 100), (4, 4, 100), (8, 2, 110)]
@@ -60,14 +60,14 @@ def test_by_bytes(world: Any) -> None:
     producer = open_producer(world, batchingMaxBytes=100)
     world.run(100)
     for size in (60, 40, 60, 60, 300, 10):
-        producer.send(Outgoing(bytes(size)))
+        producer.send(OutgoingMessage(bytes(size)))
     world.run(50)
     assert [count for _, count, _ in batches(world)] == [2, 1, 1, 1, 1]
 
 
 def test_a_blocking_send_goes_at_once(world: Any) -> None:
     producer, told = open_producer(world, batchingMaxPublishDelayMicros=10**9), []
-    producer.send(Outgoing(b""), told.append)
+    producer.send(OutgoingMessage(b""), told.append)
     assert producer.trigger_flush()
     assert not producer.trigger_flush()
     world.settle()
@@ -76,10 +76,10 @@ def test_a_blocking_send_goes_at_once(world: Any) -> None:
 
 def test_a_delayed_message_goes_alone_and_after_what_waits(world: Any) -> None:
     producer = open_producer(world)
-    producer.send(Outgoing(b"a"))
-    producer.send(Outgoing(b"b"))
-    producer.send(Outgoing(b"later", deliver_at=world.now + 5000))
-    producer.send(Outgoing(b"c"))
+    producer.send(OutgoingMessage(b"a"))
+    producer.send(OutgoingMessage(b"b"))
+    producer.send(OutgoingMessage(b"later", deliver_at=world.now + 5000))
+    producer.send(OutgoingMessage(b"c"))
     world.run(10)
     assert [(first, count) for first, count, _ in batches(world)] == [(0, 2), (2, 1), (3, 1)]
     assert [one.frame.metadata.HasField("deliver_at_time") for one in world.heard("SEND")] == [False, True, False]
@@ -88,7 +88,7 @@ def test_a_delayed_message_goes_alone_and_after_what_waits(world: Any) -> None:
 def test_without_batching_each_goes_at_once(world: Any) -> None:
     producer, told = open_producer(world, batchingEnabled=False), []
     for number in range(3):
-        producer.send(Outgoing(b"%d" % number), told.append)
+        producer.send(OutgoingMessage(b"%d" % number), told.append)
     world.settle()
     assert batches(world) == [(0, 1, 0), (1, 1, 0), (2, 1, 0)]
     assert [one.entry for one in told] == [0, 1, 2]
@@ -97,7 +97,7 @@ def test_without_batching_each_goes_at_once(world: Any) -> None:
 def test_batches_of_keys(world: Any) -> None:
     producer = open_producer(world, batcherBuilder="KEY_BASED")
     for key in "ABBAA":
-        producer.send(Outgoing(b"", key=key))
+        producer.send(OutgoingMessage(b"", key=key))
     world.run(10)
     sends = [(one.sequence_id, one.highest_sequence_id, one.num_messages) for one in world.said("SEND")]
     assert sends == [(2, 2, 2), (4, 4, 3)]
@@ -107,8 +107,8 @@ def test_batches_of_keys(world: Any) -> None:
 @pytest.mark.parametrize("batching", [True, False])
 def test_a_message_that_no_broker_takes(world: Any, batching: bool) -> None:
     producer, told = open_producer(world, batchingEnabled=batching), []
-    producer.send(Outgoing(bytes(6 << 20)), told.append)
-    producer.send(Outgoing(b"good"), told.append)
+    producer.send(OutgoingMessage(bytes(6 << 20)), told.append)
+    producer.send(OutgoingMessage(b"good"), told.append)
     world.run(10)
     assert errors(told)[0] == "InvalidMessage"
     assert isinstance(told[1], MessageId)
@@ -121,15 +121,15 @@ def test_a_message_that_no_broker_takes(world: Any, batching: bool) -> None:
 def test_suspects_go_alone_and_are_told_apart(world: Any) -> None:
     world.broker.policies.set_namespace("public/default", "deduplication", body=True)
     producer, doubts, told = open_producer(world, producerName="p"), [], []
-    producer.on_doubt = lambda doubt, sequence_id: doubts.append((sequence_id, doubt))
+    producer.on_possible_duplicate = lambda doubt, sequence_id: doubts.append((sequence_id, doubt))
     for sequence_id in (0, 1, 2):
-        producer.send(Outgoing(b"", sequence_id=sequence_id))
+        producer.send(OutgoingMessage(b"", sequence_id=sequence_id))
     producer.flush(told.append)
     world.settle()
     for sequence_id in (3, 4, 3, 1, 5, 6):
-        producer.send(Outgoing(b"", sequence_id=sequence_id), told.append)
+        producer.send(OutgoingMessage(b"", sequence_id=sequence_id), told.append)
     world.run(10)
-    assert doubts == [(3, Doubt.MAYBE), (1, Doubt.SURE)]
+    assert doubts == [(3, DuplicateRisk.MAYBE), (1, DuplicateRisk.SURE)]
     assert [(first, count) for first, count, _ in batches(world)] == [(0, 3), (3, 2), (3, 1), (1, 1), (5, 2)]
     assert [one is None or one.ledger == -1 for one in told] == [True, False, False, True, True, False, False]
 
@@ -137,7 +137,7 @@ def test_suspects_go_alone_and_are_told_apart(world: Any) -> None:
 def test_the_broker_says_where_to_go_on(world: Any) -> None:
     world.broker.policies.set_namespace("public/default", "deduplication", body=True)
     first = open_producer(world, producerName="p")
-    first.send(Outgoing(b"", sequence_id=41))
+    first.send(OutgoingMessage(b"", sequence_id=41))
     done: list[Any] = []
     first.flush(done.append)
     world.settle()
@@ -145,7 +145,7 @@ def test_the_broker_says_where_to_go_on(world: Any) -> None:
     world.settle()
     assert done == [None, None]
     second = open_producer(world, producerName="p")
-    second.send(Outgoing(b""))
+    second.send(OutgoingMessage(b""))
     second.trigger_flush()
     world.settle()
     assert world.said("SEND")[-1].sequence_id == 42
@@ -158,13 +158,13 @@ def test_what_has_no_receipt_is_sent_again_in_order(world: Any) -> None:
     producer, told = open_producer(world, batchingMaxMessages=2), []
     world.deaf = True
     for number in range(4):
-        producer.send(Outgoing(b"%d" % number), told.append)
+        producer.send(OutgoingMessage(b"%d" % number), told.append)
     world.settle()
     world.deaf = False
     world.forget()
     world.cut()
     for number in range(4, 7):
-        producer.send(Outgoing(b"%d" % number), told.append)
+        producer.send(OutgoingMessage(b"%d" % number), told.append)
     world.run(1000)
     first, *_ = world.heard("PRODUCER")
     assert (first.body.epoch, first.body.producer_name, first.body.user_provided_producer_name) == (
@@ -181,7 +181,7 @@ def test_an_unload_is_survived(world: Any) -> None:
     world.broker.unload(world.broker.topics[T])
     world.settle()
     assert producer.state is State.CONNECTING
-    producer.send(Outgoing(b"meanwhile"), told.append)
+    producer.send(OutgoingMessage(b"meanwhile"), told.append)
     world.run(1000)
     assert isinstance(told[0], MessageId)
     assert [body.epoch for body in world.said("PRODUCER")] == [0, 1]
@@ -190,12 +190,12 @@ def test_an_unload_is_survived(world: Any) -> None:
 
 def test_a_topic_that_is_terminated(world: Any) -> None:
     producer, told = open_producer(world, batchingEnabled=False), []
-    producer.send(Outgoing(b"good"), told.append)
+    producer.send(OutgoingMessage(b"good"), told.append)
     world.settle()
     world.broker.terminate(world.broker.topics[T])
-    producer.send(Outgoing(b"late"), told.append)
+    producer.send(OutgoingMessage(b"late"), told.append)
     world.run(5000)
-    producer.send(Outgoing(b"too late"), told.append)
+    producer.send(OutgoingMessage(b"too late"), told.append)
     assert errors(told[1:]) == ["TopicTerminatedError", "TopicTerminatedError"]
     assert producer.state is State.TERMINATED
 
@@ -218,9 +218,9 @@ def test_one_who_waits_for_its_turn(world: Any) -> None:
 def test_one_who_is_fenced_is_told(world: Any) -> None:
     holder, told = open_producer(world, accessMode="Exclusive"), []
     open_producer(world, accessMode="ExclusiveWithFencing")
-    holder.send(Outgoing(b""), told.append)
+    holder.send(OutgoingMessage(b""), told.append)
     world.run(5000)
-    holder.send(Outgoing(b""), told.append)
+    holder.send(OutgoingMessage(b""), told.append)
     assert errors(told) == ["ProducerFenced", "ProducerFenced"]
     assert [body.topic_epoch for body in world.said("PRODUCER") if body.epoch] == [0]
 
@@ -232,10 +232,10 @@ def test_the_queue_is_limited_in_messages(world: Any) -> None:
     producer = open_producer(world, maxPendingMessages=3, batchingMaxMessages=2)
     rooms: list[int] = []
     producer.on_room = lambda: rooms.append(producer.waiting)
-    assert [producer.send(Outgoing(b"")) for _ in range(5)] == [True, True, True, False, False]
+    assert [producer.send(OutgoingMessage(b"")) for _ in range(5)] == [True, True, True, False, False]
     world.run(10)
     assert rooms == [1]
-    assert producer.send(Outgoing(b""))
+    assert producer.send(OutgoingMessage(b""))
 
 
 def test_memory_is_limited_for_all_producers(world: Any) -> None:
@@ -247,23 +247,23 @@ def test_memory_is_limited_for_all_producers(world: Any) -> None:
     one, other = made
     rooms: list[str] = []
     other.on_room = lambda: rooms.append("room")
-    assert one.send(Outgoing(bytes(101)))
-    assert not other.send(Outgoing(b"x"))
+    assert one.send(OutgoingMessage(bytes(101)))
+    assert not other.send(OutgoingMessage(b"x"))
     world.run(10)
     assert rooms == ["room"]
-    assert other.send(Outgoing(b"x"))
+    assert other.send(OutgoingMessage(b"x"))
 
 
 def test_chunks_need_room_for_all(make_world: Callable[..., Any]) -> None:
     world = make_world(maxMessageSize=1000)
     producer, told = open_producer(world, chunkingEnabled=True, batchingEnabled=False, maxPendingMessages=4), []
-    assert producer.send(Outgoing(bytes(100)), told.append)
-    assert producer.send(Outgoing(bytes(2500)), told.append)
-    assert not producer.send(Outgoing(bytes(2500)), told.append)
+    assert producer.send(OutgoingMessage(bytes(100)), told.append)
+    assert producer.send(OutgoingMessage(bytes(2500)), told.append)
+    assert not producer.send(OutgoingMessage(bytes(2500)), told.append)
     world.settle()
     assert [(one.ledger, one.entry) for one in told] == [(told[0].ledger, 0), (told[0].ledger, 3)]
     assert [body.is_chunk for body in world.said("SEND")] == [False, True, True, True]
-    assert producer.send(Outgoing(bytes(5000)), told.append)
+    assert producer.send(OutgoingMessage(bytes(5000)), told.append)
     assert errors(told)[-1] == "InvalidMessage"
     assert producer.engine.memory.held == 0
 
@@ -271,9 +271,9 @@ def test_chunks_need_room_for_all(make_world: Callable[..., Any]) -> None:
 def test_messages_time_out_together(world: Any) -> None:
     producer, told = open_producer(world, sendTimeoutMs=1000), []
     world.deaf = True
-    producer.send(Outgoing(b"1"), told.append)
+    producer.send(OutgoingMessage(b"1"), told.append)
     world.run(500)
-    producer.send(Outgoing(b"2"), told.append)
+    producer.send(OutgoingMessage(b"2"), told.append)
     world.run(400)
     assert told == []
     world.run(200)
@@ -285,7 +285,7 @@ def test_a_batch_that_waits_for_a_connection_times_out(world: Any) -> None:
     producer, told = open_producer(world, sendTimeoutMs=1000), []
     world.reachable = False
     world.cut()
-    producer.send(Outgoing(b"1"), told.append)
+    producer.send(OutgoingMessage(b"1"), told.append)
     world.run(999)
     assert told == []
     world.run(1000)
@@ -296,7 +296,7 @@ def test_without_a_time_out_they_wait_for_ever(world: Any) -> None:
     producer, told = open_producer(world, sendTimeoutMs=0), []
     world.reachable = False
     world.cut()
-    producer.send(Outgoing(b"1"), told.append)
+    producer.send(OutgoingMessage(b"1"), told.append)
     world.run(3_600_000)
     world.reachable = True
     world.run(120_000)
@@ -313,10 +313,10 @@ def schema(name: str) -> pb.Schema:
 
 def test_a_new_schema_is_registered_and_the_rest_waits(world: Any) -> None:
     producer, told = open_producer(world, schema=schema("a")), []
-    producer.send(Outgoing(b"1"), told.append)
-    producer.send(Outgoing(b"2", schema=schema("b")), told.append)
-    producer.send(Outgoing(b"3", schema=schema("a")), told.append)
-    producer.send(Outgoing(b"4", schema=schema("b")), told.append)
+    producer.send(OutgoingMessage(b"1"), told.append)
+    producer.send(OutgoingMessage(b"2", schema=schema("b")), told.append)
+    producer.send(OutgoingMessage(b"3", schema=schema("a")), told.append)
+    producer.send(OutgoingMessage(b"4", schema=schema("b")), told.append)
     producer.flush(told.append)
     world.run(10)
     order = [one.name for one in world.heard("SEND", "GET_OR_CREATE_SCHEMA")]
@@ -326,7 +326,7 @@ def test_a_new_schema_is_registered_and_the_rest_waits(world: Any) -> None:
     assert told[4] is None
     # Now both are known, and a change of schema only ends the batch.
     for name in "aabba":
-        producer.send(Outgoing(b"", schema=schema(name)))
+        producer.send(OutgoingMessage(b"", schema=schema(name)))
     world.run(10)
     assert [count for _, count, _ in batches(world)[4:]] == [2, 2, 1]
 
@@ -334,7 +334,7 @@ def test_a_new_schema_is_registered_and_the_rest_waits(world: Any) -> None:
 def test_a_schema_that_does_not_fit_fails_its_message_alone(world: Any) -> None:
     producer, told = open_producer(world, schema=schema("a")), []
     wrong = pb.Schema(name="R", schema_data=b'"int"', type=pb.Schema.Type.Value("Avro"))
-    for message in (Outgoing(b"1", schema=wrong), Outgoing(b"2"), Outgoing(b"3")):
+    for message in (OutgoingMessage(b"1", schema=wrong), OutgoingMessage(b"2"), OutgoingMessage(b"3")):
         producer.send(message, told.append)
     world.run(10)
     assert sorted(errors(told)) == ["0:0:-1:0", "0:0:-1:1", "IncompatibleSchema"]
@@ -344,8 +344,8 @@ def test_a_schema_that_does_not_fit_fails_its_message_alone(world: Any) -> None:
 def test_a_connection_lost_while_registering(world: Any) -> None:
     producer, told = open_producer(world, schema=schema("a"), batchingEnabled=False), []
     world.deaf = True
-    producer.send(Outgoing(b"1", schema=schema("b")), told.append)
-    producer.send(Outgoing(b"2"), told.append)
+    producer.send(OutgoingMessage(b"1", schema=schema("b")), told.append)
+    producer.send(OutgoingMessage(b"2"), told.append)
     world.settle()
     world.deaf = False
     world.cut()
@@ -361,10 +361,10 @@ def test_encrypted_and_with_a_new_data_key_every_four_hours(world: Any) -> None:
     public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     producer = open_producer(world, encryptionKeys={"k": public}, batchingEnabled=False)
-    producer.send(Outgoing(b"1"))
-    producer.send(Outgoing(b"2"))
+    producer.send(OutgoingMessage(b"1"))
+    producer.send(OutgoingMessage(b"2"))
     world.run(4 * 3600 * 1000)
-    producer.send(Outgoing(b"3"))
+    producer.send(OutgoingMessage(b"3"))
     world.settle()
     assert world.said("PRODUCER")[0].encrypted
     sends = [one.frame for one in world.heard("SEND")]
@@ -387,10 +387,10 @@ def test_a_key_that_is_none(world: Any) -> None:
 def test_closing_sends_nothing(world: Any) -> None:
     producer, told = open_producer(world, batchingMaxMessages=2), []
     for number in range(3):
-        producer.send(Outgoing(b"%d" % number), told.append)
+        producer.send(OutgoingMessage(b"%d" % number), told.append)
     producer.close(told.append)
     world.settle()
-    producer.send(Outgoing(b"late"), told.append)
+    producer.send(OutgoingMessage(b"late"), told.append)
     assert errors(told) == ["0:0:-1:0", "0:0:-1:1", "Closed", "None", "Closed"]
     assert [one.name for one in world.heard(from_client=True)][-2:] == ["SEND", "CLOSE_PRODUCER"]
     producer.close(told.append)
@@ -401,7 +401,7 @@ def test_closing_sends_nothing(world: Any) -> None:
 def test_nothing_is_sent_once_it_is_being_closed(world: Any) -> None:
     producer, told = open_producer(world), []
     world.deaf = True
-    producer.send(Outgoing(b""), told.append)
+    producer.send(OutgoingMessage(b""), told.append)
     producer.close(told.append)
     producer.flush(told.append)
     world.run(100)
@@ -414,7 +414,7 @@ def test_closing_without_a_connection(world: Any) -> None:
     producer, told = open_producer(world), []
     world.reachable = False
     world.cut()
-    producer.send(Outgoing(b""), told.append)
+    producer.send(OutgoingMessage(b""), told.append)
     producer.close(told.append)
     assert errors(told) == ["Closed", "None"]
     world.run(100_000)
@@ -446,7 +446,7 @@ def test_thousands_that_were_closed_are_gone(world: Any) -> None:
         engine.produce(T, ProducerSettings(), made.append)
         world.settle()
         producers.append(weakref.ref(made[0]))
-        made[0].send(Outgoing(b"x"))
+        made[0].send(OutgoingMessage(b"x"))
         made[0].flush(lambda _: None)
         world.settle()
         made[0].close(lambda _: None)
@@ -454,7 +454,7 @@ def test_thousands_that_were_closed_are_gone(world: Any) -> None:
         world.forget()
     world.run(1000)
     assert engine.handlers == {}
-    assert [link.handlers for link in engine.pool.links] == [{}]
+    assert [connection.handlers for connection in engine.pool.connections] == [{}]
     assert (len(engine._timers), engine.memory.held) == (1, 0)  # the keep-alive's
     made.clear()
     gc.collect()

@@ -8,8 +8,8 @@ import pytest
 
 from pcli.codec.capture import CapturedFrame, read_capture
 from pcli.codec.proto import pb
-from pcli.replay.client.connection.errors import Refusal
-from pcli.replay.client.producer.producer_registration import Verdict, producer_command, verdict_on
+from pcli.replay.client.connection.errors import ClientFailure
+from pcli.replay.client.producer.producer_registration import FailureKind, classify_failure, producer_command
 from pcli.replay.client.producer_settings import ProducerSettings
 
 PRODUCER = 5
@@ -52,17 +52,17 @@ def test_a_schema_of_bytes_is_none() -> None:
 @pytest.mark.parametrize(
     ("error", "created", "in_time", "verdict"),
     [
-        ("TopicTerminatedError", True, True, Verdict.TERMINATED),
-        ("ProducerFenced", True, True, Verdict.FENCED),
-        ("TopicNotFound", True, True, Verdict.GONE),
-        ("ServiceNotReady", False, True, Verdict.AGAIN),
-        ("ServiceNotReady", False, False, Verdict.FAILED),
-        ("ServiceNotReady", True, False, Verdict.AGAIN),
-        ("ProducerBusy", False, True, Verdict.FAILED),
-        ("ProducerBusy", True, False, Verdict.AGAIN),
-        ("IncompatibleSchema", False, True, Verdict.FAILED),
-        ("TimeOut", False, True, Verdict.AGAIN),
+        ("TopicTerminatedError", True, True, FailureKind.TERMINATED),
+        ("ProducerFenced", True, True, FailureKind.FENCED),
+        ("TopicNotFound", True, True, FailureKind.GONE),
+        ("ServiceNotReady", False, True, FailureKind.AGAIN),
+        ("ServiceNotReady", False, False, FailureKind.FAILED),
+        ("ServiceNotReady", True, False, FailureKind.AGAIN),
+        ("ProducerBusy", False, True, FailureKind.FAILED),
+        ("ProducerBusy", True, False, FailureKind.AGAIN),
+        ("IncompatibleSchema", False, True, FailureKind.FAILED),
+        ("TimeOut", False, True, FailureKind.AGAIN),
     ],
 )
-def test_verdicts(error: str, created: bool, in_time: bool, verdict: Verdict) -> None:
-    assert verdict_on(Refusal(error, ""), created=created, in_time=in_time) is verdict
+def test_verdicts(error: str, created: bool, in_time: bool, verdict: FailureKind) -> None:
+    assert classify_failure(ClientFailure(error, ""), created=created, in_time=in_time) is verdict

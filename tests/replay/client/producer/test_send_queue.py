@@ -8,9 +8,9 @@ from pcli.codec.proto import pb
 from pcli.codec.session import Event
 from pcli.codec.wire.build import command_of, push_frame
 from pcli.codec.wire.frame import Frame
-from pcli.replay.client.connection.errors import Refusal
-from pcli.replay.client.producer.pending_sends import Op
-from pcli.replay.client.producer.send_queue import Outbox
+from pcli.replay.client.connection.errors import ClientFailure
+from pcli.replay.client.producer.pending_sends import OpSendMsg
+from pcli.replay.client.producer.send_queue import SendQueue
 
 SCHEMA = pb.Schema(name="s", schema_data=b"", type=pb.Schema.Type.Value("String"))
 
@@ -31,12 +31,12 @@ class FakeLink:
         self.asked.append(done)
 
 
-def op(sequence_id: int, told: list[Any], schema: pb.Schema | None = None) -> Op:
-    made = Op(sequence_id, -1, [told.append], 10, 0)
+def op(sequence_id: int, told: list[Any], schema: pb.Schema | None = None) -> OpSendMsg:
+    made = OpSendMsg(sequence_id, -1, [told.append], 10, 0)
     made.frame = b"%d" % sequence_id
     if schema is not None:
 
-        def write(version: bytes) -> list[Op]:
+        def write(version: bytes) -> list[OpSendMsg]:
             ready = op(sequence_id, told)
             ready.frame += version
             return [ready]
@@ -51,7 +51,7 @@ def version(answer: bytes) -> Event:
 
 
 def test_all_goes_again_over_each_link() -> None:
-    box, told = Outbox("t", lambda _: None), []
+    box, told = SendQueue("t", lambda _: None), []
     box.add(op(0, told))
     first, second = FakeLink(), FakeLink()
     assert box.resume(first)  # type: ignore[arg-type]
@@ -65,34 +65,34 @@ def test_all_goes_again_over_each_link() -> None:
 
 def test_time_is_over_while_a_schema_is_registered() -> None:
     freed: list[int] = []
-    box, told, link = Outbox("t", freed.append), [], FakeLink()
-    box.resume(link)  # type: ignore[arg-type]
+    box, told, connection = SendQueue("t", freed.append), [], FakeLink()
+    box.resume(connection)  # type: ignore[arg-type]
     box.add(op(0, told, SCHEMA))
-    box.fail(Refusal("TimeOut", ""))
+    box.fail(ClientFailure("TimeOut", ""))
     box.add(op(1, told, SCHEMA))
     box.add(op(2, told))
-    assert (told, freed, link.written) == ([Refusal("TimeOut", "")], [10], [])
-    link.asked[0](version(b"v"))
-    assert link.written == [b"1v", b"2"]
-    assert len(link.asked) == 1
+    assert (told, freed, connection.written) == ([ClientFailure("TimeOut", "")], [10], [])
+    connection.asked[0](version(b"v"))
+    assert connection.written == [b"1v", b"2"]
+    assert len(connection.asked) == 1
 
 
 def test_a_refusal_that_says_nothing_of_the_schema_is_followed_by_the_same_request() -> None:
-    box, told, link = Outbox("t", lambda _: None), [], FakeLink()
-    box.resume(link)  # type: ignore[arg-type]
+    box, told, connection = SendQueue("t", lambda _: None), [], FakeLink()
+    box.resume(connection)  # type: ignore[arg-type]
     box.add(op(0, told, SCHEMA))
-    link.asked[0](Refusal("ServiceNotReady", ""))
-    assert len(link.asked) == 2
+    connection.asked[0](ClientFailure("ServiceNotReady", ""))
+    assert len(connection.asked) == 2
     assert told == []
 
 
 def test_what_can_not_be_written_once_its_version_is_known_fails_alone() -> None:
     freed: list[int] = []
-    box, told, link = Outbox("t", freed.append), [], FakeLink()
-    box.resume(link)  # type: ignore[arg-type]
+    box, told, connection = SendQueue("t", freed.append), [], FakeLink()
+    box.resume(connection)  # type: ignore[arg-type]
     large = op(0, told, SCHEMA)
-    large.write = lambda _: Refusal("InvalidMessage", "too large")
+    large.write = lambda _: ClientFailure("InvalidMessage", "too large")
     box.add(large)
     box.add(op(1, told))
-    link.asked[0](version(b"v"))
-    assert (told, freed, link.written) == ([Refusal("InvalidMessage", "too large")], [10], [b"1"])
+    connection.asked[0](version(b"v"))
+    assert (told, freed, connection.written) == ([ClientFailure("InvalidMessage", "too large")], [10], [b"1"])

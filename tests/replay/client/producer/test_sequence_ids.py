@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pcli.replay.client.producer.sequence_ids import Doubt, SequenceIds
+from pcli.replay.client.producer.sequence_ids import DuplicateRisk, SequenceIds
 
 
-def judge_all(ids: SequenceIds, *sequence_ids: int) -> list[tuple[int, Doubt, bool]]:
+def judge_all(ids: SequenceIds, *sequence_ids: int) -> list[tuple[int, DuplicateRisk, bool]]:
     said = []
     for sequence_id in sequence_ids:
         said.append((sequence_id, *ids.judge(sequence_id)))
@@ -17,14 +17,14 @@ def test_suspects_go_alone_and_the_first_clean_one_begins_anew() -> None:
     ids = SequenceIds(None)
     ids.published = 1
     assert judge_all(ids, 0, 1, 3, 3, 2, 1, 4, 5) == [
-        (0, Doubt.NONE, False),
-        (1, Doubt.NONE, False),
-        (3, Doubt.NONE, False),
-        (3, Doubt.MAYBE, True),
-        (2, Doubt.MAYBE, True),
-        (1, Doubt.SURE, True),
-        (4, Doubt.NONE, True),
-        (5, Doubt.NONE, False),
+        (0, DuplicateRisk.NONE, False),
+        (1, DuplicateRisk.NONE, False),
+        (3, DuplicateRisk.NONE, False),
+        (3, DuplicateRisk.MAYBE, True),
+        (2, DuplicateRisk.MAYBE, True),
+        (1, DuplicateRisk.SURE, True),
+        (4, DuplicateRisk.NONE, True),
+        (5, DuplicateRisk.NONE, False),
     ]
 
 
