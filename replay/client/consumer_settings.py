@@ -19,7 +19,7 @@ from pcli.replay.client.message_ids import ClientMessageId
 __all__ = ["ConsumerSettings", "CryptoFailureAction", "DeadLetterPolicy", "KeySharedPolicy", "ReaderSettings"]
 
 CryptoFailureAction = Literal["FAIL", "DISCARD", "CONSUME"]
-"""How to treat an entry that can't be decrypted: leave it to the ack time-out, acknowledge it or deliver it as it is."""
+"""How to treat an undecryptable entry: leave it to the ack time-out, acknowledge it or deliver it encrypted."""
 
 
 @dataclass(frozen=True, slots=True)
