@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, PermitLedger, Session
-from pcli.codec.observe.tracking.statistics.permit_statistics import why_unknown
+from pcli.codec.observe.tracking.statistics.permit_statistics import exhaustion, why_unknown
 from pcli.spark.columnar.observation.record_columns import (
     COUNTS,
     REASONS,
@@ -156,8 +156,9 @@ CONSUMER_CELLS: Final[tuple[Cell, ...]] = (
     cell("balance", LONG, "flowed minus delivered", _sure(lambda one: one.permits.balance)),
     cell("parked", LONG, "permits that the broker is inferred to hold back", _sure(_parked)),
     cell("lowest", LONG, "lowest negative balance; 0 if never negative", _sure(lambda one: one.permits.lowest)),
-    cell("exhausted", LONG, "number of times that it had no permits", _sure(lambda one: one.permits.exhausted.count)),
-    cell("exhausted_ns", LONG, "total duration", _sure(lambda one: lasted(one.permits.exhausted, one.now_ns))),
+    cell("exhausted", LONG, "number of times that it had no permits after its first FLOW",
+         _sure(lambda one: exhaustion(one.permits, one.now_ns)[0])),
+    cell("exhausted_ns", LONG, "total duration", _sure(lambda one: exhaustion(one.permits, one.now_ns)[1])),
     cell("overshoot", LONG, "batches delivered although fewer permits were left",
          lambda one: one.permits.overshoot.count),
     cell("doubled", LONG, "FLOWs that granted more permits than the queue holds",

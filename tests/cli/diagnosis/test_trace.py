@@ -142,7 +142,7 @@ def test_nothing_matches_and_what_was_looked_at_is_said(pcli_here, small_capture
     [
         (("--sequence", "till"), "write PRODUCER:N"),
         (("--sequence", ":4"), "write PRODUCER:N"),
-        (("--message-id", "7"), "no message id"),
+        (("--message-id", "7"), "is not a message id"),
         (("-Y", "pulsar.nothing == 1"), "pulsar.nothing"),
         (("--private-key", "none.pem"), "none.pem"),
     ],

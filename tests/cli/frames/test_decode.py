@@ -84,10 +84,10 @@ def test_encode_from_words(pcli):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["decode", "00 0g"], "'g' is no hex digit (at byte 4)"),
+        (["decode", "00 0g"], "'g' is not a hex digit (at byte 4)"),
         (["decode", "00 0"], "1 hex digit: one is missing or too many (at byte 3)"),
         (["decode", ""], "no bytes to decode"),
-        (["encode", "FLOWS"], "no command FLOWS; near: FLOW"),
+        (["encode", "FLOWS"], "unknown command FLOWS; near: FLOW"),
         (["encode", "FLOW", "consumer=1"], "near: consumer_id"),
         (["encode", "FLOW", "consumer_id=1", "x"], "write field=value"),
         (["encode", '{"type":'], "not JSON"),

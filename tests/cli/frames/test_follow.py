@@ -93,7 +93,7 @@ def test_nothing_found_is_exit_code_1(pcli, small_captures):
 def test_a_wrong_message_id(pcli, small_captures):
     told = pcli("follow", "-r", small_captures / NACK, "--message-id", "seven")
     assert (told.code, told.out) == (2, "")
-    assert "is no message id" in told.err
+    assert "is not a message id" in told.err
 
 
 def test_a_cumulative_acknowledgement_that_covers_the_message(pcli, captures):

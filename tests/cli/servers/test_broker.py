@@ -137,7 +137,7 @@ def test_events_are_who_comes_and_goes(start):
         "connected",
         "closed by the broker: the broker is stopping",
     ]
-    assert [line.split()[4] for line in lines if "→" in line or "←" in line] == [
+    assert [line.split()[5] for line in lines if "→" in line or "←" in line] == [
         "CONNECT",
         "PRODUCER_SUCCESS",
         "CLOSE_PRODUCER",

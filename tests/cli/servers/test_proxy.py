@@ -67,7 +67,7 @@ def test_it_shows_the_conversation(start, number):
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0] == f"proxy service URL  pulsar://127.0.0.1:{proxy.port}"
-    assert [line.split()[3:5] for line in lines[1:]] == [
+    assert [line.split()[4:6] for line in lines[1:]] == [
         ["→", "CONNECT"],
         ["←", "CONNECTED"],
         ["→", "LOOKUP"],
@@ -186,7 +186,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_talk(broker, pcli, tmp_path)
         (["--to", "b:1:2"], "'b:1:2' is no host:port"),
         (["--to", "http://b:8080"], "binary port: write pulsar:// or pulsar+ssl://"),
         (["--to", "b", "-Y", "pulsar.typ == 1"], "pulsar.typ"),
-        (["--to", "b", "-Y", "pulsar.type", "--log", "quiet"], "does not go with --log quiet"),
+        (["--to", "b", "-Y", "pulsar.type", "--log", "quiet"], "cannot be used with --log quiet"),
         (["--to", "b", "-w", "/nowhere/talk.pcapng"], "/nowhere/talk.pcapng: no such file"),
         (["--to", "b", "--fault", "dropp on pulsar.type"], "a fault can't 'dropp'"),
         (["--to", "b", "--bytes", "latency=fast"], "write a time"),

@@ -14,7 +14,7 @@ from pcli.codec.observe.text_format import epoch_text
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord, PermitLedger
 from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
 
-__all__ = ["permit_figures", "why_unknown"]
+__all__ = ["exhaustion", "permit_figures", "why_unknown"]
 
 _RELATIVE: Final = ("queue", "balance", "parked", "lowest", "lowest_frame", "exhausted", "exhausted_seconds")
 """Values that are wrong if a frame is missing."""
@@ -60,15 +60,22 @@ def why_unknown(consumer: ConsumerRecord) -> str:
     return next((text for word, text in DOUBTS.items() if word in consumer.doubts - {"end"}), "")
 
 
+def exhaustion(ledger: PermitLedger, now_ns: int) -> tuple[int, int]:
+    """Return how often and how long (ns) a consumer had no permits, without the time before its first FLOW."""
+    exhausted = ledger.exhausted
+    if not ledger.flows:
+        return 0, 0
+    count, total_ns = exhausted.count, exhausted.total_ns
+    if exhausted.since_ns >= 0:
+        total_ns += now_ns - exhausted.since_ns
+    if ledger.before_flow_ns >= 0:
+        count, total_ns = count - 1, total_ns - ledger.before_flow_ns
+    return count, total_ns
+
+
 def _spent(ledger: PermitLedger, now_ns: int) -> dict[str, Any]:
     """Return the number and duration of times without permits, and the faults."""
-    exhausted = ledger.exhausted
-    lasts = now_ns - exhausted.since_ns if exhausted.since_ns >= 0 else 0
-    count, total_ns = exhausted.count, exhausted.total_ns + lasts
-    if not ledger.flows:  # before the first FLOW there are no permits to exhaust
-        count = total_ns = 0
-    elif ledger.before_flow_ns >= 0:
-        count, total_ns = count - 1, total_ns - ledger.before_flow_ns
+    count, total_ns = exhaustion(ledger, now_ns)
     return {
         "exhausted": count,
         "exhausted_seconds": total_ns / 1e9,
