@@ -1,13 +1,13 @@
-"""Messages that wait to be sent together.
+"""Messages that wait to be sent as one batch.
 
 Rules of this file (AbstractBatchMessageContainer, BatchMessageContainerImpl, 4.2.4)
-1. There is space for a message when its payload and those that wait have at most ``batchingMaxBytes`` together, and
-   fewer than ``batchingMaxMessages`` wait. So a batch may hold one message that is larger, when it is the first.
-2. It is full at exactly those numbers. Only payloads count, not what a batch adds to them. Where there is no limit of
-   bytes, it is the largest message that the broker takes.
-3. The first message says which schema version, key and publish time the batch has (`outgoing.batch_metadata`). Another
-   schema version does not go into it (hasSameSchema).
-4. A batch of one is no batch: it travels as a plain message (createOpSendMsg).
+1. A message fits into the batch if the payloads have at most ``batchingMaxBytes`` with it, and the batch has fewer
+   than ``batchingMaxMessages`` messages. The first message of a batch may therefore be larger.
+2. A batch is full at exactly these limits. Only payloads count, not the metadata in the batch. Without a limit of
+   bytes, the limit is the broker's maximum message size.
+3. The first message determines schema version, key and publish time of the batch (`outgoing_message.batch_metadata`).
+   Messages with another schema version do not fit into it (hasSameSchema).
+4. A batch of one message is sent as a plain message (createOpSendMsg).
 """
 
 from __future__ import annotations
@@ -23,62 +23,62 @@ from pcli.replay.client.producer.outgoing_message import OutgoingMessage
 __all__ = ["Batch", "BatchContainer", "Container", "Done"]
 
 Done = Callable[[MessageId | ClientFailure], None]
-"""Told once what became of a message."""
+"""Callback for the result of a message, called once."""
 
 
 class Batch:
-    """Messages that will be one entry."""
+    """Messages that are sent as one entry."""
 
     __slots__ = ("dones", "lowest", "messages", "schema_version", "sequence_ids", "size", "time")
 
     def __init__(self, time: int, schema_version: bytes) -> None:
         self.time = time
-        """When the first message came."""
+        """Time of the first message."""
         self.schema_version = schema_version
         self.messages: list[OutgoingMessage] = []
         self.sequence_ids: list[int] = []
         self.dones: list[Done | None] = []
         self.size = 0
-        """Bytes of the payloads, once it is taken out."""
+        """Bytes of the payloads, set when the batch is taken from the container."""
         self.lowest: int | None = None
-        """The sequence id of the entry where it is not that of the first message."""
+        """The sequence id of the entry, if it is not the first message's."""
 
 
 class Container(Protocol):
-    """What a producer asks of the two kinds of container."""
+    """The interface of the two kinds of batch container."""
 
     count: int
-    """Messages that wait."""
+    """Number of waiting messages."""
     size: int
     """Bytes of their payloads."""
     most: int
-    """Messages that fill it."""
+    """Maximum number of messages."""
     most_bytes: int
-    """Bytes that fill it."""
+    """Maximum bytes of payloads."""
     time: int
-    """When the first of them came."""
+    """Time of the first waiting message."""
 
     def may_hold(self, largest: int) -> None:
-        """The broker takes messages of so many bytes."""
+        """Set the broker's maximum message size in bytes."""
         ...
 
     def has_same_schema(self, message: OutgoingMessage, version: bytes) -> bool:
-        """Whether the batch that it would join has this schema version."""
+        """Return whether the batch of this message has this schema version."""
         ...
 
     def add(self, message: OutgoingMessage, sequence_id: int, done: Done | None, now: int, version: bytes) -> bool:
-        """Take a message; True: it is full now."""
+        """Add a message. Return whether the container is full now."""
         ...
 
     def take(self) -> list[Batch]:
-        """Empty it, as batches in the order in which they are to be sent."""
+        """Remove all messages and return them as batches in the order for sending."""
         ...
 
 
 class BatchContainer:
-    """One batch at a time. ``most``: ``batchingMaxMessages``, ``most_bytes``: ``batchingMaxBytes``; 0: no such limit.
+    """A container with one batch. ``most``: ``batchingMaxMessages``, ``most_bytes``: ``batchingMaxBytes``; 0: no limit.
 
-    Whether there is space the producer sees for itself, of `count` and `size`: a call for each message is too much.
+    The producer checks the space itself with `count` and `size`, because a call for each message costs too much.
     """
 
     __slots__ = ("_batch", "_most_bytes", "count", "most", "most_bytes", "size", "time")
@@ -91,15 +91,15 @@ class BatchContainer:
         self.may_hold(DEFAULT_MAX_MESSAGE_SIZE)
 
     def may_hold(self, largest: int) -> None:
-        """The broker takes messages of so many bytes."""
+        """Set the broker's maximum message size in bytes."""
         self.most_bytes = self._most_bytes if self._most_bytes > 0 else largest
 
     def has_same_schema(self, message: OutgoingMessage, version: bytes) -> bool:
-        """Whether what waits has this schema version."""
+        """Return whether the waiting messages have this schema version."""
         return self._batch is None or self._batch.schema_version == version
 
     def add(self, message: OutgoingMessage, sequence_id: int, done: Done | None, now: int, version: bytes) -> bool:
-        """Take a message; True: it is full now."""
+        """Add a message. Return whether the batch is full now."""
         batch = self._batch
         if batch is None:
             self._batch = batch = Batch(now, version)
@@ -112,7 +112,7 @@ class BatchContainer:
         return count >= self.most or size >= self.most_bytes
 
     def take(self) -> list[Batch]:
-        """Empty it: one batch, or none."""
+        """Remove all messages and return them as one batch, or an empty list."""
         batch, self._batch = self._batch, None
         size, self.count, self.size = self.size, 0, 0
         if batch is None:

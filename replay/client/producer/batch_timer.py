@@ -1,12 +1,13 @@
-"""When a batch that is not full is sent.
+"""The timer that sends batches that are not full.
 
 Rules of this file (ProducerImpl.batchFlushTask, maybeScheduleBatchFlushTask, scheduleBatchFlushTask; 4.2.4)
-1. A message that does not fill a batch sets the timer, for one publish delay, unless it is set already or the producer
-   is not ready. So does a batch that the timer has sent, also when nothing waits: it then runs once for nothing.
-2. A timer that runs sooner than a publish delay after the last batch, however that was sent, is set again for the rest:
-   a batch that went because it was full gives the next one its whole delay.
-3. The first timer of all is set when the producer is made, with no delay; it only begins the count of rule 2.
-4. While the producer is not ready nothing is sent and nothing is set; when it is ready again the timer is set anew.
+1. A message that does not fill a batch sets the timer to one publish delay, unless the timer is set or the producer is
+   not ready. After the timer has sent a batch, it is set again even if no message waits; it then runs once in vain.
+2. If the timer runs less than a publish delay after the last batch was sent for any reason, it is set to the rest of
+   the delay: a batch that was sent because it was full gives the next one the whole delay.
+3. The first timer is set without a delay when the producer is ready. It only starts the time of rule 2.
+4. While the producer is not ready, no batch is sent and the timer is not set. It is set again at the next
+   registration.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ __all__ = ["BatchTimer"]
 
 
 class BatchTimer:
-    """The timer of one producer. ``delay``: milliseconds; ``flush`` sends what waits and says whether anything did."""
+    """The timer of one producer. ``delay``: milliseconds; ``flush`` sends the batch and returns whether it had one."""
 
     __slots__ = ("_delay", "_engine", "_flush", "_ready", "_sent", "timer")
 
@@ -35,19 +36,19 @@ class BatchTimer:
         self._flush = flush
         self._sent: int | None = None
         self.timer: Timer | None = None
-        """None: it is not set."""
+        """None if the timer is not set."""
 
     def sent(self) -> None:
-        """A batch is sent now."""
+        """Record that a batch is being sent."""
         self._sent = self._engine.now
 
     def message_waits(self) -> None:
-        """There is something that the timer should send."""
+        """Set the timer for a waiting message, unless it is set."""
         if self.timer is None and self._ready():
             self.set(self._delay)
 
     def set(self, delay: int) -> None:
-        """Run after so many milliseconds."""
+        """Set the timer to a delay in milliseconds."""
         self.timer = self._engine.call_at(self._engine.now + delay, self._run)
 
     def _run(self) -> None:

@@ -1,15 +1,16 @@
-"""Entries out of messages: compressed, encrypted, framed.
+"""Entries built from messages: compression, encryption, framing.
 
 Rules of this file (BatchMessageContainerImpl.createOpSendMsg, ProducerImpl.serializeAndSendMessage; 4.2.4)
-1. What is larger than ``compressMinMsgBodySize`` is compressed: a message, or a batch as a whole.
-2. Then it is encrypted, for all keys of the producer.
-3. An entry may have as many bytes as the broker's largest message: of a batch the payload is counted, of a message the
-   metadata too. A chunk is not counted, it was cut to size.
-4. ``num_messages`` and ``highest_sequence_id`` stand in SEND and metadata of a batch only; a batch of one is none.
-5. What protobuf can't hold (a time before 1970, a key that is no UTF-8) is refused, and with it its batch: checking
-   each message when it is taken would cost more than that is worth.
-6. Where Java compresses a message whose schema is still to be registered without saying so in its metadata, this says
-   it: what nobody can read is no model.
+1. A payload larger than ``compressMinMsgBodySize`` is compressed: of a message, or of a whole batch.
+2. The payload is then encrypted for all keys of the producer.
+3. The size of an entry is limited to the broker's maximum message size. For a batch only the payload counts, for a
+   message also the metadata. Chunks are not checked, because they are cut to size.
+4. Only the SEND and the metadata of a batch contain ``num_messages`` and ``highest_sequence_id``; a batch of one
+   message does not.
+5. Values that protobuf can't encode (a time before 1970, a key that is not UTF-8) fail the whole batch: checks of each
+   message when it is added would cost too much.
+6. Java compresses a message whose schema is not registered yet without a compression type in the metadata, which makes
+   it unreadable. This client writes the type.
 """
 
 from __future__ import annotations
@@ -34,22 +35,22 @@ _UNKNOWN: Final = -1
 
 
 class EntryBuilder:
-    """Writes the entries of one producer. ``number``: its id on the wire."""
+    """Builds the entries of one producer. ``number`` is its id in the protocol."""
 
     def __init__(self, number: int, settings: ProducerSettings, *, chunks: bool) -> None:
         self.number = number
         self.name = settings.producerName
-        """Of the producer, as the broker says it."""
+        """Name of the producer, from the broker."""
         self.largest = _UNKNOWN
-        """Bytes of the largest message, as the broker says it."""
+        """The broker's maximum message size in bytes."""
         self.chunks = chunks
-        """Whether messages that are too large are cut."""
+        """Whether messages that are too large are sent in chunks."""
         self.keys = PublicKeys(settings.encryptionKeys) if settings.encryptionKeys else None
         self._settings = settings
         self._kind: int = pb.CompressionType.Value(settings.compressionType)
 
     def batch(self, batch: Batch, now: int) -> OpSendMsg | ClientFailure:
-        """The entry of a batch."""
+        """Return the entry of a batch."""
         try:
             return self._batch(batch, now)
         except ValueError as fault:
@@ -75,7 +76,7 @@ class EntryBuilder:
     def message(
         self, message: OutgoingMessage, sequence_id: int, schema_version: bytes, done: Done | None, now: int
     ) -> list[OpSendMsg] | ClientFailure:
-        """The entry of a message that goes into no batch, or those of its chunks."""
+        """Return the entry of a message that is not batched, or the entries of its chunks."""
         try:
             return self._message(message, sequence_id, schema_version, done, now)
         except ValueError as fault:

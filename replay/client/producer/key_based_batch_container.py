@@ -1,11 +1,11 @@
-"""Messages that wait to be sent together with those of their key.
+"""A batch container with one batch for each key.
 
 Rules of this file (BatchMessageKeyBasedContainer, 4.2.4)
-1. Each ordering key, or else each key, has a batch of its own; messages without one share one. An ordering key counts
-   as its base64, in one space with the keys.
-2. Space and fullness are those of all batches together: when they are full all are sent, each as an entry of its own.
-3. They go in the order of their last sequence ids, and both sequence ids of an entry are its last one: ids of different
-   batches interleave, and a broker that judges duplicates by the first id would drop the rest.
+1. Each ordering key, or else each key, has its own batch; messages without a key share one. An ordering key is compared
+   as its base64 text with the other keys.
+2. The limits apply to all batches together. When they are reached, every batch is sent as an entry.
+3. Batches are sent in the order of their last sequence ids, and both sequence ids of an entry are its last one: the ids
+   of different batches interleave, and a broker that deduplicates by the first id would drop the others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["KeyBasedBatchContainer"]
 
 
 class KeyBasedBatchContainer(BatchContainer):
-    """A batch for each key."""
+    """A container with one batch for each key."""
 
     __slots__ = ("_batches",)
 
@@ -28,13 +28,13 @@ class KeyBasedBatchContainer(BatchContainer):
         self._batches: dict[str | None, Batch] = {}
 
     def has_same_schema(self, message: OutgoingMessage, version: bytes) -> bool:
-        """Whether what waits with its key has this schema version."""
+        """Return whether the batch of the message's key has this schema version."""
         batch = self._batches.get(_key(message))
         return batch is None or batch.schema_version == version
 
     def add(self, message: OutgoingMessage, sequence_id: int, done: Done | None, now: int, version: bytes) -> bool:
-        """Take a message; True: all together are full now."""
-        # The batch of the key is the one that the base class adds to.
+        """Add a message. Return whether the container is full now."""
+        # The base class adds to the batch of this key.
         key = _key(message)
         first, self._batch = self.time if self.count else now, self._batches.get(key)
         full = super().add(message, sequence_id, done, now, version)
@@ -44,7 +44,7 @@ class KeyBasedBatchContainer(BatchContainer):
         return full
 
     def take(self) -> list[Batch]:
-        """Empty it: the batches by their last sequence ids."""
+        """Remove all messages and return the batches in the order of their last sequence ids."""
         batches = sorted(self._batches.values(), key=lambda batch: batch.sequence_ids[-1])
         for batch in batches:
             batch.lowest = batch.sequence_ids[-1]

@@ -1,13 +1,12 @@
-"""Messages that are too large for one entry.
+"""Chunks of messages that are too large for one entry.
 
 Rules of this file (ProducerImpl.sendAsync, serializeAndSendMessage; 4.2.4)
-1. Only a message that goes into no batch is cut, and only on a persistent topic. It is compressed as a whole first;
-   each chunk is encrypted by itself.
-2. A chunk has at most the largest message that the broker takes, less the metadata as they are before they know of
-   chunks, and at most ``chunkMaxMessageSize``. What chunks add to the metadata is not counted: the broker has room
-   above its limit for that.
-3. All chunks share a sequence id and the uuid ``<producer name>-<sequence id>``, and name the size of the compressed
-   message. What fits into one entry is no chunk.
+1. Only messages that are not batched are chunked, and only on persistent topics. The message is compressed as a whole;
+   each chunk is encrypted separately.
+2. A chunk has at most the broker's maximum message size minus the metadata without chunk fields, and at most
+   ``chunkMaxMessageSize``. The chunk fields are not counted: brokers accept some bytes above their limit.
+3. All chunks have the same sequence id, the uuid ``<producer name>-<sequence id>`` and the size of the compressed
+   message. A message that fits into one entry is not chunked.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ __all__ = ["chunk_size", "cut"]
 
 
 def chunk_size(largest: int, metadata: pb.MessageMetadata, chunk_max_message_size: int) -> int:
-    """Bytes of a chunk; 0 or less: the metadata alone are too large. ``largest``: bytes of the largest message."""
+    """Return the bytes of a chunk; 0 or less if the metadata alone is too large. ``largest``: maximum message size."""
     size = largest - metadata.ByteSize()
     return min(size, chunk_max_message_size) if chunk_max_message_size > 0 else size
 
 
 def cut(metadata: pb.MessageMetadata, payload: bytes, size: int) -> Iterator[bytes]:
-    """The chunks of a payload, or the payload itself when it fits ``size``; ``metadata`` is written for each."""
+    """Yield the chunks of a payload, or the payload itself if it fits. Each chunk's fields are set in ``metadata``."""
     count = max(1, -(-len(payload) // size))
     if count == 1:
         yield payload

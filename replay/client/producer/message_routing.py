@@ -1,11 +1,11 @@
-"""Which partition a message goes to.
+"""The choice of a message's partition.
 
-Rules of this file (MessageRouterBase and its two children, 4.2.4)
-1. A message with a key goes where the hash of its key says, whatever the mode. A key of bytes is hashed as its base64.
-2. RoundRobinPartition without batching takes one partition after the other, from one drawn by lot.
-3. With batching it stays with one partition for ``batchingPartitionSwitchFrequencyByPublishDelay`` publish delays:
-   which one is a question of the clock, not of what was sent.
-4. SinglePartition keeps to one, drawn by lot.
+Rules of this file (MessageRouterBase and its two subclasses, 4.2.4)
+1. The hash of the key determines the partition in all modes. A binary key is hashed as its base64 text.
+2. RoundRobinPartition without batching uses the partitions in turn, from a random one.
+3. With batching, the partition changes after ``batchingPartitionSwitchFrequencyByPublishDelay`` publish delays. It
+   depends on the clock, not on the messages sent.
+4. SinglePartition uses one random partition.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["MessageRouter"]
 
 
 class MessageRouter:
-    """The choice of one partitioned producer. ``count``: partitions now; ``random``: a number in [0, 1)."""
+    """The router of one partitioned producer. ``count``: current partitions; ``random`` returns numbers in [0, 1)."""
 
     __slots__ = ("_choose", "_murmur", "_next", "_start", "_switch_ms")
 
@@ -37,7 +37,7 @@ class MessageRouter:
             self._choose = self._by_turns
 
     def choose(self, message: OutgoingMessage, count: int, now: int) -> int:
-        """The partition of a message, of ``count``; ``now``: milliseconds since 1970."""
+        """Return the partition of a message, below ``count``. ``now``: milliseconds since 1970."""
         if message.key is not None:
             return partition_of(message.key, count, murmur=self._murmur)
         return self._choose(count, now)

@@ -1,14 +1,14 @@
-"""An application's message on its way out, and the metadata that the Java client writes for it.
+"""A message that an application sends, and the metadata that the Java client writes for it.
 
-Rules of this file (TypedMessageBuilderImpl, ProducerImpl.updateMessageMetadata and Commands, 4.2.4; held against
+Rules of this file (TypedMessageBuilderImpl, ProducerImpl.updateMessageMetadata and Commands, 4.2.4; checked against
 captures)
-1. A message that travels by itself has its own metadata, with ``uncompressed_size`` always, also when it is 0 or
-   nothing is compressed. ``partition_key_b64_encoded`` stands beside every key, also when it is false.
-2. A batch takes over from its first message: publish time, key, ordering key, clusters, schema version
-   (Commands.initBatchMessageMetadata). ``uncompressed_size`` stands there only when it is compressed.
-3. Inside a batch a message keeps key, ordering key, properties, event time, sequence id and the marks of null; its
-   other fields are the batch's. A message that has none of them but its sequence id is written by hand: it is the hot
-   path, and a protobuf object for each would cost more than all the rest.
+1. A message that is not batched has its own metadata. It always contains ``uncompressed_size``, even if it is 0 or the
+   payload is not compressed, and ``partition_key_b64_encoded`` with every key, even if false.
+2. The metadata of a batch contains publish time, key, ordering key, clusters and schema version of the first message
+   (Commands.initBatchMessageMetadata), and ``uncompressed_size`` only if the batch is compressed.
+3. In a batch, a message has its own key, ordering key, properties, event time, sequence id and null flags; other fields
+   are the batch's. A message with only a sequence id is encoded by hand: this is the hot path, and a protobuf object
+   for each message would dominate the cost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _u32: Final = Struct(">I").pack
 
 
 class OutgoingMessage:
-    """A message as the application gives it. Plain and slotted: millions are made."""
+    """A message of the application. A plain class with slots, because millions of them are created."""
 
     __slots__ = (
         "bare", "deliver_at", "event_time", "key", "key_is_bytes", "null_key", "null_value", "ordering_key", "payload",
@@ -52,24 +52,24 @@ class OutgoingMessage:
     ) -> None:
         self.payload = payload
         self.key = key
-        """As it travels: text, or base64 when ``key_is_bytes``."""
+        """As sent: text, or base64 if ``key_is_bytes``."""
         self.key_is_bytes = key_is_bytes
         self.ordering_key = ordering_key
         self.properties = properties
         self.event_time = event_time
-        """Milliseconds since 1970, as the application has it."""
+        """Milliseconds since 1970, set by the application."""
         self.sequence_id = sequence_id
-        """None: the next one of the producer."""
+        """None: the producer's next id."""
         self.deliver_at = deliver_at
-        """Milliseconds since 1970; such a message goes into no batch."""
+        """Milliseconds since 1970. A message with a delivery time is not batched."""
         self.replicate_to = replicate_to
-        """Clusters; ``("__local__",)``: none but this one."""
+        """Cluster names; ``("__local__",)``: only the local cluster."""
         self.null_value = null_value
-        """There is no value: a tombstone."""
+        """Whether the message has no value (a tombstone)."""
         self.null_key = null_key
-        """The key was given as null, which is not the same as having none."""
+        """Whether the key is null, which differs from no key."""
         self.schema = schema
-        """None: the producer's."""
+        """None: the producer's schema."""
         self.bare = (
             key is None
             and ordering_key is None
@@ -78,13 +78,13 @@ class OutgoingMessage:
             and not null_value
             and not null_key
         )
-        """Inside a batch it has nothing but payload and sequence id."""
+        """Whether the message has only a payload and a sequence id in a batch."""
 
 
 def message_metadata(
     message: OutgoingMessage, sequence_id: int, producer: str, now: int, schema_version: bytes
 ) -> pb.MessageMetadata:
-    """The metadata of a message that travels by itself."""
+    """Return the metadata of a message that is not batched."""
     metadata = batch_metadata(message, sequence_id, producer, now, schema_version)
     metadata.uncompressed_size = len(message.payload)
     if message.properties:
@@ -103,7 +103,7 @@ def message_metadata(
 def batch_metadata(
     first: OutgoingMessage, sequence_id: int, producer: str, now: int, schema_version: bytes
 ) -> pb.MessageMetadata:
-    """What a batch has of its first message. ``now`` is when that came."""
+    """Return the metadata of a batch from its first message. ``now``: time of that message."""
     metadata = pb.MessageMetadata(
         producer_name=producer, sequence_id=sequence_id, publish_time=now, replicate_to=first.replicate_to
     )
@@ -118,7 +118,7 @@ def batch_metadata(
 
 
 def join_singles(messages: Sequence[OutgoingMessage], sequence_ids: Sequence[int]) -> bytes:
-    """The payload of a batch of these messages."""
+    """Return the payload of a batch of these messages."""
     parts: list[bytes] = []
     add = parts.extend
     size, front = -1, b""

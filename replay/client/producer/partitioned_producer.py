@@ -1,14 +1,14 @@
-"""A producer of all partitions of a topic, and the door that asks how many there are.
+"""A producer of all partitions of a topic, and the function that creates a plain or partitioned producer.
 
 Rules of this file (PulsarClientImpl.createProducerAsync, PartitionedProducerImpl; 4.2.4)
-1. The first partition's producer is made alone: the name that the broker gives it is the name of all. Then the others,
-   all at once. If one fails, all are closed.
-2. ``lazyStartPartitionedProducers`` makes only the one that a message without a key would go to; any other with its
-   first message. Where the Java client blocks its caller until that producer is there, here the messages wait for it.
-   Exclusive producers take all partitions at once.
-3. ``maxPendingMessagesAcrossPartitions`` is divided by the number of partitions that there were at the beginning.
-4. Every ``autoUpdatePartitionsIntervalSeconds`` the broker is asked for the number of partitions, without creating
-   anything. New ones count when all of their producers are there (or at once, when they are lazy); fewer are no news.
+1. The producer of the first partition is created first, and its name from the broker is used for all. Then the others
+   are created concurrently. If one fails, all are closed.
+2. With ``lazyStartPartitionedProducers``, only the partition for messages without a key gets its producer at the start;
+   each other partition gets it with its first message. The Java client blocks its caller until that producer is
+   ready; here the messages wait. Exclusive producers create all partitions at the start.
+3. ``maxPendingMessagesAcrossPartitions`` is divided by the initial number of partitions.
+4. The number of partitions is polled every ``autoUpdatePartitionsIntervalSeconds``, without creating the topic. New
+   partitions are used when all their producers are ready, or at once if they are lazy. A lower number is ignored.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Created = Callable[["Producer | PartitionedProducer | ClientFailure"], None]
 
 
 def open_producer(engine: ClientContext, topic: str, settings: ProducerSettings, done: Created) -> None:
-    """A producer of a topic; of all its partitions, where it has some."""
+    """Create a producer of a topic, or of all its partitions if it has any."""
     try:
         name = TopicName.parse(topic.strip())
     except LocalError as fault:
@@ -58,7 +58,7 @@ def open_producer(engine: ClientContext, topic: str, settings: ProducerSettings,
 
 
 class PartitionedProducer:
-    """One producer for each partition."""
+    """A producer with one `Producer` for each partition."""
 
     def __init__(
         self, engine: ClientContext, topic: TopicName, settings: ProducerSettings, count: int, created: Created
@@ -66,15 +66,15 @@ class PartitionedProducer:
         self.engine = engine
         self.topic = str(topic)
         self.count = count
-        """Partitions, as far as they are known."""
+        """Known number of partitions."""
         self.state = State.CONNECTING
         self.producers: dict[int, Producer] = {}
-        """By partition."""
+        """Producers by partition."""
         self._topic = topic
         self.on_room: Callable[[], None] | None = None
-        """As that of `Producer`, for whichever partition was full."""
+        """Like `Producer.on_room`, for any partition."""
         self.on_possible_duplicate: Callable[[DuplicateRisk, int], None] | None = None
-        """As that of `Producer`."""
+        """Like `Producer.on_possible_duplicate`."""
         self._settings = _divided(settings, count)
         self._created: Created | None = created
         self._router = MessageRouter(settings, count, engine.random)
@@ -86,16 +86,16 @@ class PartitionedProducer:
 
     @property
     def name(self) -> str:
-        """Of all of them; empty before the broker has said so."""
+        """Name of all partition producers; empty until the broker has assigned it."""
         return self._name
 
     def start(self) -> None:
-        """Make the producers; ``created`` hears of the end."""
+        """Create the producers, then call ``created``."""
         first = self._router.choose(OutgoingMessage(b""), self.count, self.engine.now) if self._lazy else 0
         self._make(first, self._first_made)
 
     def send(self, message: OutgoingMessage, done: Done | None = None) -> bool:
-        """As `Producer.send`, to the partition that the message goes to; one that found no room keeps its partition."""
+        """Like `Producer.send`, for the message's partition. A message that found no space keeps its partition."""
         away, self._turned_away = self._turned_away, None
         if away is not None and away[0] is message:
             partition = away[1]
@@ -117,16 +117,16 @@ class PartitionedProducer:
         return True
 
     def flush(self, done: Callable[[ClientFailure | None], None]) -> None:
-        """Send what waits, and tell when all has its receipt, or has failed."""
+        """Send the waiting batches. ``done`` is called when every message has its receipt or has failed."""
         gather(self.producers.values(), Producer.flush, done)
 
     def trigger_flush(self) -> bool:
-        """Send the batches that wait, now; whether there was one."""
+        """Send the waiting batches now. Return whether there were any."""
         flushed = [producer.trigger_flush() for producer in self.producers.values()]
         return any(flushed)
 
     def close(self, done: Callable[[ClientFailure | None], None]) -> None:
-        """Close them all. The ClientFailure: one of them could not be closed."""
+        """Close all producers. The ClientFailure is the first failure."""
         if self.state in (State.CLOSING, State.CLOSED):
             done(None)
             return
@@ -148,7 +148,7 @@ class PartitionedProducer:
         if self.on_possible_duplicate is not None:
             self.on_possible_duplicate(doubt, sequence_id)
 
-    # -- making them -----------------------------------------------------------------------------------------------
+    # -- creation --------------------------------------------------------------------------------------------------
 
     def _make(self, partition: int, made: Callable[[Producer | ClientFailure], None]) -> None:
         topic = str(self._topic.with_partition(partition))
@@ -158,7 +158,7 @@ class PartitionedProducer:
         producer.start()
 
     def _make_all(self, partitions: range, done: Callable[[ClientFailure | None], None]) -> None:
-        """Make the producers of these partitions; told once, when all have come to be or not."""
+        """Create the producers of these partitions. ``done`` is called once, after the last result."""
 
         def make(partition: int, told: Callable[[ClientFailure | None], None]) -> None:
             self._make(partition, lambda made: told(made if isinstance(made, ClientFailure) else None))
@@ -196,7 +196,7 @@ class PartitionedProducer:
             elif done is not None:
                 done(made)
 
-    # -- more partitions -------------------------------------------------------------------------------------------
+    # -- partition updates -----------------------------------------------------------------------------------------
 
     def _plan_update(self) -> None:
         due = self.engine.now + self._settings.autoUpdatePartitionsIntervalSeconds * 1000
@@ -227,7 +227,7 @@ class PartitionedProducer:
 
 
 def _divided(settings: ProducerSettings, count: int) -> ProducerSettings:
-    """The settings of one partition's producer."""
+    """Return the settings for one partition's producer."""
     most = settings.maxPendingMessagesAcrossPartitions // count
     if not settings.maxPendingMessagesAcrossPartitions:
         return settings

@@ -1,13 +1,13 @@
-"""Entries that wait for their receipts, and what an answer of the broker does to them.
+"""Entries that wait for their receipts, and the effects of the broker's responses.
 
 Rules of this file (ProducerImpl.ackReceived, recoverChecksumError, recoverNotAllowedError, OpSendMsgQueue; 4.2.4)
-1. Receipts come in the order of the SENDs. One for the first that waits completes it.
-2. A receipt with a lower sequence id belongs to an entry that was given up: ignored. One with a higher id says that
-   something was lost: the connection is closed, and all that waits is sent again over the next one.
-3. A receipt whose ``highest_sequence_id`` is above its ``sequence_id`` must name the same one as the entry, or the
-   connection is closed too. What is lower comes of brokers that do not care, and is ignored.
-4. An error names the highest sequence id of its entry. It means the first entry, or one that was given up.
-5. An entry whose checksum does not fit its own bytes any more was damaged here, and fails; another one is sent again.
+1. Receipts arrive in the order of the SENDs. A receipt for the first pending entry completes it.
+2. A receipt with a lower sequence id is for an entry that was given up, and is ignored. A higher id means that an entry
+   was lost: the connection is closed, and all pending entries are resent on the next one.
+3. If the ``highest_sequence_id`` of a receipt is above its ``sequence_id``, it must equal the entry's, else the
+   connection is closed too. Lower values come from brokers that do not set the field, and are ignored.
+4. An error contains the highest sequence id of its entry. It applies to the first entry, or to one that was given up.
+5. An entry whose checksum does not match its own bytes was damaged in the client, and fails; other entries are resent.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ __all__ = ["MISMATCH", "OpSendMsg", "PendingSends"]
 _SEND: Final = BY_NAME["SEND"].number
 
 MISMATCH: Final = "mismatch"
-"""A receipt that fits nothing: the connection is to be closed."""
+"""A receipt that matches no entry: the connection must be closed."""
 
 
 class OpSendMsg:
-    """One entry on its way (OpSendMsg)."""
+    """One entry that waits for its receipt (OpSendMsg)."""
 
     __slots__ = (
         "count",
@@ -53,33 +53,33 @@ class OpSendMsg:
     ) -> None:
         self.sequence_id = sequence_id
         self.highest = highest
-        """The last sequence id of a batch; -1: it is none."""
+        """The last sequence id of a batch; -1 if the entry is not a batch."""
         self.dones = dones
-        """Who is told, for each message."""
+        """One callback for each message."""
         self.count = max(1, len(dones))
-        """Messages (a chunk counts as one)."""
+        """Number of messages. A chunk counts as one."""
         self.size = size
-        """Bytes of memory that are free again when it is done."""
+        """Bytes of memory to release when the entry is complete."""
         self.time = time
-        """When it was made."""
+        """Creation time."""
         self.last = last
-        """It is no chunk, or the last chunk of its message: the one of which the application is told."""
+        """Whether the callbacks belong to this entry: it is not a chunk, or the last chunk of its message."""
         self.frame = b""
-        """The SEND; empty while its schema is not registered."""
+        """The SEND frame; empty until the schema is registered."""
         self.schema: pb.Schema | None = None
-        """What is to be registered before it can be sent; None: nothing."""
+        """The schema to register before the entry is sent, or None."""
         self.write: Callable[[bytes], list[OpSendMsg] | ClientFailure] | None = None
-        """Where there is a schema to be registered: gives what takes its place, once the version is known."""
+        """Builds the entries that replace this one when the version of ``schema`` is known."""
         self.flushes: list[Callable[[ClientFailure | None], None]] = []
-        """Who waits for everything up to here."""
+        """Callbacks that wait for all entries up to this one."""
 
     @property
     def named(self) -> int:
-        """The sequence id by which an error names it."""
+        """The sequence id of this entry in an error."""
         return max(self.highest, self.sequence_id)
 
     def complete(self, place: MessageId) -> None:
-        """It is stored there: tell the application."""
+        """Report the entry as stored."""
         if not self.last:
             return
         dones = self.dones
@@ -95,7 +95,7 @@ class OpSendMsg:
             flushed(None)
 
     def fail(self, failure: ClientFailure) -> None:
-        """It will not be stored: tell the application."""
+        """Report the entry as failed."""
         if not self.last:
             return
         for done in self.dones:
@@ -106,27 +106,27 @@ class OpSendMsg:
 
     @property
     def sound(self) -> bool:
-        """Whether its bytes still have their checksum."""
+        """Whether the checksum matches the bytes."""
         return Frame(self.frame, _SEND).checksum == "good"
 
 
 class PendingSends:
-    """The entries of one producer that wait, in the order of their SENDs."""
+    """The pending entries of one producer, in the order of their SENDs."""
 
     __slots__ = ("messages", "ops")
 
     def __init__(self) -> None:
         self.ops: deque[OpSendMsg] = deque()
         self.messages = 0
-        """Messages of all of them."""
+        """Number of messages in all entries."""
 
     def add(self, op: OpSendMsg) -> None:
-        """One more, at the end."""
+        """Append an entry."""
         self.ops.append(op)
         self.messages += op.count
 
     def receipt(self, sequence_id: int, highest: int) -> OpSendMsg | str | None:
-        """The entry that is stored, taken out; MISMATCH; or None: the receipt is late."""
+        """Remove and return the entry that a receipt completes. Return MISMATCH, or None if the receipt is late."""
         if not self.ops or sequence_id < self.ops[0].sequence_id:
             return None
         op = self.ops[0]
@@ -135,17 +135,17 @@ class PendingSends:
         return self.pop()
 
     def named(self, sequence_id: int) -> OpSendMsg | None:
-        """The first entry, if an error with this sequence id means it; left in the queue."""
+        """Return the first entry if it has this sequence id in errors, else None. The entry stays in the queue."""
         return self.ops[0] if self.ops and self.ops[0].named == sequence_id else None
 
     def pop(self) -> OpSendMsg:
-        """The first entry, taken out."""
+        """Remove and return the first entry."""
         op = self.ops.popleft()
         self.messages -= op.count
         return op
 
     def replace(self, op: OpSendMsg, others: Sequence[OpSendMsg] = ()) -> None:
-        """Others stand in the place of this one, or none."""
+        """Replace an entry by others, or remove it."""
         place = self.ops.index(op)
         del self.ops[place]
         for number, other in enumerate(others):
@@ -153,12 +153,12 @@ class PendingSends:
         self.messages += sum(other.count for other in others) - op.count
 
     def behind(self, op: OpSendMsg | None) -> list[OpSendMsg]:
-        """This one and all behind it; None: all."""
+        """Return this entry and all later ones, or all entries if None."""
         ops = list(self.ops)
         return ops if op is None else ops[ops.index(op) :]
 
     def drain(self) -> list[OpSendMsg]:
-        """All of them, taken out."""
+        """Remove and return all entries."""
         ops = list(self.ops)
         self.ops.clear()
         self.messages = 0

@@ -1,18 +1,18 @@
-"""A producer of one topic, or of one partition. How it registers is in `registration`.
+"""A producer of one topic or one partition. Its registration is in `producer_registration`.
 
 Rules of this file (ProducerImpl, 4.2.4)
-1. Messages are taken while the producer is connected or connects again; what is taken is sent in its order.
-2. What goes by itself (no batching, or a delay, or a schema that the broker has not seen) first sends the batch that
-   waits, so that order is kept.
-3. A message that was not answered within ``sendTimeoutMs``, counted from when its entry was made, fails, and with it
-   everything that waits: their order would be broken. A batch that waits for a connection counts from when it would
-   have been sent.
-4. A receipt that fits nothing closes the connection. An error that is not known here gives the registration up, and all
-   is sent again after the next one, most often over the same connection; until then receipts that come still count, and
-   one for what was sent behind the failed entry fits nothing.
-5. Closing sends nothing: what still waits in the batch, or has no receipt when CLOSE_PRODUCER is answered, fails. So it
-   does when the answer is a refusal, where the Java client leaves it untold.
-6. The data key of an encrypting producer is drawn anew every four hours.
+1. Messages are accepted while the producer is connected or reconnecting, and are sent in order.
+2. Before a message that is not batched (no batching, a delivery time, or an unregistered schema), the waiting batch is
+   sent to keep the order.
+3. If a message has no receipt ``sendTimeoutMs`` after its entry was built, all pending messages fail with it, because
+   their order would be broken. The time of a batch that waits for a connection starts when the batch would have been
+   sent.
+4. A receipt that matches no entry closes the connection. After an unknown error the producer registers again, usually
+   on the same connection, and resends all entries. Receipts that arrive before that still count; one for an entry after
+   the failed one is a mismatch.
+5. Closing sends nothing: messages in the batch fail, and so do messages without a receipt when CLOSE_PRODUCER is
+   answered. They also fail if the response is an error; the Java client leaves them pending.
+6. An encrypting producer renews its data key every four hours.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _CONNECTING: Final = State.CONNECTING
 _DATA_KEY_LIFE: Final = 4 * 3600 * 1000
 
 _NOWHERE: Final = MessageId(-1, -1)
-"""What the broker answers to a duplicate, too."""
+"""The broker's message id for a duplicate, too."""
 
 _ENDS: Final = {
     State.CLOSING: ClientFailure("Closed", "the producer is closed"),
@@ -61,11 +61,11 @@ _ENDS: Final = {
     State.PRODUCER_FENCED: ClientFailure("ProducerFenced", "another producer has taken its place"),
     State.FAILED: ClientFailure("Disconnected", "the producer never came to be"),
 }
-"""What a message is told that comes too late."""
+"""The failure of messages that are sent after the end."""
 
 
 class Producer(ProducerRegistration):
-    """Sends messages to one topic. ``created`` is told once that it can, or why it never will."""
+    """Sends messages to one topic. ``created`` is called once, with the producer or the ClientFailure."""
 
     def __init__(
         self,
@@ -83,9 +83,9 @@ class Producer(ProducerRegistration):
         self._outbox = SendQueue(topic, self._release)
         self.pending = self._outbox.pending
         self.on_room: Callable[[], None] | None = None
-        """Called when there is room again, after `send` found none."""
+        """Called when there is space again after `send` returned False."""
         self.on_possible_duplicate: Callable[[DuplicateRisk, int], None] | None = None
-        """Told of each message that may be a duplicate, with its sequence id."""
+        """Called with each possible duplicate and its sequence id."""
         self._writer = EntryBuilder(self.number, settings, chunks=settings.chunkingEnabled and parsed.persistent)
         self._writer.name = name or settings.producerName
         self._writer.largest = DEFAULT_MAX_MESSAGE_SIZE
@@ -103,7 +103,7 @@ class Producer(ProducerRegistration):
         self._tasks = PeriodicTasks(engine)
 
     def start(self) -> None:
-        """Look for the broker; ``created`` hears of the end."""
+        """Connect to the broker, then call ``created``."""
         if self._writer.keys is not None:
             try:
                 self._writer.keys.renew()
@@ -117,20 +117,20 @@ class Producer(ProducerRegistration):
 
     @property
     def name(self) -> str:
-        """As the broker knows it; empty before it has said so."""
+        """The producer's name; empty until the broker has assigned it."""
         return self._writer.name
 
     @property
     def waiting(self) -> int:
-        """Messages without a receipt, those in the batch included."""
+        """Number of messages without a receipt, including the batch."""
         return self.pending.messages + (0 if self._batch is None else self._batch.count)
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
     def send(self, message: OutgoingMessage, done: Done | None = None) -> bool:
-        """Take a message; ``done`` is told where it is stored, or why not. False: no room, and it was not taken.
+        """Send a message. ``done`` gets its id or a failure. Return False, without sending, if the queue is full.
 
-        Limited are messages (``maxPendingMessages``) and the bytes of all producers (``memoryLimitBytes``).
+        The limits are ``maxPendingMessages`` and, for the bytes of all producers, ``memoryLimitBytes``.
         """
         batch, engine = self._batch, self.engine
         size = len(message.payload)
@@ -168,7 +168,7 @@ class Producer(ProducerRegistration):
         return True
 
     def flush(self, done: Callable[[ClientFailure | None], None]) -> None:
-        """Send what waits in the batch, and tell when all that was taken so far has its receipt, or has failed."""
+        """Send the batch. ``done`` is called when every message sent so far has its receipt or has failed."""
         self.trigger_flush()
         if self.pending.ops:
             self.pending.ops[-1].flushes.append(done)
@@ -176,7 +176,7 @@ class Producer(ProducerRegistration):
             done(None)
 
     def trigger_flush(self) -> bool:
-        """Send the batch that waits, now; whether there was one. Every blocking send does it (TypedMessageBuilder)."""
+        """Send the batch now. Return whether there was one. Every blocking send does this (TypedMessageBuilder)."""
         container = self._batch
         if container is None or not container.count:
             return False
@@ -191,7 +191,7 @@ class Producer(ProducerRegistration):
         return True
 
     def _send_unusual(self, message: OutgoingMessage, done: Done | None) -> bool:
-        """A message that may go into no batch, or not into any batch."""
+        """Send a message that may need an entry of its own."""
         version = self._version_for(message)
         ids = self.ids
         if self._batch is not None and message.deliver_at is None and version is not None:
@@ -225,7 +225,7 @@ class Producer(ProducerRegistration):
         return True
 
     def _refuse_chunks(self, count: int, done: Done | None) -> bool:
-        """All chunks must find room at once; what never will is refused."""
+        """Handle chunks that do not fit into the queue: wait if they can fit later, else fail the message."""
         self._short_of_room = count <= self._most
         if not self._short_of_room:
             text = f"{count} chunks are more than maxPendingMessages, {self._most}"
@@ -235,7 +235,7 @@ class Producer(ProducerRegistration):
     def _join_batch(
         self, batch: Container, message: OutgoingMessage, sequence_id: int, version: bytes, done: Done | None
     ) -> None:
-        """Let a message go with those that wait, or after them (canAddToCurrentBatch)."""
+        """Add a message to the current batch, or send that batch first (canAddToCurrentBatch)."""
         ids = self.ids
         alone = True
         space = batch.size + len(message.payload) <= batch.most_bytes and batch.count < batch.most
@@ -252,17 +252,17 @@ class Producer(ProducerRegistration):
             self._batch_timer.message_waits()
 
     def _version_for(self, message: OutgoingMessage) -> bytes | None:
-        """The schema version of a message; None: its schema is to be registered."""
+        """Return the schema version of a message, or None if its schema must be registered."""
         schema = message.schema
         if schema is None or schema == self.settings.schema:
             return self._version
         self._multi_schema = True
         return self._outbox.version_of(schema)
 
-    # -- what the broker says --------------------------------------------------------------------------------------
+    # -- commands from the broker ----------------------------------------------------------------------------------
 
     def received(self, event: Event) -> None:
-        """SEND_RECEIPT or SEND_ERROR."""
+        """Process SEND_RECEIPT or SEND_ERROR."""
         if event.name == "SEND_RECEIPT":
             self._receipt(event.body)
             return
@@ -296,17 +296,17 @@ class Producer(ProducerRegistration):
         place = MessageId.of(body.message_id) if body.HasField("message_id") else _NOWHERE
         op.complete(MessageId(place.ledger, place.entry, self.partition))
 
-    # -- coming and going ------------------------------------------------------------------------------------------
+    # -- connecting and closing ------------------------------------------------------------------------------------
 
     def prepare(self, connection: ClientConnection) -> None:
-        """Learn how large a message may be."""
+        """Set the connection's maximum message size."""
         self._last_connection = connection
         self._writer.largest = connection.max_message_size
         if self._batch is not None:
             self._batch.may_hold(connection.max_message_size)
 
     def begin(self, connection: ClientConnection, body: pb.CommandProducerSuccess) -> None:
-        """Send all that waits, again or for the first time."""
+        """Send or resend all waiting messages."""
         self._writer.name = self.name or body.producer_name
         self._version = body.schema_version
         self.ids.learn(body.last_sequence_id)
@@ -317,11 +317,11 @@ class Producer(ProducerRegistration):
             self._batch_timer.message_waits()
 
     def lost(self) -> None:
-        """What comes now waits for the next link."""
+        """Keep new messages for the next connection."""
         self._outbox.pause()
 
     def close(self, done: Callable[[ClientFailure | None], None]) -> None:
-        """Leave the topic. The ClientFailure: the broker did not agree."""
+        """Close the producer at the broker. The ClientFailure is the broker's error."""
         if self.state in (State.CLOSING, State.CLOSED):
             done(None)
             return
@@ -341,7 +341,7 @@ class Producer(ProducerRegistration):
         connection.request(pb.CommandCloseProducer(producer_id=self.number), answered)
 
     def end(self, state: State, failure: ClientFailure) -> None:
-        """It will send nothing any more."""
+        """Enter a final state and fail the waiting messages."""
         self._outbox.pause()
         self._tasks.stop()
         self.give_up(state)
@@ -349,13 +349,13 @@ class Producer(ProducerRegistration):
         self.tell(failure)
 
     def fail_pending(self, failure: ClientFailure) -> None:
-        """Nothing of what waits will be stored."""
+        """Fail all waiting messages."""
         self._outbox.fail(failure)
         for batch in () if self._batch is None else self._batch.take():
             self._release(batch.size)
             _tell(batch.dones, failure)
 
-    # -- room and time ---------------------------------------------------------------------------------------------
+    # -- space and time-outs ---------------------------------------------------------------------------------------
 
     def _release(self, size: int) -> None:
         self.engine.memory.release(size)
@@ -374,7 +374,7 @@ class Producer(ProducerRegistration):
         return _DATA_KEY_LIFE
 
     def _check_timeout(self) -> int:
-        """Fail what waits too long; gives when to look again."""
+        """Fail messages that wait too long. Return the delay until the next check."""
         limit, first, batch = self.settings.sendTimeoutMs, self.pending.ops, self._batch
         if first:
             made = first[0].time

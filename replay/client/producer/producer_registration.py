@@ -1,15 +1,15 @@
-"""How a producer registers with its broker, over and over, and what becomes of one that is refused.
+"""Registration of a producer at its broker, on every connection, and the handling of failures.
 
 Rules of this file (Commands.newProducer, ProducerImpl.connectionOpened; 4.2.4)
-1. The first PRODUCER names the producer only if the application did; later ones name what the broker gave, still as not
-   provided by the user. ``topic_epoch`` is what the last PRODUCER_SUCCESS said, also for shared producers.
+1. The first PRODUCER contains a name only if the application set one. Later ones contain the broker's name, still as
+   not provided by the user. ``topic_epoch`` is the value of the last PRODUCER_SUCCESS, also for shared producers.
 2. A schema of plain bytes (type None) is not sent.
-3. A topic that is terminated, or another producer that fenced this one, is the end, whenever it is heard of. A topic
-   that does not exist closes the producer.
-4. Other refusals: a producer that was ready once tries for ever; a new one while a second try may help and the
-   operation time-out, counted from the first PRODUCER, has not passed.
-5. PRODUCER and GET_OR_CREATE_SCHEMA name the topic as the application wrote it, short or long; a partition is always
-   written in full. Lookups are for the full name.
+3. A terminated topic and a producer that was fenced are final, whenever they are reported. A topic that does not exist
+   closes the producer.
+4. After other failures, a producer that was ready once retries without limit. A new one retries while the failure is
+   retriable and the operation time-out, counted from the first PRODUCER, has not passed.
+5. PRODUCER and GET_OR_CREATE_SCHEMA contain the topic as the application wrote it, short or long; a partition always
+   has its full name. Lookups use the full name.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["FailureKind", "ProducerRegistration", "classify_failure", "producer_
 
 
 class FailureKind(Enum):
-    """What a refusal means for the producer."""
+    """The effect of a failure on the producer."""
 
     TERMINATED = "the topic takes nothing any more"
     FENCED = "another producer has taken its place"
@@ -59,7 +59,7 @@ _STATES: Final = {
 
 
 def classify_failure(failure: ClientFailure, *, created: bool, in_time: bool) -> FailureKind:
-    """``created``: it was ready once; ``in_time``: the operation time-out has not passed."""
+    """Classify a failure. ``created``: the producer was ready once; ``in_time``: the time-out has not passed."""
     if failure.error in _FINAL:
         return _FINAL[failure.error]
     return FailureKind.AGAIN if created or (failure.retriable and in_time) else FailureKind.FAILED
@@ -68,7 +68,7 @@ def classify_failure(failure: ClientFailure, *, created: bool, in_time: bool) ->
 def producer_command(
     number: int, topic: str, name: str, settings: ProducerSettings, *, epoch: int, topic_epoch: int | None
 ) -> pb.CommandProducer:
-    """The command. ``name``: empty while the broker has given none."""
+    """Return the PRODUCER command. ``name`` is empty until the broker has assigned one."""
     body = pb.CommandProducer(
         topic=topic,
         producer_id=number,
@@ -89,7 +89,7 @@ def producer_command(
 
 
 class ProducerRegistration(ConnectionHandler):
-    """Half of a producer. ``created`` is told once that it stands, or why it never will."""
+    """Base class of `Producer`. ``created`` is called once, with the producer or the ClientFailure."""
 
     kind: ClassVar[Kind] = "producer"
 
@@ -104,33 +104,33 @@ class ProducerRegistration(ConnectionHandler):
         self._lookup_deadline = engine.now + engine.settings.lookupTimeoutMs
         self._deadline: int | None = None
 
-    # -- to be filled ----------------------------------------------------------------------------------------------
+    # -- for the subclass to implement -----------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
-        """As the broker knows it; empty before it has said so."""
+        """The producer's name; empty until the broker has assigned it."""
         raise NotImplementedError
 
     def prepare(self, connection: ClientConnection) -> None:
-        """There is a link that it will register over."""
+        """Prepare for the registration on a new connection."""
         raise NotImplementedError
 
     def begin(self, connection: ClientConnection, body: pb.CommandProducerSuccess) -> None:
-        """It is registered."""
+        """Start sending: the producer is registered."""
         raise NotImplementedError
 
     def fail_pending(self, failure: ClientFailure) -> None:
-        """Nothing of what waits will be stored."""
+        """Fail all waiting messages."""
         raise NotImplementedError
 
     def end(self, state: State, failure: ClientFailure) -> None:
-        """It will send nothing any more; whoever waits for its creation is told."""
+        """Enter a final state and report it to the creator."""
         raise NotImplementedError
 
-    # -- how it goes -------------------------------------------------------------------------------------------------
+    # -- registration ------------------------------------------------------------------------------------------------
 
     def opened(self, connection: ClientConnection) -> None:
-        """Ask the broker for the producer, anew over each link."""
+        """Send PRODUCER, on each new connection."""
         self.prepare(connection)
         if self._deadline is None:
             self._deadline = self.engine.now + self.engine.settings.operationTimeoutMs
@@ -140,7 +140,7 @@ class ProducerRegistration(ConnectionHandler):
         connection.request(body, lambda answer: self._answered(connection, answer))
 
     def not_opened(self, failure: ClientFailure) -> bool:
-        """There is no broker for it, or not now (connectionFailed)."""
+        """Handle a failed lookup or connection attempt (connectionFailed)."""
         late = self.engine.now > self._lookup_deadline
         if failure.retriable and not late:
             return False
@@ -153,14 +153,14 @@ class ProducerRegistration(ConnectionHandler):
         return False
 
     def tell(self, result: ProducerRegistration | ClientFailure) -> None:
-        """Tell whoever waits for the creation, if somebody still does."""
+        """Call the creation callback if it was not called yet."""
         created, self._created = self._created, None
         if created is not None:
             created(result)
 
     def _answered(self, connection: ClientConnection, answer: Event | ClientFailure) -> None:
         if self.state is not State.CONNECTING:
-            # It was closed meanwhile, and only the end of the connection makes the broker drop it for sure.
+            # The producer was closed meanwhile; only the end of the connection reliably removes it from the broker.
             connection.close(ClientFailure("Disconnected", "a producer was closed before it was ready"))
         elif self.connection is not connection:
             return  # the broker has closed it meanwhile, and a new try is on its way
@@ -177,7 +177,7 @@ class ProducerRegistration(ConnectionHandler):
         connection.detach(self)
         self.connection = None
         if failure.error == "TimeOut":
-            # The broker may have made it all the same, and would refuse the next one.
+            # The broker may have created the producer, and would refuse the next one.
             connection.request(pb.CommandCloseProducer(producer_id=self.number), lambda _: None)
         if failure.error == "ProducerBlockedQuotaExceededException":
             self.fail_pending(failure)

@@ -1,11 +1,11 @@
-"""A producer's entries on their way: sent, sent again, answered; and the schemas that some of them wait for.
+"""The entries of a producer between send and receipt, and the registration of their schemas.
 
 Rules of this file (ProducerImpl.processOpSendMsg, recoverProcessOpSendMsgFrom, tryRegisterSchema; 4.2.4)
-1. An entry is sent when there is a link, and kept until it is answered. Over a new link all that are kept are sent
-   again, in their order.
-2. An entry whose schema the broker has not seen is kept, the schema is registered (GET_OR_CREATE_SCHEMA), and all
-   behind it wait. A schema that does not fit fails its entry alone; any other refusal is followed by the same request.
-3. A damaged checksum has all entries sent again, if the first one is still sound; what is not allowed fails alone.
+1. An entry is sent if there is a connection, and kept until its response. On a new connection all kept entries are
+   resent in order.
+2. An entry with an unregistered schema is kept while the schema is registered (GET_OR_CREATE_SCHEMA), and all later
+   entries wait. An incompatible schema fails its entry only; after any other error the request is sent again.
+3. After a checksum error all entries are resent if the first one is undamaged. A NotAllowedError fails one entry only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DAMAGED: Final = ClientFailure("ChecksumError", "the message was damaged before
 
 
 class SendQueue:
-    """The entries of one producer. ``freed`` is told the bytes of each that is done, before its application is."""
+    """The entries of one producer. ``freed`` is called with the bytes of each completed entry, before its callbacks."""
 
     def __init__(self, topic: str, freed: Callable[[int], None]) -> None:
         self.pending = PendingSends()
@@ -36,11 +36,11 @@ class SendQueue:
         self._versions: dict[bytes, bytes] = {}
 
     def version_of(self, schema: pb.Schema) -> bytes | None:
-        """The version that the broker gave a schema; None: it is to be registered."""
+        """Return the broker's version of a schema, or None if it must be registered."""
         return self._versions.get(_key(schema))
 
     def add(self, op: OpSendMsg) -> None:
-        """Send an entry, now or when its turn comes."""
+        """Send an entry now, or after the entries before it."""
         self.pending.add(op)
         if self._registering or self._connection is None:
             return
@@ -50,7 +50,7 @@ class SendQueue:
             self._register(self._connection, op)
 
     def resume(self, connection: ClientConnection) -> bool:
-        """The producer is ready on this link: send all again. Whether there was anything."""
+        """Resend all entries on a new connection. Return whether there were any."""
         self._connection = connection
         self._registering = False
         ops = self.pending.behind(None)
@@ -58,17 +58,17 @@ class SendQueue:
         return bool(ops)
 
     def pause(self) -> None:
-        """The link is gone, or the producer on it."""
+        """Stop sending: the connection or the registration ended."""
         self._connection = None
 
     def refuse(self, sequence_id: int, failure: ClientFailure) -> None:
-        """The first entry fails alone, if it is the one that an error names."""
+        """Fail the first entry only, if the error is for it."""
         op = self.pending.named(sequence_id)
         if op is not None:
             self._drop(op, failure)
 
     def checksum_error(self, sequence_id: int) -> None:
-        """The broker has found a wrong checksum (recoverChecksumError)."""
+        """Handle a checksum error from the broker (recoverChecksumError)."""
         op = self.pending.named(sequence_id)
         if op is not None and not op.sound:
             self._drop(op, _DAMAGED)
@@ -76,7 +76,7 @@ class SendQueue:
             self._write(self._connection, self.pending.behind(None))
 
     def fail(self, failure: ClientFailure) -> None:
-        """None of them will be stored."""
+        """Fail all entries."""
         for op in self.pending.drain():
             self._freed(op.size)
             op.fail(failure)
@@ -97,7 +97,7 @@ class SendQueue:
         assert op.schema is not None
         self._registering = False
         waiting = op in self.pending.ops
-        # Where its time was over meanwhile, all that is there now came later and is still to be sent.
+        # If the entry timed out meanwhile, all entries in the queue are newer and still unsent.
         ops = self.pending.behind(op if waiting else None)
         if isinstance(answer, Event):
             self._versions[_key(op.schema)] = answer.body.schema_version
@@ -107,7 +107,7 @@ class SendQueue:
         self._write(connection, ops)
 
     def _write(self, connection: ClientConnection, ops: Iterable[OpSendMsg]) -> None:
-        """Send these entries, up to one whose schema is to be registered first."""
+        """Send these entries, up to the first whose schema must be registered."""
         for op in ops:
             for ready in self._written(op):
                 if ready.schema is not None:
@@ -116,7 +116,7 @@ class SendQueue:
                 connection.write(ready.frame)
 
     def _written(self, op: OpSendMsg) -> list[OpSendMsg]:
-        """What stands for an entry now: itself, or what is written of it since its schema is known."""
+        """Return the entries to send for an entry: itself, or the ones built with its schema version."""
         version = None if op.schema is None else self.version_of(op.schema)
         if version is None or op.write is None:
             return [op]

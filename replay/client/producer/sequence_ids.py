@@ -1,13 +1,14 @@
-"""The sequence ids of a producer, and which messages may be duplicates by theirs.
+"""The sequence ids of a producer, and the detection of possible duplicates.
 
 Rules of this file (ProducerImpl.serializeAndSendMessage, connectionOpened; 4.2.4)
-1. A message without an id gets the next one: 0 at first, or one above what the broker (PRODUCER_SUCCESS) or
-   ``initialSequenceId`` says. What the broker says counts only while no id was given out, and less than -1 as -1.
-2. ``pushed`` is the highest id that was put into a batch or the queue, ``published`` the highest that has a receipt.
-   What the broker says of the past moves ``published`` alone.
-3. A message whose id is not above ``pushed`` may be a duplicate; one not above ``published`` is one. Both go alone into
-   a batch of their own, so that the broker can judge them by their id, and the first clean message after them begins a
-   new batch. Ids that go into no batch are not judged: they are alone anyway.
+1. A message without an id gets the next one: 0 at first, or the last id from the broker (PRODUCER_SUCCESS) or
+   ``initialSequenceId`` plus one. The broker's value is used only before the first id is assigned; values below -1
+   count as -1.
+2. ``pushed`` is the highest id in a batch or in the queue, ``published`` the highest id with a receipt. The broker's
+   value in PRODUCER_SUCCESS changes ``published`` only.
+3. A message whose id is not above ``pushed`` is a possible duplicate; one not above ``published`` is a duplicate. Each
+   gets a batch of its own, so that the broker can deduplicate by its id. The next other message starts a new batch.
+   Messages that are not batched are not checked.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ __all__ = ["DuplicateRisk", "SequenceIds"]
 
 
 class DuplicateRisk(Enum):
-    """What a sequence id says of a message."""
+    """Whether a message is a duplicate, by its sequence id."""
 
     NONE = ""
     MAYBE = "might be a duplicate, which cannot be known yet"
@@ -26,7 +27,7 @@ class DuplicateRisk(Enum):
 
 
 class SequenceIds:
-    """The ids of one producer. ``initial``: ``initialSequenceId``."""
+    """The sequence ids of one producer. ``initial``: ``initialSequenceId``."""
 
     __slots__ = ("_initial", "next", "published", "pushed", "suspected")
 
@@ -34,30 +35,30 @@ class SequenceIds:
         self._initial = initial
         start = -1 if initial is None else initial
         self.next = start + 1
-        """The id of the next message that has none."""
+        """The id of the next message without an id."""
         self.pushed = start
         self.published = start
         self.suspected = False
-        """The last message that was judged is suspect: what comes next does not join it."""
+        """Whether the last checked message is a possible duplicate. The next message does not join its batch."""
 
     def learn(self, last: int) -> None:
-        """What the broker says: the last id that it has of this producer, -1: none."""
+        """Process the producer's last sequence id from the broker, -1 if none."""
         if self.next == 0 and self._initial is None:
             self.published = max(-1, last)
             self.next = self.published + 1
 
     def peek(self, given: int | None) -> int:
-        """The id of a message, ``given`` by the application or the next one; not given out yet."""
+        """Return the id for a message, ``given`` by the application or the next one, without assigning it."""
         return self.next if given is None else given
 
     def take(self, given: int | None) -> int:
-        """The same, given out."""
+        """Return the id for a message and assign it."""
         sequence_id = self.peek(given)
         self.next += given is None
         return sequence_id
 
     def judge(self, sequence_id: int) -> tuple[DuplicateRisk, bool]:
-        """How suspect a message is that could join the batch, and whether it must begin a new one."""
+        """Return the risk for a message that could join the batch, and whether it must start a new batch."""
         after_suspect = self.suspected
         self.suspected = sequence_id <= self.pushed
         if not self.suspected:
