@@ -1,9 +1,9 @@
-"""Bytes of many rows side by side: gathered into a matrix, and numbers out of its columns.
+"""Bytes of many rows gathered into a matrix, and numbers read from its columns.
 
 Rules of this file
-1. A matrix holds, for each row, the bytes from one place in ``data`` on; zeros behind the end of ``data``. One gather
-   of 64 bytes costs as much as five of one byte, and columns of a matrix are read without an index.
-2. A varint whose length is known is read in one unaligned load of eight bytes and, per doubling of its length, one
+1. Each row of a matrix holds the bytes from one position in ``data`` on, with zeros after the end of ``data``. One
+   gather of 64 bytes costs as much as five of one byte, and columns of a matrix are read without an index.
+2. A varint of known length is read with one unaligned load of eight bytes and, for each doubling of its length, one
    step that moves its groups of seven bits together.
 """
 
@@ -19,10 +19,10 @@ from pcli.spark.columnar.frame_columns import Bytes, Longs
 __all__ = ["SLACK", "Matrix", "gather", "pull_column", "pull_u16", "pull_u32", "pull_varint", "squeeze"]
 
 Matrix = npt.NDArray[np.uint8]
-"""Rows by bytes, rows one behind the other in memory; `SLACK` bytes may be read behind the last one asked for."""
+"""A row-major matrix of bytes; each row has at least `SLACK` readable bytes after the requested ones."""
 
 SLACK: Final = 8
-"""Bytes that a matrix has more than was asked for: an unaligned load of the last byte stays inside."""
+"""Bytes of a row beyond the requested ones, so that an unaligned load of the last byte stays inside."""
 
 _ONE: Final = 0x7F7F7F7F7F7F7F7F
 _STEPS: Final = (
@@ -30,15 +30,15 @@ _STEPS: Final = (
     (0x00003FFF00003FFF, 0x3FFF00003FFF0000, 2),
     (0x000000000FFFFFFF, 0x0FFFFFFF00000000, 4),
 )
-"""Which bits stay, which move down, and how far."""
+"""The bits that stay, the bits that move down, and the distance."""
 
 
 def gather(data: Bytes, starts: Longs, width: int) -> Matrix:
-    """The ``width`` bytes (and slack) from each of ``starts`` on."""
+    """Return the ``width`` bytes (and slack) from each of ``starts`` on."""
     width += -width % 8 + SLACK
     size = len(data)
     if len(starts) and int(starts.max()) + width > size:
-        # Few rows are that close to the end; all the same the whole of a small window is.
+        # In a large window few rows are this close to the end; in a small one all rows may be.
         near = starts + width > size
         out = np.empty((len(starts), width), np.uint8)
         tail = np.concatenate((data[max(0, size - width) :], np.zeros(width, np.uint8)))
@@ -57,24 +57,24 @@ def _rows(data: Bytes, starts: Longs, width: int) -> Matrix:
 
 
 def pull_column(matrix: Matrix, at: int, kind: str) -> npt.NDArray[Any]:
-    """One number of every row, from byte ``at`` on."""
+    """Return one number of every row, from byte ``at`` on."""
     if not len(matrix):
         return np.zeros(0, kind)
     return np.ndarray((len(matrix),), kind, matrix, offset=at, strides=matrix.strides[:1])
 
 
 def pull_u32(matrix: Matrix, at: int) -> Longs:
-    """The big-endian 32-bit number at byte ``at``."""
+    """Return the big-endian 32-bit number at byte ``at``."""
     return pull_column(matrix, at, ">u4").astype(np.int64)
 
 
 def pull_u16(matrix: Matrix, at: int) -> Longs:
-    """The big-endian 16-bit number at byte ``at``."""
+    """Return the big-endian 16-bit number at byte ``at``."""
     return pull_column(matrix, at, ">u2").astype(np.int64)
 
 
 def pull_varint(matrix: Matrix, at: int, size: int) -> Longs:
-    """The varint of ``size`` bytes (1 to 10) at byte ``at``, as the int64 with its bits."""
+    """Return the varint of ``size`` bytes (1 to 10) at byte ``at``, as the int64 with the same bits."""
     if size == 1:
         return matrix[:, at].astype(np.int64)
     value = squeeze(pull_column(matrix, at, "<i8") & (_ONE >> 8 * (8 - min(size, 8))), size)
@@ -84,7 +84,7 @@ def pull_varint(matrix: Matrix, at: int, size: int) -> Longs:
 
 
 def squeeze(words: Longs, size: int) -> Longs:
-    """The numbers in varints of up to ``size`` bytes, 8 at most, whose other bytes are zero in ``words``."""
+    """Decode varints of up to ``size`` bytes, 8 at most; all other bytes of ``words`` must be zero."""
     value = words & _ONE
     for width, (stay, move, shift) in zip((1, 2, 4), _STEPS, strict=True):
         if size > width:

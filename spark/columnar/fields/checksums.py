@@ -1,8 +1,8 @@
-"""CRC-32C of metadata and payload: the library's, a call a frame. Nothing else here costs as much for so little.
+"""CRC-32C of metadata and payload, by one call of the library per frame. No other step costs more per byte of result.
 
 Rules of this file
-1. The library takes nothing but ``bytes``. Pieces of one size come out of one gather as a list of them; so they are
-   taken size by size, a part of them at a time that stays in the processor's cache.
+1. The library accepts only ``bytes``. One gather returns all slices of one size as a list, so slices are processed size
+   by size, in batches that fit the processor's cache.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pcli.spark.columnar.frame_columns import CRC_BAD, CRC_GOOD, Bytes, Longs
 __all__ = ["read_checksums"]
 
 _ROOM: Final = 1 << 18
-"""Bytes that are taken at a time."""
+"""Bytes processed in one batch."""
 _LARGE: Final = 1 << 16
-"""Pieces of this size and above are taken one by one."""
+"""Slices of at least this size are processed one by one."""
 
 
 def read_checksums(frames: Blank, checked: Checked) -> None:
@@ -43,7 +43,7 @@ def read_checksums(frames: Blank, checked: Checked) -> None:
 
 
 def _of_one_size(data: Bytes, starts: Longs, size: int) -> Longs:
-    """The checksums of the ``size`` bytes from each of ``starts`` on; size is not 0."""
+    """Return the checksums of the ``size`` bytes from each of ``starts`` on; size is not 0."""
     pieces: npt.NDArray[Any] = np.ndarray((len(data) - size + 1,), f"V{size}", data, strides=(1,))
     found = np.empty(len(starts), np.int64)
     step = max(1, _ROOM // size)

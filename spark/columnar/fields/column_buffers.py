@@ -1,11 +1,11 @@
-"""Columns before anything is known, and how they are written.
+"""Columns under construction, and how they are written.
 
 Rules of this file
-1. Of most columns a window says nothing: it has no chunks, no transactions, no epochs. Such a column is one number in
-   memory, repeated by a stride of 0 and read-only; it gets room of its own when something is first written. So whoever
-   writes goes through `Blank.column`.
-2. The room is one block, taken at once and touched where it is needed: memory is asked for in large pages then, and
-   first touches, which cost more than all else here, are few.
+1. In most windows most columns are empty: no chunks, no transactions, no epochs. An empty column is one number in
+   memory, repeated by a stride of 0 and read-only. It gets its own memory when it is first written, so all writes must
+   go through `Blank.column`.
+2. That memory is one block, allocated at once and touched only where it is used. The system then uses large pages, and
+   page faults, the largest cost of this package, are few.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _FLAGS: Final = ("told", "metadata_told")
 _OTHERS: Final = ("places", "acks", "words")
 _NUMBERS: Final = [one.name for one in dataclasses.fields(Frames) if one.name not in _FLAGS + _OTHERS]
 _ZERO: Final = frozenset({"crc", "key_kind"})
-"""Columns in which 0 is nothing; in the others -1 is."""
+"""Columns in which 0 means no value; in the others -1 does."""
 
 
 class Blank(Frames):
-    """Frames that are being read."""
+    """Frames under construction."""
 
     __slots__ = ("_room",)
 
     def __init__(self, places: Places) -> None:
-        """Nothing is known yet."""
+        """Begin with empty columns."""
         size = len(places)
         columns: dict[str, Any] = {name: np.broadcast_to(np.int64(_nothing(name)), size) for name in _NUMBERS}
         columns |= {name: np.zeros(size, np.bool_) for name in _FLAGS}
@@ -41,7 +41,7 @@ class Blank(Frames):
         self._room = iter(np.empty((len(_NUMBERS), size), np.int64))
 
     def column(self, name: str) -> Longs:
-        """A column of numbers, to write into it."""
+        """Return a writable column of numbers."""
         found: Longs = getattr(self, name)
         if not found.flags.writeable:
             found = next(self._room)
@@ -50,7 +50,7 @@ class Blank(Frames):
         return found
 
     def read(self) -> Frames:
-        """What was read."""
+        """Return the finished frames."""
         return Frames(**{one.name: getattr(self, one.name) for one in dataclasses.fields(Frames)})
 
 

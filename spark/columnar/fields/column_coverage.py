@@ -1,9 +1,9 @@
-"""Which fields have columns, and when the columns tell all of a command. Everything that reads rows asks here.
+"""Which fields have columns, and when the columns contain all of a command. All row decoders use this module.
 
 Rules of this file
-1. ``told`` is for the commands of LISTED only. Others have their ids in columns, and are never told.
-2. A command is told when every field in it has a column, every field that it needs is there, and no number is one
-   that the column can't tell from "not there". Beside its body it has a type and nothing else.
+1. ``told`` can be true only for the commands in LISTED. Of other commands the columns contain the ids only.
+2. It is true if every field of the command has a column, all required fields are present, and no number equals the
+   value that its column uses for an absent field. The command consists of its type and one body.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ __all__ = ["AMBIGUOUS", "NEEDED", "NUMBERS", "OF_METADATA", "OWNERS", "TELLABLE"
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where a field of the metadata goes."""
+    """The column of a metadata field."""
 
     column: str
     text: bool = False
-    """Whether it is bytes: ``column`` with _start and _end."""
+    """Whether the field is bytes, stored as ``column`` with the suffixes _start and _end."""
 
 
 _LISTED: Final[dict[str, dict[str, str]]] = {
@@ -52,10 +52,10 @@ _LISTED: Final[dict[str, dict[str, str]]] = {
     "PING": {},
     "PONG": {},
 }  # fmt: skip
-"""Fields to columns of the commands that columns can tell; ``!``: the command needs it."""
+"""Fields to columns, for the commands that columns can represent; ``!`` marks a required field."""
 
 _OTHERS: Final = {"SEND_ERROR": {"sequence_id": "sequence"}}
-"""Columns of other commands beside their owner and request."""
+"""Columns of other commands besides owner and request."""
 
 AMBIGUOUS: Final = frozenset(
     {
@@ -70,18 +70,18 @@ AMBIGUOUS: Final = frozenset(
         ),
     }
 )
-"""Numbers of 64 bits that may be absent: -1 of the wire and "not there" look alike. In a receipt they mean the same."""
+"""Optional 64-bit numbers whose value -1 cannot be distinguished from absence. In a receipt both mean the same."""
 
 
 def _owner(number: int) -> str:
-    """Whose id is in the column owner: producer_id, consumer_id, or nobody's."""
+    """Return the id that the column owner contains: producer_id, consumer_id, or an empty name."""
     return next((name for name in ("producer_id", "consumer_id") if name in COMMANDS[number].ids), "")
 
 
 OWNERS: Final[dict[str, list[int]]] = {
     name: [number for number in COMMANDS if _owner(number) == name] for name in ("producer_id", "consumer_id")
 }
-"""The commands in which the owner is a producer, and those in which it is a consumer."""
+"""The commands whose owner is a producer, and those whose owner is a consumer."""
 
 
 def _columns(number: int) -> dict[str, str]:
@@ -97,7 +97,7 @@ def _columns(number: int) -> dict[str, str]:
 
 
 NUMBERS: Final[dict[int, dict[str, str]]] = {number: _columns(number) for number in COMMANDS}
-"""Command number to keys of observe's values to columns."""
+"""For each command number, keys of observe's values to columns."""
 
 NEEDED: Final[dict[int, set[str]]] = {
     BY_NAME[name].number: {
@@ -107,13 +107,13 @@ NEEDED: Final[dict[int, set[str]]] = {
 }
 
 TELLABLE: Final = frozenset(NEEDED)
-"""Numbers of the commands that columns can tell."""
+"""Numbers of the commands that columns can represent."""
 
 _ID_FIELDS: Final = {"ledgerId", "entryId", "partition", "batch_index", "ack_set"}
 
 
 def is_told(type_: int, values: Values) -> bool:
-    """Whether the columns of a command tell all that is in it; ``values`` as observe.walk finds them, whole."""
+    """Return whether the columns contain all of a command, given the complete ``values`` from observe.walk."""
     needed = NEEDED.get(type_)
     if needed is None or not needed <= values.keys():
         return False
@@ -132,7 +132,7 @@ def _is_plain(type_: int, key: str, value: Any) -> bool:
 
 
 def _pairs(type_: int, values: Values) -> bool:
-    """A transaction has two numbers; a PING has a body."""
+    """Return whether a transaction id has both its numbers, and a PING or PONG its body."""
     if type_ in (BY_NAME["PING"].number, BY_NAME["PONG"].number):
         return bool(values)
     field = COMMANDS[type_].field
@@ -153,4 +153,4 @@ OF_METADATA: Final[dict[int, Where]] = {
     FIELD["num_chunks_from_msg"]: Where("chunks"),
     FIELD["chunk_id"]: Where("chunk"),
 }
-"""Field numbers of the metadata to columns; the keys stand apart, because one of two is chosen."""
+"""Field numbers of the metadata to columns, without the two keys: only one of them is stored."""

@@ -1,9 +1,9 @@
-"""Shapes of commands: where the numbers of a SEND, an ACK with three ids, a PING … stand.
+"""Layouts of commands: the positions of the numbers in a SEND, an ACK with three ids, a PING and others.
 
 Rules of this file
-1. Only what the columns can tell has a shape: every other field, a number too large for its field, a field given twice
-   or on another wire type has none. So a row that has a shape is told.
-2. What is a field, and to which column it goes, comes from told.py and the descriptors.
+1. A command has a layout only if columns can represent it. A field without a column, a number too large for its field,
+   a repeated field or an unexpected wire type prevents this. Therefore ``told`` is true for every row with a layout.
+2. The fields and their columns come from column_coverage.py and the descriptors.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ __all__ = ["CommandShape", "shape_of_command", "shape_of_id"]
 
 _ID_COLUMNS: Final = {"ledgerId": "ledger", "entryId": "entry", "partition": "partition", "batch_index": "batch_index"}
 _NARROW: Final = 4
-"""Bytes up to which a varint fits any 32-bit field."""
+"""Varints of up to this many bytes fit any 32-bit field."""
 _MINUS_ONE: Final = b"\xff" * 9 + b"\x01"
 
 
 @dataclass(slots=True)
 class CommandShape:
-    """A shape and what its spots are."""
+    """A layout and the columns of its spots."""
 
     shape: Shape
     numbers: dict[str, Spot]
-    """Column of Frames to spot; a spot of no bytes: the value is -1."""
+    """Column of Frames to spot. A spot of no bytes means the value -1."""
     words: list[Spot]
     """The ack set of a MESSAGE."""
     ids: list[tuple[dict[str, Spot], list[Spot]]]
@@ -50,21 +50,21 @@ class CommandShape:
 
 @dataclass(slots=True)
 class _Kind:
-    """What may stand in a message: fields by their tags."""
+    """The fields that a message may contain, by tag."""
 
     numbers: dict[int, tuple[str, int]] = dataclasses.field(default_factory=dict)
-    """Column, and how many bytes it may have."""
+    """Column, and the maximum number of bytes."""
     enums: dict[int, str] = dataclasses.field(default_factory=dict)
-    """Column of a number that is 0 or 1 and stays the same in all rows of a shape."""
+    """Column of a number that is 0 or 1 and the same in all rows of a layout."""
     below: dict[int, tuple[_Kind, bool]] = dataclasses.field(default_factory=dict)
-    """Messages, and whether they are ids of their own."""
+    """Nested messages, and whether each is a message id of an ACK."""
     words: int = -1
     """Tag of an ack set."""
     needed: frozenset[str] = frozenset()
 
 
 def _kind(message: Descriptor, keys: dict[str, str], prefix: str, needed: frozenset[str]) -> _Kind:
-    """The numbers of ``keys`` below ``prefix``, and the messages in which there are others."""
+    """Return the numbers of ``keys`` below ``prefix``, and the nested messages that contain others."""
     kind = _Kind(needed=needed)
     for one in message.fields:
         key, tag = prefix + one.name, one.number << 3
@@ -92,7 +92,7 @@ _ID.words = pb.MessageIdData.DESCRIPTOR.fields_by_name["ack_set"].number << 3
 
 
 def _kind_of(number: int) -> _Kind:
-    """That of the body of a command."""
+    """Return the fields of a command's body."""
     keys, field = NUMBERS[number], COMMANDS[number].field
     body = pb.BaseCommand.DESCRIPTOR.fields_by_name[field].message_type
     assert body is not None
@@ -103,7 +103,7 @@ _KINDS: Final = {number: _kind_of(number) for number in TELLABLE}
 
 
 def shape_of_id(data: bytes) -> CommandShape:
-    """The shape of a message id as ACKs have them; raises UnsupportedLayoutError when columns can't tell it."""
+    """Return the layout of a message id in an ACK; raise UnsupportedLayoutError if columns cannot represent it."""
     reader = _Reader(data)
     numbers: dict[str, Spot] = {}
     words: list[Spot] = []
@@ -138,7 +138,7 @@ class _Reader:
         self.ids: list[tuple[dict[str, Spot], list[Spot]]] = []
 
     def read(self, kind: _Kind, start: int, end: int, numbers: dict[str, Spot], words: list[Spot]) -> None:
-        """The fields at data[start:end]."""
+        """Read the fields at data[start:end]."""
         at = start
         while at < end:
             tag, place = read_varint(self.data, at, end)
@@ -164,7 +164,7 @@ class _Reader:
             self.mould.varint(place, behind)
             _once(numbers, column, (place, behind - place))
         elif limit == _NARROW and column in ("partition", "batch_index") and self.data[place:behind] == _MINUS_ONE:
-            # -1, which clients write in place of nothing, is ten bytes that say the same in every row.
+            # Clients write -1 for an absent value: ten bytes that are the same in every row.
             self.mould.exact(place, behind)
             _once(numbers, column, (place, 0))
         else:

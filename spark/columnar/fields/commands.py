@@ -1,7 +1,7 @@
-"""The commands of a window: told ones shape by shape, the rest row by row.
+"""The commands of a window: layout by layout if columns can represent them, else row by row.
 
 Rules of this file
-1. A command that is not whole, or larger than WIDEST, goes the slow way; ACKs of many ids have a way of their own.
+1. A command that is incomplete or larger than WIDEST is decoded row by row. ACKs of many ids have their own decoder.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from pcli.spark.columnar.frame_columns import Bools, Longs
 __all__ = ["WIDEST", "Commands"]
 
 WIDEST: Final = 255
-"""Bytes of the largest command that is read by its shape."""
+"""Maximum size of a command that is decoded by its layout."""
 
 MANY: Final = 32
-"""Bytes of an ACK from which on it has several ids, or large ones."""
+"""Size from which an ACK contains several ids, or large ones."""
 
 _ACK: Final = BY_NAME["ACK"].number
 _SHAPES: Final = Book(shape_of_command, few=8, share=1 << 30)
@@ -46,7 +46,7 @@ class Commands:
         self._ids = ids
 
     def read(self, plain: Bools) -> None:
-        """All rows; ``plain``: which commands are whole, and begin with a type of one byte."""
+        """Read all rows. ``plain``: which commands are complete and begin with a one-byte type."""
         frames = self._frames
         starts = frames.places.start + 8
         size = frames.command_end - starts

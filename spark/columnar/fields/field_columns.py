@@ -1,8 +1,8 @@
-"""What the commands and the metadata of a window's frames say, as columns.
+"""The contents of the commands and metadata of a window's frames, as columns.
 
 Rules of this file
-1. Three ways lead to the same columns: rows of one shape together, metadata of many shapes field by field, single rows
-   by the object path's own readers. Which one a row takes is a matter of speed alone; tests hold all against the
+1. Three decoders fill the same columns: rows of one layout together, metadata of many layouts field by field, and
+   single rows with the readers of the object path. The choice affects speed only; tests compare all three with the
    object path.
 """
 

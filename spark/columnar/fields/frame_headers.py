@@ -17,20 +17,20 @@ __all__ = ["read_heads"]
 _LENGTHS: Final = 8
 _TYPED: Final = 10
 _FIRST: Final = 0x0800
-"""The first two bytes of a command whose type has one byte, but for the type."""
+"""The first two bytes of a command whose type has one byte, with the type bits zero."""
 _HALF: Final = np.uint64(32)
 _LOW: Final = np.uint64(0xFFFFFFFF)
 
 
 def read_heads(frames: Blank) -> Bools:
-    """Fill type, size and command_end; which commands are whole and begin with a type of one byte."""
+    """Fill type, size and command_end; return which commands are complete and begin with a one-byte type."""
     places = frames.places
     data, start, kept = places.data, places.start, places.kept
     head = gather(data, start, _TYPED)
     lengths = pull_column(head, 0, ">u8").astype(np.uint64)
     frames.size = (lengths >> _HALF).view(np.int64) + 4
     command = (lengths & _LOW).view(np.int64) + _LENGTHS
-    # What the capture has of it, as wire.frame has it.
+    # The captured part of the command, computed as in wire.frame.
     end = np.minimum(frames.size, kept)
     frames.command_end = start + np.minimum(command, end)
     begin = pull_u16(head, 8)

@@ -1,9 +1,9 @@
-"""The table `frames`: a row for every frame, what it says and where it was.
+"""The table `frames`: one row for every frame, with its contents and position.
 
 Rules of this file
 1. Names are those of pcli's fields (``pulsar.number``, ``pulsar.request_id``) and of the protocol, without a prefix.
-2. What a frame does not say is null; so is -1 in an id, by which brokers mean that there is none.
-3. Of the metadata there is what a life needs, no properties; of the payload its size.
+2. A field that the frame does not contain is null. So is -1 in an id, which brokers send for an absent id.
+3. Of the metadata the table has the fields that a lifecycle needs, but no properties; of the payload only the size.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ FRAMES: Final = pa.schema([
     column("payload_size", LONG, "bytes of the payload on the wire, including those that were not captured"),
     column("checksum", TEXT, "good or bad; null if the frame has none or was not captured completely"),
 ])  # fmt: skip
-"""A frame a row."""
+"""One row for each frame."""
 
 FRAMES_ORDER: Final = ("cluster", "number", "time_ns")
 FRAMES_HOUR: Final = "time_ns"
@@ -90,7 +90,7 @@ _SYNC: Final = [word for word, _ in sorted(SYNC.items(), key=lambda pair: pair[1
 
 
 def frame_rows(frames: Frames, numbers: Longs, *, cluster: str = "") -> pa.RecordBatch:
-    """Rows of FRAMES, in the order of ``frames``; ``numbers``: `CapturedFrame.number` of each."""
+    """Return rows of FRAMES in the order of ``frames``; ``numbers``: `CapturedFrame.number` of each."""
     columns = _places(frames, numbers, cluster) | _commands(frames) | _metadata(frames)
     return pa.record_batch([columns[name] for name in FRAMES.names], schema=FRAMES)
 
@@ -159,7 +159,7 @@ def _metadata(frames: Frames) -> dict[str, pa.Array]:
 
 
 def _known(values: Longs, which: Bools | None = None) -> pa.Array:
-    """Numbers; null where they are -1, or where ``which`` says no."""
+    """Return numbers, with null for -1 and where ``which`` is false."""
     unknown = values == -1
     return pa.array(values, mask=unknown if which is None else unknown | ~which)
 
@@ -169,14 +169,14 @@ def _words(words: list[str], which: Longs, there: Bools) -> pa.Array:
 
 
 def _lists(counts: Longs, values: pa.Array, kind: pa.DataType, there: Bools) -> pa.Array:
-    """Lists of so many of the values, one behind the other; null where there is none."""
+    """Split the values into consecutive lists of the given lengths; null for an empty list."""
     edges = np.zeros(len(counts) + 1, np.int32)
     np.cumsum(counts, out=edges[1:])
     return pa.ListArray.from_arrays(pa.array(edges), values, mask=pa.array(~there)).cast(kind)
 
 
 def _sets(words: Longs, start: Longs, end: Longs) -> pa.Array:
-    """The ack sets words[start:end]."""
+    """Return the ack sets words[start:end]."""
     counts = end - start
     begin = np.cumsum(counts) - counts
     places = np.repeat(start - begin, counts) + np.arange(int(counts.sum()))
@@ -198,7 +198,7 @@ def _acked(frames: Frames) -> pa.Array:
 
 
 def _problems(frames: Frames) -> pa.Array:
-    """What the capture did, of the few frames to which it did something."""
+    """Return the capture problems of the few frames that have any."""
     counts = np.zeros(len(frames), np.int64)
     kinds: list[str] = []
     for row, problems in sorted(frames.places.trouble.items()):

@@ -1,9 +1,9 @@
-"""Frames that the object path gave, as places: for tests, and for what is too unusual to be read in columns.
+"""Frames of the object path as frame positions: for tests, and for frames that columns cannot represent.
 
 Rules of this file
-1. All is taken from the objects; nothing is read again. Their bytes stand in one run, frame behind frame.
-2. An object does not tell at which packet it was given, only in which it ends. The turn is the highest packet so far:
-   the same wherever nothing had to wait for older bytes, and never falling.
+1. All values come from the objects; nothing is parsed again. The bytes of the frames are concatenated.
+2. An object contains the packet in which it ends, not the packet at which it was produced. The turn is therefore the
+   highest packet so far. It never decreases, and it is exact wherever no frame had to wait for older bytes.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pcli.spark.columnar.frame_columns import ANCHORED, RESYNC, START, Longs, Pl
 __all__ = ["SYNC", "places_of"]
 
 SYNC: Final = {"start": START, "anchored": ANCHORED, "resync": RESYNC}
-"""The words of pcli.codec.capture.frames to the numbers of columns."""
+"""The terms of pcli.codec.capture.frames to the numbers of columns."""
 
 
 def places_of(frames: Sequence[CapturedFrame]) -> Places:
-    """Places of frames, in their order; ``data`` is a copy of their bytes."""
+    """Return the positions of frames, in order; ``data`` is a copy of their bytes."""
     kept = _longs([len(frame.data) for frame in frames])
     packet = _longs([frame.packet for frame in frames])
     return Places(

@@ -1,6 +1,6 @@
-"""Columns whose length nobody knows before: words of ack sets, message ids of ACKs.
+"""Columns of unknown length: words of ack sets, message ids of ACKs.
 
-Pieces are put in as they are found, in any order of rows, and joined once.
+Arrays are appended as they are decoded, in any order of rows, and concatenated once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pcli.spark.columnar.frame_columns import AckIds, Longs
 __all__ = ["GrowingIds", "GrowingWords"]
 
 _COLUMNS = 7
-"""Columns of AckIds, but for ``words``."""
+"""Number of columns of AckIds, without ``words``."""
 
 
 class GrowingWords:
@@ -25,21 +25,21 @@ class GrowingWords:
         self._size = 0
 
     def put(self, words: Longs) -> int:
-        """Append words; where they begin."""
+        """Append words and return the index of the first."""
         start = self._size
         self._pieces.append(words)
         self._size += len(words)
         return start
 
     def put_list(self, words: Sequence[int]) -> tuple[int, int]:
-        """The same for one ack set, given as signed numbers: where it begins and ends; -1 and -1 of an empty one."""
+        """Append one ack set of signed numbers; return its start and end, or -1 and -1 if it is empty."""
         if not words:
             return -1, -1
         start = self.put(np.array(words, np.int64))
         return start, start + len(words)
 
     def joined(self) -> Longs:
-        """All of them."""
+        """Return all words."""
         return np.concatenate(self._pieces) if self._pieces else np.zeros(0, np.int64)
 
 
@@ -51,20 +51,20 @@ class GrowingIds:
         self._pieces: list[Sequence[Longs]] = []
 
     def put(self, columns: Sequence[Longs]) -> None:
-        """Append ids: the columns of AckIds but for ``words``. Those of one frame come in their order."""
+        """Append ids: the columns of AckIds without ``words``. The ids of one frame must be in order."""
         self._pieces.append(columns)
 
     def put_lists(self, row: int, ids: list[tuple[int, int, int, int, int, int]]) -> None:
-        """The same for the ids of one frame, each with set_start and set_end as its last."""
+        """Append the ids of one frame; the last two numbers of each are set_start and set_end."""
         if ids:
             columns = list(np.array(ids, np.int64).T)
             self._pieces.append([np.full(len(ids), row, np.int64), *columns])
 
     def joined(self) -> AckIds:
-        """All of them, in order of the frames."""
+        """Return all ids in the order of the frames."""
         pieces = zip(*self._pieces, strict=True) if self._pieces else [[np.zeros(0, np.int64)]] * _COLUMNS
         columns = [np.concatenate(list(one)) for one in pieces]
-        # Short numbers are sorted by their digits, which is faster.
+        # Short numbers use radix sort, which is faster.
         rows = columns[0]
         order = np.argsort(rows.astype(np.uint16) if len(rows) and rows.max() < 1 << 16 else rows, kind="stable")
         row, ledger, entry, partition, batch, start, end = (column.take(order) for column in columns)

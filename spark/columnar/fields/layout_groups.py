@@ -1,11 +1,11 @@
-"""Rows that look alike, read together: first by size, then shape by shape.
+"""Rows of the same layout, decoded together: first by size, then layout by layout.
 
 Rules of this file
-1. Traffic repeats itself: of the messages of one type and size nearly all have one of very few shapes. A row that is
-   left gives a shape, all that have it are read with it, and so on.
-2. What has no shape, and what is left after MOST shapes, after one that few rows have, or when few rows are left, goes
-   another way.
-3. Shapes are kept from window to window, a bounded number.
+1. Nearly all messages of one type and size have one of very few layouts. A remaining row determines a layout, all rows
+   with that layout are decoded, and the loop continues with the rest.
+2. The loop stops after MOST layouts, after a layout that few rows have, or if few rows remain. The remaining rows, and
+   rows without a layout, are decoded in another way.
+3. A bounded number of layouts is kept from window to window.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from pcli.spark.columnar.frame_columns import Bytes, Longs
 __all__ = ["Book", "by_key", "read_alike"]
 
 MOST: Final = 8
-"""Shapes that are tried for one size, and that are kept for one size and beginning."""
+"""Number of layouts that are tried for one size, and kept for one size and beginning."""
 KEPT: Final = 2048
-"""Sizes and beginnings of messages of which shapes are kept, MOST of each."""
+"""Number of pairs of size and beginning for which layouts are kept, MOST for each."""
 
 
 class Shaped(Protocol):
-    """What has a shape."""
+    """An object with a layout."""
 
     @property
     def shape(self) -> Shape:
-        """The shape."""
+        """The layout."""
 
 
 T = TypeVar("T", bound=Shaped)
 
 
 class Book(Generic[T]):
-    """The shapes seen so far."""
+    """The layouts seen so far."""
 
     def __init__(self, shape_of: Callable[[bytes], T], *, few: int, share: int) -> None:
-        """``shape_of`` makes a shape of a message, or raises UnsupportedLayoutError.
+        """``shape_of`` returns the layout of a message or raises UnsupportedLayoutError.
 
-        ``few``: fewer rows are faster read another way; ``share``: a shape that fewer than one in so many rows have is
-        a sign that there are too many shapes.
+        ``few``: fewer rows than this are decoded faster in another way. ``share``: if less than 1/``share`` of the
+        rows have a layout, there are too many layouts.
         """
         self.few = few
         self.share = share
@@ -54,7 +54,7 @@ class Book(Generic[T]):
         self._known: dict[tuple[int, bytes], list[T]] = {}
 
     def find(self, data: bytes) -> T:
-        """The shape of a message; raises UnsupportedLayoutError when it has none."""
+        """Return the layout of a message; raise UnsupportedLayoutError if it has none."""
         known = self._known.setdefault((len(data), data[:2]), [])
         for one in known:
             if one.shape.has(data):
@@ -69,7 +69,7 @@ class Book(Generic[T]):
 
 
 def by_key(rows: Longs, keys: npt.NDArray[np.uint16]) -> Iterator[tuple[int, Longs]]:
-    """Each key with its rows, in their order. Keys of 16 bits are sorted by counting, 6 ns a row."""
+    """Yield each key with its rows, in order. 16-bit keys use radix sort, 6 ns per row."""
     if not len(rows):
         return
     order = np.argsort(keys, kind="stable")
@@ -87,16 +87,16 @@ def read_alike(
     book: Book[T],
     put: Callable[[T, Longs, Matrix], None],
 ) -> Longs:
-    """Read messages of one size at ``starts``: ``put`` is given a shape, the rows that have it, their bytes.
+    """Decode messages of one size at ``starts``; call ``put`` with each layout, its rows and their bytes.
 
-    The rows that are left: all of them when they are few.
+    Returns the remaining rows; if there are few rows, all of them.
     """
     if len(rows) < book.few:
         return rows
     matrix = gather(data, starts, size)
     odd: list[int] = []
     for _ in range(MOST):
-        # Numbers grow: the first rows are often the last of their shape.
+        # Ids increase, so the first rows are often the last of their layout; the middle row is more typical.
         middle = len(rows) >> 1
         try:
             found = book.find(matrix[middle, :size].tobytes())
@@ -122,7 +122,7 @@ def read_alike(
 
 
 def _some(matrix: Matrix, which: Longs) -> Matrix:
-    """Some rows; whole rows are moved faster than bytes."""
+    """Return some rows. Copying whole rows is faster than copying bytes."""
     width = matrix.shape[1]
     whole: npt.NDArray[Any] = matrix.view(f"V{width}").ravel()
     taken: Matrix = whole.take(which).view(np.uint8).reshape(-1, width)

@@ -1,6 +1,6 @@
-"""Numbers and ack sets out of a matrix of messages of one shape.
+"""Numbers and ack sets from a matrix of messages of one layout.
 
-A spot is a varint: its first byte and how many bytes it has; none at all where the value is -1 in all rows.
+A spot is a varint: its first byte and its size, which is 0 if the value is -1 in all rows.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ __all__ = ["ID_COLUMNS", "Spot", "pull_id", "pull_words"]
 Spot = tuple[int, int]
 
 ID_COLUMNS: Final = ("ledger", "entry", "partition", "batch_index", "set_start", "set_end")
-"""Columns of AckIds, but for its first and last."""
+"""Columns of AckIds without the first and last."""
 
 
 def pull_id(matrix: Matrix, numbers: dict[str, Spot], words: list[Spot], target: GrowingWords) -> list[Longs]:
-    """ID_COLUMNS of a message id in every row; the words of its ack sets go to ``target``."""
+    """Return ID_COLUMNS of a message id in every row; the words of its ack sets go to ``target``."""
     found = [_pull(matrix, numbers.get(name)) for name in ID_COLUMNS[:4]]
     return [*found, *pull_words(matrix, words, target)]
 
 
 def pull_words(matrix: Matrix, spots: list[Spot], target: GrowingWords) -> tuple[Longs, Longs]:
-    """Put the ack set of every row behind the others; where they begin and end."""
+    """Append the ack set of every row to ``target``; return where each begins and ends."""
     if not spots:
         none = np.full(len(matrix), -1, np.int64)
         return none, none

@@ -1,11 +1,11 @@
-"""Shapes: which bytes of a message are structure, and where its numbers and texts stand.
+"""Layouts: which bytes of a message are structure, and the positions of its numbers and texts.
 
-Rows of one shape are read at once, each number with one look at one column.
+Rows of one layout are decoded together, each number from one column.
 
 Rules of this file
-1. A shape is taken from one message. Another one has it when all bytes of its structure are the same (tags, lengths)
-   and its varints are as long (the same bits say "one more byte").
-2. A tenth byte of a varint may be 0 or 1: more would be more than 64 bits.
+1. A layout is derived from one message. Another message has it if all bytes of its structure (tags, lengths) are the
+   same and its varints have the same sizes (the same continuation bits).
+2. The tenth byte of a varint may be 0 or 1; a larger value would exceed 64 bits.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from pcli.spark.columnar.frame_columns import Bools
 __all__ = ["LONGEST", "Mould", "Shape", "UnsupportedLayoutError", "body_of", "read_varint"]
 
 LONGEST: Final = 10
-"""Bytes of the longest varint."""
+"""Size of the longest varint."""
 
 _ALL: Final = 0xFF
 _TYPE: Final = pb.BaseCommand.DESCRIPTOR.fields_by_name["type"].number << 3
 
 
 class UnsupportedLayoutError(Exception):
-    """Nothing that has a shape: a row for the slow way."""
+    """A message without a layout, to be decoded row by row."""
 
 
 def read_varint(data: bytes, position: int, end: int) -> tuple[int, int]:
-    """A varint and where it ends; raises UnsupportedLayoutError when it does not end before ``end``."""
+    """Return a varint and its end; raise UnsupportedLayoutError if it does not end before ``end``."""
     try:
         value = data[position]
         position += 1
@@ -57,29 +57,29 @@ def body_of(data: bytes, start: int, end: int) -> int:
 
 
 class Mould:
-    """Bytes of one message, and which bits of them another one of its shape must have, too."""
+    """The bytes of one message, and the bits that every message of its layout shares."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self._mask = bytearray(len(data))
 
     def exact(self, start: int, end: int) -> None:
-        """These bytes are structure."""
+        """Mark these bytes as structure."""
         self._mask[start:end] = bytes([_ALL]) * (end - start)
 
     def varint(self, start: int, end: int) -> None:
-        """Here is a varint; its length is structure, its value is not."""
+        """Mark a varint: its size is structure, its value is not."""
         self._mask[start:end] = b"\x80" * (end - start)
         if end - start == LONGEST:
             self._mask[end - 1] = 0xFE
 
     def cast(self) -> Shape:
-        """The shape."""
+        """Return the layout."""
         return Shape(bytes(self._mask), self.data)
 
 
 class Shape:
-    """What is looked at to tell whether a message has it."""
+    """The bytes and bits that determine whether a message has a layout."""
 
     __slots__ = ("_checks", "_mask", "_want")
 
@@ -96,11 +96,11 @@ class Shape:
         ]
 
     def has(self, data: bytes) -> bool:
-        """Whether a message of the same size has this shape."""
+        """Return whether a message of the same size has this layout."""
         return int.from_bytes(data) & self._mask == self._want
 
     def fits(self, matrix: Matrix) -> Bools:
-        """Which rows of the matrix have this shape."""
+        """Return which rows of the matrix have this layout."""
         words = matrix.view("<i8")
         found = np.ones(len(matrix), np.bool_)
         for index, mask, want in self._checks:

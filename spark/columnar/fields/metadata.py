@@ -1,4 +1,4 @@
-"""The metadata of a window's SENDs and MESSAGEs: common shapes first, then field by field, then row by row."""
+"""The metadata of a window's SENDs and MESSAGEs: common layouts first, then field by field, then row by row."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pcli.spark.columnar.frame_columns import Bools, Longs
 __all__ = ["WIDEST", "Metadata"]
 
 WIDEST: Final = 512
-"""Bytes of the largest metadata that is read by its shape."""
+"""Maximum size of metadata that is decoded by its layout."""
 
 _BASE64: Final = FIELD["partition_key_b64_encoded"]
 _KEYS: Final = (FIELD["partition_key"], FIELD["ordering_key"])
@@ -40,7 +40,7 @@ class Metadata:
         self._rows = rows
 
     def read(self) -> None:
-        """All rows; where the parts are must be known."""
+        """Read all rows; their metadata and payload positions must be filled in already."""
         frames = self._frames
         size = frames.metadata_end - frames.metadata_start
         whole = frames.payload_size >= 0
@@ -69,7 +69,7 @@ class Metadata:
             frames.metadata_told[rows[_marked_rows(matrix, found.size)]] = False
 
     def _scan(self, rows: Longs) -> Longs:
-        """Rows of any shape; those that are left."""
+        """Read rows of any layout; return the remaining rows."""
         frames = self._frames
         data, starts, ends = frames.places.data, frames.metadata_start[rows], frames.metadata_end[rows]
         found, good = scan(data, starts, ends, _PLAN)
@@ -90,7 +90,7 @@ class Metadata:
         return rows[~good]
 
     def _put_keys(self, rows: Longs, flag: Longs, start: Longs, end: Longs, first: Longs, last: Longs) -> None:
-        """As tracking.metadata.key_of chooses: partition key at ``start``, ordering key at ``first``."""
+        """Choose the key as tracking.metadata.key_of does: partition key at ``start``, ordering key at ``first``."""
         frames = self._frames
         ordered = last > first
         _fill(frames, "key_start", rows, np.where(ordered, first, start))
@@ -105,7 +105,7 @@ def _fill(frames: Blank, name: str, rows: Longs, values: Longs) -> None:
 
 
 def _marked_rows(matrix: Matrix, size: int) -> Longs:
-    """Which rows have the mark of a dead letter in their first ``size`` bytes."""
+    """Return which rows have the dead letter mark in their first ``size`` bytes."""
     width = matrix.shape[1]
     places = _hits(matrix.tobytes())
     rows: Longs = places[places % width + len(MARK) <= size] // width
@@ -113,7 +113,7 @@ def _marked_rows(matrix: Matrix, size: int) -> Longs:
 
 
 def _marked(frames: Blank, rows: Longs) -> Bools:
-    """The same for metadata of any size."""
+    """Return which rows have that mark, for metadata of any size."""
     pieces = pieces_of(frames.places.data, frames.metadata_start[rows], frames.metadata_end[rows])
     _, offsets, whole = pieces.buffers()
     edges = np.frombuffer(offsets, np.int32)[: len(rows) + 1] if offsets is not None else np.zeros(1, np.int32)

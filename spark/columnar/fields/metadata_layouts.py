@@ -1,9 +1,9 @@
-"""Shapes of metadata: where its numbers and texts stand.
+"""Layouts of metadata: the positions of its numbers and texts.
 
 Rules of this file
-1. A shape is what the columns tell: a field with a column that is given twice, on another wire type, or as -1 has none,
-   nor have bytes that are no protobuf. Fields without a column may be there in any number.
-2. Whether a partition key is base64 must be one byte that says the same in all rows of a shape.
+1. Metadata has a layout only if columns can represent it. A repeated field that has a column, a wire type other than
+   the field's, a value of -1, or bytes that are not protobuf prevent this. Fields without a column do not matter.
+2. The flag for a base64 partition key must be one byte that is the same in all rows of a layout.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ _BASE64: Final = FIELD["partition_key_b64_encoded"]
 
 @dataclass(slots=True)
 class MetadataShape:
-    """A shape and what its spots are."""
+    """A layout and the columns of its spots."""
 
     shape: Shape
     numbers: dict[str, tuple[int, int]]
-    """Column to the first byte of a varint and how many it has."""
+    """Column to the first byte and size of a varint."""
     texts: dict[str, tuple[int, int]]
-    """Column, without _start and _end, to where the bytes begin and end."""
+    """Column, without _start and _end, to the start and end of the bytes."""
     key_kind: int
     size: int
-    """Bytes of the whole."""
+    """Size of the metadata."""
     roomy: bool
-    """Whether there is room for `dead_letters.MARK` in one of the texts."""
+    """Whether one of the texts is long enough to contain `dead_letters.MARK`."""
 
 
 def shape_of_metadata(data: bytes) -> MetadataShape:
-    """The shape of metadata; raises UnsupportedLayoutError when it has none."""
+    """Return the layout of metadata; raise UnsupportedLayoutError if it has none."""
     mould = Mould(data)
     found: dict[int, tuple[int, int]] = {}
     longest = at = 0
@@ -64,7 +64,7 @@ def shape_of_metadata(data: bytes) -> MetadataShape:
 
 
 def _note(found: dict[int, tuple[int, int]], field: int, spot: tuple[int, int], *, texts: bool) -> None:
-    """Note where a field is that has a column."""
+    """Record the position of a field that has a column."""
     where = OF_METADATA.get(field)
     if where is None and field not in (_PARTITION, _ORDERING, _BASE64):
         return

@@ -1,7 +1,7 @@
-"""ACKs of many ids: each ACK is cut into ids by hand, and the ids of all of them are read by their shapes.
+"""ACKs of many ids: each ACK is split into ids by a loop, and the ids of all ACKs are decoded by their layouts.
 
-Clients that group acknowledgements send up to some thousand ids in one ACK. No two ACKs have the same shape then, but
-the ids have very few.
+Clients that group acknowledgements send up to some thousand ids in one ACK. Such ACKs rarely share a layout, but their
+ids have very few.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ __all__ = ["read_many_acks"]
 _TYPE: Final = BY_NAME["ACK"].number
 _OPEN: Final = bytes((8, _TYPE, _TYPE << 3 | 2))
 _COLUMNS: Final = {0x08: "owner", 0x10: "ack_type", 0x30: "txn_least", 0x38: "txn_most", 0x40: "request"}
-"""The numbers of an ACK by their tags."""
+"""The columns of an ACK's numbers, by tag."""
 _ID: Final = 0x1A
 _WIDEST: Final = 255
-"""Bytes of the largest id that is read here."""
+"""Maximum size of an id that is decoded here."""
 _SHAPES: Final = Book(shape_of_id, few=8, share=1 << 30)
 
 
 def read_many_acks(frames: Blank, rows: Longs, target: GrowingIds) -> Longs:
-    """Read whole ACKs into their columns, and their ids into ``target``; the rows that are left."""
+    """Read complete ACKs into their columns and their ids into ``target``; return the remaining rows."""
     numbers: list[dict[str, int]] = []
     done: list[int] = []
     odd: list[int] = []
@@ -65,7 +65,7 @@ def read_many_acks(frames: Blank, rows: Longs, target: GrowingIds) -> Longs:
 
 
 def _cut(frames: Blank, row: int) -> tuple[dict[str, int], list[int]]:
-    """The numbers of an ACK by their columns; then where in ``data`` each of its ids begins and ends."""
+    """Return the numbers of an ACK by column, and the start and end of each id in ``data``."""
     base, end = int(frames.places.start[row]) + 8, int(frames.command_end[row])
     data = frames.places.data[base:end].tobytes()
     numbers: dict[str, int] = {}
@@ -77,7 +77,7 @@ def _cut(frames: Blank, row: int) -> tuple[dict[str, int], list[int]]:
     while at < stop:
         tag = data[at]
         if tag == _ID and at + 1 < stop and data[at + 1] < 128:
-            # Nearly all that there is.
+            # The common case.
             spans.append(base + at + 2)
             at += 2 + data[at + 1]
             spans.append(base + at)
@@ -99,7 +99,7 @@ def _cut(frames: Blank, row: int) -> tuple[dict[str, int], list[int]]:
 
 
 def _read_ids(frames: Blank, spans: Longs, target: GrowingIds) -> tuple[Longs, Bools]:
-    """Rows of ID_COLUMNS for the ids at ``spans``, and which could be read."""
+    """Return rows of ID_COLUMNS for the ids at ``spans``, and which ids could be read."""
     data, starts, size = frames.places.data, spans[:, 0], spans[:, 1] - spans[:, 0]
     columns = np.full((len(ID_COLUMNS), len(spans)), -1, np.int64)
     good = np.zeros(len(spans), np.bool_)
@@ -117,14 +117,14 @@ def _read_ids(frames: Blank, spans: Longs, target: GrowingIds) -> tuple[Longs, B
 
 
 def _try(data: bytes, which: int, put: Callable[[CommandShape, Longs, Matrix], None]) -> None:
-    """One id, if it has a shape."""
+    """Decode one id, if it has a layout."""
     with suppress(UnsupportedLayoutError):
         found = _SHAPES.find(data)
         put(found, np.array([which]), gather(np.frombuffer(data, np.uint8), np.zeros(1, np.int64), len(data)))
 
 
 def _put(frames: Blank, rows: Longs, columns: Longs, whole: Bools, target: GrowingIds) -> None:
-    """Put the ids of ACKs that are whole where they belong; the first of each stands in the columns of Frames, too."""
+    """Add the ids of completely read ACKs to ``target``, and the first id of each to the columns of Frames."""
     rows, columns = rows[whole], columns[:, whole]
     target.put([rows, *columns])
     first = np.flatnonzero(np.diff(rows, prepend=-1))

@@ -1,6 +1,6 @@
-"""Behind the command of a SEND or MESSAGE: broker entry metadata, checksum, metadata, payload.
+"""The sections after the command of a SEND or MESSAGE: broker entry metadata, checksum, metadata, payload.
 
-The same walk over the lengths as `wire.frame` takes, for all rows at once.
+Reads the lengths as `wire.frame` does, for all rows at once.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from pcli.spark.columnar.frame_columns import Longs
 __all__ = ["Checked", "read_parts"]
 
 _BLOCK = 6
-"""Bytes of a magic and a number: what stands before broker entry metadata, and the whole of the checksum."""
+"""Bytes of a magic and a number: the prefix of broker entry metadata, and the size of the checksum section."""
 _HEADERS = _BLOCK + 4
 
 
 @dataclass(slots=True)
 class Checked:
-    """Frames whose checksum can be told, as far as bytes go."""
+    """Frames whose captured bytes are sufficient to verify the checksum."""
 
     rows: Longs
     start: Longs
-    """Index into ``data`` where the checksummed bytes begin; they end with the frame."""
+    """Index into ``data`` of the first checksummed byte; the last is the frame's last."""
     stored: Longs
 
 
 def read_parts(frames: Blank) -> Checked:
-    """Fill metadata_start, metadata_end and payload_size; what has a checksum and all its bytes."""
+    """Fill metadata_start, metadata_end and payload_size; return the frames with a checksum and all their bytes."""
     places = frames.places
     data = places.data
     rows = np.flatnonzero(((frames.type == SEND) | (frames.type == MESSAGE)) & (places.kept >= 8))
@@ -45,7 +45,7 @@ def read_parts(frames: Blank) -> Checked:
     magic = pull_u16(head, 0)
     stop = at + (_HEADERS + pull_u32(head, _BLOCK))
     if ((magic == CHECKSUM_MAGIC) & (stop <= end)).all():
-        # Nearly always: a checksum, and nothing before it.
+        # The common case: a checksum with nothing before it.
         _fill(frames, rows, at + _HEADERS, stop, begin + size - stop)
         able = whole if not whole.all() else slice(None)
         return Checked(rows[able], (at + _BLOCK)[able], pull_u32(head, 2)[able])

@@ -1,9 +1,9 @@
-"""Flat messages of many shapes: all rows advance one field a round, whatever field that is.
+"""Flat messages of many layouts: in each round all rows advance by one field, whichever field that is.
 
 Rules of this file
-1. What is read is what `rows.pull_places` reads where a message is protobuf to its end: of repeated fields the last.
-2. A row is refused, and read the slow way, when a field is of fixed size, a tag has more than two bytes, a number more
-   than eight, or a field that has a column stands on another wire type.
+1. The result equals that of `row_decoder.pull_places` for a valid protobuf message: of a repeated field the last value.
+2. A row is rejected, and decoded row by row, if a field has a fixed size, a tag has more than two bytes, a number has
+   more than eight, or a field with a column has an unexpected wire type.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from pcli.spark.columnar.frame_columns import Bools, Bytes, Longs
 __all__ = ["Plan", "scan"]
 
 _FIELDS: Final = 1 << 11
-"""Field numbers whose tags have two bytes at most."""
+"""Number of field numbers whose tags have at most two bytes."""
 _FEW: Final = 8
 _STOPS: Final = np.int64(-0x7F7F7F7F7F7F7F80)
-"""The bits that say whether one more byte follows, of eight bytes."""
+"""The continuation bits of eight bytes."""
 _SPAN: Final = 12
-"""Bytes of the longest tag and number."""
+"""Size of the longest tag and number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Which fields are wanted."""
+    """The fields to read."""
 
     numbers: tuple[int, ...]
     texts: tuple[int, ...]
 
 
 def scan(data: Bytes, starts: Longs, ends: Longs, plan: Plan) -> tuple[Longs, Bools]:
-    """A row for each wanted field: its number; for each text two, begin and end in ``data``; -1 where it is not there.
+    """Return one row for each number and two (start and end in ``data``) for each text; -1 if the field is absent.
 
-    The fields stand in the order of the plan, all numbers first. And which messages were read to their ends.
+    The fields are in the order of the plan, all numbers first. Also returns which messages were read to their end.
     """
     slots, texts = _slots(plan)
     found = np.full((len(plan.numbers) + 2 * len(plan.texts) + 1, len(starts)), -1, np.int64)
@@ -64,7 +64,7 @@ def scan(data: Bytes, starts: Longs, ends: Longs, plan: Plan) -> tuple[Longs, Bo
 
 
 def _slots(plan: Plan) -> tuple[Longs, Bools]:
-    """For each field number: the row of its value, -1: unwanted; and whether it is a text."""
+    """Return for each field number the row of its value (-1 if not in the plan) and whether it is a text."""
     slots = np.full(_FIELDS, -1, np.int64)
     texts = np.zeros(_FIELDS, np.bool_)
     slots[list(plan.numbers)] = np.arange(len(plan.numbers))
@@ -74,9 +74,9 @@ def _slots(plan: Plan) -> tuple[Longs, Bools]:
 
 
 def _field(matrix: Matrix, at: Longs) -> tuple[Longs, Longs, Longs, Longs]:
-    """Number, wire type and value of the field at the beginning of each row, and where it ends; 0: it is too long.
+    """Return number, wire type, value and end of the field at the start of each row; end 0 if it is too long.
 
-    Of a text the value is its size, and the end is where it begins.
+    The value of a text is its size, and its end is where its bytes begin.
     """
     first, second = matrix[:, 0].astype(np.int64), matrix[:, 1].astype(np.int64)
     two = first > 127

@@ -1,10 +1,10 @@
-"""One frame after the other, the slow way: whatever is too unusual for the kernels.
+"""Frames decoded one by one: those that the columnar decoders reject.
 
 Rules of this file
-1. The command is read by the very walk of the object path (observe.walk), along its plans. What has no column, and
-   whatever the walk did not expect, makes the row one that is not told.
-2. The metadata is read as `tracking.metadata.pull_fields` reads it, byte by byte the same, but gives places instead
-   of bytes.
+1. The command is parsed by the object path (observe.walk) with its plans. A field without a column, or anything that
+   the parser does not expect, makes ``told`` false.
+2. The metadata is parsed as `tracking.metadata.pull_fields` does, byte by byte, but the result contains positions
+   instead of bytes.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ __all__ = ["RowReader"]
 _ACK: Final = BY_NAME["ACK"].number
 _KINDS: Final = {"Individual": 0, "Cumulative": 1}
 _REACH: Final = 24
-"""Bytes of a tag and a number, and some."""
+"""At least the size of a tag and a number."""
 _u32 = Struct(">I").unpack_from
 
 Place = int | tuple[int, int]
-"""A number, or where bytes begin and end."""
+"""A number, or the start and end of bytes."""
 
 
 class RowReader:
-    """Reads single rows into the columns of Frames; ids and words go to the growing columns."""
+    """Reads single rows into the columns of Frames; ids and words go to the growable columns."""
 
     def __init__(self, frames: Blank, words: GrowingWords, ids: GrowingIds) -> None:
         self._frames = frames
@@ -46,7 +46,7 @@ class RowReader:
         self._ids = ids
 
     def command(self, row: int) -> None:
-        """Owner to ack sets, and ``told``; the type must have been read."""
+        """Fill the columns owner to ack sets, and ``told``; the type must be filled in already."""
         frames = self._frames
         data = self._bytes(row, int(frames.command_end[row]))
         values: Values = {}
@@ -64,7 +64,7 @@ class RowReader:
         frames.told[row] = whole and is_told(type_, values) and _is_alone(data)
 
     def metadata(self, row: int) -> None:
-        """What stands between metadata_start and metadata_end."""
+        """Read the metadata between metadata_start and metadata_end."""
         frames = self._frames
         base = int(frames.places.start[row])
         start, end = int(frames.metadata_start[row]) - base, int(frames.metadata_end[row]) - base
@@ -79,13 +79,13 @@ class RowReader:
         frames.metadata_told[row] = plain
 
     def _bytes(self, row: int, end: int) -> bytes:
-        """The frame's bytes up to ``end``, and those behind that a broken number could reach into."""
+        """Return the frame's bytes up to ``end``, and the following bytes that an invalid number could extend into."""
         places = self._frames.places
         start = int(places.start[row])
         return places.data[start : min(start + int(places.kept[row]), end + _REACH)].tobytes()
 
     def _put_ids(self, row: int, values: Values) -> None:
-        """The ids of an ACK; the first stands in the columns, too."""
+        """Store the ids of an ACK, and the first also in the columns of Frames."""
         ids = []
         for one in values.get("pulsar.ack.message_id", ()):
             words = self._ids.words.put_list(one.get("ack_set", ()))
@@ -99,7 +99,7 @@ class RowReader:
 
 
 def _is_alone(data: bytes) -> bool:
-    """Whether a command is its type and one body: the walk passes over a second type, and merges bodies."""
+    """Return whether a command is a type and one body; observe.walk skips a second type and merges bodies."""
     try:
         return body_of(data, 8, 8 + _u32(data, 4)[0]) > 0
     except UnsupportedLayoutError:
@@ -107,7 +107,7 @@ def _is_alone(data: bytes) -> bool:
 
 
 def pull_places(data: bytes, start: int, end: int) -> tuple[dict[int, Place], bool]:
-    """The fields of the message at data[start:end] as `pull_fields` finds them, and whether they end where it does."""
+    """Return the fields at data[start:end] as `pull_fields` finds them, and whether the last one ends at ``end``."""
     found: dict[int, Place] = {}
     position = start
     try:
@@ -135,7 +135,7 @@ def pull_places(data: bytes, start: int, end: int) -> tuple[dict[int, Place], bo
 
 
 def _put(frames: Blank, row: int, base: int, where: Where, found: Place) -> bool:
-    """Put a field into its columns; whether it says what it should."""
+    """Store a field in its columns; return whether the columns represent it exactly."""
     if isinstance(found, int):
         if where.text:
             return False
@@ -149,7 +149,7 @@ def _put(frames: Blank, row: int, base: int, where: Where, found: Place) -> bool
 
 
 def _put_key(frames: Blank, row: int, base: int, fields: dict[int, Place]) -> None:
-    """As tracking.metadata.key_of chooses."""
+    """Choose the key as tracking.metadata.key_of does."""
     ordering, partition = fields.get(FIELD["ordering_key"]), fields.get(FIELD["partition_key"])
     if isinstance(ordering, tuple) and ordering[1] > ordering[0]:
         key, kind = ordering, 2

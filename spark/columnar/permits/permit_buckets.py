@@ -1,13 +1,13 @@
-"""Permits of consumers over time, in columns: what FLOWs gave and MESSAGEs took, by session and time bucket.
+"""Permits of consumers over time, in columns: permits granted by FLOWs and used by MESSAGEs, by session and bucket.
 
 Rules of this file
-1. Permits are counted as tracking.ledger does: FLOW adds, a MESSAGE takes the size of its batch less what its ack set
-   excludes. The size is what the MESSAGE itself tells; of one whose metadata is cut away it is one.
-2. A window gives changes: sums, and the lowest prefix of them, for each run of frames of one consumer within one
-   bucket, between two events of its connection. Nobody needs to know how a session began to make them.
-3. sessions.py scans the sums and tells with what balance each part begins, each connection by itself; then the
-   changes become rows (`permit_rows`). Rows of one session and bucket that were made apart, by windows or by cuts, are
-   joined (`merge_permits`): sums, the least lowest, the last balance. So any cut gives the same table.
+1. Permits are counted as in tracking.ledger: a FLOW adds permits, and a MESSAGE uses the size of its batch minus the
+   messages that its ack set excludes. The size comes from the MESSAGE; it is 1 if its metadata was not captured.
+2. A window yields changes: sums, and the lowest prefix sum, for each run of frames of one consumer within one bucket
+   and between two events of its connection. They do not depend on how a session began.
+3. permit_sessions.py scans the sums of each connection and computes the balance at the start of each part; then the
+   changes become rows (`permit_rows`). Rows of the same session and bucket from different windows or cuts are merged
+   (`merge_permits`): sums, the minimum of the lowest, the last balance. So the table does not depend on the cuts.
 """
 
 from __future__ import annotations
@@ -93,16 +93,16 @@ _PART: Final = ("cut", "stream", "owner", "segment")
 
 @dataclass(frozen=True, slots=True)
 class PermitParts:
-    """What one window gives. Of its columns place, first_frame, last_frame, stream and cut others may be put in."""
+    """The result of one window. The caller may replace its columns place, first_frame, last_frame, stream and cut."""
 
     changes: pa.RecordBatch
     """Rows of CHANGES."""
     events: pa.RecordBatch
-    """Rows of sessions.EVENTS."""
+    """Rows of permit_sessions.EVENTS."""
 
 
 def costs(frames: Frames) -> Longs:
-    """How many permits each MESSAGE takes; of other frames the number means nothing."""
+    """Return the permits that each MESSAGE uses; the number is meaningless for other frames."""
     size = np.maximum(frames.batch, 1)
     sets = np.flatnonzero((frames.type == MESSAGE) & (frames.set_end > frames.set_start))
     if not len(sets):
@@ -110,7 +110,7 @@ def costs(frames: Frames) -> Longs:
     starts, counts = frames.set_start[sets], (frames.set_end - frames.set_start)[sets]
     owner = np.repeat(np.arange(len(sets)), counts)
     nth = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
-    # Bits beyond the size of the batch do not count: of its last word only so many are looked at.
+    # Bits beyond the size of the batch do not count, so the last word is masked.
     bits = np.clip(size[sets][owner] - 64 * nth, 0, 64).astype(np.uint64)
     words = frames.words[starts[owner] + nth].astype(np.uint64)
     kept = np.where(bits >= 64, words, words & ((np.uint64(1) << np.minimum(bits, np.uint64(63))) - np.uint64(1)))
@@ -127,10 +127,10 @@ def permit_parts(
     seen: Counter[int] | None = None,
     bucket_ns: int = BUCKET_NS,
 ) -> PermitParts:
-    """The changes and events of a window; ``numbers`` are those of its frames.
+    """Return the changes and events of a window; ``numbers`` are those of its frames.
 
-    ``cut`` is a label of the window, or of several windows that are read one after the other. Then ``seen`` goes with
-    them: how many events each connection had in the cut so far, brought up to date here.
+    ``cut`` labels the window, or several windows that are read one after the other. In that case pass ``seen``, the
+    number of events of each connection so far in the cut; it is updated here.
     """
     places = frames.places
     rows = np.flatnonzero(((frames.type == _FLOW) | (frames.type == MESSAGE)) & (frames.owner >= 0))
@@ -161,7 +161,7 @@ def permit_parts(
 
 
 def _segments(frames: Frames, rows: Longs, seen: Counter[int]) -> Longs:
-    """How many events of its connection stand before each of some rows."""
+    """Return for each of ``rows`` the number of earlier events of its connection."""
     events, size, streams = event_rows(frames), len(frames), frames.places.stream
     keys = np.sort(streams[events] * size + events)
     found: Longs = np.searchsorted(keys, streams[rows] * size + rows) - np.searchsorted(keys, streams[rows] * size)
@@ -172,7 +172,7 @@ def _segments(frames: Frames, rows: Longs, seen: Counter[int]) -> Longs:
 
 
 def _beginnings(keys: Sequence[Longs]) -> Longs:
-    """Where any of some columns differs from the row before."""
+    """Return the rows in which any of the columns differs from the previous row."""
     size = len(keys[0])
     changed = np.zeros(size, np.bool_)
     changed[:1] = True
@@ -186,13 +186,13 @@ def _sum(values: Longs, first: Longs) -> Longs:
 
 
 def _each(what: np.ufunc, values: Longs, first: Longs) -> Longs:
-    """Over each run of rows; the first rows of runs are given."""
+    """Reduce each run of rows, given the first row of each run."""
     found: Longs = what.reduceat(values, first) if len(first) else np.zeros(0, np.int64)
     return found
 
 
 def permit_totals(changes: pa.RecordBatch) -> pa.RecordBatch:
-    """The sums of each part of a session, for sessions.permit_starts; ``changes``: all of one cut, or more."""
+    """Return the sums of each part of a session, for permit_starts; ``changes``: all of at least one cut."""
     how = [("first_frame", "min"), ("granted", "sum"), ("used", "sum")]
     found = pa.Table.from_batches([changes]).group_by(list(_PART), use_threads=False).aggregate(how)
     columns = [found[name].combine_chunks() for name in (*_PART, *("_".join(one) for one in how))]
@@ -200,9 +200,9 @@ def permit_totals(changes: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def permit_rows(changes: pa.RecordBatch, starts: pa.RecordBatch, *, cluster: str = "") -> pa.RecordBatch:
-    """Rows of PERMITS from all changes of a cut, not yet joined; ``starts``: those of its parts, more do no harm.
+    """Return rows of PERMITS from all changes of a cut, not yet merged; ``starts`` must include those of its parts.
 
-    Changes of a part that has no start (its stream is left out) give none.
+    Changes of a part without a start (its stream is excluded) yield no rows.
     """
     table, known = pa.Table.from_batches([changes]), pa.Table.from_batches([starts])
     joined = table.join(known, list(_PART), join_type="inner", use_threads=False)
@@ -240,7 +240,7 @@ def _system(topics: pa.Array, subscriptions: pa.Array) -> pa.Array:
 
 
 def merge_permits(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Rows of PERMITS with those of one session and bucket joined, in PERMITS_ORDER."""
+    """Return rows of PERMITS with one row for each session and bucket, in PERMITS_ORDER."""
     table = pa.Table.from_batches(batches, PERMITS).sort_by([("last_frame", "ascending")])
     keys = [name for name in PERMITS.names if name not in _HOW]
     found = table.group_by(keys, use_threads=False).aggregate(list(_HOW.items()))
@@ -261,4 +261,4 @@ _HOW: Final = {
     "first_frame": "min",
     "last_frame": "max",
 }
-"""How rows of one session and bucket are joined."""
+"""How rows of one session and bucket are merged."""

@@ -1,11 +1,11 @@
-"""Which session of a consumer a FLOW or MESSAGE belongs to, and the balance with which each part of it begins.
+"""The session of a consumer to which a FLOW or MESSAGE belongs, and the balance at the start of each part of it.
 
 Rules of this file
-1. Sessions are those of pcli.codec.observe.tracking (sessions.py): SUBSCRIBE begins one, unless the id is that of a
-   consumer that is ready; CLOSE_CONSUMER, a refusal, and UNSUBSCRIBE end it. A session is named by the number of its
-   SUBSCRIBE; 0: that was not seen. Behind its end FLOWs count no more, MESSAGEs do.
-2. Each part of a recording (a cut) knows only sums between one event of a connection and the next. Here all parts are
-   joined, by sums alone: rows are as many as consumers in cuts, whatever the traffic.
+1. Sessions are those of pcli.codec.observe.tracking (sessions.py). SUBSCRIBE begins one, unless its id belongs to a
+   consumer that is ready; CLOSE_CONSUMER, a failed SUBSCRIBE and UNSUBSCRIBE end it. A session's number is that of its
+   SUBSCRIBE frame, 0 if not captured. After the end of a session FLOWs do not count, but MESSAGEs do.
+2. Each part of a recording (a cut) contains only sums between one event of a connection and the next. Here all parts
+   are combined by these sums alone: the number of rows depends on consumers and cuts, not on traffic.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ EVENTS: Final = pa.schema(
         column("consumer", TEXT, "of a SUBSCRIBE"),
     ]
 )
-"""What begins and ends sessions."""
+"""The events that begin and end sessions."""
 
 TOTALS: Final = pa.schema(
     [
@@ -63,19 +63,19 @@ STARTS: Final = pa.schema(
         column("consumer", TEXT, "null: not known, or none"),
     ]
 )
-"""With what each part of a session begins."""
+"""The state at the start of each part of a session."""
 
 _EVENTS: Final = ("SUBSCRIBE", "UNSUBSCRIBE", "CLOSE_CONSUMER", "SUCCESS", "ERROR")
 _TYPES: Final = np.array([BY_NAME[name].number for name in _EVENTS], np.int64)
 
 
 def event_rows(frames: Frames) -> Longs:
-    """The rows of a window's frames that are events."""
+    """Return the rows of a window's frames that are events."""
     return np.flatnonzero(np.isin(frames.type, _TYPES))
 
 
 def events_of(frames: Frames, numbers: Longs) -> pa.RecordBatch:
-    """The events of a window."""
+    """Return the events of a window."""
     return pa.RecordBatch.from_pylist([_event(frames, numbers, row) for row in event_rows(frames).tolist()], EVENTS)
 
 
@@ -92,7 +92,7 @@ def _event(frames: Frames, numbers: Longs, row: int) -> dict[str, Any]:
 
 
 class _Session:
-    """A session as far as it has gone."""
+    """The current state of a session."""
 
     __slots__ = ("balance", "ended", "names", "number", "ready")
 
@@ -114,7 +114,7 @@ class _Connection:
         self._asked: dict[int, tuple[str, _Session]] = {}
 
     def part(self, total: dict[str, Any]) -> dict[str, Any]:
-        """A sum between two events: how it begins."""
+        """Apply a sum between two events and return the state before it."""
         session = self._sessions.setdefault(total["owner"], _Session())
         start = {name: total[name] for name in ("cut", "stream", "owner", "segment")}
         start |= {"start": session.balance, "counts": not session.ended, "session": session.number}
@@ -127,7 +127,7 @@ class _Connection:
         return start
 
     def event(self, row: dict[str, Any]) -> None:
-        """An event."""
+        """Apply an event."""
         owner, request = row["owner"], row["request"]
         session = self._sessions.get(owner)
         match row["event"]:
@@ -151,11 +151,11 @@ class _Connection:
 
 
 def permit_starts(totals: Iterable[pa.RecordBatch], events: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
-    """The scan over all parts of some connections: rows of STARTS, one for each of TOTALS.
+    """Scan all parts of some connections; return rows of STARTS, one for each of TOTALS.
 
-    Connections have nothing to do with each other here: each may be scanned by itself, but whole. Places and streams
-    are global; the order of the batches does not matter. A stream whose frames count elsewhere (a proxy's second leg)
-    is left out by the caller.
+    Connections are independent: each may be scanned separately, but must be complete. Places and streams are global;
+    the order of the batches does not matter. The caller excludes a stream whose frames are counted elsewhere (the
+    forwarded connection of a proxy).
     """
     rows = [(row["first_frame"], row) for batch in totals for row in batch.to_pylist()]
     rows += [(row["place"], row) for batch in events for row in batch.to_pylist()]

@@ -1,4 +1,4 @@
-"""Windows of captures to frame positions, equal to those of `read_capture`.
+"""Read windows of captures into frame positions that equal those of `read_capture`.
 
 - packet_records, pcapng_blocks, capture_windows: packets as columns; tcp_segments: their TCP segments
 - direction_packets, joined_bytes, length_prefixes, frame_boundaries, resync_checks, in_order_runs: ordinary segments of

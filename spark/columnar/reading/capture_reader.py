@@ -1,11 +1,11 @@
-"""Captures to places of frames, a window at a time: `read_capture` by columns.
+"""Captures to frame positions, one window at a time: the columnar counterpart of `read_capture`.
 
 Rules of this file
-1. Everything is equal to what `read_capture` gives: the same frames in the same order, the same notes and ends between
-   them. It is so by construction: what is ordinary is taken together and leaves the very objects of codec.capture as
-   they would be, and everything else goes through these objects.
-2. Nothing depends on where windows begin and end.
-3. The state between two windows can be pickled, and another reader carries on with it.
+1. The result equals that of `read_capture`: the same frames in the same order, with the same notes and stream ends
+   between them. Ordinary packets are processed together and leave the objects of codec.capture in the same state as
+   `read_capture` would; all other packets are processed by these objects.
+2. The result does not depend on where windows begin and end.
+3. The state between two windows can be pickled, and another reader can continue from it.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ __all__ = ["DEFAULT", "SMALL", "Reader", "State", "new_tcp", "read_places"]
 DEFAULT: Final = ReadOptions(ends=True)
 
 SMALL: Final = 32
-"""A window of fewer packets goes one by one."""
+"""Minimum number of packets of a window that are processed together."""
 
 
 @dataclass(slots=True)
 class State:
-    """All living connections and the counters. It holds the reader's own objects: pickle it before reading on."""
+    """All open connections and the counters. It shares the reader's objects: pickle it before reading on."""
 
     fast: fast.Reader
-    """The object path's reader, with its tables."""
+    """The reader of the object path, with its tables."""
 
 
 class Reader:
-    """Windows of one recording, one after the other, to places."""
+    """Reads the windows of one recording in order into frame positions."""
 
     def __init__(self, options: ReadOptions = DEFAULT, carried: State | None = None, tcp: Tcp | None = None) -> None:
-        """``carried``: go on from there, the options are those of then. ``tcp``: work on these connections."""
+        """``carried``: the state to continue from, including its options. ``tcp``: the connections to use."""
         self.fast = _fresh(tcp or new_tcp(options), options) if carried is None else carried.fast
-        """The object path's reader."""
+        """The reader of the object path."""
         self.notes: Notes = []
-        """Notes and ends of the last window, each with the row of its `Places` before which it stands."""
+        """Notes and stream ends of the last window, each with the row of `Places` that it precedes."""
         self.note_turns: list[int] = []
-        """The packet at which each of them was given."""
+        """The packet at which each note was produced."""
         self.streams: dict[int, Stream] = {}
-        """The streams that began since somebody cleared this, by number; the living ones go on changing."""
+        """Streams that began since a caller last cleared this dict, by number. Open streams continue to change."""
 
     @property
     def tcp(self) -> Tcp:
@@ -66,17 +66,17 @@ class Reader:
 
     @property
     def fed(self) -> int:
-        """Packets whose bytes were delivered, of all connections; true between windows."""
+        """Number of packets delivered to the reassembly, over all connections; valid between windows only."""
         return self._past.fed
 
     @property
     def packet(self) -> int:
-        """Packets so far; before the first window it may be set."""
+        """Number of packets so far. It may be set before the first window."""
         return self.fast.packet
 
     @packet.setter
     def packet(self, number: int) -> None:
-        """Count from here on."""
+        """Set the number of packets before the next window."""
         self.fast.packet = number
 
     @property
@@ -86,11 +86,11 @@ class Reader:
         return past
 
     def begin_file(self) -> None:
-        """A new file of the recording begins: cut packets are told once for each."""
+        """Begin a new file of the recording: truncated packets are reported once for each file."""
         self.fast.tcp.walker.snapped = False
 
     def take(self, records: Records) -> Places:
-        """The frames that became known with these packets."""
+        """Return the frames that these packets complete."""
         count, base, past = len(records), self.fast.packet, self._past
         found = Found(records.time_ns, base + 1)
         segments = None if count < SMALL or self.fast.careful else read_segments(records)
@@ -103,14 +103,14 @@ class Reader:
         return self._places(found)
 
     def end(self) -> Places:
-        """The input is over: what was left in connections."""
+        """Return the frames left in connections at the end of the input."""
         found = Found(base=self.fast.packet)
         self.fast.tcp.end(self.fast.packet)
         found.collect(self.tcp, self.fast.packet, self.tcp.table.count)
         return self._places(found)
 
     def state(self) -> State:
-        """Everything that the next window needs."""
+        """Return everything that the next window needs."""
         return State(self.fast)
 
     def _one_by_one(self, records: Records, past: Past, found: Found) -> None:
@@ -128,9 +128,9 @@ class Reader:
 
 
 def read_places(files: Files, options: ReadOptions = DEFAULT, size: int = WINDOW) -> Iterator[tuple[Places, Notes]]:
-    """Whole recordings as `read_capture` takes them, in windows of about ``size`` bytes. Stream ends are always given.
+    """Read whole recordings like `read_capture`, in windows of about ``size`` bytes, always with stream ends.
 
-    Raises CaptureError when no file is a capture.
+    Raises CaptureError if no file is a capture.
     """
     reader = Reader(options)
     for name, source, note in opened(files):
@@ -147,7 +147,7 @@ def read_places(files: Files, options: ReadOptions = DEFAULT, size: int = WINDOW
 
 
 def new_tcp(options: ReadOptions) -> Tcp:
-    """Connections for a new `Reader`, with everything that belongs to them."""
+    """Return the connections for a new `Reader`, with the objects that they need."""
     output, judge = Output(), Judge(options.decode_as)
     output.ends = True
     tcp = Tcp(output, Walker(output, judge), judge, options.max_frame_size)

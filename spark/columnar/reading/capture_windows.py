@@ -1,8 +1,8 @@
-"""Capture files to windows of records, large ones: the same packets and notes that `read_capture` sees.
+"""Capture files to large windows of records: the same packets and notes that `read_capture` reads.
 
 Rules of this file
-1. A file is opened, unpacked and judged by the modules of codec.capture; only the windows are made here.
-2. Decryption secrets are passed over: nothing here decrypts.
+1. The modules of codec.capture open, decompress and validate a file; only the windows are made here.
+2. Decryption secrets are skipped: nothing here decrypts.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from pcli.spark.columnar.reading.pcapng_blocks import PcapngColumns
 __all__ = ["WINDOW", "windows"]
 
 WINDOW: Final = 16 * 1024 * 1024
-"""Bytes of a window: enough that the cost of a call does not count, few enough for the caches and for memory."""
+"""Bytes of a window: large enough to make the cost of a call negligible, small enough for caches and memory."""
 
 
 def windows(name: str, source: Source, size: int = WINDOW) -> Iterator[Records | Note]:
-    """The windows of a capture, and at the end a Note (of packet 0) if it is damaged or cut."""
+    """Yield the windows of a capture. If it is damaged or truncated, the last item is a Note (of packet 0)."""
     try:
         if source.data[:4] == MAGIC:
             yield from PcapngColumns(source).columns(size)

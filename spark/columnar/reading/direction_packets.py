@@ -1,12 +1,12 @@
 """The packets of a window by connection and direction, and how far each connection is ordinary.
 
 Rules of this file
-1. A lane is a connection's share of the window: two sides, each a row of packets in their order.
-2. A side breaks at a packet that is not ordinary, and at data that do not follow the data before. Where the first data
-   must begin the direction says (``Direction.next``, or its like for one in doubt), behind it the packets themselves.
-3. A direction that is not armed breaks at its next packet: only `Tcp.segment` knows what to make of it. One that nobody
-   wants (IGNORE) breaks only at what is not ordinary.
-4. Both sides break together: what one of them does may change the other.
+1. A lane holds the packets of one connection in the window: two sides, each a sequence of packets in capture order.
+2. A side stops being ordinary at a packet that is not ordinary, and at data that do not continue the previous data.
+   The first data must begin at ``Direction.next`` (or its counterpart for a direction that is still being verified).
+3. A direction that is not armed stops being ordinary at its next packet: only `Tcp.segment` can process it. An ignored
+   direction (IGNORE) stops only at a packet that is not ordinary.
+4. Both sides stop at the same packet, because a packet of one side may change the other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Lane", "Side", "Traffic"]
 
 
 class Side:
-    """The packets of a direction: positions from ``at`` to ``end`` in the order of `Traffic` are still to come."""
+    """The packets of a direction. Positions ``at`` to ``end`` in the order of `Traffic` are not processed yet."""
 
     __slots__ = ("at", "end", "key")
 
@@ -41,9 +41,9 @@ class Lane:
     def __init__(self, sides: list[Side]) -> None:
         self.sides = sides
         self.until = 0
-        """Packets before this one of the window go one by one."""
+        """Packets before this index of the window are processed one by one."""
         self.patience = 4
-        """How many packets go one by one behind the next frame that is unusual."""
+        """Number of packets to process one by one after the next unusual frame."""
 
 
 class Traffic:
@@ -73,7 +73,7 @@ class Traffic:
         self.lanes = _lanes(segments.keys, (ends - counts).tolist(), ends.tolist())
 
     def break_of(self, side: Side, way: Direction | None, expected: int) -> int:
-        """The position at which a side is no longer ordinary; ``expected`` as ``Direction.next``."""
+        """Return the position at which a side stops being ordinary. ``expected`` corresponds to ``Direction.next``."""
         at, end = side.at, side.end
         if at == end or way is None or expected == SLOW:
             return at
@@ -89,17 +89,17 @@ class Traffic:
         if self.seq[first] != expected:
             return first
         if len(way.marks) + end - at >= MAX_MARKS:
-            return at  # more packets than are remembered of one frame
+            return at  # more packets than a direction stores for one frame
         index = bisect_right(self._gaps, first)
         return min(end, self._gaps[index]) if index < len(self._gaps) else end
 
     def has_data(self, side: Side, end: int) -> bool:
-        """Whether there are ordinary packets with data from where a side stands to a position."""
+        """Return whether a side has ordinary packets with data between its current position and ``end``."""
         index = bisect_left(self.data_list, side.at)
         return index < len(self.data_list) and self.data_list[index] < end
 
     def position(self, side: Side, packet: int) -> int:
-        """The first position of a side at or behind a packet of the window."""
+        """Return the first position of a side at or after a packet of the window."""
         return bisect_left(self.packets, packet, side.at, side.end)
 
 

@@ -1,9 +1,9 @@
-"""Joined bytes to frames, and which of these the object path must see.
+"""Joined bytes to frames, and which of these the object path must process.
 
 Rules of this file
-1. Nothing is changed here. A frame that is unusual makes its connection one to be left alone, and tells from which
-   packet on.
-2. A packet in which an unusual frame begins is the first that matters: before it nobody can have seen anything of it.
+1. Nothing is changed here. If a frame is unusual, the connection is reported with the packet from which the object path
+   must process it.
+2. That is the packet in which the first unusual frame begins: no earlier packet contains any of its bytes.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ __all__ = ["Cut", "cut", "look"]
 
 @dataclass(slots=True)
 class Cut:
-    """The frames in joined bytes, in their order there."""
+    """The frames in joined bytes, in the order of the bytes."""
 
     start: Longs
     size: Longs
     owner: Longs
-    """Index of the stretch."""
+    """Index of the frame's stretch."""
     counts: Longs
-    """Frames of each stretch."""
+    """Number of frames in each stretch."""
     opened: list[int]
-    """Where each stretch's open frame begins; its end, when there is none."""
+    """Start of each stretch's incomplete last frame; the end of the stretch if none."""
     last: Longs
     """The segment in which each frame ends."""
     checked: Bools
-    """Whether each frame is checked, see `doubt`."""
+    """Whether each frame must be verified, see `resync_checks`."""
 
     @property
     def heads(self) -> tuple[Longs, Longs]:
-        """The stretches that have frames, and the first frame of each."""
+        """The stretches that contain frames, and the first frame of each."""
         some = np.flatnonzero(self.counts)
         return some, (np.cumsum(self.counts) - self.counts)[some]
 
 
 def cut(pool: bytearray, joined: Joined) -> Cut:
-    """All frames, as far as lengths go."""
+    """Return all frames, found by their length prefixes alone."""
     frames: list[int] = []
     seen, opened = [0], []
     for start, end in zip(joined.start.tolist(), joined.end.tolist()):
@@ -58,20 +58,20 @@ def cut(pool: bytearray, joined: Joined) -> Cut:
     bounds = np.array(seen, np.int64)
     counts = bounds[1:] - bounds[:-1]
     owner = np.repeat(np.arange(len(counts)), counts)
-    # A frame ends where the next one begins, and the last of a stretch where the open one does.
+    # A frame ends where the next one begins. The last frame of a stretch ends where the incomplete one begins.
     ends = np.empty_like(begins)
     ends[:-1] = begins[1:]
     some = np.flatnonzero(counts)
     ends[np.cumsum(counts)[some] - 1] = np.array(opened, np.int64)[some]
     size = ends - begins
-    # Of the segments, which are fewer, it is looked up how many frames end up to there.
+    # For each segment, count the frames that end by its end: there are fewer segments than frames.
     upto = np.searchsorted(ends, joined.ends, "right")
     last = np.repeat(np.arange(len(upto)), np.diff(upto, prepend=0))
     return Cut(begins, size, owner, counts, opened, last, _checked(joined, owner, size))
 
 
 def _checked(joined: Joined, owner: Longs, size: Longs) -> Bools:
-    """Which frames are checked: those of a direction in doubt, until it is believed."""
+    """Return which frames must be verified: those of an unverified direction, until it is trusted."""
     doubted = np.array([one.checked for one in joined.stretches], np.bool_)
     if not doubted.any():
         return np.zeros(len(owner), np.bool_)
@@ -84,10 +84,10 @@ def _checked(joined: Joined, owner: Longs, size: Longs) -> Bools:
 
 
 def look(pool: bytearray, joined: Joined, frames: Cut) -> dict[Lane, int]:
-    """Lanes with an unusual frame, and the packet of the window in which the first of them begins."""
+    """Return the lanes with an unusual frame, and the packet of the window in which the first such frame begins."""
     wrong: dict[Lane, int] = {}
     for owner, place in [*_unusual(pool, joined, frames), *_unusual_open(pool, joined, frames)]:
-        # What waited was ordinary as far as it went: what makes it unusual came with the first packet.
+        # Bytes from earlier windows were ordinary, so a packet of this window made the frame unusual.
         segment = max(int(np.searchsorted(joined.ends, place, "right")), int(joined.first[owner]))
         lane, packet = joined.stretches[owner].lane, int(joined.packets[segment])
         wrong[lane] = min(wrong.get(lane, packet), packet)
@@ -95,7 +95,7 @@ def look(pool: bytearray, joined: Joined, frames: Cut) -> dict[Lane, int]:
 
 
 def _unusual(pool: bytearray, joined: Joined, frames: Cut) -> list[tuple[int, int]]:
-    """Stretch and place of the first unusual frame of each stretch that has one."""
+    """Return the stretch and start of the first unusual frame of each stretch that has one."""
     if not len(frames.start):
         return []
     limits = np.array([one.way.limit for one in joined.stretches], np.int64)
@@ -108,7 +108,7 @@ def _unusual(pool: bytearray, joined: Joined, frames: Cut) -> list[tuple[int, in
 
 
 def _unusual_open(pool: bytearray, joined: Joined, frames: Cut) -> list[tuple[int, int]]:
-    """The same for open frames."""
+    """Return the same for incomplete last frames."""
     found = []
     for owner, (one, at, end) in enumerate(zip(joined.stretches, frames.opened, joined.end.tolist())):
         if unusual_open(pool, at, end, one.way.limit) or (one.checked and not may_begin(pool, at, end)):
@@ -117,7 +117,7 @@ def _unusual_open(pool: bytearray, joined: Joined, frames: Cut) -> list[tuple[in
 
 
 def _doubt(pool: bytearray, joined: Joined, frames: Cut, strange: Bools) -> None:
-    """Look closer at the frames that are checked."""
+    """Mark as unusual those frames that fail verification."""
     rows = np.flatnonzero(frames.checked & ~strange)
     strange[rows[frames.size[rows] < HEAD_SIZE]] = True
     rows = rows[frames.size[rows] >= HEAD_SIZE]

@@ -1,11 +1,11 @@
-"""Stretches of ordinary packets, of many directions at once: frames delivered, directions left as after them.
+"""Stretches of ordinary packets of many directions at once: deliver their frames and update the directions.
 
 Rules of this file
-1. Nothing is changed before all frames were looked at. A connection with an unusual frame is left as it was.
-2. Afterwards a direction is what `codec.capture.fast` would have made of it, packet by packet: offset, expected
-   sequence number, acknowledgement, the open frame and the packets that brought it, what was checked.
-3. ``Connection.last``, too, which only packets on the slow path move: those that are not lean, those behind less than
-   eight bytes of a frame, and all of a direction in doubt.
+1. Nothing is changed until all frames are checked. A connection with an unusual frame is left unchanged.
+2. Afterwards each direction has the state that `codec.capture.fast` would produce packet by packet: offset, expected
+   sequence number, acknowledgement, the incomplete frame with its packets, and the verified bytes.
+3. This includes ``Connection.last``, which only packets on the slow path change: those that are not lean, those that
+   follow fewer than eight bytes of a frame, and all packets of an unverified direction.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ __all__ = ["Runs"]
 
 _MASK: Final = 0xFFFFFFFF
 _LENGTHS: Final = 8
-"""Bytes of a frame's two lengths."""
+"""Size of the two length fields of a frame."""
 
 
 class Runs:
-    """Takes stretches of one window, whose first packet has the number ``base``."""
+    """Processes stretches of one window. The number of its first packet is ``base``."""
 
     def __init__(
         self, records: Records, segments: Segments, traffic: Traffic, found: Found, past: Past, base: int
@@ -49,7 +49,7 @@ class Runs:
         past.begin(records.data, segments.at, segments.stop)
 
     def take(self, stretches: list[Stretch]) -> dict[Lane, int]:
-        """Take what is ordinary all through; of the other lanes, which are left alone, the packet to be looked at."""
+        """Process the lanes that are entirely ordinary; return the others unchanged, with the first unusual packet."""
         filled = [one for one in stretches if self._traffic.has_data(one.side, one.end)]
         filled = [one for one in filled if one.way.next != IGNORE]
         waiting: list[Stretch] = []
@@ -88,7 +88,7 @@ class Runs:
         return wrong
 
     def _add(self, one: Stretch) -> None:
-        """Take data that do not end the open frame, as `codec.capture.fast` does."""
+        """Store data that do not complete the open frame, as `codec.capture.fast` does."""
         way, before = one.way, len(one.way.run)
         packets, begins = self._joiner.add(one)
         times = self._records.time_ns[packets].tolist()
@@ -107,7 +107,7 @@ class Runs:
         for index, head in zip(*(column.tolist() for column in frames.heads)):
             way = joined.stretches[index].way
             if way.run:
-                # It began in a packet that the direction remembers.
+                # The frame began in a packet that the direction has stored.
                 first_packet[head] = way.marks[0][1]
         self._note_short(joined, frames, first, good)
         packet = joined.packets.take(frames.last) + base
@@ -118,7 +118,7 @@ class Runs:
         self._found.put([one.way for one in joined.stretches], columns)
 
     def _note_short(self, joined: Joined, frames: Cut, first: Longs, good: Bools) -> None:
-        """Packets behind the first few bytes of a frame, up to that with its lengths, take the slow path."""
+        """Record packets on the slow path: those after a frame's first few bytes, up to the end of its lengths."""
         short = np.flatnonzero(joined.ends.take(first) - frames.start < _LENGTHS)
         owner = frames.owner[short]
         short = short[good[owner] & (frames.start[short] >= (joined.start + joined.waited)[owner])]
@@ -129,7 +129,7 @@ class Runs:
             self._was_slow(joined.stretches[index].way, int(highest[index]))
 
     def _trust(self, joined: Joined, frames: Cut, good: Bools) -> None:
-        """Count what was checked."""
+        """Count the verified bytes."""
         rows = np.flatnonzero(frames.checked & good[frames.owner])
         for owner in np.unique(frames.owner[rows]).tolist():
             mine = rows[frames.owner[rows] == owner]
@@ -141,7 +141,7 @@ class Runs:
     # -- directions ------------------------------------------------------------------------------------------------
 
     def _leave(self, joined: Joined, index: int, opened: int, first: int, last: int) -> None:
-        """Leave a direction as it is behind the segments from ``first`` to ``last``; its open frame begins there."""
+        """Update a direction to its state after the segments ``first`` to ``last``; a frame is open at ``opened``."""
         one, start, end = joined.stretches[index], int(joined.start[index]), int(joined.end[index])
         way, pool, left = one.way, self._found.pool, end - opened
         way.offset = end + int(joined.offset[index])
@@ -151,7 +151,7 @@ class Runs:
             way.run.clear()
             way.marks.clear()
         if not left:
-            way.need = _LENGTHS if doubted else 0  # an armed direction waits for nothing
+            way.need = _LENGTHS if doubted else 0  # an armed direction needs no minimum
             return
         way.need = missing(pool, opened, end, HEAD_SIZE if doubted else _LENGTHS)
         begins, packets = joined.begins[first:last], joined.packets[first:last]
@@ -162,14 +162,14 @@ class Runs:
         way.marks += zip(places, (packets + self._base).tolist(), self._records.time_ns[packets].tolist())
         ends = joined.ends[first + kept : last]
         if opened >= start + int(joined.waited[index]) and ends[0] - opened < _LENGTHS:
-            # Packets behind the first few bytes take the slow path, up to that with the lengths, or all there are.
+            # Packets after a frame's first few bytes take the slow path until its lengths are complete.
             whole = int(np.searchsorted(ends, opened + _LENGTHS))
             behind = int(packets[whole]) if whole < len(ends) else self._traffic.packets[one.end - 1]
             if behind > packets[0]:
                 self._was_slow(way, behind)
 
     def _acknowledge(self, one: Stretch) -> None:
-        """What the packets without data said."""
+        """Record the last acknowledgement, and the last packet that takes the slow path."""
         at, end = one.side.at, one.end
         packets = self._traffic.order[at:end]
         lean = self._segments.lean[packets]
@@ -178,7 +178,7 @@ class Runs:
         elif not lean.all():
             self._was_slow(one.way, int(packets[~lean][-1]))
         if one.way.next == IGNORE:
-            # Lean packets with data are passed over there without a look at their acknowledgement.
+            # The fast path skips lean packets with data and does not read their acknowledgement.
             packets = packets[(self._traffic.size[at:end] == 0) | ~lean]
         if len(packets):
             one.way.ack = int(self._segments.ack[packets[-1]])
@@ -189,11 +189,11 @@ class Runs:
 
 
 def _first_segments(joined: Joined, frames: Cut) -> Longs:
-    """The segment in which each frame begins; of one that had waited the first segment of its stretch."""
+    """Return the segment in which each frame begins: the stretch's first if the frame began in an earlier window."""
     last = frames.last
     ended = joined.ends.take(last) == frames.start + frames.size
     first = np.empty_like(last)
-    # The one in which the frame before ended, or the next if it ended with it.
+    # The segment in which the previous frame ended, or the next one if both ended together.
     first[1:] = last[:-1] + ended[:-1]
     owners, heads = frames.heads
     first[heads] = joined.first[owners]

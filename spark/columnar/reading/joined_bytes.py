@@ -1,10 +1,10 @@
-"""The data of many stretches, one behind the other in the pool.
+"""The data of many stretches, concatenated in the pool.
 
 Rules of this file
-1. In front of a stretch's data stands what waited of its direction (``Direction.run``): so frames that go over packets,
-   and over windows, need no care.
-2. Bytes are copied once, from the window into the pool. What does not end the open frame goes to what waits, and not
-   through the pool: else each window would copy the open frames of all directions.
+1. The bytes that a direction has stored (``Direction.run``) precede its stretch's data. Frames that span packets or
+   windows therefore need no special treatment.
+2. Bytes are copied once, from the window into the pool. Data that do not complete the open frame are appended to the
+   stored bytes instead; otherwise each window would copy the open frames of all directions.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ __all__ = ["Joined", "Joiner", "Stretch"]
 
 @dataclass(slots=True)
 class Stretch:
-    """Ordinary packets of a direction: the positions from its side's ``at`` to ``end``."""
+    """Ordinary packets of a direction: positions ``at`` of its side to ``end``."""
 
     lane: Lane
     side: Side
     way: Direction
     end: int
     checked: bool = False
-    """Whether frames are checked, see `doubt`."""
+    """Whether frames must be verified, see `resync_checks`."""
 
 
 @dataclass(slots=True)
@@ -41,21 +41,21 @@ class Joined:
 
     stretches: list[Stretch]
     counts: Longs
-    """Segments of each stretch."""
+    """Number of segments in each stretch."""
     packets: Longs
     """Index in the window of each segment."""
     owner: Longs
-    """Index of its stretch."""
+    """Index of each segment's stretch."""
     begins: Longs
-    """Where each segment begins in the pool."""
+    """Start of each segment in the pool."""
     ends: Longs
     start: Longs
-    """Where each stretch begins in the pool, with what waited."""
+    """Start of each stretch in the pool, including the bytes stored earlier."""
     waited: Longs
-    """How many bytes had waited."""
+    """Number of bytes stored earlier, for each stretch."""
     end: Longs
     offset: Longs
-    """What makes a place in the pool the offset in the stretch's direction, when added."""
+    """Difference between an offset in the stretch's direction and the position in the pool."""
 
     @property
     def first(self) -> Longs:
@@ -75,14 +75,14 @@ class Joiner:
         self._stop: list[int] = segments.stop[order].tolist()
 
     def waits(self, one: Stretch) -> bool:
-        """Whether its bytes do not end the open frame of its direction, of which the lengths are there."""
+        """Return whether the lengths of the open frame are complete and the stretch does not complete the frame."""
         if one.checked or not one.way.need:
             return False
         positions = self._traffic.data[slice(*self._bounds([one])[0])]
         return int(self._traffic.size[positions].sum()) < one.way.need
 
     def add(self, one: Stretch) -> tuple[Longs, Longs]:
-        """Put the bytes to those that wait; the index in the window of each packet, and where its bytes begin there."""
+        """Append the bytes to those stored; return each packet's index in the window and the start of its bytes."""
         first, last = self._bounds([one])[0]
         positions = self._traffic.data[first:last]
         size = self._traffic.size[positions]
@@ -91,7 +91,7 @@ class Joiner:
         return self._traffic.order[positions], begins
 
     def join(self, stretches: list[Stretch]) -> Joined:
-        """Put the bytes into the pool; each stretch has some."""
+        """Append the bytes to the pool. Each stretch must have some."""
         base = len(self._found.pool)
         pairs = self._bounds(stretches)
         self._found.add(self._parts(stretches, pairs))
@@ -109,7 +109,7 @@ class Joiner:
         return Joined(stretches, counts, packets, owner, ends - size, ends, start, waited, end, offset)
 
     def _bounds(self, stretches: list[Stretch]) -> list[list[int]]:
-        """Of each stretch the first of `Traffic.data`, and the one behind the last."""
+        """Return the first index into `Traffic.data` of each stretch, and the index after its last."""
         found: list[list[int]] = np.searchsorted(
             self._traffic.data, [(one.side.at, one.end) for one in stretches]
         ).tolist()

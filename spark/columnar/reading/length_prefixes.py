@@ -1,10 +1,10 @@
-"""Frames in joined bytes: a loop from length to length, then one look at all of them.
+"""Frames in joined bytes: a loop over length prefixes, then one check of all frames together.
 
 Rules of this file
-1. The loop believes every length; it is the only thing done per frame. What is no frame of the ordinary kind is found
-   afterwards, and whoever asked takes its packets one by one, by the object path.
-2. Unusual is: lengths that don't fit each other or the limit, a command that does not begin with its type, and
-   CONNECTED, for it may change the limit.
+1. The loop trusts every length; it is the only work done per frame. Unusual frames are found afterwards, and the
+   caller passes their packets to the object path one by one.
+2. A frame is unusual if its lengths contradict each other or exceed the limit, if its command does not begin with its
+   type, or if it is a CONNECTED, which may change the limit.
 """
 
 from __future__ import annotations
@@ -31,37 +31,37 @@ _two = Struct(">II").unpack_from
 
 
 def walk(pool: bytearray, start: int, end: int, frames: list[int]) -> int:
-    """Append where frames begin that end by ``end``; gives where the next, open one begins."""
+    """Append the starts of frames that end by ``end``; return the start of the next, incomplete one."""
     length, at = _length, start
     with memoryview(pool)[:end] as view:
         try:
             while True:
-                # A method of a list that is called by its name costs half of one that was bound before.
+                # A bound method would cost twice as much as a method call by name.
                 frames.append(at)
                 at += length(view, at)[0] + 4
         except struct_error:
-            # No length is left there. That is no frame, and the one before it none that is whole if it ends behind.
+            # No complete length follows, so there is no frame here. The previous frame is incomplete if it exceeds end.
             frames.pop()
             return at if at <= end else frames.pop()
 
 
 def unusual(pool: bytearray, start: Longs, size: Longs, limit: Longs) -> Bools:
-    """Which of these whole frames, of ``size`` bytes with their prefix, are not ordinary."""
+    """Return which complete frames, of ``size`` bytes including the length prefix, are not ordinary."""
     if len(pool) < _HEAD.itemsize:
         return np.ones(len(start), np.bool_)
-    # Of a frame that is too short any bytes will do: it is unusual anyway.
+    # A frame that is too short is unusual anyway: any bytes serve as its head.
     heads = np.ndarray((len(pool) - 9,), "V10", pool, 0, (1,))[np.minimum(start, len(pool) - _HEAD.itemsize)].view(
         _HEAD
     )
     command, first = heads["command"].astype(np.int64), heads["first"].astype(np.uint16)
     wrong: Bools = (size < command + 8) | (size > limit) | (command < 2)
-    # What is below the first type is far above the last one then.
+    # The subtraction is unsigned: a value below the first type becomes one far above the last.
     wrong |= (first - np.uint16(_FIRST_TYPE) > _LAST_TYPE - _FIRST_TYPE) | (first == _CONNECTED)
     return wrong
 
 
 def unusual_open(pool: bytearray, start: int, end: int, limit: int) -> bool:
-    """Whether the beginning of a frame, which ends behind ``end``, is not one of a frame that may come."""
+    """Return whether an incomplete frame has lengths that contradict each other or exceed the limit."""
     if end - start < 8:
         return False
     length, command = _two(pool, start)
@@ -69,7 +69,7 @@ def unusual_open(pool: bytearray, start: int, end: int, limit: int) -> bool:
 
 
 def missing(pool: bytearray, start: int, end: int, head: int) -> int:
-    """Bytes until the open frame is whole, or its lengths, or its first ``head`` bytes; there are some of it."""
+    """Return the bytes missing from a started frame: to its end, its lengths, or its first ``head`` bytes."""
     left = end - start
     if left < head:
         return (8 if left < 8 else head) - left

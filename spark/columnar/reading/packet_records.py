@@ -1,10 +1,10 @@
-"""Packets of a window as columns: where the bytes of each are, when it came, on which interface.
+"""Packets of a window as columns: position of the bytes, timestamp and interface of each packet.
 
 Rules of this file
-1. The loop over a pcap only finds where each record begins: its fields are taken for all of them at once.
-2. What is damaged is told as `codec.capture.pcap` tells it, at the same offset, behind the same packets.
-3. Times are int64: one behind the year 2262 (only pcapng can say it) counts as the last nanosecond before; one before
-   the year 1677 as the first.
+1. The loop over a pcap only finds where each record begins. Its fields are read for all records at once.
+2. Damage is reported as `codec.capture.pcap` reports it, at the same offset and after the same packets.
+3. Times are int64. A time after the year 2262 (only pcapng can contain one) becomes the last valid nanosecond; a time
+   before the year 1677 becomes the first.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class Records:
         return len(self.start)
 
     def record(self, index: int) -> Record:
-        """One packet as the readers of codec.capture have it."""
+        """Return one packet in the form that the readers of codec.capture use."""
         face = self.interfaces[self.face[index]]
         return int(self.start[index]), int(self.end[index]), int(self.wire[index]), int(self.time_ns[index]), face
 
 
 def records_of(window: Window) -> Records:
-    """The columns of a window of the object path."""
+    """Return the columns of a window of the object path."""
     data, records = window
     numbers: dict[Interface, int] = {}
     faces = [numbers.setdefault(record[4], len(numbers)) for record in records]
@@ -64,12 +64,12 @@ def records_of(window: Window) -> Records:
 
 
 class PcapFormat:
-    """What the header of a pcap says of its records."""
+    """The format of a pcap's records, according to the file header."""
 
     __slots__ = ("header", "interface", "order")
 
     def __init__(self, head: bytes) -> None:
-        """Of the first 24 bytes of a file, whose magic is known."""
+        """Read the first 24 bytes of a file whose magic is known."""
         self.order, units, self.header = MAGICS[head[:4]]
         snaplen, link = Struct(self.order + "16xII").unpack_from(head)
         self.interface = Interface(link & 0xFFFF, snaplen)
@@ -77,7 +77,7 @@ class PcapFormat:
 
 
 def pcap_records(data: bytes, position: int, form: PcapFormat) -> tuple[Records, int]:
-    """All whole records of a window from a record's beginning on, and where the first that is not whole begins."""
+    """Return all complete records of a window from a record's start on, and the start of the first incomplete one."""
     found: list[int] = []
     pull, header, size = Struct(form.order + "8xI").unpack_from, form.header, len(data)
     try:
@@ -85,7 +85,7 @@ def pcap_records(data: bytes, position: int, form: PcapFormat) -> tuple[Records,
             found.append(position)
             position += header + pull(data, position)[0]
     except struct_error:
-        # No header is left there. That is no record, and the one before it none that is whole if it ends behind.
+        # No complete header follows, so there is no record here. The previous record is incomplete if it exceeds size.
         found.pop()
         if position > size:
             position = found.pop()
@@ -104,7 +104,7 @@ def pcap_records(data: bytes, position: int, form: PcapFormat) -> tuple[Records,
 
 
 def pcap_windows(source: Source, size: int) -> Iterator[Records]:
-    """Windows of about ``size`` bytes; the source stands at the magic. CaptureError where the file is damaged."""
+    """Yield windows of about ``size`` bytes from a source positioned at the magic; raise CaptureError for damage."""
     if not source.fill(0, 24):
         raise source.error or CaptureError("the file ends inside the pcap header", source.position + len(source.data))
     form = PcapFormat(source.data[:24])

@@ -1,10 +1,10 @@
-"""The pcapng format by columns: enhanced packet blocks all at once, everything else as the object path reads it.
+"""The pcapng format in columns: all enhanced packet blocks at once, other blocks by the reader of the object path.
 
 Rules of this file
-1. The loop steps from block to block. Enhanced packets are checked together afterwards; other blocks go to the
-   reader of `codec.capture.pcapng` at their turn, for they change what the packets behind them mean.
-2. When anything is wrong in a window, the reader of the object path walks it again: it stops at the right packet with
-   the right words.
+1. The loop steps from block to block. Enhanced packets are checked together afterwards. Other blocks are passed in
+   order to the reader of `codec.capture.pcapng`, because they change the meaning of later packets.
+2. If any check of a window fails, the reader of the object path reads the window again: it stops at the right packet
+   with the right message.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ __all__ = ["PcapngColumns"]
 _ENHANCED: Final = 6
 _HEAD: Final = 28
 _LEAST: Final = 32
-"""Bytes of an enhanced packet block in front of its packet, and together with the length at its end."""
+"""Bytes of an enhanced packet block before its packet, and the same plus the length at its end."""
 _SECTION: Final = 0x0A0D0D0A
 _WANTED: Final = frozenset({_SECTION, 1, 2, 3, 10})
-"""Blocks that the reader of the object path looks at: section, interface, two older kinds of packets, secrets."""
+"""Blocks that the reader of the object path parses: section, interface, two obsolete packet blocks, secrets."""
 
 _Part = tuple[Longs, Longs, Longs, Longs, Longs]
 """Start, end, wire length, time, interface."""
 
 
 class _WrongError(Exception):
-    """Something in the window is not as it should be; it never leaves this file."""
+    """A window that fails a check. It is never raised out of this module."""
 
 
 class PcapngColumns(PcapngReader):
-    """Walks the blocks of a pcapng file; what it learns of interfaces it keeps from window to window."""
+    """Reads the blocks of a pcapng file and keeps the interfaces from window to window."""
 
     def columns(self, size: int) -> Iterator[Records]:
-        """Windows of about ``size`` bytes. Raises CaptureError where the file is cut or damaged."""
+        """Yield windows of about ``size`` bytes. Raises CaptureError if the file is truncated or damaged."""
         source, position, needed = self.source, 0, 12
         while source.fill(position, max(size, needed)) or len(source.data) >= needed:
             found: list[Records] = []
@@ -58,9 +58,9 @@ class PcapngColumns(PcapngReader):
         yield from _end(source)
 
     def records(self, data: bytes, found: list[Records]) -> tuple[int, int, int]:
-        """The packets of the whole blocks of a window are put into ``found``, even when CaptureError is raised.
+        """Append the packets of a window's complete blocks to ``found``, even if CaptureError is raised.
 
-        Gives where the next block begins, the bytes needed for it, and bytes to skip there instead.
+        Returns the start of the next block, the bytes needed for it, and the number of bytes to skip there instead.
         """
         before = (list(self.interfaces), self.order, self._time, len(self.secrets))
         try:
@@ -87,7 +87,7 @@ class PcapngColumns(PcapngReader):
         while position <= limit:
             kind, length = head(data, position)
             if kind == _SECTION:
-                # What came before is in the byte order of then.
+                # The packets before the section header use the byte order of the previous section.
                 parts.append(self._enhanced(data, places, faces))
                 places.clear()
                 length = self._order(data, position)
@@ -113,7 +113,7 @@ class PcapngColumns(PcapngReader):
     def _other(
         self, kind: int, data: bytes, position: int, length: int, parts: list[_Part], faces: dict[Interface, int]
     ) -> None:
-        """Any block but an enhanced packet."""
+        """Process any block except an enhanced packet."""
         if self.word(data, position + length - 4)[0] != length:
             raise _WrongError
         if kind == _ENHANCED or kind in _WANTED:
@@ -125,7 +125,7 @@ class PcapngColumns(PcapngReader):
                 parts.append((one.start, one.end, one.wire, one.time_ns, numbers[one.face]))
 
     def _enhanced(self, data: bytes, places: list[int], faces: dict[Interface, int]) -> _Part:
-        """The enhanced packets at these places, all of the interfaces described at hand."""
+        """Return the enhanced packets at these positions. All interfaces must be described already."""
         at = np.array(places, np.int64)
         if not places:
             return at, at, at, at, at
@@ -143,7 +143,7 @@ class PcapngColumns(PcapngReader):
             face[mine] = faces.setdefault(interface, len(faces))
             times[mine] = _times(interface, high[mine], low[mine])
         self._time = int(times[-1])
-        # Only a block that is larger than its packet by this may have the comment.
+        # Only a block that exceeds its packet by at least this much can contain the comment.
         for row in np.flatnonzero(length - kept > _LEAST + len(LEFT_OUT)).tolist():
             if LEFT_OUT in data[int(start[row] + kept[row]) : int(at[row] + length[row])]:
                 twin = self.interfaces[number[row]].behind_left_out()
@@ -152,7 +152,7 @@ class PcapngColumns(PcapngReader):
 
 
 def _times(interface: Interface, high: Longs, low: Longs) -> Longs:
-    """Nanoseconds of time stamps of 64 bits, given as their halves."""
+    """Convert 64-bit timestamps, as their upper and lower halves, to nanoseconds."""
     most = int(high.max()) << 32 | 0xFFFFFFFF
     reach = most * interface.nanos + abs(interface.offset_ns)
     if interface.nanos and reach <= MAX_TIME:

@@ -1,11 +1,11 @@
-"""The last data packets, to compare retransmissions with, when most packets are taken together.
+"""The most recent data packets, for comparison with retransmissions, when most packets are processed together.
 
 Rules of this file
-1. It answers as `codec.capture.history` would at that packet: the last HISTORY data packets of all connections before
-   it, those that were taken together in their places among those that came one by one.
-2. Packets that were taken together are columns; one of them becomes an entry only when somebody asks. What was taken
-   may lie behind the packet at hand: that is not past yet.
-3. At the end of a window the last ones are kept with their bytes, and the window is let go.
+1. The content equals that of `codec.capture.history` at the current packet: the last HISTORY data packets before it
+   over all connections, in order, whether they were processed together or one by one.
+2. Packets processed together are stored in columns; an entry is made only on demand. Packets processed together may
+   come after the current packet; these are excluded.
+3. At the end of a window the last packets are copied with their bytes, and the window is released.
 """
 
 from __future__ import annotations
@@ -26,51 +26,51 @@ _key = itemgetter(0)
 
 
 class Past(History):
-    """See `History`; entries and packets of a window."""
+    """A `History` made of entries and of packets of a window."""
 
     def __init__(self) -> None:
         self._before: list[Entry] = []
-        """Of earlier windows."""
+        """Entries of earlier windows."""
         self._single: list[tuple[int, Entry]] = []
-        """Those that came one by one, with twice the index of the packet at which they were delivered."""
+        """Entries processed one by one, each with twice the index of the packet at which it was delivered."""
         self._taken: list[Longs] = []
-        """Of those that were taken together, by packet of the window: number of the direction or -1; offset in it."""
+        """For each packet of the window, if processed together: number of its direction (else -1) and offset in it."""
         self._ways: list[Direction] = []
         self._window: tuple[bytes, Longs, Longs] | None = None
         self.fed = 0
-        """Data packets so far, those that were taken together included."""
+        """Number of data packets so far, including those processed together."""
         self.turn = 0
-        """Index in the window of the packet at hand."""
+        """Index of the current packet in the window."""
 
     def begin(self, data: bytes, at: Longs, stop: Longs) -> None:
-        """A window in which packets are taken together; their data are data[at:stop]."""
+        """Begin a window in which packets are processed together; their data are data[at:stop]."""
         self._window = (data, at, stop)
         self._taken = [np.full(len(at), -1, np.int64), np.zeros(len(at), np.int64)]
 
     def take(self, ways: list[Direction], packets: Longs, way: Longs, offset: Longs) -> None:
-        """Data packets were taken together: their indices in the window, indices into ``ways``, offsets."""
+        """Store data packets processed together: indices in the window, indices into ``ways``, offsets."""
         self._taken[0][packets] = way + len(self._ways)
         self._taken[1][packets] = offset
         self._ways += ways
         self.fed += len(packets)
 
     def append(self, entry: Entry) -> None:
-        """Remember a packet that came alone."""
+        """Store a packet that was processed alone."""
         self._single.append((2 * self.turn, entry))
         self.fed += 1
 
     def of(self, way: Direction) -> list[Entry]:
-        """What is remembered of a direction, the oldest first."""
+        """Return the entries of a direction, oldest first."""
         return [entry for entry in self._last(self.turn, way) if entry[0] is way]
 
     def end(self, count: int) -> None:
-        """The window of ``count`` packets is over."""
+        """End the window of ``count`` packets."""
         kept = self._last(count, None)
         self._before = [(way, at, data[start:end], 0, end - start) for way, at, data, start, end in kept]
         self._single, self._taken, self._ways, self._window, self.turn = [], [], [], None, 0
 
     def _last(self, turn: int, way: Direction | None) -> list[Entry]:
-        """The last HISTORY entries before a packet; of those taken together only the ones of ``way``, if given."""
+        """Return the last HISTORY entries before a packet. ``way`` limits those processed together to one direction."""
         found: list[tuple[int, Entry | int]] = [*self._single[-HISTORY:]]
         found += [(2 * index + 1, index) for index in self._indices(turn)]
         found.sort(key=_key)
@@ -85,7 +85,7 @@ class Past(History):
         return entries
 
     def _indices(self, turn: int) -> list[int]:
-        """The last packets before one that were taken together."""
+        """Return the last packets before ``turn`` that were processed together."""
         if not self._taken:
             return []
         low, step = turn, _STEP

@@ -1,11 +1,11 @@
-"""Directions whose frames were found by a search, and are checked one by one until they are believed: many at once.
+"""Checks of directions whose frames were found by a search; each frame is verified until the direction is trusted.
 
 Rules of this file
-1. `codec.capture.walk` takes a frame of such a direction when it is right in every respect, or when another can begin
-   behind it: so it is enough that all heads are plausible. Only where a packet ends within the next head the frame
-   itself must be right.
-2. What the checks may read is counted as there (``Budget``), and the bytes that were checked (``trust``), too. A
-   direction that comes near the end of its budget is left to the object path.
+1. `codec.capture.walk` accepts a frame of such a direction if it is valid in every respect, or if another frame can
+   begin after it. So it is enough that all heads are plausible. The frame itself must be valid only where a packet ends
+   within the next head.
+2. The bytes that checks may read (``Budget``) and the verified bytes (``trust``) are counted in the same way. A
+   direction that nears the end of its budget is left to the object path.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["affordable", "in_doubt", "may_begin", "plausible"]
 
 
 def _tag_bytes(index: int) -> Longs:
-    """By type the byte of the body's tag; -1: it has no such byte; -2: nobody knows the type."""
+    """Return a byte of the body's tag by command type; -1 if the tag has no such byte, -2 if the type is unknown."""
     table = np.full(256, -2, np.int64)
     for number, tag in TAGS.items():
         table[number] = tag[index] if index < len(tag) else -1
@@ -36,9 +36,9 @@ _SECOND: Final = _tag_bytes(1)
 
 
 def in_doubt(way: Direction, *, fragments: bool) -> bool:
-    """Whether a direction takes the slow path for nothing but that its frames are checked.
+    """Return whether a direction takes the slow path only because its frames must be verified.
 
-    ``fragments``: whether fragmented packets were seen, which frames that waited may have come in.
+    ``fragments``: whether the capture has fragmented IP packets, which may have carried the stored bytes.
     """
     connection, peer = way.connection, way.peer
     return (
@@ -57,7 +57,7 @@ def in_doubt(way: Direction, *, fragments: bool) -> bool:
 
 
 def plausible(pool: bytearray, start: Longs) -> Bools:
-    """Whether frames can begin at these places, as far as `legal.PATTERNS` goes; all have HEAD_SIZE bytes."""
+    """Return whether a frame can begin at each place, according to `legal.PATTERNS`; all have HEAD_SIZE bytes."""
     heads = np.ndarray((len(pool) - 11,), "V12", pool, 0, (1,))[start].view(np.uint8).reshape(-1, 12)
     kind = heads[:, 9]
     good: Bools = (heads[:, 0] < 16) & (heads[:, 4] < 16) & (heads[:, 8] == 8) & (heads[:, 10] == _FIRST[kind])
@@ -67,10 +67,10 @@ def plausible(pool: bytearray, start: Longs) -> Bools:
 
 
 def may_begin(pool: bytearray, start: int, end: int) -> bool:
-    """The same for an open frame of which HEAD_SIZE bytes may be there; fewer tell nothing."""
+    """Return the same for an incomplete frame; True if it has fewer than HEAD_SIZE bytes."""
     return end - start < HEAD_SIZE or PATTERNS[None].match(pool, start) is not None
 
 
 def affordable(way: Direction, size: int) -> bool:
-    """Whether checks of so many bytes are within what a direction may read, at whatever packet they come."""
+    """Return whether verifying ``size`` bytes stays within a direction's budget, whichever packets contain them."""
     return way.budget.spent + size <= BUDGET * (way.offset + 1024)

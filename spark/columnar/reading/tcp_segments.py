@@ -1,13 +1,13 @@
 """TCP segments of a window as columns: link, IP and TCP headers of all packets at once.
 
 Rules of this file
-1. Plain is a packet whose headers have no surprises: Ethernet (up to two VLAN tags), Linux cooked, BSD loopback or raw
-   IP; IPv4 without options or IPv6 without extension headers; no fragment; TCP. All others are opaque here, and go
-   through `pull_segment`.
-2. Ordinary is a plain one that is whole, has ACK and neither SYN, FIN nor RST. Only ordinary packets are ever taken
+1. A plain packet has simple headers: Ethernet (up to two VLAN tags), Linux cooked, BSD loopback or raw IP; IPv4 without
+   options or IPv6 without extension headers; no fragment; TCP. All other packets are opaque here and are parsed by
+   `pull_segment`.
+2. An ordinary packet is plain and complete, and has ACK but not SYN, FIN or RST. Only ordinary packets are processed
    together.
-3. Lean is what `codec.capture.fast` takes without a look at the connection; the others leave their number in
-   ``Connection.last``, and so must we.
+3. `codec.capture.fast` processes a lean packet without reading the connection. For all others it stores the packet
+   number in ``Connection.last``, so the columnar reader must do the same.
 4. Headers are gathered as records of 40 or 60 bytes: one pass over memory for all their fields.
 """
 
@@ -28,9 +28,9 @@ __all__ = ["FACTORS", "Segments", "read_segments"]
 _VLAN: Final = (0x8100, 0x88A8, 0x9100, 0x9200, 0x9300)
 _BSD_IPV6: Final = (10, 24, 28, 30)
 _TYPED: Final = {1: (12, 14), 113: (14, 16), 276: (0, 20)}
-"""Link types with an EtherType: where it stands, and where the next header begins."""
+"""Link types with an EtherType: its offset, and the offset of the next header."""
 _RAW: Final = {12: 0, 14: 0, 101: 0, 228: IPV4, 229: IPV6}
-"""Link types without a header: what follows; 0: the version of IP says."""
+"""Link types without a header: the network protocol; 0 if the IP version field determines it."""
 _LOOPS: Final = (0, 108)
 
 _V4: Final = np.dtype(
@@ -62,22 +62,22 @@ _V6: Final = np.dtype(
         "itemsize": 60,
     }
 )
-"""IP and TCP headers. Addresses and ports are only compared: they stay in the machine's order."""
+"""IP and TCP headers. Addresses and ports are only compared, so they stay in the machine's byte order."""
 
 FACTORS: Final = np.array(
     [0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xFF51AFD7ED558CCD], np.uint64
 )
-"""Odd numbers for sums that tell keys apart; whether they did is checked."""
+"""Odd factors of the hash that distinguishes keys. Collisions are checked for."""
 
 _Words = npt.NDArray[np.uint64]
 
 
 @dataclass(slots=True)
 class Segments:
-    """The packets of a window as TCP segments; one entry a packet."""
+    """The packets of a window as TCP segments, one entry for each packet."""
 
     way: Longs
-    """Number of the direction, an index into ``keys``; -1: an opaque packet."""
+    """Number of the direction, an index into ``keys``; -1 for an opaque packet."""
     keys: list[bytes]
     """Addresses and ports as in ``Segment.key``."""
     seq: Longs
@@ -90,7 +90,7 @@ class Segments:
 
 
 def read_segments(records: Records) -> Segments | None:
-    """The segments of a window; None when two keys can't be told apart."""
+    """Return the segments of a window, or None if the hashes of two keys collide."""
     count = len(records)
     zeros = np.zeros(count, np.int64)
     segments = Segments(
@@ -113,7 +113,7 @@ def read_segments(records: Records) -> Segments | None:
 
 
 def _network(records: Records) -> tuple[Longs, Longs]:
-    """EtherType and place of the network header; EtherType 0: it is not found here."""
+    """Return the EtherType and position of each network header; EtherType 0 if it is not found here."""
     if len(records.interfaces) == 1:
         return _of_link(records, records.interfaces[0].link, slice(None))
     kind, place = np.zeros(len(records), np.int64), np.zeros(len(records), np.int64)
@@ -151,7 +151,7 @@ def _typed(data: bytes, start: Longs, end: Longs, at: int, header: int) -> tuple
 
 
 def _loop(data: bytes, start: Longs, end: Longs) -> tuple[Longs, Longs]:
-    """The address family, in the byte order of the machine that captured."""
+    """Read the address family, which is in the byte order of the capturing machine."""
     whole = start + 4 <= end
     first, last = _u8(data, start, whole), _u8(data, start + 3, whole)
     family = np.where(first != 0, first, last)
@@ -168,7 +168,7 @@ def _u8(data: bytes, at: Longs, there: Bools) -> Longs:
 
 
 def _u16(data: bytes, at: Longs, there: Bools) -> Longs:
-    """Two bytes each where they are there, else 0."""
+    """Return the two-byte number at each place, 0 where there is none."""
     words = np.ndarray((max(0, len(data) - 1),), ">u2", data, 0, (1,))
     if there.all():
         return words[at].astype(np.int64)
@@ -189,7 +189,7 @@ def _take_v4(records: Records, segments: Segments, mine: Longs, places: Longs) -
     lean = length > 0
     skip = np.array([face.skip for face in records.interfaces], np.int64)[records.face[mine]]
     lean &= (skip > 0) & (place - records.start[mine] == skip)
-    # A length of 0: the network card would have cut the packet; then the bytes on the wire count.
+    # Length 0: the packet was captured before segmentation offload, so its length on the wire counts.
     stop = place + np.where(length > 0, length, records.wire[mine] - (place - records.start[mine]))
     if not plain.all():
         mine, place, stop, lean, head = mine[plain], place[plain], stop[plain], lean[plain], head[plain]
@@ -221,13 +221,13 @@ def _put(
     words: list[_Words],
     key: tuple[int, int],
 ) -> bool:
-    """Fill in the columns of plain packets, whose TCP header is at ``tcp``. False: keys that can't be told apart."""
+    """Fill the columns of plain packets with TCP headers at ``tcp``; return False if the hashes of keys collide."""
     if not len(mine):
         return True
     number, first = _numbers(words)
     if any((word != word[first].take(number)).any() for word in words):
         return False
-    # Nearly always all packets are of this kind.
+    # In most windows all packets are of this kind.
     put: Any = mine if len(mine) < len(segments.way) else slice(None)
     segments.way[put] = number + len(segments.keys)
     data = records.data
@@ -244,7 +244,7 @@ def _put(
 
 
 def _numbers(words: list[_Words]) -> tuple[Longs, Longs]:
-    """A number for each key that differs, and the first packet of each."""
+    """Return a number for each distinct key, and the first packet of each."""
     mixed = np.zeros(len(words[0]), np.uint64)
     for word, factor in zip(words, FACTORS):
         mixed += (word ^ (word >> np.uint64(29))) * factor

@@ -1,12 +1,12 @@
-"""A window through both ways: ordinary stretches together, all other packets one by one, in their order.
+"""Decode a window: ordinary stretches together, all other packets one by one, in order.
 
 Rules of this file
-1. All that is not ordinary happens in the order of the packets, over all connections: numbers of streams, alarms,
-   holes and ends come out as in `read_capture`. A stretch is taken before the first packet behind it that is not.
-2. Alarms ring at their packet, whoever's packet that is. A connection that has set one is taken together only up to
-   there.
-3. A short stretch is not worth the arrays. Behind a frame that is unusual packets go one by one for a while, longer
-   each time: so nobody can make us walk the same bytes again and again.
+1. Packets that are not ordinary are processed in capture order over all connections, so stream numbers, alarms, gaps
+   and ends equal those of `read_capture`. A stretch is processed before the first other packet that follows it.
+2. An alarm fires at its packet, whichever connection that packet belongs to. A connection with an alarm is processed
+   together with others only up to that packet.
+3. A short stretch does not repay the cost of the arrays. After an unusual frame, packets are processed one by one for
+   a while, longer each time: no traffic can cause the same bytes to be scanned repeatedly.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from pcli.spark.columnar.reading.window_frames import Found
 __all__ = ["FIRST", "LATER", "WindowDecoder"]
 
 FIRST: Final = 4
-"""Packets that a connection needs at the beginning of a window to be taken together with the others."""
+"""Packets that a connection needs at the start of a window to be processed together with the others."""
 LATER: Final = 48
-"""And those that it needs to be taken for itself, in the middle of a window."""
+"""Packets that a connection needs within a window to be processed as a stretch of its own."""
 
 
 class WindowDecoder:
-    """One window."""
+    """Decodes one window."""
 
     def __init__(self, reader: fast.Reader, past: Past, found: Found, records: Records, segments: Segments) -> None:
         self._reader = reader
@@ -50,11 +50,11 @@ class WindowDecoder:
         self._base = reader.packet + 1
         """Number of the window's first packet."""
         self._tick = -1
-        """Index of the last packet at which anything was done one by one."""
+        """Index of the last packet that was processed alone or at which an alarm fired."""
         self._opaque = self._pull()
 
     def _pull(self) -> dict[int, Segment]:
-        """The segments of opaque packets, which so become packets of known directions."""
+        """Return the segments of opaque packets, and assign these packets to directions."""
         segments, found = self._segments, {}
         numbers = {key: number for number, key in enumerate(segments.keys)}
         for index in np.flatnonzero(segments.way < 0).tolist():
@@ -68,7 +68,7 @@ class WindowDecoder:
         return found
 
     def run(self) -> None:
-        """Take all packets of the window."""
+        """Process all packets of the window."""
         traffic = Traffic(self._segments)
         if self._crowded(traffic):
             for index in range(len(self._records)):
@@ -96,14 +96,14 @@ class WindowDecoder:
         self._ring(len(self._records) - 1)
 
     def _crowded(self, traffic: Traffic) -> bool:
-        """Whether so many connections may live that one of them could be forgotten in this window."""
+        """Return whether the limit on open connections could be reached in this window."""
         room = MAX_CONNECTIONS - len(self._tcp.table.living) - len(traffic.lanes)
         return room <= len(self._records) - int(np.count_nonzero(self._segments.ordinary))
 
     # -- one by one ------------------------------------------------------------------------------------------------
 
     def _ring(self, index: int) -> None:
-        """Ring the alarms that are due up to this packet, before it is looked at."""
+        """Fire the alarms that are due up to this packet, before the packet is processed."""
         table = self._tcp.table
         while (due := max(table.alarm - self._base, self._tick + 1)) <= index:
             self._tick = self._past.turn = due
@@ -111,7 +111,7 @@ class WindowDecoder:
             self._found.collect(self._tcp, self._base + due, table.count)
 
     def _single(self, index: int) -> None:
-        """Take a packet as `codec.capture.fast` does."""
+        """Process a packet as `codec.capture.fast` does."""
         self._past.turn = index
         number, streams = self._base + index, self._tcp.table.count
         segment = self._opaque.get(index)
@@ -129,7 +129,7 @@ class WindowDecoder:
     # -- lanes -----------------------------------------------------------------------------------------------------
 
     def _next(self, lane: Lane, traffic: Traffic) -> int:
-        """Index of the lane's next packet; -1: there is none."""
+        """Return the index of the lane's next packet, or -1 if none."""
         found = [traffic.packets[side.at] for side in lane.sides if side.at < side.end]
         return min(found, default=-1)
 
@@ -139,7 +139,7 @@ class WindowDecoder:
                 side.at += 1
 
     def _together(self, lanes: list[Lane], traffic: Traffic, runs: Runs, index: int, least: int) -> bool:
-        """Take what is ordinary of these lanes from a packet on. False: nothing was taken of the last of them."""
+        """Process the ordinary packets of these lanes from ``index`` on; return False if the last round had none."""
         limits = {lane: len(self._records) for lane in lanes}
         while limits:
             stretches: list[Stretch] = []
@@ -147,14 +147,14 @@ class WindowDecoder:
                 stretches += self._stretches(lane, traffic, index, limit, least)
             wrong = runs.take(stretches) if stretches else {}
             for lane, packet in wrong.items():
-                # Everything up to that packet is ordinary, and is taken in the next round.
+                # Everything before that packet is ordinary and is processed in the next round.
                 lane.until = packet + lane.patience
                 lane.patience *= 4
             limits = wrong
         return bool(stretches)
 
     def _stretches(self, lane: Lane, traffic: Traffic, index: int, limit: int, least: int) -> list[Stretch]:
-        """The ordinary packets of a lane below ``limit``, if they are worth it."""
+        """Return the ordinary packets of a lane below ``limit``, if there are at least ``least``."""
         ways = [self._tcp.table.ways.get(side.key) for side in lane.sides]
         end = limit
         for side, way in zip(lane.sides, ways):
@@ -176,7 +176,7 @@ class WindowDecoder:
         return []
 
     def _expected(self, way: Direction | None) -> int:
-        """As ``Direction.next``, for directions in doubt, too."""
+        """Return ``Direction.next``, or its counterpart for a direction that is being verified."""
         if way is None:
             return SLOW
         if way.next == SLOW and in_doubt(way, fragments=bool(self._reader.output.fragments)):

@@ -1,10 +1,10 @@
-"""What a window gives: frames that were taken together and frames that came one by one, in one order, as Places.
+"""The result of a window: frames decoded together and frames decoded one by one, in one order, as Places.
 
 Rules of this file
-1. One pool holds the bytes of all frames of the window; a frame is a place in it.
-2. The order is that of the packets at which frames were given. At one packet those that came one by one stand first:
-   they are what an alarm gave, before the packet itself was looked at.
-3. A note stands before the first frame that was given after it.
+1. One pool holds the bytes of all frames of the window; a frame is a range of it.
+2. Frames are in the order of the packets that produced them. At the same packet, frames decoded one by one come first:
+   an alarm produced them before the packet itself was processed.
+3. A note precedes the first frame that was produced after it.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ from pcli.spark.columnar.frame_columns import Longs, Places
 __all__ = ["Found", "Notes"]
 
 Notes = list[tuple[int, Note | StreamEnd]]
-"""Each with the row of the frame before which it stands."""
+"""Notes and stream ends, each with the row of the frame that it precedes."""
 
 _NONE: Final = np.zeros(0, np.int64)
 
 
 class Found:
-    """Collects the frames and notes of a window whose packets were captured at ``times``; the first is ``base``."""
+    """Collects the frames and notes of a window whose packets have the times ``times`` and numbers from ``base``."""
 
     def __init__(self, times: Longs = _NONE, base: int = 0) -> None:
         self.pool = bytearray()
-        """The bytes of the frames. No view of it may be alive when it grows."""
+        """The bytes of the frames. No memory view of it may exist when it grows."""
         self._times = times
         self._base = base
         self._together: list[list[Longs]] = []
-        """start, kept, packet (which is the turn), first_packet, offset, index into the tables of directions."""
+        """start, kept, packet (also the turn), first_packet, offset, index into the tables of directions."""
         self._ways: list[tuple[int, bool, int]] = []
-        """Of directions as they were: stream, from_client, sync."""
+        """The state of directions at the time: stream, from_client, sync."""
         self._single: list[tuple[int, ...]] = []
-        """As ``_together``, and time_ns."""
+        """The same columns as ``_together``, and time_ns."""
         self._turns: list[int] = []
         self._trouble: dict[int, tuple[Any, ...]] = {}
         self._notes: list[tuple[int, int, Note | StreamEnd]] = []
-        """Turn, single frames before it, and the note."""
+        """Turn, number of single frames before it, and the note."""
         self.streams: list[Stream] = []
         """The streams that began."""
 
     def collect(self, tcp: Tcp, turn: int, streams: int) -> None:
-        """Take what the object path gave at a packet, before which there had been so many streams."""
+        """Take the object path's output for a packet. ``streams``: the number of streams before that packet."""
         if tcp.table.count != streams:
             self.streams.append(next(reversed(tcp.table.living)).stream)
         output = tcp.output
@@ -60,14 +60,14 @@ class Found:
             output.out = []
 
     def add(self, parts: Sequence[memoryview | bytearray]) -> None:
-        """Put bytes into the pool."""
+        """Append bytes to the pool."""
         if self.pool:
             self.pool += b"".join(parts)
         else:
             self.pool = bytearray().join(parts)
 
     def put(self, ways: list[Direction], columns: list[Longs]) -> None:
-        """Take frames of some directions, those of each in their order; the columns end with an index into ``ways``."""
+        """Add frames of some directions, each direction's in order. The last column is an index into ``ways``."""
         columns[-1] = columns[-1] + len(self._ways)
         self._ways += [(way.stream.number, way.from_client, SYNC[way.sync]) for way in ways]
         self._together.append(columns)
@@ -85,7 +85,7 @@ class Found:
         self.pool += item.data
 
     def places(self) -> tuple[Places, Notes]:
-        """All of it, in order."""
+        """Return all frames and notes in order."""
         singles = len(self._single)
         *single, time_ns = [np.array(column, np.int64) for column in zip(*self._single)] or [_NONE] * 7
         turns = np.array(self._turns, np.int64)
@@ -119,11 +119,11 @@ class Found:
         return places, self._placed(np.delete(turn, alone) if self._notes else turn)
 
     def note_turns(self) -> list[int]:
-        """The packet at which each note was given."""
+        """Return the packet at which each note was produced."""
         return [turn for turn, _, _ in self._notes]
 
     def _placed(self, together: Longs) -> Notes:
-        """The notes with their rows; ``together``: the turns of the frames that did not come one by one."""
+        """Return the notes with their rows; ``together``: the turns of the frames that were decoded together."""
         before = np.searchsorted(together, [note[0] for note in self._notes]).tolist() if self._notes else []
         return [(single + rows, item) for rows, (_, single, item) in zip(before, self._notes)]
 
@@ -134,7 +134,7 @@ def _joined(pieces: Sequence[Longs]) -> Longs:
 
 
 def _order(turn: Longs) -> Longs:
-    """The rows by turn, those of one turn as they are. Short numbers are sorted by their digits, which is faster."""
+    """Return the rows sorted stably by turn. Short numbers use radix sort, which is faster."""
     if not len(turn):
         return turn
     low = int(turn.min())
