@@ -1,12 +1,12 @@
-"""PURE: bytes to values and back. No sockets, paths, clocks, threads, prints.
+"""Pure conversion between bytes and values. No sockets, paths, clocks, threads or output.
 
-The rooms, in the order in which bytes pass through them:
+The packages, in the order in which bytes pass through them:
 
 - ``proto``    the messages of the protocol and their generated code
 - ``wire``     frames, the table of commands, ids, topic names, key hashes, redaction
-- ``payload``  what is inside an entry: batches, compression, chunks, encryption, schemas
-- ``capture``  pcap and pcapng, link layers, IP, TCP streams with holes as values, frames in them
-- ``observe``  fields, filters, request/answer pairing, names behind ids
+- ``payload``  the contents of an entry: batches, compression, chunks, encryption, schemas
+- ``capture``  pcap and pcapng, link layers, IP, TCP streams with gaps as values, frames in them
+- ``observe``  fields, filters, request pairing, names of ids
 """
 
 from pcli.codec.errors import CaptureError, LocalError, PcliError, RemoteError

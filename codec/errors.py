@@ -1,6 +1,6 @@
-"""Errors say whose fault it is: ours or our caller's, the peer's, or the capture's.
+"""Errors by origin: the caller or pcli itself, the peer, or the capture.
 
-One root, one level. They are caught at the edge (a command, a connection) and nowhere in between.
+There is one root class with one level of subclasses. Errors are caught only at the edge (a command, a connection).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ __all__ = ["CaptureError", "LocalError", "PcliError", "RemoteError"]
 class PcliError(Exception):
     """Root of all errors that leave pcli's library.
 
-    ``text`` is one line for a person; ``offset`` the byte in the input where it went wrong (None: nowhere
-    in particular), already said in ``str(error)``.
+    ``text`` is a one-line message. ``offset`` is the position of the failure in the input in bytes, or None if it has
+    no position. ``str(error)`` includes it.
     """
 
     def __init__(self, text: str, offset: int | None = None) -> None:
@@ -25,12 +25,12 @@ class PcliError(Exception):
 
 
 class LocalError(PcliError):
-    """The caller asked for something that makes no sense: a wrong filter, an unknown field, bad hex."""
+    """An invalid request by the caller: a wrong filter, an unknown field, invalid hex."""
 
 
 class RemoteError(PcliError):
-    """The peer sent bytes that the protocol does not allow."""
+    """A violation of the protocol by the peer."""
 
 
 class CaptureError(PcliError):
-    """The capture file itself is not readable from here on: cut, damaged, or no capture at all."""
+    """A capture file that cannot be read from here on: truncated, damaged, or not a capture."""

@@ -1,11 +1,11 @@
-"""What may go wrong on purpose between a client and a broker: a match, an action, a budget.
+"""Fault injection between a client and a broker. A fault has a filter, an action and a limit.
 
-- fault.py: one fault: which frames, what happens to them, from which and how often; read from words, too
-- injector.py: all faults applied to the bytes of all connections; says what goes on, when, and where to
-- answers.py: the answer with which a broker refuses a request
-- corrupt.py: one bit that is wrong
+- fault.py: one fault and the ordered list of all faults, with a parser for their text form
+- injector.py: applies the faults to the bytes of all connections; returns what to send, when, and to which side
+- answers.py: the response with which a broker refuses a request
+- corrupt.py: a frame with one inverted bit
 
-The mini-broker and the proxy use it; neither clock nor socket is here.
+The mini-broker and the proxy use this package. It has no clocks or sockets.
 """
 
 from pcli.codec.faults.answers import error_answer, error_code

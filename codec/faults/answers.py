@@ -1,9 +1,9 @@
-"""The answer with which a broker refuses a request, for any request there is.
+"""The response with which a broker refuses a request of any type.
 
 Rules of this file
-1. The table of commands says what answers a request; the first of these that has room for an error carries it.
-2. What the request and its answer have in common (request id, consumer, producer, sequence id, session) is copied.
-3. A request that asked for no answer (ACK without request id, FLOW) gets none.
+1. The table of commands lists the responses of a request. The first one with an error field is used.
+2. The fields that request and response share (request id, consumer, producer, sequence id, session) are copied.
+3. A request without a response (ACK without request id, FLOW) gets none.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from pcli.codec.wire.near import near
 __all__ = ["error_answer", "error_code"]
 
 _CARRIERS: Final = (("error", "message"), ("error_code", "error_message"))
-"""How the field of the error and that of its text are called."""
+"""The possible names of the error field and of the field for its text."""
 
 
 def error_code(name: str) -> int:
-    """The number of a ServerError by its name; LocalError with the nearest ones when there is none."""
+    """Return the number of a ServerError from its name. Raise LocalError with similar names if it is unknown."""
     if name not in pb.ServerError.keys():  # noqa: SIM118  (the class is no dictionary)
         raise LocalError(f"{name!r} is not an error of the protocol{near(name, pb.ServerError.keys())}")
     return int(pb.ServerError.Value(name))
 
 
 def error_answer(frame: Frame, code: int, text: str) -> bytes | None:
-    """The frame that refuses a client's request; None when that one gets no answer that could."""
+    """Return the frame that refuses a client's request, or None if the request has no response with an error field."""
     row = COMMANDS.get(frame.type)
     if row is None or not row.client_may_send:
         return None
@@ -48,7 +48,7 @@ def error_answer(frame: Frame, code: int, text: str) -> bytes | None:
 
 
 def _body(name: str) -> Message:
-    """An empty body of a command."""
+    """Return an empty body for a command."""
     field = pb.BaseCommand.DESCRIPTOR.fields_by_name[BY_NAME[name].field]
     assert field.message_type is not None
     body: Message = getattr(pb, field.message_type.name)()

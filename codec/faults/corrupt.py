@@ -1,7 +1,7 @@
-"""One bit that is wrong: of the payload, so that the checksum is wrong too, or else of the command.
+"""Corruption of one bit: in the payload, so that the checksum is wrong too, or otherwise in the command.
 
-The same frame is always damaged in the same place: the lowest bit of the last byte. Of an empty payload that is a bit
-of the checksum in front of it.
+The bit depends only on the frame: it is the lowest bit of the last byte of the payload. If the payload is empty, it is
+a bit of the checksum before the metadata.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ __all__ = ["corrupted"]
 
 
 def corrupted(frame: Frame) -> bytes:
-    """The bytes of a whole frame with one bit turned over. Its lengths are left alone."""
+    """Return the bytes of a whole frame with one bit inverted. The lengths are unchanged."""
     parts = frame.parts
     if parts.payload_end > parts.payload_start >= 0:
         place = parts.payload_end - 1

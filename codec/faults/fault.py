@@ -1,10 +1,10 @@
-"""One fault: which frames, what happens to them, from which match on and how often.
+"""One fault: a filter, an action, the match at which it starts, and how often it acts.
 
 Rules of this file
-1. A frame has at most one fault: the first, in the order in which they were given, that matches and still acts.
-2. Every match counts, also those that ``after`` lets pass. A fault that can do nothing with a frame (``error`` on one
-   that has no answer) has not matched.
-3. Whatever is wrong with a fault is said when it is made.
+1. At most one fault acts on a frame: the first one, in the given order, that matches and is not used up.
+2. Every match counts, including those skipped by ``after``. If a fault cannot act on a frame (``error`` on a command
+   without a response), the frame is not a match.
+3. The constructor reports every error in a fault's definition.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ ACTIONS: Final[dict[str, str]] = {
     "error": "a client's request is refused with the error; the broker does not receive it",
     "close": "the connection is closed, and the frame is lost",
 }
-"""What a fault can do."""
+"""The actions of a fault, with a description of each."""
 
 _ERROR: Final = "UnknownError"
 
 
 class Fault:
-    """One fault and what it has done so far."""
+    """One fault, with counts of its matches and actions."""
 
     __slots__ = ("_match", "after", "do", "error", "error_text", "fired", "ms", "on", "seen", "times")
 
     def __init__(
         self, on: str = "", do: str = "drop", *, after: int = 0, times: int | None = None, ms: int = 0, error: str = ""
     ) -> None:
-        """LocalError for what makes no sense. The arguments are the attributes below.
+        """Raise LocalError for invalid arguments. The arguments are the attributes below.
 
         ``error`` is the name of a ServerError, or name and text: ``ServiceNotReady: later``.
         """
@@ -57,27 +57,27 @@ class Fault:
             raise LocalError("error requires do=error")
         name, _, text = error.partition(":")
         self.error = error_code(name.strip() or _ERROR)
-        """Number of the ServerError that a request is refused with."""
+        """Number of the ServerError in the response."""
         self.error_text = text.strip() or "refused by a fault"
         self.on = on
-        """The filter; empty: every frame."""
+        """The filter; empty for every frame."""
         self.do = do
-        """One of ACTIONS."""
+        """The action, a key of ACTIONS."""
         self.after = after
-        """How many matches pass before it acts."""
+        """Number of matches to skip before the first action."""
         self.times = times
-        """How often it acts; None: always."""
+        """Maximum number of actions; None for no limit."""
         self.ms = ms
-        """Milliseconds of a delay."""
+        """Delay in milliseconds."""
         self.seen = 0
-        """Frames that matched so far."""
+        """Number of frames that matched so far."""
         self.fired = 0
-        """How often it has acted."""
+        """Number of actions so far."""
         self._match = compile_filter(on).match if on else None
 
     @classmethod
     def parse(cls, text: str) -> Fault:
-        """From words: ``drop after=2 times=1 on pulsar.type == 'FLOW'``; LocalError for anything else."""
+        """Parse ``drop after=2 times=1 on pulsar.type == 'FLOW'``. Raise LocalError if the text is invalid."""
         words, on = _words(text)
         if not words or not on:
             raise LocalError(
@@ -94,11 +94,11 @@ class Fault:
 
     @property
     def spent(self) -> bool:
-        """Whether it will never act again."""
+        """Whether the fault has reached its maximum number of actions."""
         return self.times is not None and self.fired >= self.times
 
     def admit(self, facts: Facts) -> bool:
-        """Whether it acts on this frame; counts the match, and the act."""
+        """Whether the fault acts on this frame. Count the match and the action."""
         if self._match is not None and not self._match(facts):
             return False
         if self.do == "error" and self.answer(facts) is None:
@@ -110,7 +110,7 @@ class Fault:
         return True
 
     def answer(self, facts: Facts) -> bytes | None:
-        """The frame that refuses the request; None: it is none that a client gets an answer to."""
+        """Return the frame that refuses the request, or None if the frame is not a request with a response."""
         frame = facts.frame
         if not frame.from_client:
             return None
@@ -122,7 +122,7 @@ class Fault:
 
 
 class Faults:
-    """All faults of a broker or a proxy, in the order in which they are asked."""
+    """All faults of a broker or a proxy, in the order in which they are checked."""
 
     def __init__(self, faults: Iterable[Fault] = ()) -> None:
         self._faults = list(faults)
@@ -134,21 +134,21 @@ class Faults:
         return iter(self._faults)
 
     def add(self, fault: Fault) -> Fault:
-        """One more."""
+        """Add a fault at the end and return it."""
         self._faults.append(fault)
         return fault
 
     def remove(self, fault: Fault) -> None:
-        """One less; harmless when it is gone already."""
+        """Remove a fault. This has no effect if it was already removed."""
         if fault in self._faults:
             self._faults.remove(fault)
 
     def clear(self) -> None:
-        """None any more."""
+        """Remove all faults."""
         self._faults.clear()
 
     def pick(self, facts: Facts) -> Fault | None:
-        """The fault that befalls this frame."""
+        """Return the fault that acts on this frame, or None. Matches are counted."""
         for fault in self._faults:
             if fault.admit(facts):
                 return fault
@@ -156,7 +156,7 @@ class Faults:
 
 
 def _words(text: str) -> tuple[list[str], str]:
-    """The words before ``on``, blanks in quotes kept, and the filter behind it."""
+    """Split the text into the words before ``on``, with quoted spaces preserved, and the filter after it."""
     words: list[str] = []
     for match in re.finditer(r"(?:[^\s'\"]|'[^']*'|\"[^\"]*\")+", text):
         if match[0] == "on":

@@ -1,11 +1,12 @@
-"""Faults applied to bytes: what goes on of what came, when, and where to. The way of every live connection.
+"""Application of faults to the bytes of live connections: which bytes to forward, when, and to which side.
 
 Rules of this file
-1. Bytes wait until their frame is whole: half a frame can't be dropped. Bytes that can be no frame go on as they are.
-2. Order is TCP's: a frame that is late makes all behind it late, in its direction.
-3. Time is given, in nanoseconds since 1970, and what is due later is the caller's to keep. What was due at a time and
-   what is due at the same time later on leave in the order in which they were given.
-4. A cut ends the connection: nothing that comes behind it is passed on.
+1. Bytes are held until their frame is complete, because half a frame cannot be dropped. Bytes that cannot be a frame
+   are forwarded unchanged.
+2. TCP order is preserved: a delayed frame delays all later frames of its direction.
+3. Times are given in nanoseconds since 1970. The caller stores the steps that are due later. Steps with the same due
+   time are executed in the order in which they were returned.
+4. A cut ends the connection: no later bytes are forwarded.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ _MS = 1_000_000
 
 @dataclass(slots=True)
 class Step:
-    """Something to be done."""
+    """An action for the caller: forward bytes, or cut the connection."""
 
     due_ns: int
-    """When, at the earliest."""
+    """Earliest time of the step, ns since 1970."""
     to_broker: bool
-    """Where the bytes go: to the broker, or to the client."""
+    """Whether the bytes go to the broker; otherwise they go to the client."""
     data: bytearray
     cut: bool = False
-    """Cut the connection, and pass on nothing."""
+    """Whether to cut the connection without forwarding anything."""
 
 
 class _Way:
@@ -43,36 +44,36 @@ class _Way:
 
     def __init__(self, passed: int = 0) -> None:
         self.due = 0
-        """When the latest of its steps is due."""
+        """Due time of the direction's latest step."""
         self.held = bytearray()
-        """Bytes of a frame that is not whole."""
+        """Bytes of an incomplete frame."""
         self.passed = passed
-        """Bytes at the beginning of the next frame that have gone on before anybody looked."""
+        """Number of bytes of the current frame that were forwarded before the injector was attached."""
 
 
 class Injector:
-    """Takes the bytes of all connections, gives the steps."""
+    """Converts the bytes of all connections to steps."""
 
     def __init__(self, faults: Faults, live: LiveFrames) -> None:
-        """``live`` may know connections already; from now on it is this injector's own."""
+        """``live`` may already contain connections. From now on only this injector feeds it."""
         self.faults = faults
         self._live = live
         self._ways: dict[tuple[int, bool], _Way] = {}
         self._cut: set[int] = set()
 
     def open(self, number: int, client: tuple[str, int], server: tuple[str, int]) -> None:
-        """A connection begins: its number, and (address, port) of both ends."""
+        """Open a connection, with its number and the (address, port) of both ends."""
         self._live.open(number, client, server)
 
     def close(self, number: int) -> None:
-        """It has ended."""
+        """Close a connection and discard its state."""
         self._live.close(number)
         self._cut.discard(number)
         for from_client in (True, False):
             self._ways.pop((number, from_client), None)
 
     def feed(self, number: int, data: bytes, time_ns: int, *, from_client: bool) -> list[Step]:
-        """Bytes that came from one side, now; what is to be done with them."""
+        """Add bytes received from one side at this time. Return the steps for them."""
         if number in self._cut:
             return []
         way = self._way(number, from_client=from_client)
@@ -95,7 +96,7 @@ class Injector:
         return steps
 
     def last_due(self, number: int, *, from_client: bool) -> int:
-        """When everything that came from one side has gone on (ns since 1970); 0: nothing waits."""
+        """Return the due time of the last step for one side's bytes (ns since 1970), or 0 if there was none."""
         way = self._ways.get((number, from_client))
         return 0 if way is None else way.due
 

@@ -1,12 +1,12 @@
-"""A connection as a state machine, both roles: no socket, no clock, only what may come when and what it means.
+"""State machines for both sides of a connection, without sockets or clocks.
 
-- states.py: the states, and what a broker takes in which
-- versions.py: what a protocol version lets a peer see
-- keepalive.py: PING by ticks with given times
-- timers.py: timers as data, for both ends
-- strict.py: commands read as a peer must, or not at all
+- states.py: the states, and the commands that a broker accepts in each
+- versions.py: the features that depend on the protocol version
+- keepalive.py: keep-alive with PING, driven by ticks with given times
+- timers.py: a timer queue for both sides
+- strict.py: commands parsed as a peer parses them, complete or rejected
 - server.py: ServerSession, the broker's side of the handshake
-- client.py: ClientSession, requests and their answers
+- client.py: ClientSession, requests and their responses
 """
 
 from pcli.codec.session.client import ClientSession, Event

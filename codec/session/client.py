@@ -1,14 +1,15 @@
-"""The client's side of a connection: the handshake, requests with their ids, and which answer belongs to which.
+"""The client's side of a connection: the handshake, request ids, and the pairing of responses with requests.
 
 Rules of this file
-1. Who answers whom, and by which key, is read from the table of commands. An answer gives its request along; what
-   answers nothing is an event of its own (MESSAGE, CLOSE_CONSUMER, an answer to a request that was never sent).
-2. An answer closes its request, but for PRODUCER_SUCCESS with producer_ready = false: the same request is answered once
-   more, when the producer is ready.
-3. An ERROR without a known request id answers the handshake while that is open (a broker that refuses a CONNECT has no
-   id to name), and ends the connection.
-4. PING is answered here. Nothing else is sent without being asked for.
-5. Bytes that no client can go on with set ``error`` and end the session; nothing is raised.
+1. The table of commands defines the responses of a request and the key that pairs them. The event of a response
+   contains its request. Any other command is an event without a request (MESSAGE, CLOSE_CONSUMER, an unexpected
+   response).
+2. A response closes its request, except PRODUCER_SUCCESS with producer_ready = false. The broker sends a second
+   response to the same request when the producer is ready.
+3. An ERROR without a known request id during the handshake is the response to CONNECT, which has no request id. It
+   ends the connection.
+4. The session answers PING itself. It sends nothing else that the caller did not request.
+5. Bytes that a client cannot process set ``error`` and end the session; nothing is raised.
 """
 
 from __future__ import annotations
@@ -38,26 +39,26 @@ _CONNECTED: Final = BY_NAME["CONNECTED"].number
 _ERROR: Final = BY_NAME["ERROR"].number
 _PING: Final = BY_NAME["PING"].number
 _IDS: Final = ("request_id", "session_id", "watch_id")
-"""The words of ``paired_by`` that name a field."""
+"""The values of ``paired_by`` that name a field."""
 
 _Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A command that came."""
+    """A received command."""
 
     name: str
-    """Of its type: ``MESSAGE``, ``SUCCESS``."""
+    """The name of its type: ``MESSAGE``, ``SUCCESS``."""
     body: Any
-    """The command's own message, of the class that ``pb`` has for it."""
+    """The command's own message, an object of its class in ``pb``."""
     frame: Frame
     request: Message | None = None
-    """What it answers; None: nothing that was asked here."""
+    """The request that this command answers; None if no request of this session matches."""
 
 
 class ClientSession:
-    """One connection, seen from the client. ``output`` is what is to be written."""
+    """One connection from the client's side. The caller writes ``output()`` to the socket."""
 
     def __init__(
         self,
@@ -69,27 +70,27 @@ class ClientSession:
     ) -> None:
         self.client_version = client_version
         self.offered = version
-        """The version that CONNECT names."""
+        """The protocol version in CONNECT."""
         self.features = features
-        """The feature flags that CONNECT sets."""
+        """The feature flags set in CONNECT."""
         self.keep_alive = keep_alive or KeepAlive(0, 0)
         self.state = State.START
         self.version = 0
-        """Of both sides together; 0 before the handshake."""
+        """The negotiated protocol version; 0 before the handshake."""
         self.connected: pb.CommandConnected | None = None
-        """What the broker says of itself."""
+        """The broker's CONNECTED command; None before the handshake."""
         self.error: RemoteError | None = None
-        """Why the session ended; None while it goes on."""
+        """Why the session ended; None while it is active."""
         self._reader = FrameReader()
         self._output: list[bytes] = []
         self._next_request = 1
         self._open: dict[_Key, tuple[int, Message]] = {}
         self._ordered: dict[int, deque[Message]] = {}
 
-    # -- out -------------------------------------------------------------------------------------------------------
+    # -- output ----------------------------------------------------------------------------------------------------
 
     def connect(self, **fields: Any) -> None:
-        """Begin the handshake; ``fields`` of CommandConnect replace what the session would say."""
+        """Begin the handshake. ``fields`` of CommandConnect override the session's own values."""
         if self.state is not State.START:
             raise LocalError("the handshake has already begun")
         flags = pb.FeatureFlags(**dict.fromkeys(self.features, True))
@@ -99,9 +100,9 @@ class ClientSession:
         self.send(body)
 
     def send(self, body: Any, entry: bytes = b"") -> Message:
-        """Send a command, behind SEND its entry; gives the body as it was sent, with its request id.
+        """Send a command, and for SEND its entry. Return the body as sent, with its request id.
 
-        A request id that is missing is given. LocalError: the body is no command, or lacks a required field.
+        A missing request id is assigned. Raise LocalError if the body is not a command or lacks a required field.
         """
         number = command_of(body).type
         row = COMMANDS[number]
@@ -116,35 +117,35 @@ class ClientSession:
         return body  # type: ignore[no-any-return]
 
     def post(self, body: Any, entry: bytes = b"") -> None:
-        """Send a command without waiting for an answer: whatever comes of it is an event of its own."""
+        """Send a command without recording a request: its response, if any, is an event without a request."""
         self._output.append(push_frame(body, entry))
 
     def post_frame(self, frame: bytes) -> None:
-        """The same with a whole frame, made by the fast writers of ``codec.wire.hot``."""
+        """Send a whole frame like ``post``, for the fast writers of ``codec.wire.hot``."""
         self._output.append(frame)
 
     def next_request_id(self) -> int:
-        """An id that no other request of this session has."""
+        """Return a request id not yet used in this session."""
         number = self._next_request
         self._next_request += 1
         return number
 
     def output(self) -> bytes:
-        """What is to be written now."""
+        """Return and clear the bytes to be written."""
         data = b"".join(self._output)
         self._output.clear()
         return data
 
     @property
     def open_requests(self) -> list[Message]:
-        """What has not been answered yet; those without ids last."""
+        """The requests without a response yet; those without ids come last."""
         return [
             *(body for _, body in self._open.values()),
             *(body for queue in self._ordered.values() for body in queue),
         ]
 
     def tick(self, now: int) -> Beat:
-        """The keep-alive tick that is due; a PING is in the output then."""
+        """Run the keep-alive tick that is due. If it requires a PING, the PING is added to the output."""
         beat = self.keep_alive.tick(now, connected=self.state is State.CONNECTED, pings=self.version >= PINGS)
         if beat is Beat.PING:
             self.send(pb.CommandPing())
@@ -152,10 +153,10 @@ class ClientSession:
             self._fail(RemoteError("the broker sent nothing"))
         return beat
 
-    # -- in --------------------------------------------------------------------------------------------------------
+    # -- input -----------------------------------------------------------------------------------------------------
 
     def receive(self, data: bytes) -> list[Event]:
-        """Bytes of the broker; the commands that are whole now, each with what it answers."""
+        """Add bytes from the broker. Return the commands that are now complete, each with its request."""
         events = []
         for frame in self._reader.feed(data):
             if self.error is not None:
@@ -190,7 +191,7 @@ class ClientSession:
             self._reader.max_frame_size = max(0, body.max_message_size) + FRAME_OVERHEAD
 
     def _answered(self, number: int, body: Any) -> Message | None:
-        """The request that this answers, closed unless more is to come."""
+        """Return the request that this command answers. Close it unless another response will follow."""
         asked_by = _ASKED_BY.get(number, ())
         for key in (_key(asked, body) for asked in asked_by):
             found = self._open.get(key) if key is not None else None
@@ -212,12 +213,12 @@ class ClientSession:
 
 
 def _key(number: int, body: Any) -> _Key | None:
-    """What a request and its answer have in common; None: it has no id."""
+    """Return the key that a request and its response share, or None if the command has no id."""
     by = COMMANDS[number].paired_by
     if by == "sequence":
         return number, body.producer_id, body.sequence_id
     if by in _IDS and by in body.DESCRIPTOR.fields_by_name and body.HasField(by):
-        # One number is one request, whatever its type: a broker tells them apart by nothing else.
+        # The type is not part of the key: a broker distinguishes requests by their ids only.
         return by, getattr(body, by)
     return None
 
@@ -226,4 +227,4 @@ _ASKED_BY: Final[dict[int, tuple[int, ...]]] = {
     number: tuple(row.number for row in COMMANDS.values() if COMMANDS[number].name in row.answers)
     for number in COMMANDS
 }
-"""The requests that a command may answer."""
+"""The types of the requests that each command type may answer."""

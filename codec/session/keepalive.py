@@ -1,10 +1,10 @@
-"""Keep-alive: a PING at each tick, and the end of a peer that let a whole interval pass in silence.
+"""Keep-alive: a PING at each tick, and the close of a connection whose peer was silent for a whole interval.
 
 Rules of this file (class PulsarHandler, the same on both sides)
-1. Ticks come every interval, counted from the accept, whatever the traffic.
-2. At a tick: a handshake that is not complete ends the connection. So does a PING without any answer since, unless
-   reading is paused by our own throttling. Otherwise a PING goes out, to peers of version 1 and later.
-3. Whatever command arrives shows that the peer lives, not only a PONG.
+1. Ticks come at a fixed interval, counted from the accept, regardless of traffic.
+2. An incomplete handshake at a tick ends the connection. So does an unanswered PING, unless this side has paused
+   reading for throttling. Otherwise a PING is sent, to peers of version 1 and later.
+3. Any received command, not only a PONG, proves that the peer is alive.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Beat", "KeepAlive"]
 
 
 class Beat(Enum):
-    """What a tick asks for."""
+    """The action that a tick requires."""
 
     NOTHING = "nothing"
     PING = "ping"
@@ -23,20 +23,20 @@ class Beat(Enum):
 
 
 class KeepAlive:
-    """The ticks of one connection. Times are milliseconds."""
+    """The keep-alive ticks of one connection. Times are in milliseconds."""
 
     __slots__ = ("due", "interval", "outstanding")
 
     def __init__(self, interval: int, now: int) -> None:
         self.interval = interval
-        """Between two ticks; 0 or less: there are none."""
+        """Time between two ticks; 0 or less disables them."""
         self.due: int | None = now + interval if interval > 0 else None
-        """When the next tick is due; None: never."""
+        """Time of the next tick; None if ticks are disabled."""
         self.outstanding = False
-        """A PING went out, and nothing came since. Whoever receives a command clears it."""
+        """Whether nothing was received since the last PING. The code that receives a command clears it."""
 
     def tick(self, now: int, *, connected: bool, pings: bool, reading: bool = True) -> Beat:
-        """The tick that is due. ``pings``: the peer knows PING; ``reading``: its bytes are not held back by us."""
+        """Run the tick that is due. ``pings``: the peer supports PING; ``reading``: this side is not throttling reads."""
         self.due = now + self.interval
         if not connected or (self.outstanding and reading):
             return Beat.CLOSE

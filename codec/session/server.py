@@ -1,11 +1,11 @@
-"""The broker's side of a connection: the handshake, and what this client may see.
+"""The broker's side of a connection: the handshake, and the features that the client supports.
 
 Rules of this file (ServerCnx, Commands.newConnectedCommand; 4.2.4)
-1. The version is the smaller of both sides; the feature flags of the answer are the broker's own, whatever the client
-   says. The client's flags are remembered: they say what it can take.
-2. A client that names no version has 0.
-3. What a client may see is decided once, at the handshake, and kept as plain attributes: dispatchers ask for every
-   delivery.
+1. The negotiated version is the lower one of both sides. CONNECTED contains the broker's own feature flags, regardless
+   of the client's flags. The client's flags are stored because they state what it supports.
+2. A client that sends no version has version 0.
+3. The features of a client are determined once, in the handshake, and stored as plain attributes, because dispatchers
+   read them for every delivery.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ __all__ = ["Offer", "ServerSession"]
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a broker says of itself in CONNECTED."""
+    """The broker's properties that CONNECTED announces."""
 
     server_version: str
-    """``Pulsar Server`` and the version, without a space between them."""
+    """``Pulsar Server`` followed by the version, without a space between them."""
     max_message_size: int = DEFAULT_MAX_MESSAGE_SIZE
-    """Bytes, ``maxMessageSize``."""
+    """``maxMessageSize`` in bytes."""
     features: frozenset[str] = field(default_factory=frozenset)
-    """The flags of FeatureFlags that are set."""
+    """The names of the FeatureFlags fields that are set."""
     newest: int = NEWEST
-    """The newest protocol version that it speaks."""
+    """The newest protocol version that the broker supports."""
     expose_broker_entry: bool = False
     """``exposingBrokerEntryMetadataToClientEnabled``."""
 
 
 class ServerSession:
-    """One connection, seen from the broker."""
+    """One connection from the broker's side."""
 
     __slots__ = (
         "client_version",
@@ -60,21 +60,21 @@ class ServerSession:
         self.keep_alive = keep_alive
         self.state = State.START
         self.client_version = ""
-        """What the client calls itself."""
+        """The client version in CONNECT."""
         self.proxy_version = ""
-        """What the proxy calls itself through which it came; empty: none."""
+        """The version of the proxy that forwarded the connection; empty if there is none."""
         self.features: frozenset[str] = frozenset()
-        """The feature flags that the client has set."""
+        """The names of the feature flags that the client has set."""
         self._see(0)
 
     def _see(self, version: int) -> None:
         self.version = version
-        """The protocol version of both sides together; 0 before the handshake."""
+        """The negotiated protocol version; 0 before the handshake."""
         self.knows_close = version >= CLOSE_COMMANDS
-        """Takes CLOSE_PRODUCER and CLOSE_CONSUMER; otherwise the connection is closed."""
+        """Whether the client supports CLOSE_PRODUCER and CLOSE_CONSUMER; if not, the broker closes the connection."""
         self.reads_batches = version >= BATCHES
         self.reads_checksum = self.plain_delivery = version >= CHECKSUMS
-        """Takes entries as they are stored, but for a broker entry block in front."""
+        """Whether the client accepts entries as stored, except for a leading broker entry block."""
         self.reads_broker_entry = (
             version >= BROKER_ENTRY
             and self.offer.expose_broker_entry
@@ -88,19 +88,19 @@ class ServerSession:
 
     @property
     def pings(self) -> bool:
-        """Whether the client knows PING."""
+        """Whether the client supports PING."""
         return self.version >= PINGS
 
     def knows(self, command: str) -> bool:
-        """Whether the client knows a command, by name."""
+        """Whether the client's protocol version includes a command, given by name."""
         return knows(self.version, command)
 
     def allows(self, number: int) -> bool:
-        """Whether a command of this type may come now."""
+        """Whether a command of this type is allowed in the current state."""
         return may_receive(self.state, number)
 
     def connect(self, request: pb.CommandConnect) -> pb.CommandConnected:
-        """Complete the handshake; gives what to answer."""
+        """Complete the handshake and return the response."""
         self.client_version = request.client_version
         self.proxy_version = request.proxy_version
         self.features = frozenset(flag.name for flag, value in request.feature_flags.ListFields() if value)
@@ -114,5 +114,5 @@ class ServerSession:
         )
 
     def fail(self) -> None:
-        """Nothing more is taken; the connection is to be closed."""
+        """Accept no further commands; the caller closes the connection."""
         self.state = State.FAILED

@@ -1,7 +1,7 @@
-"""The states of a connection, and which commands a broker takes in which.
+"""The states of a connection, and the commands that a broker accepts in each.
 
-Source: class ServerCnx. `START`, with authentication `CONNECTING`, then `CONNECTED`; `FAILED` is the end. A command in
-the wrong state costs the connection, without an answer.
+Source: class ServerCnx. The order is `START`, `CONNECTING` (only with authentication), `CONNECTED`; `FAILED` is final.
+After a command in the wrong state the broker closes the connection without a response.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["State", "may_receive"]
 
 
 class State(Enum):
-    """Where a connection stands."""
+    """The state of a connection."""
 
     START = "Start"
     CONNECTING = "Connecting"
@@ -24,13 +24,13 @@ class State(Enum):
 
 
 _ALWAYS: Final = frozenset(BY_NAME[name].number for name in ("PING", "PONG", "AUTH_RESPONSE"))
-"""Taken in every state but the last."""
+"""The commands accepted in every state except FAILED."""
 
 _CONNECT: Final = BY_NAME["CONNECT"].number
 
 
 def may_receive(state: State, number: int) -> bool:
-    """Whether a broker in this state takes a command of this type."""
+    """Whether a broker in this state accepts a command of this type."""
     if state is State.FAILED:
         return False
     if number in _ALWAYS:

@@ -1,10 +1,10 @@
-"""Commands as a peer reads them: whole and correct, or not at all.
+"""Commands parsed as a peer parses them: complete and valid, or rejected.
 
-Rules of this file (the broker's PulsarDecoder and LightProto, seen on 4.2.4)
-1. Bytes that are no BaseCommand, an unknown type, a missing required field, a type without its body: RemoteError, and
-   the connection ends without an answer. An enum value that nobody knows leaves its field unset, so a required one
-   is missing then.
-2. Text that is no UTF-8 is text with replacement characters, as Java decodes it.
+Rules of this file (the broker's PulsarDecoder and LightProto, observed on 4.2.4)
+1. Bytes that are not a BaseCommand, an unknown type, a missing required field or a missing body raise RemoteError. The
+   connection ends without a response. An unknown enum value leaves its field unset, so a required field is then
+   missing.
+2. Invalid UTF-8 is replaced with U+FFFD, as in Java's decoder.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["read_command"]
 
 
 def read_command(data: bytes) -> tuple[pb.BaseCommand, Message]:
-    """The command in these bytes, and its body; RemoteError when a peer must not go on with it."""
+    """Return the command in these bytes and its body. Raise RemoteError if a peer would reject them."""
     try:
         command = pb.BaseCommand.FromString(data)
     except DecodeError:
@@ -40,7 +40,7 @@ def read_command(data: bytes) -> tuple[pb.BaseCommand, Message]:
 
 
 def _mend_texts(message: Message) -> None:
-    """Replace what is no UTF-8; the parser hands such a text out as bytes."""
+    """Replace invalid UTF-8 in string fields; the parser returns such strings as bytes."""
     for field, value in message.ListFields():
         if field.type == FieldDescriptor.TYPE_STRING:
             _mend_field(message, field.name, value)

@@ -1,9 +1,10 @@
-"""Timers as data: what is due when, run by whoever has the time.
+"""A timer queue without a clock: the caller runs each timer when it is due.
 
 Rules of this file
-1. The heap knows no clock. Times are milliseconds since 1970, given by the caller.
-2. Timers due at the same time run in the order in which they were set.
-3. A cancelled timer stays in the heap until its time, or until most of the heap is cancelled: both cost nothing.
+1. Times are milliseconds since 1970, given by the caller.
+2. Timers due at the same time run in the order in which they were created.
+3. A cancelled timer stays in the heap until it is due, or until more than half of the heap is cancelled. Cancelling is
+   therefore cheap.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ __all__ = ["Timer", "Timers"]
 
 
 class Timer:
-    """Something to be done at a time. Ordered by it, then by age."""
+    """An action with a due time. Timers are ordered by due time, then by creation."""
 
     __slots__ = ("_number", "_timers", "action", "due")
 
     def __init__(self, due: int, number: int, action: Callable[[], None], timers: Timers) -> None:
         self.due = due
-        """Milliseconds since 1970."""
+        """Due time, milliseconds since 1970."""
         self.action: Callable[[], None] | None = action
-        """None once it has run or was cancelled."""
+        """The action; None after it has run or was cancelled."""
         self._number = number
         self._timers = timers
 
@@ -32,18 +33,18 @@ class Timer:
 
     @property
     def active(self) -> bool:
-        """Whether it is still to run."""
+        """Whether the timer has not yet run and was not cancelled."""
         return self.action is not None
 
     def cancel(self) -> None:
-        """Do not run it; harmless when it has run already."""
+        """Cancel the timer. This has no effect if it has already run."""
         if self.action is not None:
             self.action = None
             self._timers.forget_one()
 
 
 class Timers:
-    """All timers of a broker, or of a client."""
+    """All timers of a broker or a client."""
 
     __slots__ = ("_cancelled", "_heap", "_number")
 
@@ -57,7 +58,7 @@ class Timers:
 
     @property
     def deadline(self) -> int | None:
-        """When the next one is due; None: there is none."""
+        """Due time of the next timer, or None if there is none."""
         heap = self._heap
         while heap and heap[0].action is None:
             heapq.heappop(heap)
@@ -65,14 +66,14 @@ class Timers:
         return heap[0].due if heap else None
 
     def call_at(self, due: int, action: Callable[[], None]) -> Timer:
-        """Run ``action`` at a time."""
+        """Add a timer that runs ``action`` at the given time."""
         self._number += 1
         timer = Timer(due, self._number, action, self)
         heapq.heappush(self._heap, timer)
         return timer
 
     def pop_due(self, now: int) -> tuple[int, Callable[[], None]] | None:
-        """Take out the first timer that is due, as its time and its action; None: none is."""
+        """Remove the first timer that is due and return its time and action, or None if no timer is due."""
         due = self.deadline
         if due is None or due > now:
             return None
@@ -82,7 +83,7 @@ class Timers:
         return due, action
 
     def forget_one(self) -> None:
-        """One more is cancelled; clear up when they are the most."""
+        """Count one more cancelled timer. Rebuild the heap if most of its timers are cancelled."""
         self._cancelled += 1
         if self._cancelled > 64 and self._cancelled * 2 > len(self._heap):
             self._heap = [timer for timer in self._heap if timer.action is not None]

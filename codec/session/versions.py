@@ -1,7 +1,7 @@
-"""What the protocol version of a peer lets it see: the table of the broker's version checks.
+"""The features that depend on a peer's protocol version, as the broker checks it.
 
-Sources: ProtocolVersion of the proto; the checks in ServerCnx, PulsarCommandSenderImpl and Consumer, seen on 4.2.4.
-Commands that came with a version of their own have it in the table of commands (``since``); here stands the rest.
+Sources: ProtocolVersion of the proto; the checks in ServerCnx, PulsarCommandSenderImpl and Consumer, observed on 4.2.4.
+The versions that introduced commands are in the table of commands (``since``); this module contains the rest.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from pcli.codec.wire.commands import BY_NAME
 __all__ = ["BATCHES", "BROKER_ENTRY", "CHECKSUMS", "CLOSE_COMMANDS", "NEWEST", "PINGS", "knows"]
 
 NEWEST: Final = 21
-"""The newest ProtocolVersion; CONNECTED answers the smaller of it and the client's."""
+"""The newest ProtocolVersion. CONNECTED contains the lower of it and the client's version."""
 
 PINGS: Final = 1
-"""Below, a peer is never pinged."""
+"""Lowest version with PING. The broker never pings an older peer."""
 
 BATCHES: Final = 4
-"""Below, a batch that is to be delivered closes the connection."""
+"""Lowest version with batches. Dispatching a batch to an older client closes its connection."""
 
 CLOSE_COMMANDS: Final = 5
-"""Below, the broker closes the connection instead of sending CLOSE_PRODUCER or CLOSE_CONSUMER."""
+"""Lowest version with CLOSE_PRODUCER and CLOSE_CONSUMER. For an older client the broker closes the connection."""
 
 CHECKSUMS: Final = 11
-"""Below, the checksum block is cut off what is delivered."""
+"""Lowest version with checksums. For an older client the broker removes the checksum block from deliveries."""
 
 BROKER_ENTRY: Final = 18
-"""From here on a client may see the broker entry metadata, if it says so and the broker exposes it."""
+"""Lowest version that may receive broker entry metadata, if the client sets its flag and the broker exposes it."""
 
 
 def knows(version: int, command: str) -> bool:
-    """Whether a peer of this version knows a command, by name (``REACHED_END_OF_TOPIC``: 9, and so on)."""
+    """Whether this protocol version includes a command, given by name (``REACHED_END_OF_TOPIC`` since 9)."""
     return version >= BY_NAME[command].since

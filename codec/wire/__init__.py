@@ -1,8 +1,8 @@
-"""Frames both ways, the table of commands, ids, topic names, key hashes, redaction.
+"""Decoding and encoding of frames, the table of commands, ids, topic names, key hashes and redaction.
 
-Start at ``frame`` (one frame and its parts), ``reader`` (bytes in pieces to frames), ``build`` (messages to frames),
-``commands`` (THE table). ``hot`` reads and writes the five commands of which traffic consists; ``lossless`` is a frame
-as JSON and back; ``hextext`` and ``assignments`` read what people type.
+Start at ``frame`` (one frame and its parts), ``reader`` (chunks of bytes to frames), ``build`` (messages to frames) and
+``commands`` (the table of commands). ``hot`` reads and writes the five most frequent commands without protobuf,
+``lossless`` converts between a frame and JSON, and ``hextext`` and ``assignments`` parse typed input.
 """
 
 from pcli.codec.wire.assignments import pull_assignments

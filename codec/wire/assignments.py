@@ -1,9 +1,9 @@
-"""A frame from words: ``TYPE field=value …`` as the lossless object that ``lossless`` encodes.
+"""Parser for ``TYPE field=value …``, which returns the lossless object that ``lossless`` encodes.
 
 A path is relative to the command's body (``consumer_id=1``, ``message_id.ledgerId=5``); ``metadata.…`` and
-``entry.…`` reach the blocks behind SEND and MESSAGE. A repeated field takes one value a time, given again for more
-(``topics=a topics=b``), or a JSON list. A message takes JSON, a MessageIdData also ``ledger:entry``. A map-like list
-of KeyValue takes ``properties.color=red``. The payload is ``payload=text``, or ``payload=hex:6869``.
+``entry.…`` select the blocks after SEND and MESSAGE. A repeated field takes one value per assignment
+(``topics=a topics=b``), or a JSON list. A message takes JSON, and a MessageIdData also ``ledger:entry``. A list of
+KeyValue takes ``properties.color=red``. The payload is ``payload=text``, or ``payload=hex:6869``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pcli.codec.wire.near import near
 
 __all__ = ["pull_assignments"]
 
-# As Python writes them, in ASCII. No number of the protocol has more digits than the longest double.
+# Python's notation, in ASCII. No number of the protocol has more digits than the longest double.
 _INTEGER: Final = re.compile(r"[-+]?(0[xX][0-9a-fA-F]{1,16}|0|[1-9][0-9]{0,19})")
 _FLOAT: Final = re.compile(r"[-+]?([0-9.]{1,400}([eE][-+]?[0-9]{1,4})?|nan|inf)")
 
@@ -31,7 +31,7 @@ _Holder = TypeVar("_Holder", dict[str, Any], list[Any])
 
 
 def pull_assignments(words: list[str]) -> dict[str, Any]:
-    """The lossless object of ``[TYPE, "field=value", …]``; LocalError names the word that is wrong."""
+    """Return the lossless object of ``[TYPE, "field=value", …]``. Raise LocalError with the invalid word."""
     if not words:
         raise LocalError(
             "the command is missing: write TYPE field=value …, for example FLOW consumer_id=1 messagePermits=100"
@@ -67,7 +67,7 @@ def pull_assignments(words: list[str]) -> dict[str, Any]:
 
 def _assign(place: dict[str, Any], descriptor: Descriptor, path: str, text: str, word: str) -> None:
     head, _, rest = path.partition(".")
-    # The descriptors' mapping takes no half surrogates, which a command line may bring.
+    # The descriptors' mapping rejects lone surrogates, which a command line may contain.
     field = descriptor.fields_by_name.get(head) if head.isascii() else None
     if field is None:
         known = near(head, (field.name for field in descriptor.fields))
@@ -90,7 +90,7 @@ def _assign(place: dict[str, Any], descriptor: Descriptor, path: str, text: str,
 
 
 def _holder(place: dict[str, Any], head: str, empty: _Holder, word: str) -> _Holder:
-    """The object or list at ``head``, made when missing; JSON given before may have put something else there."""
+    """Return the object or list at ``head``, created if missing. An earlier JSON value may have another type."""
     found = place.setdefault(head, empty)
     if not isinstance(found, type(empty)):
         raise LocalError(f"{word}: {head} was given before, and has no parts")
@@ -101,7 +101,7 @@ def _value(field: Any, text: str, word: str) -> Any:
     if text.startswith(("{", "[")) and (field.message_type is not None or field.is_repeated):
         try:
             return json.loads(text)
-        except (ValueError, RecursionError) as error:  # also for numbers of thousands of digits, and a thousand [
+        except (ValueError, RecursionError) as error:  # also numbers with thousands of digits and deep nesting
             raise LocalError(f"{word}: not JSON: {error}") from None
     if field.message_type is not None and field.message_type.name == "MessageIdData":
         place = MessageId.parse(text)
@@ -126,7 +126,7 @@ def _number(field: Any, text: str, word: str) -> Any:
         if _FLOAT.fullmatch(text):
             return float(text)
     except ValueError:
-        pass  # points alone, or too many of them
+        pass  # only decimal points, or more than one
     raise LocalError(f"{word}: a number is expected")
 
 
@@ -137,7 +137,7 @@ def _integer(text: str, word: str) -> int:
 
 
 def _hex(text: str, word: str) -> str:
-    """The bytes of a text as hex; those that were no UTF-8 on the command line stay what they were."""
+    """Return the bytes of a text as hex. Command-line bytes that were not UTF-8 keep their values."""
     try:
         return text.encode(errors="surrogateescape").hex()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Bit sets of batch indexes: a Python int inside, 64-bit words on the wire (java.util.BitSet). 1: not acknowledged."""
+"""Bit sets of batch indexes: a Python int, or 64-bit words on the wire (java.util.BitSet). 1: not acknowledged."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ _WORD = 0xFFFFFFFFFFFFFFFF
 
 
 def ones(count: int) -> int:
-    """A set of so many bits, all of them set."""
+    """Return a set of ``count`` bits, all of them 1."""
     return (1 << count) - 1
 
 
 def left_of(value: int, messages: int) -> int:
-    """How many of so many messages are not acknowledged; bits beyond them do not count.
+    """Return how many messages of a batch are not acknowledged; bits beyond the batch size are ignored.
 
-    A client may claim two thousand million messages: no set of that size is made.
+    A client may send a batch size of two billion: no set of that size is created.
     """
     return (value & ones(messages)).bit_count() if value.bit_length() > messages else value.bit_count()
 
 
 def set_of(words: Iterable[int]) -> int:
-    """Words of ``ack_set`` (int64, the lowest first) as one number."""
+    """Return the words of ``ack_set`` (int64, the lowest first) as one number."""
     packed = [word & _WORD for word in words]
     return int.from_bytes(pack(f"<{len(packed)}Q", *packed), "little")
 
 
 def words_of(value: int) -> list[int]:
-    """The words of a set, as signed 64-bit numbers; zero words at the end are left out."""
+    """Return the words of a set as signed 64-bit numbers, without zero words at the end."""
     count = (value.bit_length() + 63) // 64
     return list(unpack(f"<{count}q", value.to_bytes(8 * count, "little")))

@@ -1,7 +1,7 @@
-"""Frames out of messages: the class of the body says the type, so the constructors are those of ``pb``, fully typed.
+"""Encoding of messages as frames. The class of the body determines the type, so the typed ``pb`` constructors are used.
 
-``push_frame(pb.CommandFlow(consumer_id=1, messagePermits=10))`` is a whole FLOW frame. SEND and MESSAGE take the
-entry behind them. The hot commands have faster writers in ``hot``.
+``push_frame(pb.CommandFlow(consumer_id=1, messagePermits=10))`` is a whole FLOW frame. SEND and MESSAGE also take an
+entry. The module ``hot`` has faster writers for the most frequent commands.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ROW_OF: Final = _rows_by_body()
 
 
 def command_of(body: Message) -> pb.BaseCommand:
-    """The BaseCommand around a body, its type set; LocalError when the message is no body of a command."""
+    """Return the BaseCommand for a body, with its type set. Raise LocalError if the message is not a command body."""
     row = _ROW_OF.get(body.DESCRIPTOR.name)
     if row is None:
         raise LocalError(f"{body.DESCRIPTOR.name} is no command")
@@ -46,15 +46,15 @@ def command_of(body: Message) -> pb.BaseCommand:
 
 
 def push_frame(body: Message, headers_and_payload: bytes = b"") -> bytes:
-    """A whole frame around a body, and for SEND and MESSAGE the bytes that stand behind the command.
+    """Encode a whole frame from a body and, for SEND and MESSAGE, the bytes that follow the command.
 
-    LocalError when a required field is missing.
+    Raise LocalError if a required field is missing.
     """
     return join_frame(_serialized(command_of(body)), headers_and_payload)
 
 
 def join_frame(command: bytes, headers_and_payload: bytes = b"") -> bytes:
-    """The two lengths, the command's bytes, and what follows it."""
+    """Join the two lengths, the command's bytes, and the bytes that follow it."""
     lengths = _two_lengths(4 + len(command) + len(headers_and_payload), len(command))
     return b"".join((lengths, command, headers_and_payload))
 
@@ -66,9 +66,9 @@ def push_entry(
     checksum: bool = True,
     broker_entry: pb.BrokerEntryMetadata | bytes | None = None,
 ) -> bytes:
-    """What stands behind SEND and MESSAGE: [broker entry block] [checksum block] metadata, payload.
+    """Encode the entry of a SEND or MESSAGE: [broker entry block] [checksum block] metadata, payload.
 
-    The CRC-32C covers the metadata's length, the metadata and the payload. LocalError when a required field of
+    The CRC-32C covers the metadata's length, the metadata and the payload. Raise LocalError if a required field of
     the metadata is missing.
     """
     packed = metadata if isinstance(metadata, bytes) else _serialized(metadata)

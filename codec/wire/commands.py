@@ -1,21 +1,22 @@
-"""THE table of commands: names, senders, ids, answers, versions. Nothing else in pcli knows these.
+"""The table of all commands: names, senders, ids, responses and versions. No other module repeats these facts.
 
-A new command is one row. Fields, filters, JSON keys, request/answer pairing, direction checks and the docs are
-read from here. A test holds every row against the descriptors and every command of the protocol against the rows.
+A new command is one row. Fields, filters, JSON keys, request pairing, direction checks and the docs are derived from
+this table. A test compares every row with the descriptors and every command of the protocol with the rows.
 
-Column by column
+Columns
 - number, name    BaseCommand.Type
-- field           the field of BaseCommand that holds the body (its number is the type's, whatever its name)
-- sender          who sends it: client, broker, or both. A broker that talks to another one (or to itself, for
-                  system topics and transactions) does so as a client.
-- ids             which ids it carries, by meaning: ``meaning`` where the field has that name, ``meaning=path`` where
-                  it has another. The meanings are the fields that `pcli fields` shows as ``pulsar.<meaning>``.
-- answers         what answers it (the first good, the others bad); empty: nothing does
-- paired_by       how an answer finds its request: ``request_id``; ``sequence``: producer and sequence id;
-                  ``order``: the oldest open one of its kind; ``session_id``, ``watch_id``: only the first answer counts
-- since           the protocol version with which it appeared (ProtocolVersion; for commands that came without a new
-                  number, the one that was newest then)
-- feature         the feature flag of CONNECT/CONNECTED without which it is not sent
+- field           the field of BaseCommand that contains the body (its number always equals the type's number)
+- sender          the side that sends it: client, broker, or both. A broker that connects to another broker (or to
+                  itself, for system topics and transactions) acts as a client.
+- ids             the ids it carries, by meaning: ``meaning`` if the field has that name, otherwise ``meaning=path``.
+                  The meanings are the fields that `pcli fields` lists as ``pulsar.<meaning>``.
+- answers         its responses (the first for success, the others for errors); empty if it has none
+- paired_by       how a response is matched to its request: ``request_id``; ``sequence``: producer and sequence id;
+                  ``order``: the oldest open request of that type; ``session_id``, ``watch_id``: only the first response
+                  is paired
+- since           the protocol version that introduced it (ProtocolVersion; for a command added without a new version,
+                  the newest version at that time)
+- feature         the feature flag of CONNECT/CONNECTED that is required for sending it
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ __all__ = ["BY_NAME", "COMMANDS", "NO_TYPE", "PAYLOAD_TYPES", "CommandRow", "nam
 
 @dataclass(frozen=True, slots=True)
 class CommandRow:
-    """One row of the table; the columns are explained on top of the module."""
+    """One row of the table. The module's docstring explains the columns."""
 
     number: int
     name: str
     field: str
     sender: str
     ids: dict[str, str]
-    """Meaning to path in the body, e.g. ``{"message_id": "last_message_id"}``."""
+    """Path in the body by meaning, such as ``{"message_id": "last_message_id"}``."""
     answers: tuple[str, ...] = ()
     paired_by: str = ""
     since: int = 0
@@ -43,12 +44,12 @@ class CommandRow:
 
     @property
     def client_may_send(self) -> bool:
-        """Whether a client sends it."""
+        """Whether a client sends this command."""
         return self.sender != "broker"
 
     @property
     def broker_may_send(self) -> bool:
-        """Whether a broker sends it."""
+        """Whether a broker sends this command."""
         return self.sender != "client"
 
 
@@ -137,21 +138,21 @@ def _row(line: str) -> CommandRow:
 
 
 COMMANDS: Final[dict[int, CommandRow]] = {row.number: row for row in map(_row, _TABLE.strip().splitlines())}
-"""Every command type by its number."""
+"""All command types by number."""
 
 BY_NAME: Final[dict[str, CommandRow]] = {row.name: row for row in COMMANDS.values()}
-"""The same by name."""
+"""All command types by name."""
 
 PAYLOAD_TYPES: Final = frozenset({BY_NAME["SEND"].number, BY_NAME["MESSAGE"].number})
-"""The commands behind which headers and a payload stand."""
+"""The commands followed by headers and a payload."""
 
 
 NO_TYPE: Final = "NO_TYPE"
-"""What stands in place of the name where a command says no type."""
+"""The name shown for a command without a type."""
 
 
 def name_of(number: int) -> str:
-    """The name of a command type; ``UNKNOWN_<number>`` when no version of the protocol has it; NO_TYPE of -1."""
+    """Return the name of a command type, ``UNKNOWN_<number>`` if no protocol version has it, or NO_TYPE for -1."""
     row = COMMANDS.get(number)
     if row is not None:
         return row.name

@@ -1,6 +1,6 @@
-"""The numbers of the protocol, each with its reason.
+"""The numbers of the protocol, with the reason for each.
 
-Sizes are bytes. Sources: the classes Commands and FrameDecoderUtil of the broker, docs "Binary protocol".
+Sizes are in bytes. Sources: the broker classes Commands and FrameDecoderUtil, docs "Binary protocol".
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ __all__ = [
 ]
 
 CHECKSUM_MAGIC: Final = 0x0E01
-"""Stands before the CRC-32C of metadata and payload."""
+"""The magic number that precedes the CRC-32C of metadata and payload."""
 
 BROKER_ENTRY_MAGIC: Final = 0x0E02
-"""Stands before the broker entry metadata: u16 magic, u32 size, BrokerEntryMetadata."""
+"""The magic number that precedes the broker entry metadata: u16 magic, u32 size, BrokerEntryMetadata."""
 
 DEFAULT_MAX_MESSAGE_SIZE: Final = 5 * 1024 * 1024
-"""``maxMessageSize`` of broker.conf; CONNECTED announces the real one."""
+"""The default of ``maxMessageSize`` in broker.conf. CONNECTED contains the actual value."""
 
 FRAME_OVERHEAD: Final = 10 * 1024
-"""Room for command and metadata above the largest message, Commands.MESSAGE_SIZE_FRAME_PADDING."""
+"""Allowance for command and metadata above the largest message, Commands.MESSAGE_SIZE_FRAME_PADDING."""
 
 MAX_FRAME_SIZE: Final = DEFAULT_MAX_MESSAGE_SIZE + FRAME_OVERHEAD
-"""The largest frame with its own length prefix. Why it is checked before buffering: the first bytes of a
-TLS hello read as a length are 369,295,616, and nobody should wait for 352 MiB that never come."""
+"""The largest frame, length prefix included. It is checked before buffering: the first bytes of a TLS hello,
+read as a length, are 369,295,616, and a reader would wait for 352 MiB that never arrive."""
 
 MINUS_ONE: Final = 2**64 - 1
-"""-1 in an unsigned field, as in the ids of a receipt for a duplicate."""
+"""-1 in an unsigned field, for example in the ids of a receipt for a duplicate."""
 
 DEEPEST: Final = 100
-"""Messages inside each other. Protobuf parsers stop there by default, so nobody could read what is deeper."""
+"""Maximum depth of nested messages. It is the default limit of protobuf parsers, which reject deeper messages."""
 
 DEFAULT_PORT: Final = 6650
-"""``brokerServicePort`` of broker.conf: the binary protocol in the clear."""
+"""``brokerServicePort`` of broker.conf: the binary protocol without TLS."""
 
 DEFAULT_TLS_PORT: Final = 6651
-"""``brokerServicePortTls``, as the documentation suggests it: the same behind TLS."""
+"""``brokerServicePortTls`` with the value that the documentation suggests: the binary protocol over TLS."""

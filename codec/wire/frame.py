@@ -1,10 +1,10 @@
-"""One frame: its bytes, and its parts when somebody asks for them.
+"""One frame: its bytes, and its parts, which are parsed on first access.
 
 Rules of this file
-1. A frame is made from bytes in one step that looks at two bytes; everything else is parsed when asked for and
-   then kept. A dissector that prints one frame in a hundred parses one frame in a hundred.
-2. Nothing here raises on bad bytes: what is wrong becomes a Problem of the frame (strict peers look at them).
-3. A frame may be shorter than its length says, when the capture cut it; ``missing`` says by how much.
+1. Making a frame from bytes is one step that reads two bytes. Every other part is parsed on first access and cached.
+   A command that prints one frame in a hundred parses one frame in a hundred.
+2. No function raises an error for invalid bytes. It adds a Problem to the frame, and strict peers check for these.
+3. A frame that the capture truncated is shorter than its length prefix; ``missing`` is the difference.
 
 Layout (docs "Binary protocol", broker class Commands)::
 
@@ -29,10 +29,10 @@ from pcli.codec.wire.problems import Problem
 __all__ = ["MESSAGE", "SEND", "Frame", "Parts", "pull_type", "split"]
 
 SEND: Final = BY_NAME["SEND"].number
-"""The type of a message on its way to the broker."""
+"""The type of the command that publishes an entry to the broker."""
 
 MESSAGE: Final = BY_NAME["MESSAGE"].number
-"""The type of a message on its way to a consumer."""
+"""The type of the command that delivers an entry to a consumer."""
 
 _u32 = Struct(">I").unpack_from
 _u16 = Struct(">H").unpack_from
@@ -42,9 +42,9 @@ _crc32c = google_crc32c.value
 
 
 def pull_type(data: bytes, start: int, end: int) -> int:
-    """The command type in the BaseCommand at data[start:end]; -1 when there is none to be read.
+    """Return the command type in the BaseCommand at data[start:end], or -1 if it cannot be read.
 
-    Field 1 stands first with every known encoder, so two bytes decide nearly always.
+    All known encoders write field 1 first, so two bytes are nearly always enough.
     """
     if end - start >= 2 and data[start] == 8 and data[start + 1] < 128:
         return data[start + 1]
@@ -58,7 +58,7 @@ def pull_type(data: bytes, start: int, end: int) -> int:
 
 
 def _unknown_type(command: Message) -> int:
-    """An enum value that the generated code does not know is an unknown field to it (proto2)."""
+    """Return a type that the generated code lacks, or -1. Proto2 stores such an enum value as an unknown field."""
     from google.protobuf.unknown_fields import UnknownFieldSet
 
     unknown = UnknownFieldSet(command)
@@ -69,7 +69,7 @@ def _unknown_type(command: Message) -> int:
 
 
 class Parts:
-    """The parts of a frame as offsets into its bytes; an offset of -1 means: not there."""
+    """The parts of a frame as offsets into its bytes; -1 if a part is absent."""
 
     __slots__ = (
         "checked_start",
@@ -91,20 +91,20 @@ class Parts:
         self.command_end = 8
         self.entry_start = self.entry_end = -1
         self.checksum: int | None = None
-        """CRC-32C as stored; None: no checksum block."""
+        """The stored CRC-32C; None if there is no checksum block."""
         self.computed: int | None = None
-        """CRC-32C of the bytes; None as long as nobody asked for it."""
+        """The CRC-32C computed from the bytes; None until the first access to ``Frame.checksum``."""
         self.checked_start = -1
-        """Where the checksummed bytes begin: at the metadata's length field."""
+        """Start of the checksummed bytes: the metadata's length field."""
         self.metadata_start = self.metadata_end = -1
         self.payload_start = self.payload_end = -1
         self.problems: list[Problem] = []
 
 
 class Frame:
-    """One frame. ``data`` are its bytes from the length prefix on, ``type`` the number of its command type.
+    """One frame: ``data``, its bytes including the length prefix, and ``type``, the number of its command type.
 
-    ``type`` is -1 when no command could be read at all.
+    ``type`` is -1 if the command cannot be read.
     """
 
     __slots__ = ("_command", "_entry", "_metadata", "_parts", "data", "type")
@@ -119,30 +119,30 @@ class Frame:
 
     @classmethod
     def of(cls, data: bytes) -> Frame:
-        """Make a frame of its bytes, length prefix included; at least 8 bytes must be there."""
+        """Make a frame from its bytes, length prefix included. At least 8 bytes are required."""
         end = min(len(data), 8 + _u32(data, 4)[0])
         return cls(data, pull_type(data, 8, end))
 
     @property
     def length(self) -> int:
-        """Bytes of the whole frame, its length prefix included, as the prefix says."""
+        """Length of the whole frame in bytes according to its length prefix, prefix included."""
         return int(_u32(self.data, 0)[0]) + 4
 
     @property
     def missing(self) -> int:
-        """Bytes that the prefix promises and that are not in ``data``."""
+        """Number of bytes that the length prefix counts and ``data`` lacks."""
         return max(0, self.length - len(self.data))
 
     @property
     def parts(self) -> Parts:
-        """Where the parts stand, with the problems of the lengths."""
+        """The offsets of the parts, with the problems found in the lengths."""
         if self._parts is None:
             self._parts = split(self.data, self.type, len(self.data))
         return self._parts
 
     @property
     def command(self) -> pb.BaseCommand:
-        """The command; as much of it as parses, empty if nothing does."""
+        """The command with the fields before any parse error; empty if there are none."""
         if self._command is None:
             parts = self.parts
             self._command = pb.BaseCommand()
@@ -151,13 +151,13 @@ class Frame:
 
     @property
     def body(self) -> Any:
-        """The command's own message, a ``CommandFlow`` for a FLOW, empty if it is not there; None: an unknown type."""
+        """The command's own message, such as ``CommandFlow``; empty if missing, None if the type is unknown."""
         row = COMMANDS.get(self.type)
         return None if row is None else getattr(self.command, row.field)
 
     @property
     def metadata(self) -> pb.MessageMetadata | None:
-        """The message metadata; None for commands without payload, and when it is missing or cut."""
+        """The message metadata; None for a command without payload, or if the metadata is missing or truncated."""
         if self._metadata is None:
             parts = self.parts
             if parts.metadata_start < 0:
@@ -168,7 +168,7 @@ class Frame:
 
     @property
     def broker_entry(self) -> pb.BrokerEntryMetadata | None:
-        """The broker entry metadata; None when there is none."""
+        """The broker entry metadata, or None if there is none."""
         if self._entry is None:
             parts = self.parts
             if parts.entry_start < 0:
@@ -179,15 +179,15 @@ class Frame:
 
     @property
     def payload(self) -> bytes | None:
-        """The payload as it travelled (compressed, encrypted, a batch); None when there is none."""
+        """The payload as transmitted (compressed, encrypted, a batch), or None if there is none."""
         parts = self.parts
         return None if parts.payload_start < 0 else self.data[parts.payload_start : parts.payload_end]
 
     @property
     def checksum(self) -> str | None:
-        """``good``, ``bad`` or ``none`` (no checksum block); None where no checksum belongs or the frame is cut."""
+        """``good``, ``bad`` or ``none`` (no checksum block); None if the frame has no payload or is truncated."""
         parts = self._parts or self.parts
-        # A frame that is cut has a problem, and most have none: that is quicker to ask.
+        # A truncated frame always has a problem, and most frames have none. Checking the list first is faster.
         if parts.payload_start < 0 or (parts.problems and self.missing):
             return None
         if parts.checksum is None:
@@ -198,10 +198,10 @@ class Frame:
 
     @property
     def problems(self) -> list[Problem]:
-        """Everything that is wrong with the bytes of this frame by itself. Parses what was not parsed yet.
+        """All problems visible in the bytes of this frame alone. The property parses every part not parsed yet.
 
-        Texts that are not UTF-8, unknown fields and commands from the wrong side are not looked for here: that is the
-        business of ``observe``, which knows the conversation.
+        Invalid UTF-8, unknown fields and commands from the wrong side are not checked here. The package ``observe``
+        checks them because it tracks the connection.
         """
         command, parts = self.command, self.parts
         found = list(parts.problems)
@@ -222,7 +222,7 @@ def _parse(message: Message, data: bytes, kind: str, frame: Frame) -> None:
     try:
         message.MergeFromString(data)
     except DecodeError:
-        # A message cut by the capture is no damage: what parsed before the cut stays.
+        # A message truncated by the capture is not invalid: the fields before the cut are kept.
         if not frame.missing:
             frame.parts.problems.append(Problem(kind, f"{len(data)} bytes are no {message.DESCRIPTOR.name}"))
 
@@ -247,9 +247,9 @@ def _required(message: Message) -> list[Problem]:
 
 
 def split(data: bytes, type_: int, size: int) -> Parts:
-    """Walk the lengths of a frame of which ``size`` bytes are known. Stops at the first that leads outside of them.
+    """Find the parts of a frame of which ``size`` bytes are known. Stop at the first length that exceeds them.
 
-    ``data`` are these bytes; those behind the metadata are not looked at, and need not be there.
+    ``data`` contains these bytes. The bytes after the metadata are not read and may be absent.
     """
     parts = Parts()
     end, position = _two_lengths(data)
@@ -273,9 +273,9 @@ def split(data: bytes, type_: int, size: int) -> Parts:
 
 
 def _split_entry(data: bytes, parts: Parts, position: int, end: int, whole: bool) -> None:
-    """The headers and the payload from data[position:end]."""
+    """Find the headers and the payload in data[position:end]."""
     if end - position >= 10:
-        # Nearly all have a checksum block and no other, which one look tells.
+        # Nearly all entries have a checksum block and no other. One read covers this case.
         magic, checksum, size = _headers(data, position)
         start = position + 10
         if magic == CHECKSUM_MAGIC and start + size <= end:

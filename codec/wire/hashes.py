@@ -1,7 +1,7 @@
-"""Key hashes and the arithmetic of slots.
+"""Key hashes, and the slots and partitions computed from them.
 
-Sources: java.lang.String.hashCode; MurmurHash3_x86_32 (Austin Appleby, public domain description) with seed 0 as
-Pulsar's Murmur3_32Hash uses it; StickyKeyConsumerSelectorUtils for the slots of Key_Shared.
+Sources: java.lang.String.hashCode; MurmurHash3_x86_32 (Austin Appleby, public domain description) with seed 0 as in
+Pulsar's Murmur3_32Hash; StickyKeyConsumerSelectorUtils for the slots of Key_Shared.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ __all__ = [
 ]
 
 SLOTS: Final = 65536
-"""Slots of Key_Shared with ranges (auto-split or sticky): 0 to 65535."""
+"""Number of slots of Key_Shared with ranges (auto-split or sticky): 0 to 65535."""
 
 CONSISTENT_RANGE: Final = 65535
-"""Places on the ring of Key_Shared with consistent hashing: 1 to 65535."""
+"""Number of points on the ring of Key_Shared with consistent hashing: 1 to 65535."""
 
 _MASK: Final = 0xFFFFFFFF
 
 
 def java_string_hash(text: str) -> int:
-    """String.hashCode of Java: over UTF-16 code units, as a signed 32-bit number."""
+    """Return Java's String.hashCode: over UTF-16 code units, as a signed 32-bit number."""
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for index in range(0, len(units), 2):
@@ -44,7 +44,7 @@ def java_string_hash(text: str) -> int:
 
 
 def murmur3_32(data: bytes, seed: int = 0) -> int:
-    """MurmurHash3_x86_32, unsigned 32-bit."""
+    """Return the MurmurHash3_x86_32 of data as an unsigned 32-bit number."""
     value = seed
     whole = len(data) & ~3
     for index in range(0, whole, 4):
@@ -60,20 +60,20 @@ def murmur3_32(data: bytes, seed: int = 0) -> int:
 
 def _scramble(block: int) -> int:
     block = block * 0xCC9E2D51 & _MASK
-    # The rotation keeps its high bits until the multiplication is masked: mask both, or large blocks go wrong.
+    # The rotation's high bits survive until the multiplication is masked. Mask both, or large blocks hash wrongly.
     block = (block << 15 | block >> 17) & _MASK
     return block * 0x1B873593 & _MASK
 
 
 def murmur3_31(data: bytes) -> int:
-    """Murmur3 as Pulsar uses it: seed 0, the sign bit cut off."""
+    """Return Pulsar's variant of Murmur3: seed 0, without the sign bit."""
     return murmur3_32(data) & 0x7FFFFFFF
 
 
 def partition_key_bytes(key: bytes, *, base64_encoded: bool) -> bytes:
     """Return the bytes of a partition key that are hashed for Key_Shared (Commands.resolveStickyKey).
 
-    ``base64_encoded``: the field partition_key_b64_encoded. A key that is not valid base64 is hashed as it is.
+    ``base64_encoded`` is the field partition_key_b64_encoded. A key that is not valid base64 is hashed as it is.
     """
     if base64_encoded:
         with suppress(binascii.Error):
@@ -82,27 +82,27 @@ def partition_key_bytes(key: bytes, *, base64_encoded: bool) -> bytes:
 
 
 def slot_of(key_hash: int, slots: int = SLOTS) -> int:
-    """The slot of a Murmur3 hash among 0..slots-1, for auto-split by ranges and sticky ranges; 0 is kept free: 1."""
+    """Return the slot of a Murmur3 hash in 1..slots-1 for auto-split and sticky ranges. Slot 0 is reserved."""
     return key_hash % slots or 1
 
 
 def sticky_hash(key: bytes, slots: int = SLOTS) -> int:
-    """The slot of a key."""
+    """Return the slot of a key."""
     return slot_of(murmur3_31(key), slots)
 
 
 def consistent_hash(key: bytes) -> int:
-    """The place of a key on the ring of consistent hashing, 1..65535."""
+    """Return the point of a key on the consistent-hashing ring, 1..65535."""
     return murmur3_31(key) % CONSISTENT_RANGE + 1
 
 
 def partition_of(key: str, partitions: int, *, murmur: bool = False) -> int:
-    """The partition to which a client routes a key: JavaStringHash by default, Murmur3_32Hash by setting.
+    """Return the partition to which a client routes a key. JavaStringHash is the default, Murmur3_32Hash optional.
 
-    LocalError for a topic of no partitions.
+    Raise LocalError for a topic with no partitions.
     """
     if partitions < 1:
         raise LocalError(f"{partitions} partitions: at least one is needed")
-    # Half of a surrogate pair is a question mark to String.getBytes.
+    # String.getBytes encodes a lone surrogate as a question mark.
     value = murmur3_31(key.encode(errors="replace")) if murmur else java_string_hash(key) & 0x7FFFFFFF
     return value % partitions

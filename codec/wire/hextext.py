@@ -1,14 +1,14 @@
-r"""Bytes out of what people paste: hex in its usual dresses, base64, or the bytes themselves.
+r"""Parser for pasted bytes: the common forms of hex, base64, or the bytes themselves.
 
 Rules of this file
-1. An error says which token is wrong, as an offset in the bytes that were given.
-2. A dump whose lines have no colon behind the offset is one only if the offsets count its bytes (in hex, decimal or
-   octal): hex in columns looks the same otherwise.
-3. Patterns are linear: they match from one place on, and no two repetitions beside each other share a character.
+1. An error names the invalid token by its offset in the input.
+2. Lines without a colon after the offset are a hex dump only if the offsets count the bytes (in hex, decimal or
+   octal). Otherwise they could be plain hex in columns.
+3. All patterns run in linear time: they match from a fixed position, and no two adjacent repetitions share a character.
 
-The forms, tried in this order by ``auto``: binary (anything that is no text), a hex dump with offsets (xxd, hexdump -C,
-od -t x1z, tshark -x, tcpdump -x and -X), escapes (``\x00``, also as a Python or C string), plain hex (spaced, with 0x,
-commas, colons), base64.
+Forms, in the order in which ``auto`` tries them: binary (any input that is not text), a hex dump with offsets (xxd,
+hexdump -C, od -t x1z, tshark -x, tcpdump -x and -X), escapes (``\x00``, also as a Python or C string), plain hex (with
+spaces, 0x, commas or colons), base64.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _BASE64: Final = re.compile(r"[A-Za-z0-9+/\r\n]+={0,2}")
 _BASES: Final = (16, 10, 8)
 
 _Groups = list[tuple[int, str]]
-"""Hex digits, each run with the offset at which it stands."""
+"""Runs of hex digits, each with its offset in the input."""
 
 
 def pull_bytes(data: bytes, form: str = "auto") -> bytes:
-    """The bytes meant by ``data``, which is what was typed, piped or in the file; LocalError with the offset."""
+    """Return the bytes that the input ``data`` describes. Raise LocalError with the offset of an invalid token."""
     if form != "auto":
         return _READERS[form](data)
     if data.translate(None, _TEXT):
@@ -60,21 +60,21 @@ def pull_bytes(data: bytes, form: str = "auto") -> bytes:
 
 
 def _one_plain_line(text: str) -> bool:
-    """One line such as "0000 0006 0802" may be plain hex: it is a dump only if it counts from 0 with a mark."""
+    """Whether the text is one line of plain hex, such as "0000 0006 0802", and does not start with a marked offset 0."""
     text = text.strip()
     plain = "\n" not in text and re.fullmatch(r"[0-9a-fA-F\s]+", text) is not None
     return plain and not re.match(r"0{4,16}(:|\s{2})", text)
 
 
 def _dump_groups(text: str) -> tuple[_Groups, int]:
-    """The hex of a dump, and the offset of the first line that is none of a dump; -1 when all are."""
+    """Return the hex of a dump and the offset of the first line that is not part of a dump, or -1."""
     found: _Groups = []
     position, expected = 0, dict.fromkeys(_BASES, -1)
     for line in text.splitlines(keepends=True):
         words = line.strip()
         if words == "*" and found:
             raise LocalError("the dump omits lines here (*): create it with -v", position + line.index("*"))
-        # hexdump and od close with a line that holds only the offset.
+        # The last line of hexdump and od contains only the offset.
         closing = _LAST_OFFSET.fullmatch(words) is not None and bool(found)
         offset = _OFFSET.match(line)
         bare = words if closing else offset["bare"] if offset is not None else None
@@ -90,23 +90,23 @@ def _dump_groups(text: str) -> tuple[_Groups, int]:
 
 
 def _counted(offset: str, expected: dict[int, int], size: int) -> dict[int, int]:
-    """What the next offset has to be in each base in which this one was right: the first is free, 0 begins again."""
+    """Return the next expected offset in each base that still fits. The first is free, and 0 starts a new dump."""
     following = {}
     for base, due in expected.items():
         try:
             value = int(offset, base)
         except ValueError:
-            continue  # not all of its digits are some of this base
+            continue  # not all digits are valid in this base
         if due < 0 or value in (0, due):
             following[base] = value + size
     return following
 
 
 def _line_groups(line: str, position: int) -> _Groups:
-    """The hex digits of a line of a dump, up to the gap before the text column.
+    """Return the hex digits of a line of a dump, up to the gap before the text column.
 
-    All groups are as wide as the first; the last of the data may be less. hexdump -C leaves two blanks after the
-    eighth byte too: that gap alone is no end.
+    All groups have the width of the first; the last group of the data may be shorter. hexdump -C prints two spaces
+    after the eighth byte too, so that gap alone does not end the hex column.
     """
     groups: _Groups = []
     width = size = 0
@@ -131,7 +131,7 @@ def _from_dump(data: bytes) -> bytes:
 
 
 def _joined(groups: _Groups) -> bytes:
-    """The bytes of whole groups; LocalError for one with half a byte."""
+    """Return the bytes of complete groups. Raise LocalError for a group with an odd number of digits."""
     for offset, digits in groups:
         if len(digits) % 2:
             count = "1 hex digit" if len(digits) == 1 else f"{len(digits)} hex digits"
@@ -156,7 +156,7 @@ def _from_escapes(data: bytes) -> bytes:
 
 
 def _from_hex(data: bytes) -> bytes:
-    text = data.decode("latin-1")  # a character a byte, so that offsets are those of the bytes
+    text = data.decode("latin-1")  # one character per byte, so that text offsets are byte offsets
     groups: _Groups = []
     for token in _TOKEN.finditer(text):
         prefix, digits = token.group(1, 2)
@@ -166,7 +166,7 @@ def _from_hex(data: bytes) -> bytes:
         if wrong is not None:
             offset = token.start(2) + wrong.start()
             raise LocalError(f"{data[offset : offset + 4].decode(errors='replace')[0]!r} is not a hex digit", offset)
-        # 0x0 is a number, and so a byte; a digit by itself may be half of one.
+        # 0x0 is a number and therefore a byte; a single digit without 0x may be half of a byte.
         groups.append((token.start(), digits.zfill(2) if prefix else digits))
     return _joined(groups)
 

@@ -1,15 +1,15 @@
-"""The hot path: the five commands of which traffic consists, read and written without protobuf.
+"""Fast readers and writers, without protobuf, for the five commands that make up most of the traffic.
 
 Rules of this file
 1. `pull_x` reads the command bytes (without the frame's two lengths) into a plain tuple of ints; `push_x` writes a
-   whole frame. Both are held against protobuf by tests, on every frame of the corpus.
-2. A command with anything unusual in it (a transaction, a chunk, bit sets, properties, unknown fields, another order
-   of type and body, an id given twice, a number too large for its field) is None here: the caller then takes the full
-   way through ``Frame.command``. A hot path that knows everything is no longer hot.
-3. Ids come back as they are on the wire (unsigned); only ``partition``, an int32, is made signed: -1 travels as ten
-   bytes.
+   whole frame. Tests compare both with protobuf on every frame of the corpus.
+2. A reader returns None for an unusual command (a transaction, a chunk, bit sets, properties, unknown fields, body
+   before type, a repeated id, a number too large for its field). The caller then parses ``Frame.command``. Support for
+   these cases would slow down the common ones.
+3. Ids are returned unsigned, as they are on the wire. Only ``partition``, an int32, is converted to a signed number:
+   -1 is encoded in ten bytes.
 
-Tags are ``field number << 3 | wire type``; all numbers of these commands are below 16, so a tag is one byte.
+Tags are ``field number << 3 | wire type``. All field numbers of these commands are below 16, so a tag is one byte.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _u32 = Struct(">I").pack
 _crc32c = google_crc32c.value
 _extend = google_crc32c.extend
 
-# The tag of each body: the field has the number of the command's type.
+# The tag of each body. The number of the body's field equals the number of the command type.
 _SEND: Final = BY_NAME["SEND"].number << 3 | 2
 _SEND_RECEIPT: Final = BY_NAME["SEND_RECEIPT"].number << 3 | 2
 _MESSAGE: Final = BY_NAME["MESSAGE"].number << 3 | 2
 _ACK: Final = BY_NAME["ACK"].number << 3 | 2
 _FLOW: Final = BY_NAME["FLOW"].number << 3 | 2
 
-# How a command of each begins: field 1 with the type, the body's tag.
+# The first three bytes of each command: field 1 with the type, then the body's tag.
 _OPEN_SEND: Final = bytes((8, _SEND >> 3, _SEND))
 _OPEN_SEND_RECEIPT: Final = bytes((8, _SEND_RECEIPT >> 3, _SEND_RECEIPT))
 _OPEN_MESSAGE: Final = bytes((8, _MESSAGE >> 3, _MESSAGE))
@@ -63,11 +63,11 @@ _INT32: Final = 0x7FFFFFFF
 _UINT32: Final = 0xFFFFFFFF
 _INT64: Final = 0xFFFFFFFFFFFFFFFF
 _MINUS_INT32: Final = _INT64 - _INT32
-"""-2^31 as it travels in an int32: ten bytes."""
+"""-2^31 as an int32 on the wire, where it is sign-extended to 64 bits and takes ten bytes."""
 
 
 def pull_long(data: bytes, position: int, first: int) -> tuple[int, int]:
-    """The rest of a varint whose first byte, above 127, has been read; position is behind that byte."""
+    """Return a varint whose first byte, above 127, the caller has read, and the position after the varint."""
     second = data[position]
     if second < 128:
         return first & 127 | second << 7, position + 1
@@ -83,16 +83,16 @@ def pull_long(data: bytes, position: int, first: int) -> tuple[int, int]:
         if byte < 128:
             value |= byte << shift
             if value > _INT64:
-                raise IndexError  # more than 64 bits: unusual, like running out of bytes
+                raise IndexError  # more than 64 bits: unusual, handled like missing bytes
             return value, position
         value |= (byte & 127) << shift
         shift += 7
         if shift > 63:
-            raise IndexError  # a varint of more than ten bytes: unusual, like running out of bytes
+            raise IndexError  # a varint of more than ten bytes: unusual, handled like missing bytes
 
 
 def _body(data: bytes, start: int, end: int, tag: int) -> int:
-    """Where the body begins, if the command is type, body and nothing else; -1 otherwise."""
+    """Return the start of the body if the command consists of type and body only, otherwise -1."""
     if data[start] != 8 or data[start + 2] != tag:
         return -1
     size = data[start + 3]
@@ -103,13 +103,13 @@ def _body(data: bytes, start: int, end: int, tag: int) -> int:
 
 
 def pull_ids(frame: bytes, tag: int) -> tuple[int, int]:
-    """The first two numbers of a whole frame's body, when they are its fields 1 and 2; -1 for one that is not.
+    """Return fields 1 and 2 of a whole frame's body if they are its first two fields, with -1 for a missing one.
 
-    Producer and sequence id of SEND and SEND_RECEIPT (``tag`` 0x32, 0x3a), in a third of the time that the whole takes.
-    Only what stands as every known encoder writes it is read; -1 means no more than: look properly.
+    These are the producer and sequence id of SEND and SEND_RECEIPT (``tag`` 0x32, 0x3a). Reading them takes a third of
+    the time of the complete reader. Only the layout of the known encoders is read. After -1, use the complete reader.
     """
     try:
-        # 8 bytes of lengths, 08 type, the body's tag, its size below 128, 08 first, 10 second
+        # Layout: 8 bytes of lengths, 08 type, the body's tag, its size below 128, 08 first, 10 second.
         first = frame[13]
         if frame[10] != tag or frame[11] > 127 or frame[12] != 8 or first > 127:
             return -1, -1
@@ -125,14 +125,14 @@ def pull_ids(frame: bytes, tag: int) -> tuple[int, int]:
 
 
 def pull_first_id(frame: bytes, tag: int) -> int:
-    """The same for the first number alone: the consumer id of MESSAGE, ACK and FLOW (0x4a, 0x52, 0x5a)."""
+    """Return field 1 like ``pull_ids``: the consumer id of MESSAGE, ACK and FLOW (0x4a, 0x52, 0x5a)."""
     if len(frame) > 13 and frame[10] == tag and frame[11] < 128 and frame[12] == 8 and frame[13] < 128:
         return frame[13]
     return -1
 
 
 def _message_id(data: bytes, position: int, end: int) -> tuple[int, int, int, int] | None:
-    """Ledger, entry, partition, batch index of the MessageIdData at data[position:end]."""
+    """Return ledger, entry, partition and batch index of the MessageIdData at data[position:end]."""
     ledger = entry = partition = batch = -1
     while position < end:
         tag = data[position]
@@ -162,7 +162,7 @@ def _message_id(data: bytes, position: int, end: int) -> tuple[int, int, int, in
 
 
 def pull_send(data: bytes, start: int, end: int) -> tuple[int, int, int, int] | None:
-    """SEND: producer id, sequence id, number of messages, highest sequence id (the last two -1: not given)."""
+    """Return producer id, sequence id, number of messages and highest sequence id of a SEND; -1 if one is unset."""
     try:
         position = _body(data, start, end, _SEND)
         if position < 0:
@@ -193,7 +193,7 @@ def pull_send(data: bytes, start: int, end: int) -> tuple[int, int, int, int] | 
 
 
 def pull_send_receipt(data: bytes, start: int, end: int) -> tuple[int, int, int, int, int] | None:
-    """SEND_RECEIPT: producer id, sequence id, ledger, entry, highest sequence id (-1: not given)."""
+    """Return producer id, sequence id, ledger, entry and highest sequence id (-1 if unset) of a SEND_RECEIPT."""
     try:
         position = _body(data, start, end, _SEND_RECEIPT)
         if position < 0:
@@ -227,7 +227,7 @@ def pull_send_receipt(data: bytes, start: int, end: int) -> tuple[int, int, int,
 
 
 def pull_message(data: bytes, start: int, end: int) -> tuple[int, int, int, int, int] | None:
-    """MESSAGE: consumer id, ledger, entry, partition (-1: none), redelivery count (-1: not given)."""
+    """Return consumer id, ledger, entry, partition and redelivery count (the last two -1 if unset) of a MESSAGE."""
     try:
         position = _body(data, start, end, _MESSAGE)
         if position < 0:
@@ -259,7 +259,7 @@ def pull_message(data: bytes, start: int, end: int) -> tuple[int, int, int, int,
 
 
 def pull_ack(data: bytes, start: int, end: int) -> tuple[int, int, list[tuple[int, int, int, int]], int] | None:
-    """ACK: consumer id, ack type (1: cumulative), ids as (ledger, entry, partition, batch), request id (-1: none)."""
+    """Return consumer id, type (1: cumulative), (ledger, entry, partition, batch) ids and request id of an ACK."""
     try:
         position = _body(data, start, end, _ACK)
         if position < 0:
@@ -292,7 +292,7 @@ def pull_ack(data: bytes, start: int, end: int) -> tuple[int, int, list[tuple[in
 
 
 def pull_flow(data: bytes, start: int, end: int) -> tuple[int, int] | None:
-    """FLOW: consumer id, permits (messages)."""
+    """Return the consumer id and the permits (in messages) of a FLOW."""
     try:
         position = _body(data, start, end, _FLOW)
         if position < 0:
@@ -319,7 +319,7 @@ _ONE = [bytes([value]) for value in range(128)]
 
 
 def push_varint(value: int) -> bytes:
-    """A varint; negative numbers as the 64-bit two's complement, ten bytes, as protobuf has it."""
+    """Encode a varint. Like in protobuf, a negative number is a 64-bit two's complement and takes ten bytes."""
     if 0 <= value < 1 << 21:
         if value < 128:
             return _ONE[value]
@@ -336,19 +336,19 @@ def push_varint(value: int) -> bytes:
 
 
 def _push_id(ledger: int, entry: int, partition: int) -> bytes:
-    """A MessageIdData; the partition is left out at -1, its default."""
+    """Encode a MessageIdData. A partition of -1, the default, is omitted."""
     body = b"\x08" + push_varint(ledger) + b"\x10" + push_varint(entry)
     return body if partition < 0 else body + b"\x18" + push_varint(partition)
 
 
 def _push_simple(head: bytes, body: bytes) -> bytes:
-    """A frame of type and body; head is the type's two bytes and the body's tag."""
+    """Encode a frame that consists of type and body. ``head`` is the type's two bytes and the body's tag."""
     command = head + push_varint(len(body)) + body
     return _two_lengths(len(command) + 4, len(command)) + command
 
 
 def push_send_receipt(producer_id: int, sequence_id: int, ledger: int, entry: int, highest_sequence_id: int) -> bytes:
-    """A SEND_RECEIPT frame. Ledger and entry -1: a duplicate. The highest sequence id is always written."""
+    """Encode a SEND_RECEIPT frame, always with the highest sequence id. Ledger and entry are -1 for a duplicate."""
     place = _push_id(ledger, entry, -1)
     return _push_simple(
         _OPEN_SEND_RECEIPT,
@@ -362,7 +362,7 @@ def push_send_receipt(producer_id: int, sequence_id: int, ledger: int, entry: in
 def push_message(
     consumer_id: int, ledger: int, entry: int, partition: int, redelivery_count: int, headers_and_payload: bytes
 ) -> bytes:
-    """A MESSAGE frame around an entry as it was stored: [broker entry block] [checksum block] metadata, payload."""
+    """Encode a MESSAGE frame with a stored entry: [broker entry block] [checksum block] metadata, payload."""
     place = _push_id(ledger, entry, partition)
     body = b"".join((b"\x08", push_varint(consumer_id), b"\x12", push_varint(len(place)), place))
     if redelivery_count:
@@ -375,7 +375,7 @@ def push_message(
 def push_send(
     producer_id: int, sequence_id: int, num_messages: int, highest_sequence_id: int, metadata: bytes, payload: bytes
 ) -> bytes:
-    """A SEND frame with checksum. ``num_messages`` 1 and ``highest_sequence_id`` 0, the defaults, are left out."""
+    """Encode a SEND frame with checksum. A ``num_messages`` of 1 and a ``highest_sequence_id`` of 0 are omitted."""
     body = b"".join((b"\x08", push_varint(producer_id), b"\x10", push_varint(sequence_id)))
     if num_messages != 1:
         body += b"\x18" + push_varint(num_messages)
@@ -389,7 +389,7 @@ def push_send(
 
 
 def push_ack(consumer_id: int, ack_type: int, ids: list[tuple[int, int, int, int]], request_id: int = -1) -> bytes:
-    """An ACK frame; ids as (ledger, entry, partition, batch), -1 left out; request id -1: no answer wanted."""
+    """Encode an ACK frame with ids (ledger, entry, partition, batch). Parts and request ids of -1 are omitted."""
     out = [b"\x08", push_varint(consumer_id), b"\x10", _ONE[ack_type]]
     for ledger, entry, partition, batch in ids:
         place = _push_id(ledger, entry, partition)
@@ -402,5 +402,5 @@ def push_ack(consumer_id: int, ack_type: int, ids: list[tuple[int, int, int, int
 
 
 def push_flow(consumer_id: int, permits: int) -> bytes:
-    """A FLOW frame."""
+    """Encode a FLOW frame."""
     return _push_simple(_OPEN_FLOW, b"\x08" + push_varint(consumer_id) + b"\x10" + push_varint(permits))

@@ -1,24 +1,24 @@
-"""A frame as JSON and back, byte for byte: what `decode -T wire` writes and `encode` reads.
+"""Lossless conversion between a frame and JSON: `decode -T wire` writes this JSON and `encode` reads it.
 
-The form, for SEND and MESSAGE with all of it, for other commands with the first two keys::
+SEND and MESSAGE have all keys of this form, other commands only the first two::
 
     {"type": "SEND", "send": {"producer_id": 1, "sequence_id": 5, …},
      "entry": {…}, "checksum": "good" | "1a2b3c4d", "metadata": {…}, "payload": "68656c6c6f"}
 
 Rules of this file
-1. Keys are proto names, enums their names, bytes lower-case hex, unsigned -1 is -1. Nothing is hidden: who asks for
-   the lossless form gets credentials and payload too.
-2. ``checksum`` is "good" when the CRC-32C is right (it is computed again when encoding, so that an edited frame has
-   the right one), the stored number in hex when it is wrong, and absent when there is no checksum block. Of the four
-   keys behind the command one is enough for SEND and MESSAGE: the metadata is then empty. Others have no such keys.
-3. Unknown fields are kept as the hex of their bytes under the key ``unknown``, in the object that holds them.
-4. Protobuf leaves room: order of fields, long varints, texts that are not UTF-8. Where writing the object would not
-   give the bytes that came, they stand under ``bytes`` (``{"command": hex, …}``). When encoding they win as long as
-   they still say what the object says; an object that was edited wins over them.
-5. The JSON is strict: doubles that are no numbers are texts, ``inf``, ``-inf`` and ``nan:`` with their 16 hex digits.
-6. A type of no known version is ``UNKNOWN_<number>``; its first field, the type, is then not under ``unknown``.
+1. Keys are proto names, enum values are names, bytes are lower-case hex, and unsigned -1 is -1. Nothing is redacted:
+   the lossless form contains credentials and payload.
+2. ``checksum`` is "good" if the CRC-32C is correct (encoding computes it again, so an edited frame gets a correct
+   one), the stored number in hex if it is wrong, and absent if there is no checksum block. Of the four keys after the
+   command, SEND and MESSAGE need only one: missing metadata is empty. Other commands have none of these keys.
+3. Unknown fields are kept as the hex of their bytes under the key ``unknown`` of the object that contains them.
+4. Protobuf allows several encodings of a message: another field order, long varints, invalid UTF-8. If encoding the
+   object does not reproduce the original bytes, they are kept under ``bytes`` (``{"command": hex, …}``). The encoder
+   uses them while they match the object. If the object was edited, the encoder ignores them.
+5. The JSON is strict: non-finite doubles are the strings ``inf``, ``-inf`` and ``nan:`` with 16 hex digits.
+6. A type outside all known versions is ``UNKNOWN_<number>``, and its first field, the type, is not in ``unknown``.
    ``NO_TYPE`` is a command without a type.
-7. A frame whose lengths do not fit each other, or that the capture cut, is ``{"type": …, "raw": hex}``.
+7. A frame with inconsistent lengths, or one truncated by the capture, is ``{"type": …, "raw": hex}``.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _double = Struct(">d")
 _ALL_ONES: Final = 2**64 - 1
 _NONE: Final[dict[str, Any]] = {}
 
-# Blocks of an entry: key in JSON, the part's offsets in Frame.parts, its message.
+# The blocks of an entry: the key in the JSON object and the class of the message.
 _BLOCKS: Final[tuple[tuple[str, Callable[[], Message]], ...]] = (
     ("entry", pb.BrokerEntryMetadata),
     ("metadata", pb.MessageMetadata),
@@ -67,7 +67,7 @@ _BLOCKS: Final[tuple[tuple[str, Callable[[], Message]], ...]] = (
 
 
 def pull_wire_json(frame: Frame) -> dict[str, Any]:
-    """The lossless object of a frame."""
+    """Return the lossless object of a frame."""
     out: dict[str, Any] = {"type": name_of(frame.type)}
     parts = frame.parts
     if frame.missing or any(problem.kind in _UNFIT for problem in parts.problems):
@@ -77,8 +77,8 @@ def pull_wire_json(frame: Frame) -> dict[str, Any]:
     body = _block(pb.BaseCommand(), command, "command", exact, _lead(frame.type))
     row = COMMANDS.get(frame.type)
     if row.field not in body if row is not None else "type" in body:
-        # A body that is missing is not the same as an empty one, which is what encoding makes of it. And a type of no
-        # version may have a known one behind it.
+        # Encoding would turn a missing body into an empty one. A command of an unknown type may contain a second,
+        # known type.
         exact["command"] = command.hex()
     out |= {key: value for key, value in body.items() if key != "type"}
     if parts.metadata_start >= 0:
@@ -97,7 +97,7 @@ _UNFIT: Final = frozenset({"length", "trailing", "broker-entry", "metadata", "cu
 
 
 def push_wire_json(wire: dict[str, Any]) -> bytes:
-    """The bytes of a frame from its lossless object; LocalError with the path of what is wrong."""
+    """Encode a frame from its lossless object. Raise LocalError with the path of an invalid value."""
     if not isinstance(wire, dict) or not isinstance(wire.get("type"), str):
         raise LocalError('a frame must be a JSON object with a "type"')
     if "raw" in wire:
@@ -123,7 +123,7 @@ _AROUND: Final = frozenset({"type", "bytes", *_BEHIND})
 
 
 def _number_of(name: str) -> int:
-    """The number of a command type from its name, as ``name_of`` gives it; -1: no type."""
+    """Return the number of a command type from its name as in ``name_of``, or -1 for NO_TYPE."""
     row = BY_NAME.get(name)
     if row is not None:
         return row.number
@@ -137,7 +137,7 @@ def _number_of(name: str) -> int:
 
 
 def _lead(number: int) -> bytes:
-    """The type's field where the generated code does not know the type: it stands first. Else nothing."""
+    """Encode the type field, which comes first, if the generated code lacks the type; otherwise return no bytes."""
     return b"" if number in COMMANDS or number < 0 else b"\x08" + push_varint(number)
 
 
@@ -156,7 +156,7 @@ def _entry(wire: dict[str, Any], exact: dict[str, Any]) -> bytes:
 
 
 def _block(message: Message, data: bytes, name: str, exact: dict[str, str], lead: bytes = b"") -> dict[str, Any]:
-    """One message as an object; its bytes go to ``exact`` when the object alone would not give them back."""
+    """Return one message as an object. If encoding it does not reproduce the bytes, add them to ``exact``."""
     try:
         message.MergeFromString(data.removeprefix(lead))
         out = _object(message)
@@ -177,12 +177,12 @@ def _packed(
     defaults: dict[str, Any] = _NONE,
     lead: bytes = b"",
 ) -> bytes:
-    """The bytes of one message from its object, or those that came if the object was not edited."""
+    """Return the original bytes of one message if its object was not edited; otherwise encode the object."""
     if not isinstance(value, dict):
         raise LocalError(f"{name}: an object is expected, not {_shown(value)}")
     if name in exact:
         came = _bytes(exact[name], f"bytes.{name}")
-        # The type stands outside; a command that gives it twice means another one to protobuf than to a reader.
+        # The comparison ignores the type: protobuf takes the last type of a command, pull_type the first.
         if {**defaults, **_says(message, came.removeprefix(lead)), "type": ""} == {**value, "type": ""}:
             return came
     fresh = type(message)()
@@ -191,9 +191,9 @@ def _packed(
 
 
 def _says(message: Message, data: bytes) -> dict[str, Any]:
-    """The object of the given bytes, as far as they parse."""
+    """Return the object of the given bytes, with the fields before any parse error."""
     came = type(message)()
-    with suppress(DecodeError):  # what parsed before the error is what the object showed when it was written
+    with suppress(DecodeError):  # the object, when written, contained the fields parsed before the error
         came.MergeFromString(data)
     return _object(came)
 
@@ -215,7 +215,7 @@ def _value(field: FieldDescriptor, value: Any) -> Any:
         known = field.enum_type.values_by_number.get(value)
         return known.name if known is not None else value
     if isinstance(value, bytes):
-        # A text field gives bytes when they are not UTF-8.
+        # The value of a string field is bytes if it is not valid UTF-8.
         return value.hex() if field.type == FieldDescriptor.TYPE_BYTES else value.decode(errors="backslashreplace")
     if field.type in _FLOATING and not math.isfinite(value):
         return f"nan:{_double.pack(value).hex()}" if math.isnan(value) else str(value)
@@ -225,7 +225,7 @@ def _value(field: FieldDescriptor, value: Any) -> Any:
 
 
 def _unknown_bytes(message: Message) -> bytes:
-    """The unknown fields of this message alone, serialised."""
+    """Serialise only the unknown fields of this message, without those of nested messages."""
     if not len(UnknownFieldSet(message)):
         return b""
     copy = type(message)()
@@ -246,7 +246,7 @@ def _fill(message: Message, value: Any, path: str, depth: int = 1) -> None:
         if key == "unknown":
             _merge_unknown(message, _bytes(item, here), here)
             continue
-        # The descriptors' mapping takes no half surrogates, which JSON may have.
+        # The descriptors' mapping rejects lone surrogates, which JSON may contain.
         field = message.DESCRIPTOR.fields_by_name.get(key) if key.isascii() else None
         if field is None:
             known = near(key, (field.name for field in message.DESCRIPTOR.fields))
@@ -295,7 +295,7 @@ def _scalar(field: FieldDescriptor, value: Any, path: str) -> Any:
 
 
 def _no_number(text: str, path: str) -> float:
-    """A double that JSON has no number for, from its text."""
+    """Parse the text of a double that JSON has no number for."""
     if text in ("inf", "-inf", "nan"):
         return float(text)
     value: float = _double.unpack(bytes.fromhex(text[4:]))[0] if _NAN.fullmatch(text) else 0.0
@@ -305,7 +305,7 @@ def _no_number(text: str, path: str) -> float:
 
 
 def _shown(value: Any) -> str:
-    """A value for a message: short, whatever it is."""
+    """Return a short form of any value for an error message."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
     if isinstance(value, int) and value.bit_length() > 64:

@@ -1,4 +1,4 @@
-"""Message ids: where a message lies, as text and as a value."""
+"""Message ids: the position of a message, as text and as a value."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from pcli.codec.proto import pb
 
 __all__ = ["MessageId", "signed"]
 
-# Bits of each number with its sign: Java's long and int, as the broker keeps them.
+# Size of each number in bits, sign included: Java's long and int, as in the broker.
 _BITS: Final = (64, 64, 32, 32)
 _NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
 
 
 def signed(value: int) -> int:
-    """An unsigned 64-bit field as it is meant: 2^64-1 is -1 (proto has uint64 where the broker has Java's long)."""
+    """Convert an unsigned 64-bit field to signed: 2^64-1 is -1 (the proto has uint64, the broker Java's long)."""
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class MessageId:
-    """An id. -1: none.
+    """A message id; unset parts are -1.
 
-    The order is that of the clients (MessageIdAdvUtils): ledger, entry, partition, batch index. The positions by which
-    a broker orders are ledger and entry alone.
+    Ids are ordered as in the clients (MessageIdAdvUtils): ledger, entry, partition, batch index. A broker orders
+    positions by ledger and entry only.
     """
 
     ledger: int
@@ -36,7 +36,7 @@ class MessageId:
 
     @classmethod
     def parse(cls, text: str) -> MessageId:
-        """Read ``ledger:entry[:partition[:batch]]``; LocalError if it is none, or a number is too large."""
+        """Parse ``ledger:entry[:partition[:batch]]``. Raise LocalError if it is not an id or a number is too large."""
         words = text.strip().split(":")
         if not 2 <= len(words) <= 4 or not all(map(_NUMBER.fullmatch, words)):
             raise LocalError(f"{text!r} is not a message id: write ledger:entry, ledger:entry:partition or …:batch")
@@ -48,11 +48,11 @@ class MessageId:
 
     @classmethod
     def of(cls, data: pb.MessageIdData) -> MessageId:
-        """The value of a MessageIdData."""
+        """Return the id of a MessageIdData."""
         return cls(signed(data.ledgerId), signed(data.entryId), data.partition, data.batch_index)
 
     def proto(self) -> pb.MessageIdData:
-        """The MessageIdData; what is -1 is left out, but for ledger and entry. LocalError: a number too large."""
+        """Return the MessageIdData, without an unset partition or batch. Raise LocalError if a number is too large."""
         data = pb.MessageIdData(ledgerId=self.ledger & 2**64 - 1, entryId=self.entry & 2**64 - 1)
         try:
             if self.partition != -1:
@@ -64,7 +64,7 @@ class MessageId:
         return data
 
     def __str__(self) -> str:
-        """``ledger:entry``, ``:partition`` when it or the batch index is set, ``:batch`` when set."""
+        """Return ``ledger:entry``, with ``:partition`` if it or the batch index is set, and ``:batch`` if set."""
         text = f"{self.ledger}:{self.entry}"
         if self.partition == -1 and self.batch == -1:
             return text

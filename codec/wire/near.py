@@ -1,4 +1,4 @@
-"""What somebody may have meant: the known words nearest to one that is not known, for the end of a message."""
+"""Suggestions for error messages: the known words most similar to an unknown one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ __all__ = ["near"]
 
 
 def near(word: str, known: Iterable[str]) -> str:
-    """``; near: a, b`` with at most three of the known words, or an empty text when none is like it."""
-    import difflib  # late: only mistakes need it
+    """Return ``; near: a, b`` with at most three similar known words, or an empty text if there are none."""
+    import difflib  # imported late: only errors need it
 
     found = difflib.get_close_matches(word, list(known), 3)
     return f"; near: {', '.join(found)}" if found else ""

@@ -1,7 +1,7 @@
-"""What is wrong with a frame, as a value: an observer attaches it and goes on.
+"""Defects of a frame as values, which an observer attaches to the frame.
 
-A kind is a stable word for filters and programs; the detail is for people. Kinds are listed in one table,
-from which the docs are made.
+A kind is a stable word for filters and programs; the detail is for people. One table lists the kinds, and the docs are
+generated from it.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ KINDS: Final[dict[str, str]] = {
     "unknown-field": "a field or enum value belongs to no known protocol version",
     "utf8": "a string is not valid UTF-8",
 }
-"""Every kind of problem, with what it means."""
+"""Every kind of problem, with its meaning."""
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong, as ``kind: detail``."""
+    """One defect of a frame; its text is ``kind: detail``."""
 
     kind: str
     """A key of KINDS."""
     detail: str
-    """One line for a person, no newline, with sizes and offsets."""
+    """One line of text for people, with sizes and offsets."""
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.detail}"

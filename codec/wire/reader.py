@@ -1,12 +1,12 @@
-"""Bytes in pieces in, whole frames out: one direction of one connection.
+"""Assembly of frames from chunks of bytes, for one direction of one connection.
 
 Rules of this file
-1. Running out of bytes is normal: `feed` gives the frames that are whole now, which may be none.
-2. Only a length that can never become a frame ends the stream: ``error`` is then set, with the offset, and nothing
-   more is read. What came before is delivered. A peer closes the connection over it, as the broker's frame decoder
-   does, which fails as soon as the prefix is there.
-3. Whole or byte by byte, the frames are the same, and the work is linear in the bytes: the buffer is looked at only
-   when the next frame is complete.
+1. An incomplete frame is normal: `feed` returns the frames that are now complete, possibly none.
+2. Only a length that no valid frame can have ends the stream. ``error`` is then set, with the offset, and no further
+   bytes are read. The frames before it are returned. A peer closes the connection in this case. The broker's frame
+   decoder does so as soon as it has the length prefix.
+3. The frames do not depend on how the bytes are divided, and the work is linear in the bytes: the buffer is examined
+   only when the next frame is complete.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ _u32 = Struct(">I").unpack_from
 
 
 class FrameReader:
-    """Cuts one direction of a connection into frames."""
+    """Splits one direction of a connection into frames."""
 
     __slots__ = ("_buffer", "_needed", "error", "max_frame_size", "offset")
 
     def __init__(self, max_frame_size: int = MAX_FRAME_SIZE) -> None:
         self.max_frame_size = max_frame_size
-        """Bytes of the largest frame, prefix included; a client raises it by what CONNECTED announces."""
+        """Size of the largest frame in bytes, prefix included. A client sets it from CONNECTED."""
         self.offset = 0
-        """Bytes of all frames delivered so far: where the next one begins in the stream."""
+        """Total bytes of the frames returned so far: the offset of the next frame in the stream."""
         self.error: RemoteError | None = None
-        """Why the stream can't go on; None while it can."""
+        """Why the stream cannot continue; None while it can."""
         self._buffer = bytearray()
         self._needed = 8
 
     @property
     def pending(self) -> int:
-        """Bytes kept of a frame that is not whole yet."""
+        """Number of buffered bytes of an incomplete frame."""
         return len(self._buffer)
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Take the next bytes of the stream; give the frames that are whole now, in order."""
+        """Add the next bytes of the stream and return the frames that are now complete, in order."""
         if self.error is not None:
             return []
         if self._buffer:
@@ -59,7 +59,7 @@ class FrameReader:
         return frames
 
     def _cut(self, data: bytes) -> tuple[list[Frame], int]:
-        """All whole frames from the beginning of data, and where the rest begins."""
+        """Return all complete frames from the start of data, and the offset of the rest."""
         frames: list[Frame] = []
         position, size = 0, len(data)
         while size - position >= 4:

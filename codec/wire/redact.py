@@ -1,4 +1,4 @@
-"""Secrets are hidden wherever text leaves pcli: the table of which fields are secret, and how they are hidden."""
+"""Redaction of secrets in all output of pcli: the table of secret fields, and their replacement."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ SECRET_FIELDS: Final = frozenset({
     "CommandLookupTopic.original_auth_data",
     "CommandPartitionedTopicMetadata.original_auth_data",
 })  # fmt: skip
-"""``Message.field`` of everything that holds credentials."""
+"""``Message.field`` of every field that contains credentials."""
 
 
 def hidden(value: bytes | str) -> str:
-    """What stands in place of a secret: its size alone."""
+    """Return the replacement for a secret, which contains only its size."""
     return f"<hidden: {len(value if isinstance(value, bytes) else value.encode())} bytes>"
 
 
 def secret_values(message: Message) -> Iterator[bytes]:
-    """The bytes of every credential in a message and in the messages inside it: what has to be overwritten."""
+    """Yield the bytes of every credential in a message and its nested messages, to be overwritten."""
     for field, value in message.ListFields():
         if f"{message.DESCRIPTOR.name}.{field.name}" in SECRET_FIELDS:
             yield value if isinstance(value, bytes) else value.encode()

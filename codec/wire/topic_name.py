@@ -1,7 +1,7 @@
 """Topic names: the short forms, both generations of the long form, partitions, percent-encoding.
 
-Source: class TopicName; broker-side rules as seen on 4.2.4. A v1 name has a cluster between tenant and namespace
-(``persistent://tenant/cluster/namespace/topic``); its local name may hold slashes, that of a v2 name may not.
+Source: class TopicName; broker-side rules as observed on 4.2.4. A v1 name has a cluster between tenant and namespace
+(``persistent://tenant/cluster/namespace/topic``). The local name may contain slashes in v1, but not in v2.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from pcli.codec.errors import LocalError
 __all__ = ["DOMAINS", "TopicName", "split_partition"]
 
 DOMAINS: Final = ("persistent", "non-persistent", "topic", "segment")
-"""The last two are of scalable topics (5.0)."""
+"""The domains of topics. The last two are for scalable topics (5.0)."""
 
 _PARTITION: Final = "-partition-"
 
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 
-# What tenants, clusters and namespaces are made of: class NamedEntity.
+# Characters allowed in tenants, clusters and namespaces: class NamedEntity.
 _NAMED: Final = re.compile(r"[-=:.\w]*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicName:
-    """A topic name in its parts."""
+    """The parts of a topic name."""
 
     domain: str
     tenant: str
     namespace: str
     local: str
-    """The last part, with its partition suffix."""
+    """The last part, including a partition suffix."""
     cluster: str | None = None
-    """Only in names of the first generation."""
+    """The cluster, only in names of the first generation."""
 
     @classmethod
     def parse(cls, text: str) -> TopicName:
-        """Read ``topic``, ``tenant/namespace/topic`` or ``domain://…``; LocalError says what is wrong with it."""
+        """Parse ``topic``, ``tenant/namespace/topic`` or ``domain://…``. Raise LocalError if the name is invalid."""
         domain, separator, rest = text.partition("://")
         if not separator:
             domain, rest = "persistent", text if "/" in text else f"public/default/{text}"
@@ -71,33 +71,33 @@ class TopicName:
 
     @property
     def persistent(self) -> bool:
-        """Whether its messages are stored."""
+        """Whether the topic's messages are stored."""
         return self.domain != "non-persistent"
 
     @property
     def partition(self) -> int:
-        """The index of the partition that this name means; -1: none."""
+        """The partition index in this name, or -1 if there is none."""
         return split_partition(self.local)[1]
 
     @property
     def base(self) -> TopicName:
-        """The partitioned topic to which this partition belongs; itself when it is no partition."""
+        """The partitioned topic that contains this partition, or the topic itself if it is not a partition."""
         local, index = split_partition(self.local)
         return self if index < 0 else TopicName(self.domain, self.tenant, self.namespace, local, self.cluster)
 
     def with_partition(self, index: int) -> TopicName:
-        """One partition of this topic."""
+        """Return the name of one partition of this topic."""
         local = f"{self.local}{_PARTITION}{index}"
         return TopicName(self.domain, self.tenant, self.namespace, local, self.cluster)
 
     @property
     def encoded_local(self) -> str:
-        """The local name percent-encoded as java.net.URLEncoder does it: for REST paths and schema ids."""
+        """The local name percent-encoded like java.net.URLEncoder, for REST paths and schema ids."""
         return quote(self.local, safe="*-._").replace("%20", "+").replace("~", "%7E")
 
     @classmethod
     def decoded(cls, domain: str, namespace: str, encoded_local: str) -> TopicName:
-        """The name behind a REST path: namespace as ``tenant/namespace``, the local part percent-encoded."""
+        """Return the name from a REST path: ``tenant/namespace`` and the percent-encoded local name."""
         return cls.parse(f"{domain}://{namespace}/{unquote(encoded_local.replace('+', ' '))}")
 
     @property
@@ -109,9 +109,9 @@ class TopicName:
 
 
 def split_partition(local: str) -> tuple[str, int]:
-    """A local name as base and partition index; index -1 when it names no partition.
+    """Split a local name into base and partition index; the index is -1 if the name has none.
 
-    Only a plain number that fits Java's int, behind the last ``-partition-``, counts: no sign, no leading zeros.
+    Only a plain number that fits Java's int, after the last ``-partition-``, counts: no sign, no leading zeros.
     """
     base, separator, index = local.rpartition(_PARTITION)
     if separator and base and _INDEX.fullmatch(index) and int(index) < 1 << 31:
