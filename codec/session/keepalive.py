@@ -36,7 +36,7 @@ class KeepAlive:
         """Whether nothing was received since the last PING. The code that receives a command clears it."""
 
     def tick(self, now: int, *, connected: bool, pings: bool, reading: bool = True) -> Beat:
-        """Run the tick that is due. ``pings``: the peer supports PING; ``reading``: this side is not throttling reads."""
+        """Run the tick that is due. ``pings``: the peer supports PING; ``reading``: this side is not throttling."""
         self.due = now + self.interval
         if not connected or (self.outstanding and reading):
             return Beat.CLOSE

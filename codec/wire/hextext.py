@@ -60,7 +60,7 @@ def pull_bytes(data: bytes, form: str = "auto") -> bytes:
 
 
 def _one_plain_line(text: str) -> bool:
-    """Whether the text is one line of plain hex, such as "0000 0006 0802", and does not start with a marked offset 0."""
+    """Whether the text is one line of plain hex, such as "0000 0006 0802", that does not start with a marked zero."""
     text = text.strip()
     plain = "\n" not in text and re.fullmatch(r"[0-9a-fA-F\s]+", text) is not None
     return plain and not re.match(r"0{4,16}(:|\s{2})", text)
