@@ -1,22 +1,23 @@
-"""Acknowledgements of the application, gathered and sent together.
+"""Acknowledgments of the application, grouped and sent together.
 
 Rules of this file (PersistentAcknowledgmentsGroupingTracker, LastCumulativeAck; 4.2.4)
-1. Acks wait for the next tick of ``acknowledgementsGroupTimeMicros``, counted from the beginning of the consumer, or
-   until ``maxAcknowledgmentGroupSize`` entries wait. At a time of 0 each goes at once, and so does one with
-   properties.
-2. A tick sends the furthest cumulative ack first, in a command of its own; then one command with all individual ones:
-   whole entries in their order, then parts of batches in theirs.
-3. An entry of a batch goes when all its messages are acknowledged. Before that its set of what is left goes as
-   ``ack_set`` (``batchIndexAckEnabled``), or nothing at all. A cumulative ack within a batch acknowledges the entry
-   before it when sets are off.
-4. A message of chunks is acknowledged with all its chunks; cumulatively by its last one alone.
-5. With receipts (``ackReceiptEnabled``, protocol version 17) a command carries a request id, and its ACK_RESPONSE
-   answers all acks in it. Without, an ack counts as done when it is taken.
-6. What waits is not lost with the connection: it goes over the next one. A message that comes again although its ack
-   waits is a duplicate (isDuplicate). Java sends from the moment there is a connection; a broker drops acks that
-   come before SUBSCRIBE is answered, so here they wait for that.
-7. Non-persistent topics know no acks (NonPersistentAcknowledgmentGroupingTracker).
-Java puts acks back whose write failed; a write here fails only with its connection.
+1. Acks wait for the next tick of ``acknowledgementsGroupTimeMicros``, counted from the creation of the consumer, or
+   until ``maxAcknowledgmentGroupSize`` entries wait. With a time of 0, each ack is sent at once. Acks with properties
+   are always sent at once.
+2. A tick sends the last cumulative ack in a command of its own, then one command with all individual acks: complete
+   entries in order, then partial batches in order.
+3. An entry of a batch is acknowledged when all its messages are. Before that, the rest of the batch is sent as
+   ``ack_set`` (with ``batchIndexAckEnabled``) or nothing is sent. Without ack sets, a cumulative ack within a batch
+   acknowledges the previous entry.
+4. An individual ack of a chunked message acknowledges all its chunks, a cumulative ack only the last one.
+5. With receipts (``ackReceiptEnabled``, protocol version 17), a command has a request id, and its ACK_RESPONSE
+   completes all acks in it. Without receipts, an ack is complete when it is accepted here.
+6. Waiting acks survive the loss of the connection and are sent on the next one. A message that is redelivered while
+   its ack waits is a duplicate (isDuplicate). Java sends acks as soon as there is a connection, but a broker drops acks
+   before the response to SUBSCRIBE; here they wait for it.
+7. Non-persistent topics have no acks (NonPersistentAcknowledgmentGroupingTracker).
+
+Java keeps acks whose write failed. Here a write fails only with its connection.
 """
 
 from __future__ import annotations
@@ -39,39 +40,39 @@ if TYPE_CHECKING:
 __all__ = ["AckDone", "AckGroupingTracker", "Owner"]
 
 AckDone = Callable[[ClientFailure | None], None]
-"""Told once what became of an ack; None: it went well."""
+"""Callback for the result of an ack, called once; None means success."""
 
 _RECEIPTS: Final = 17
-"""The protocol version that knows ACK_RESPONSE."""
+"""The first protocol version with ACK_RESPONSE."""
 
 _INDIVIDUAL: Final = pb.CommandAck.Individual
 _CUMULATIVE: Final = pb.CommandAck.Cumulative
 
 _NO_BATCH: Final = AckSet(0)
-"""No id has this one."""
+"""An ack set that belongs to no id."""
 
 
 class Owner(Protocol):
-    """The consumer whose acks these are."""
+    """The consumer that owns the acks."""
 
     number: int
     persistent: bool
 
     def settled(self, id_: ClientMessageId) -> None:
-        """An entry is acknowledged."""
+        """Process the acknowledgment of an entry."""
 
     def settled_till(self, last: ClientMessageId) -> None:
-        """This and all before it are acknowledged."""
+        """Process the acknowledgment of all messages up to this one."""
 
 
 class AckGroupingTracker:
-    """The acks of one consumer that wait."""
+    """The waiting acks of one consumer."""
 
     def __init__(self, clock: Clock, owner: Owner, settings: ConsumerSettings) -> None:
         self.connection: ClientConnection | None = None
-        """Where acks go; None: there is no subscription now."""
+        """The connection that acks are sent on; None without a subscription."""
         self.chunks: dict[ClientMessageId, list[ClientMessageId]] = {}
-        """The chunks of messages that have several, until they are acknowledged."""
+        """Chunk ids of received chunked messages, until the messages are acknowledged."""
         self._clock = clock
         self._owner = owner
         self._number = owner.number
@@ -85,20 +86,20 @@ class AckGroupingTracker:
         self._entries: dict[tuple[int, int], ClientMessageId] = {}
         self._parts: dict[tuple[int, int], AckSet] = {}
         self._current = _NO_BATCH
-        """The set that waits and was changed last."""
+        """The waiting ack set that was changed last."""
         self._last: ClientMessageId | None = None
         self._last_bits: int | None = None
         self._last_waits = False
         self._dones: list[AckDone] = []
         self._last_dones: list[AckDone] = []
 
-    # -- in --------------------------------------------------------------------------------------------------------
+    # -- input -----------------------------------------------------------------------------------------------------
 
     def add(self, id_: ClientMessageId, done: AckDone | None = None) -> None:
-        """A message is acknowledged by itself."""
+        """Acknowledge one message."""
         acks = id_.acks
         if acks is self._current and done is None:
-            # The hot path: not the first, and not the last, of a batch whose set waits already.
+            # Hot path: a message in the middle of a batch whose ack set waits already.
             acks.bits = left = acks.bits & ~(1 << id_.batch_index)
             if left:
                 return
@@ -129,7 +130,7 @@ class AckGroupingTracker:
     def add_cumulative(
         self, id_: ClientMessageId, done: AckDone | None = None, properties: Mapping[str, int] | None = None
     ) -> None:
-        """A message and all before it are acknowledged; properties are kept with the subscription's cursor."""
+        """Acknowledge all messages up to this one. The broker stores the properties with the subscription's cursor."""
         if not self._persistent:
             _tell(done)
             return
@@ -174,15 +175,15 @@ class AckGroupingTracker:
     def _asks(self) -> bool:
         return self._receipts and self.connection is not None and self.connection.version >= _RECEIPTS
 
-    # -- questions ---------------------------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------------------------
 
     @property
     def idle(self) -> bool:
-        """Whether nothing can be a duplicate."""
+        """Whether no message can be a duplicate."""
         return self._last is None and not self._entries and not self._parts
 
     def duplicate(self, id_: ClientMessageId) -> bool:
-        """Whether this message is acknowledged already, as far as it is known here."""
+        """Return whether this message is acknowledged, as far as this tracker knows."""
         if self._last is not None and _reach(id_) <= _reach(self._last):
             return True
         place = id_.ledger, id_.entry
@@ -191,10 +192,10 @@ class AckGroupingTracker:
         kept = self._parts.get(place)
         return kept is not None and id_.batch_index >= 0 and not kept.bits >> id_.batch_index & 1
 
-    # -- out ---------------------------------------------------------------------------------------------------------
+    # -- output ------------------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Send what waits, if there is a connection."""
+        """Send the waiting acks if there is a connection."""
         connection = self.connection
         if connection is None:
             return
@@ -217,21 +218,21 @@ class AckGroupingTracker:
             self._send(connection, acks, _INDIVIDUAL, {}, dones)
 
     def flush_and_clean(self) -> None:
-        """Send what waits, and forget how far was acknowledged: the subscription was set elsewhere."""
+        """Send the waiting acks and reset the cumulative position, because the cursor was moved."""
         self.flush()
         self._last = self._last_bits = None
         self._last_waits = False
         self._entries.clear()
 
     def close(self) -> None:
-        """Send what waits; nothing more goes by itself."""
+        """Send the waiting acks and stop the timer."""
         self.flush()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def refuse(self, id_: ClientMessageId, error: pb.CommandAck.ValidationError.ValueType) -> None:
-        """Acknowledge at once an entry that could not be read (discardCorruptedMessage)."""
+        """Acknowledge an unreadable entry at once (discardCorruptedMessage)."""
         if self.connection is not None:
             ack = pb.CommandAck(consumer_id=self._number, ack_type=_INDIVIDUAL, validation_error=error)
             _add_id(ack, id_, None)
@@ -296,7 +297,7 @@ class AckGroupingTracker:
 
 
 def _reach(id_: ClientMessageId) -> tuple[int, int, int | float]:
-    """How far an id goes: that of an entry, to its end (LastCumulativeAck.compareTo)."""
+    """Return a sort key. An id without batch index covers its whole entry (LastCumulativeAck.compareTo)."""
     return id_.ledger, id_.entry, id_.batch_index if id_.batch_index >= 0 else float("inf")
 
 

@@ -1,15 +1,16 @@
-"""Messages that come in chunks, until they are whole: what a consumer keeps, acknowledges and gives up of them.
+"""Chunked messages that are incomplete: how a consumer keeps, acknowledges and drops them.
 
 Rules of this file (ConsumerImpl.processMessageChunk, ChunkedMessageCtx; 4.2.4)
-1. Chunks of one message share ``uuid`` and come in their order. Chunk 0 begins anew: what was there is forgotten, and
-   if it lay elsewhere in the topic (a producer tried again) its chunks are acknowledged, for nobody will read them.
-2. A chunk that was there already is passed over; it is acknowledged when it is a copy in another place. Any other
-   chunk out of order gives its message up: it is tracked for redelivery, or acknowledged when its message is older
-   than ``expireTimeOfIncompleteChunkedMessageMillis``.
-3. At most ``maxPendingChunkedMessage`` messages are incomplete (0: any number): the oldest is given up, its chunks
-   acknowledged with ``autoAckOldestChunkedMessageOnQueueFull``, otherwise tracked for redelivery.
-4. Every ``expireTimeOfIncompleteChunkedMessageMillis``, counted from the first chunk, messages that wait longer than
-   that are given up and acknowledged, from the oldest on, as far as the next one that does not.
+1. The chunks of a message have the same ``uuid`` and arrive in order. Chunk 0 starts again: earlier chunks are dropped.
+   If they have other positions in the topic (a producer resent them), they are acknowledged, because nothing will read
+   them.
+2. A chunk that was received before is skipped; if it is a copy at another position, it is acknowledged. Any other chunk
+   out of order drops its message. The chunk is tracked for redelivery, or acknowledged if the message is older than
+   ``expireTimeOfIncompleteChunkedMessageMillis``.
+3. At most ``maxPendingChunkedMessage`` messages are incomplete (0: no limit). Above that the oldest is dropped: its
+   chunks are acknowledged with ``autoAckOldestChunkedMessageOnQueueFull``, else tracked for redelivery.
+4. Every ``expireTimeOfIncompleteChunkedMessageMillis``, counted from the first chunk, messages that have waited longer
+   than this are dropped and acknowledged, oldest first.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ __all__ = ["ChunkedMessageBuffer"]
 
 
 class _Pending:
-    """A message of which the first chunks are here."""
+    """A message with only its first chunks."""
 
     __slots__ = ("ids", "parts", "since")
 
@@ -62,7 +63,7 @@ class ChunkedMessageBuffer:
     def add(
         self, metadata: pb.MessageMetadata, payload: bytes, id_: ClientMessageId
     ) -> tuple[bytes, list[ClientMessageId]] | None:
-        """Take a chunk, decrypted. When it is the last: the whole, still compressed, and the ids of all chunks."""
+        """Add a decrypted chunk. After the last chunk, return the compressed payload and the ids of all chunks."""
         if self._timer is None and self._expiry > 0:
             self._timer = self._clock.call_at(self._clock.now + self._expiry, self._expire)
         number = metadata.chunk_id
@@ -80,7 +81,7 @@ class ChunkedMessageBuffer:
         return b"".join(one.parts), one.ids
 
     def clear(self) -> None:
-        """Forget all, and what was to come."""
+        """Drop all chunks and stop the timer."""
         self._pending.clear()
         if self._timer is not None:
             self._timer.cancel()

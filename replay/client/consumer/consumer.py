@@ -1,14 +1,15 @@
-"""A consumer of one topic, or of one partition.
+"""A consumer of one topic or one partition.
 
 Rules of this file (ConsumerImpl, ConsumerBase; 4.2.4)
-1. Its connection is `subscription`'s matter. Before each SUBSCRIBE the queue is emptied, dead letters are forgotten,
-   and a non-durable subscription learns where it goes on (`receiver_queue.start_again`). After it the whole queue is
-   asked for; a child of a multi-topic consumer asks the first time when its parent says so.
-2. A message that is taken frees its permit and is tracked for the ack time-out, if it came over the link that is there
-   now. With a listener its permit is freed and it is tracked when the listener is called.
-3. Acks, refusals and ids belong to entries as `ids`, `ack_grouping`, `negative_acks` and `unacked_tracker` say.
-4. Cumulative acks are for subscriptions with one consumer at a time.
-5. Closing sends the acks that wait, then CLOSE_CONSUMER.
+1. The base class in `consumer_connection` subscribes. Before each SUBSCRIBE, queue and dead letter candidates are
+   cleared, and a non-durable subscription computes its start (`receiver_queue.start_again`). Afterwards the consumer
+   sends permits for the whole queue; a child of a multi-topics consumer waits for its parent the first time.
+2. A message that the application receives returns its permit and is tracked for the ack time-out, if it arrived on the
+   current connection. With a listener this happens when the listener is called.
+3. Acks and redelivery follow `message_ids`, `ack_grouping_tracker`, `negative_acks_tracker` and
+   `unacked_message_tracker`.
+4. Cumulative acks are for subscription types with one active consumer.
+5. Closing sends the waiting acks, then CLOSE_CONSUMER.
 """
 
 from __future__ import annotations
@@ -46,28 +47,28 @@ if TYPE_CHECKING:
 __all__ = ["Consumer", "Listener", "Parent"]
 
 Listener = Callable[[IncomingMessage], None]
-"""Gets each message as soon as it is there, in place of receive."""
+"""Called with each message when it arrives, instead of `receive`."""
 
 _INDIVIDUAL: Final = ("Shared", "Key_Shared")
 _CLOSED: Final = ClientFailure("Closed", "the consumer is closed")
 
 
 class Parent(Protocol):
-    """A consumer of several topics, as its children see it."""
+    """The interface of a multi-topics consumer to its children."""
 
     name: str
-    """All children have its name."""
+    """The consumer name of all children."""
 
     @property
     def listens(self) -> bool:
-        """Whether a listener frees the permits."""
+        """Whether a listener returns the permits."""
 
     def arrived(self, child: Consumer) -> None:
-        """A child has messages."""
+        """Process new messages of a child."""
 
 
 class Consumer(ConsumerConnection):
-    """Receives the messages of one topic. ``created`` is told once that it does, or why it never will."""
+    """Receives the messages of one topic. ``created`` is called once, with the consumer or the ClientFailure."""
 
     takes_batches: ClassVar[bool] = True
 
@@ -88,28 +89,28 @@ class Consumer(ConsumerConnection):
         self.settings = settings
         self.parent = parent
         self.written = written or topic
-        """The topic's name as the application wrote it, short or long."""
+        """The topic as the application wrote it, short or long."""
         self.create = create
         """Whether the broker may create the topic."""
         self.found_schema = found_schema
-        """What AUTO_CONSUME found."""
+        """The schema that AUTO_CONSUME found."""
         self.partition = parsed.partition
         self.persistent = parsed.persistent
         self.individual = settings.subscriptionType in _INDIVIDUAL
-        """Whether messages are acknowledged and asked for again one by one."""
+        """Whether messages are acknowledged and redelivered individually."""
         self.name = settings.consumerName or (alphanumeric(engine.random) if parent is None else parent.name)
         self.consumer_epoch = 0
         start = settings.startMessageId
         self.start_id = start.first or start if start is not None and settings.resetIncludeHead else start
-        """Behind (or at) which id a non-durable subscription begins."""
+        """The id after (or at) which a non-durable subscription starts."""
         self.last_taken: IncomingMessage | None = None
-        """The message that the application took last; None: none since the last seek."""
+        """The last message that the application received since the last seek, or None."""
         self.ended = False
-        """The topic is terminated, and everything was received."""
+        """Whether the topic is terminated and all messages were received."""
         self.active: bool | None = None
-        """Whether this is the one that gets the messages (Failover); None: the broker has not said."""
+        """Whether this is the active consumer (Failover); None until the broker has reported it."""
         self.on_message: Callable[[], None] | None = None
-        """Called when messages have come."""
+        """Called when messages have arrived."""
         self.on_active: Callable[[bool], None] | None = None
         self.on_end: Callable[[], None] | None = None
         self.queue = ReceiverQueue(settings.receiverQueueSize, self._flow, paused=settings.startPaused)
@@ -123,10 +124,10 @@ class Consumer(ConsumerConnection):
         self._listener: Listener | None = None
         self._tracks = settings.ackTimeoutMillis > 0
 
-    # -- the connection ----------------------------------------------------------------------------------------------
+    # -- connection --------------------------------------------------------------------------------------------------
 
     def prepare(self) -> int:
-        """Empty the queue."""
+        """Clear the queue."""
         if self.seeking.under_way:
             self.acks.flush_and_clean()
         waited = len(self.queue.messages)
@@ -140,27 +141,27 @@ class Consumer(ConsumerConnection):
         return waited
 
     def command(self, version: int) -> pb.CommandSubscribe:
-        """SUBSCRIBE as this consumer stands now."""
+        """Return SUBSCRIBE for the current state of this consumer."""
         return subscribe_command(self, version)
 
     def begin(self, *, first: bool, waited: int) -> None:
-        """Ask for the whole queue; the first time a child waits for its parent."""
+        """Send permits for the whole queue. A child waits for its parent the first time."""
         del waited
         if not first or self.parent is None:
             self.queue.increase(self.queue.size)
 
     def ready(self) -> None:
-        """The broker has taken the subscription, and knows of no permits. Acks that wait may go from now on."""
+        """Enter the state READY: the broker has accepted the subscription, without permits. Acks can be sent now."""
         super().ready()
         self.acks.connection = self.connection
         self.queue.subscribed()
 
     def lost(self) -> None:
-        """Acks wait for the next link."""
+        """Keep acks for the next connection."""
         self.acks.connection = None
 
     def received(self, event: Event) -> None:
-        """MESSAGE, ACTIVE_CONSUMER_CHANGE, REACHED_END_OF_TOPIC."""
+        """Process MESSAGE, ACTIVE_CONSUMER_CHANGE and REACHED_END_OF_TOPIC."""
         if event.name == "MESSAGE":
             if self.connection is not None:
                 self._reception.take(event, self.connection)
@@ -180,7 +181,7 @@ class Consumer(ConsumerConnection):
     # -- receiving ---------------------------------------------------------------------------------------------------
 
     def receive(self) -> IncomingMessage | None:
-        """The next message; None: there is none now, and `on_message` will tell. LocalError: a listener gets them."""
+        """Return the next message, or None; `on_message` is called later. LocalError if there is a listener."""
         if self._listener is not None:
             raise LocalError("a consumer with a listener has no receive")
         messages = self.queue.messages
@@ -195,12 +196,12 @@ class Consumer(ConsumerConnection):
         return message
 
     def listen(self, listener: Listener) -> None:
-        """Let a function have each message as soon as it is there."""
+        """Call a function with each message when it arrives."""
         self._listener = listener
         self._call_listener()
 
     def enqueue(self, messages: list[IncomingMessage]) -> None:
-        """These came."""
+        """Add received messages to the queue."""
         self.queue.messages.extend(messages)
         if self._listener is not None:
             self._call_listener()
@@ -219,28 +220,28 @@ class Consumer(ConsumerConnection):
                 self._listener(message)
 
     def reject_batch(self, id_: ClientMessageId) -> None:
-        """Only a consumer without a queue does."""
+        """Reject a batch. Only a consumer without a queue does this."""
         raise NotImplementedError
 
     def track(self, id_: ClientMessageId, redelivery_count: int) -> None:
-        """Ask for it again when it is not acknowledged in time; children leave that to their parent."""
+        """Track a message for the ack time-out. The parent tracks the messages of its children."""
         if self.parent is not None:
             self.unacked.remove(id_.whole)
         elif self._listener is None:
             self.unacked.add(id_.whole, redelivery_count)
 
     def pause(self) -> None:
-        """Ask for no more messages."""
+        """Stop sending permits."""
         self.queue.pause()
 
     def resume(self) -> None:
-        """Ask for messages again."""
+        """Send permits again."""
         self.queue.resume()
 
-    # -- acknowledging -----------------------------------------------------------------------------------------------
+    # -- acknowledgments ---------------------------------------------------------------------------------------------
 
     def acknowledge(self, id_: ClientMessageId, done: AckDone | None = None) -> None:
-        """A message is done with."""
+        """Acknowledge a message."""
         state = self.state
         if state is State.READY or state is State.CONNECTING:
             self.acks.add(id_, done)
@@ -253,7 +254,7 @@ class Consumer(ConsumerConnection):
         done: AckDone | None = None,
         properties: Mapping[str, int] | None = None,
     ) -> None:
-        """A message and all before it are done with. Properties are kept with the subscription's cursor."""
+        """Acknowledge all messages up to this one. The broker stores the properties with the subscription's cursor."""
         if self.individual:
             _refuse(done, ClientFailure("InvalidConfiguration", "cumulative acks are for Exclusive and Failover"))
         elif not self.lives:
@@ -262,7 +263,7 @@ class Consumer(ConsumerConnection):
             self.acks.add_cumulative(id_, done, properties)
 
     def negative_acknowledge(self, id_: ClientMessageId, redelivery_count: int = 0) -> None:
-        """A message is to come again later. How often it came matters to a back-off alone."""
+        """Request redelivery of a message after a delay. Only a redelivery back-off uses the count."""
         self._nacks.add(id_, redelivery_count)
         self.unacked.remove(id_.whole)
 
@@ -275,7 +276,7 @@ class Consumer(ConsumerConnection):
         *,
         origin: str = "",
     ) -> None:
-        """Send a message to the retry letter topic, to come back after a delay, and acknowledge it."""
+        """Send a message to the retry letter topic for delivery after a delay, and acknowledge it."""
         if self.dead is None or not self.settings.retryEnable:
             _refuse(done, ClientFailure("NotAllowed", "putting off takes retryEnable and a dead letter policy"))
             return
@@ -294,28 +295,28 @@ class Consumer(ConsumerConnection):
         self.dead.put_off(message, origin or message.topic, delay_ms, properties or {}, sent)
 
     def settled(self, id_: ClientMessageId) -> None:
-        """An entry is acknowledged."""
+        """Process the acknowledgment of an entry."""
         whole = id_.whole
         self.unacked.remove(whole)
         if self.dead is not None and self.dead.possible:
             self.dead.possible.pop(whole, None)
 
     def settled_till(self, last: ClientMessageId) -> None:
-        """This and all before it are acknowledged."""
+        """Process the acknowledgment of all messages up to this one."""
         self.unacked.remove_till(last)
 
-    # -- again -------------------------------------------------------------------------------------------------------
+    # -- redelivery and position -------------------------------------------------------------------------------------
 
     def redeliver_unacknowledged(self) -> None:
-        """Ask for all that is not acknowledged."""
+        """Request redelivery of all unacknowledged messages."""
         redeliver_all(self)
 
     def redeliver(self, ids: set[ClientMessageId]) -> None:
-        """Ask for these entries; for all where the type of subscription knows no other way."""
+        """Request redelivery of these entries, or of all if the subscription type supports nothing else."""
         redeliver_some(self, ids)
 
     def _redeliver_timed_out(self, ids: set[ClientMessageId]) -> None:
-        """The same; a message of chunks is asked for with all of them."""
+        """Request redelivery of entries, and of all chunks of chunked messages."""
         for id_ in list(ids):
             chunks = self.acks.chunks.pop(id_, None)
             if chunks is not None:
@@ -323,21 +324,21 @@ class Consumer(ConsumerConnection):
         self.redeliver(ids)
 
     def seek(self, target: ClientMessageId | int, done: SeekDone) -> None:
-        """Go on elsewhere: at an id, or at a publish time (ms since 1970)."""
+        """Move the cursor to an id or to a publish time (ms since 1970)."""
         self.seeking.seek(target, done)
 
     def has_message_available(self, done: Callable[[bool | ClientFailure], None]) -> None:
-        """Whether there is a message behind what was taken."""
+        """Pass ``done`` whether there is a message after the last received one."""
         self._last.available(done)
 
     def last_message_ids(self, done: Callable[[list[ClientMessageId] | ClientFailure], None]) -> None:
-        """The last id of the topic."""
+        """Pass ``done`` the last message id of the topic."""
         self._last.ask(lambda last, _: done(last if isinstance(last, ClientFailure) else [last]))
 
-    # -- the end -----------------------------------------------------------------------------------------------------
+    # -- closing -----------------------------------------------------------------------------------------------------
 
     def unsubscribe(self, done: SeekDone, *, force: bool = False) -> None:
-        """End the subscription. ``force``: even if others consume it."""
+        """Delete the subscription. ``force``: even if it has other consumers."""
         connection = self.connected
         if connection is None:
             done(
@@ -359,7 +360,7 @@ class Consumer(ConsumerConnection):
         connection.request(pb.CommandUnsubscribe(consumer_id=self.number, force=force), answered)
 
     def close(self, done: SeekDone) -> None:
-        """Leave the subscription."""
+        """Close the consumer at the broker."""
         connection = self.connected
         if connection is None:
             self.end(State.CLOSED)
@@ -375,7 +376,7 @@ class Consumer(ConsumerConnection):
         connection.request(pb.CommandCloseConsumer(consumer_id=self.number), answered)
 
     def _stop(self) -> None:
-        """Nothing is done by itself any more (closeConsumerTasks)."""
+        """Stop timers and clear the queue (closeConsumerTasks)."""
         self.unacked.close()
         self.acks.close()
         self._nacks.close()
@@ -385,7 +386,7 @@ class Consumer(ConsumerConnection):
             self.dead.close()
 
     def end(self, state: State) -> None:
-        """Nothing is done any more; this is the state now."""
+        """Enter a final state and stop."""
         self._stop()
         self.acks.connection = None
         self.give_up(state)

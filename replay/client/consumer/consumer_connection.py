@@ -1,12 +1,12 @@
-"""The connection of a consumer: SUBSCRIBE over each new link, and what becomes of it when it is refused.
+"""The registration of a consumer: SUBSCRIBE on each new connection, and the handling of failures.
 
 Rules of this file (ConsumerImpl.connectionOpened, connectionFailed, isUnrecoverableError; 4.2.4)
-1. Without a link, or when its SUBSCRIBE is refused, it is tried again while that may help and ``lookupTimeoutMs`` are
-   not over since it was asked for; once it stood, for ever, unless the topic is gone. (Java's subscribeDeadline, of
-   ``operationTimeoutMs``, decides nothing: what it lets pass is judged by connectionFailed all the same.)
-2. One that was not answered in time is closed, lest it stands after all.
-3. A consumer that was closed while its SUBSCRIBE was on its way closes the connection: nothing else makes the broker
-   let go of it.
+1. A failed connection or SUBSCRIBE is retried while the failure is retriable and ``lookupTimeoutMs`` since the creation
+   is not over. A consumer that was subscribed once retries without limit, unless the topic was deleted. (Java's
+   subscribeDeadline of ``operationTimeoutMs`` has no effect: connectionFailed decides in every case.)
+2. A subscription whose SUBSCRIBE timed out is closed, because the broker may have created it.
+3. A consumer that was closed before the response to SUBSCRIBE closes the connection, which is the only way to remove it
+   from the broker.
 """
 
 from __future__ import annotations
@@ -26,53 +26,53 @@ if TYPE_CHECKING:
 __all__ = ["ConsumerConnection"]
 
 _GONE: Final = ("TopicNotFound", "NotFound")
-"""After these a subscription that stood is not tried again (isUnrecoverableError)."""
+"""Errors after which an existing subscription is not retried (isUnrecoverableError)."""
 
 
 class ConsumerConnection(ConnectionHandler):
-    """Half of a consumer. ``created`` is told once that it stands, or why it never will."""
+    """Base class of `Consumer`. ``created`` is called once, with the consumer or the ClientFailure."""
 
     kind: ClassVar[Kind] = "consumer"
 
     def __init__(self, engine: ClientContext, topic: str, created: Callable[[Any], None]) -> None:
         super().__init__(engine, topic)
         self.on_fault: Callable[[ClientFailure], None] | None = None
-        """Called when what stood can't go on: the topic is gone."""
+        """Called when an existing subscription fails: the topic was deleted."""
         self._created: Callable[[Any], None] | None = created
         self._deadline = engine.now + engine.settings.lookupTimeoutMs
 
-    # -- to be filled ----------------------------------------------------------------------------------------------
+    # -- for the subclass to implement -----------------------------------------------------------------------------
 
     def prepare(self) -> int:
-        """Forget what belongs to the link before; how many messages waited."""
+        """Clear the state of the previous connection. Return the number of waiting messages."""
         raise NotImplementedError
 
     def command(self, version: int) -> pb.CommandSubscribe:
-        """SUBSCRIBE for a link of this protocol version."""
+        """Return SUBSCRIBE for a connection with this protocol version."""
         raise NotImplementedError
 
     def begin(self, *, first: bool, waited: int) -> None:
-        """It stands: ask for messages. ``waited``: how many were there before."""
+        """Start requesting messages: the subscription exists. ``waited``: number of messages that waited before."""
         raise NotImplementedError
 
     def end(self, state: State) -> None:
-        """Nothing is done any more; this is the state now."""
+        """Enter a final state and stop."""
         raise NotImplementedError
 
-    # -- the connection ----------------------------------------------------------------------------------------------
+    # -- connection --------------------------------------------------------------------------------------------------
 
     @property
     def connected(self) -> ClientConnection | None:
-        """The link, while the subscription stands."""
+        """The connection while the consumer is subscribed, else None."""
         return self.connection if self.state is State.READY else None
 
     def opened(self, connection: ClientConnection) -> None:
-        """Subscribe."""
+        """Send SUBSCRIBE."""
         waited = self.prepare()
         connection.request(self.command(connection.version), lambda answer: self._answered(connection, answer, waited))
 
     def not_opened(self, failure: ClientFailure) -> bool:
-        """No link, or no subscription over it; True: given up."""
+        """Handle a failed connection or subscription. Return True to give up."""
         hopeless = not failure.retriable or self.engine.now >= self._deadline
         if hopeless and (self._created is not None or failure.error in _GONE):
             self._fail(failure)
@@ -104,7 +104,7 @@ class ConsumerConnection(ConnectionHandler):
             self.on_fault(failure)
 
     def _tell(self, result: ConsumerConnection | ClientFailure) -> bool:
-        """Tell whoever waits for the creation; whether somebody did."""
+        """Call the creation callback. Return False if it was called before."""
         created, self._created = self._created, None
         if created is None:
             return False

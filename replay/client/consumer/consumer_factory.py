@@ -1,10 +1,10 @@
-"""The door to consumers: which kind it takes, by what is asked for and what topics there are.
+"""Creation of consumers: the class depends on the settings and on the topics.
 
 Rules of this file (ConsumerBuilderImpl.subscribeAsync, PulsarClientImpl.subscribeAsync; 4.2.4)
-1. Settings that make no sense are refused before anything is sent; letter topics are named where they are needed.
-2. One topic is asked for its partitions: with some it is a consumer of several topics, without a plain one. Several
-   topics, and those that match a pattern, are asked by their consumer.
-3. AUTO_CONSUME asks for the schema before, of one topic alone.
+1. Invalid settings fail before anything is sent. Default names of dead letter and retry letter topics are added.
+2. For one topic the number of partitions is requested first: a partitioned topic gets a multi-topics consumer, another
+   topic a plain one. Consumers of several topics or of a pattern request the partitions themselves.
+3. AUTO_CONSUME requests the schema first, for a single topic only.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["open_consumer", "open_unchecked"]
 
 
 def open_consumer(engine: ClientContext, settings: ConsumerSettings, done: Created) -> None:
-    """A consumer of one topic, of several, or of those that a pattern matches."""
+    """Create a consumer of one topic, several topics or a topic pattern."""
     fault = settings_fault(settings)
     if fault is not None:
         done(fault)
@@ -41,7 +41,7 @@ def open_consumer(engine: ClientContext, settings: ConsumerSettings, done: Creat
 
 
 def open_unchecked(engine: ClientContext, settings: ConsumerSettings, done: Created) -> None:
-    """The same for settings that are known to make sense (a reader's)."""
+    """Create a consumer with settings that are known to be valid (a reader's)."""
     if settings.topicsPattern:
         open_pattern(engine, settings, done)
         return

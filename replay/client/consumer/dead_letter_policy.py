@@ -1,17 +1,17 @@
-"""Messages that came too often go to the dead letter topic; those that are put off go to the retry letter topic.
+"""Dead letters for messages that were redelivered too often, and retry letters for later delivery.
 
 Rules of this file (ConsumerImpl.processPossibleToDLQ, doReconsumeLater, RetryMessageUtil; 4.2.4)
-1. An entry that came ``maxRedeliverCount`` times is kept in mind; when it is asked for again, or comes once more, its
-   messages are sent to the dead letter topic instead, and then it is acknowledged. What could not be sent is asked for
-   again after all.
-2. What is kept in mind is forgotten with each new connection, and when it is acknowledged.
-3. A letter says the schema of the consumer, so that it is registered, bytes as well (AUTO_PRODUCE_BYTES). It has
-   payload, key, ordering key, event time and properties of the message, and where these lack them: REAL_TOPIC,
-   ORIGIN_MESSAGE_ID (twice: once under the misspelt name that old clients read) and REAL_SUBSCRIPTION.
-4. A retry letter counts in RECONSUMETIMES how often it was put off, and says in DELAY_TIME for how long; put off more
-   than ``maxRedeliverCount`` times, it is a dead letter.
-5. The producers are made when they are needed first: no batches, chunks allowed. A producer that could not be made is
-   tried again after a back-off that grows with its failures.
+1. An entry with ``maxRedeliverCount`` redeliveries becomes a candidate. When its redelivery is requested, or when it is
+   delivered once more, its messages are sent to the dead letter topic and the entry is acknowledged. If sending fails,
+   its redelivery is requested after all.
+2. Candidates are dropped on each new connection and when they are acknowledged.
+3. A letter contains the consumer's schema, so that it is registered, also for bytes (AUTO_PRODUCE_BYTES). It has the
+   payload, key, ordering key, event time and properties of the message, and unless present: REAL_TOPIC,
+   ORIGIN_MESSAGE_ID (also under the misspelt name that old clients read) and REAL_SUBSCRIPTION.
+4. A retry letter contains the number of retries in RECONSUMETIMES and the delay in DELAY_TIME. After more than
+   ``maxRedeliverCount`` retries it is sent to the dead letter topic.
+5. The producers are created when first needed, without batching and with chunking. A failed creation is retried after a
+   back-off that grows with each failure.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["DLQ", "RETRY", "DeadLetterSender"]
 
 DLQ: Final = "-DLQ"
 RETRY: Final = "-RETRY"
-"""What letter topics end with that are not named: ``<topic>-<subscription>-DLQ``."""
+"""Suffixes of the default letter topics, for example ``<topic>-<subscription>-DLQ``."""
 
 _BYTES: Final = pb.Schema(name="Bytes", schema_data=b"", type=pb.Schema.Type.Value("None"))
 
@@ -44,7 +44,7 @@ _LONGEST_WAIT: Final = 60_000
 
 
 class DeadLetterSender:
-    """The letters of one consumer that has a dead letter policy."""
+    """The dead letters and retry letters of one consumer with a dead letter policy."""
 
     def __init__(self, consumer: Consumer) -> None:
         policy = consumer.settings.deadLetterPolicy
@@ -52,7 +52,7 @@ class DeadLetterSender:
         subscription = consumer.settings.subscriptionName
         self.most = policy.maxRedeliverCount
         self.possible: dict[ClientMessageId, list[IncomingMessage]] = {}
-        """What is dead when it is asked for once more."""
+        """Candidates: entries that are sent to the dead letter topic when their redelivery is requested."""
         self._consumer = consumer
         dead_topic = policy.deadLetterTopic or f"{consumer.written}-{subscription}{DLQ}"
         retry_topic = policy.retryLetterTopic or f"{consumer.written}-{subscription}{RETRY}"
@@ -62,7 +62,7 @@ class DeadLetterSender:
         self._retry = _DeadLetterProducer(consumer, retry_topic, lambda: plain)
 
         def named() -> ProducerSettings:
-            """Each try has a name of its own."""
+            """Return settings with a new random producer name for each attempt."""
             name = f"{consumer.topic}-{subscription}-{consumer.name}-{alphanumeric(consumer.engine.random)}{DLQ}"
             return ProducerSettings(
                 producerName=name,
@@ -75,7 +75,7 @@ class DeadLetterSender:
         self._dead = _DeadLetterProducer(consumer, dead_topic, named)
 
     def send(self, id_: ClientMessageId, done: Callable[[bool], None]) -> None:
-        """Send the messages of an entry that is dead, then acknowledge it. False: it is not, or could not be sent."""
+        """Send the messages of a candidate and acknowledge it. Pass False if it is not one or sending failed."""
         messages = self.possible.get(id_.whole)
         if messages is None:
             done(messages is not None)
@@ -105,7 +105,7 @@ class DeadLetterSender:
         properties: Mapping[str, str],
         done: Callable[[object], None],
     ) -> None:
-        """Send a message to the retry letter topic, or to the dead ones; ``origin``: the topic that it names."""
+        """Send a message to the retry letter topic, or to the dead letter topic. ``origin``: value of REAL_TOPIC."""
         named = self._properties(message, origin) | dict(properties)
         try:
             times = int(named.get(_RECONSUMETIMES, "0")) + 1
@@ -120,7 +120,7 @@ class DeadLetterSender:
             self._retry.post(_letter(message, named, self._schema, deliver_at), done)
 
     def close(self) -> None:
-        """Forget all, and let the producers go."""
+        """Drop all candidates and close the producers."""
         self.possible.clear()
         self._dead.close()
         self._retry.close()
@@ -138,7 +138,7 @@ class DeadLetterSender:
 
 
 class _DeadLetterProducer:
-    """A producer that is made when the first letter comes."""
+    """A producer that is created for the first letter."""
 
     def __init__(self, consumer: Consumer, topic: str, settings: Callable[[], ProducerSettings]) -> None:
         self._engine = consumer.engine
@@ -151,7 +151,7 @@ class _DeadLetterProducer:
         self._closed = False
 
     def post(self, letter: OutgoingMessage, done: Callable[[object], None]) -> None:
-        """Send a letter; ``done`` gets its id or a ClientFailure."""
+        """Send a letter. ``done`` is called with its id or a ClientFailure."""
         if self._producer is not None:
             if not self._producer.send(letter, done):
                 done(ClientFailure("ProducerQueueIsFull", f"no letter can be sent to {self._topic} now"))

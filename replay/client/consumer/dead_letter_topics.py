@@ -1,7 +1,7 @@
-"""The topics of dead and retry letters where ``retryEnable`` is set (ConsumerBuilderImpl.subscribeAsync; 4.2.4).
+"""Names of dead letter and retry letter topics with ``retryEnable`` (ConsumerBuilderImpl.subscribeAsync; 4.2.4).
 
-The retry letter topic is consumed beside the others. Letter topics that are not named get the name of the first topic
-and the subscription; where a topic of the name that old clients gave exists (the subscription alone), it is that.
+The retry letter topic is consumed together with the other topics. A missing name is composed of the first topic and the
+subscription. If a topic with the name of old clients exists (subscription only), that name is used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["with_dead_letter_topics"]
 def with_dead_letter_topics(
     engine: ClientContext, settings: ConsumerSettings, done: Callable[[ConsumerSettings], None]
 ) -> None:
-    """The settings with both topics named, and the retry letters among the topics."""
+    """Pass ``done`` the settings with both letter topics, and with the retry letter topic in the topic names."""
     policy = settings.deadLetterPolicy or DeadLetterPolicy()
     first = TopicName.parse(settings.topicNames[0])
     suffixes = {"retryLetterTopic": RETRY, "deadLetterTopic": DLQ}

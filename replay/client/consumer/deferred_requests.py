@@ -1,7 +1,7 @@
 """Requests of a consumer that wait for its connection (ConsumerImpl.seekAsyncInternal, internalGetLastMessageIdAsync).
 
-What is asked for while there is no subscription is tried again after 100 ms, then after twice as long each time, for
-``operationTimeoutMs`` in all.
+Without a subscription, a request is retried after 100 ms, then after twice the delay each time, up to
+``operationTimeoutMs`` in total.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["once_connected"]
 def once_connected(
     consumer: Consumer, what: str, action: Callable[[ClientConnection], None], refuse: Callable[[ClientFailure], None]
 ) -> None:
-    """Do ``action`` with the link, or ``refuse`` when there is none for too long; ``what`` is for people."""
+    """Call ``action`` with the connection, or ``refuse`` after the time-out. ``what`` names the request in errors."""
     engine = consumer.engine
     left = engine.settings.operationTimeoutMs
     backoff = Backoff(100, 2 * left, 0, engine.random)

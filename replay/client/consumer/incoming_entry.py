@@ -1,11 +1,12 @@
-"""Messages on their way to the application: an entry as it came, cut into what it holds.
+"""Received entries, and the messages split from them.
 
 Rules of this file (ConsumerImpl.receiveIndividualMessagesFromBatch, newSingleMessage; 4.2.4)
-1. What the messages of an entry have in common is in one `IncomingEntry`; a message is an index and three offsets.
-   Its payload, its id and its metadata are made when somebody asks: a million messages cost what is looked at.
-2. A batch is cut at once, by hand: of each SingleMessageMetadata only ``payload_size`` and ``compacted_out`` are read,
-   whose place every known encoder makes sure (fields in the order of their numbers). Anything unusual is parsed.
-3. A batch that does not cut ends there; the messages before are good (ValidationError BatchDeSerializeError).
+1. The messages of an entry share one `IncomingEntry`; a message consists of an index and three offsets. Payload, id and
+   metadata are created on access, so that unread messages cost little.
+2. A batch is split at once and by hand: only ``payload_size`` and ``compacted_out`` of each SingleMessageMetadata are
+   read, at the positions where all known encoders write them (fields in the order of their numbers). Other encodings
+   are parsed by protobuf.
+3. If a batch is malformed, the messages before the error are delivered (ValidationError BatchDeSerializeError).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["IncomingEntry", "IncomingMessage", "Piece", "cut"]
 
 Piece = tuple[int, int, int]
-"""A message of a batch: where its metadata begins, where its payload begins (-1: compacted out) and ends."""
+"""Offsets of a message in a batch: start of its metadata, start of its payload (-1 if compacted out), end."""
 
 _u32: Final = Struct(">I").unpack_from
 
@@ -38,7 +39,7 @@ _COMPACTED: Final = 0x20
 
 
 class IncomingEntry:
-    """One entry as it came over one link."""
+    """One entry as received on one connection."""
 
     __slots__ = (
         "acks",
@@ -57,31 +58,31 @@ class IncomingEntry:
         self, id_: ClientMessageId, metadata: pb.MessageMetadata, data: bytes, connection: ClientConnection | None
     ) -> None:
         self.id = id_
-        """Of the whole entry."""
+        """The id of the whole entry."""
         self.metadata = metadata
         self.data = data
-        """Decrypted, joined, decompressed; a batch with its inner metadata."""
+        """The payload: decrypted, joined from chunks and decompressed. A batch includes its inner metadata."""
         self.connection = connection
-        """Over which it came: its permits count there alone."""
+        """The connection that delivered the entry. Its permits count only there."""
         self.count = 0
-        """Messages of the batch; 0: it is none."""
+        """Number of messages in the batch; 0 if the entry is not a batch."""
         self.acks: AckSet | None = None
         self.redelivery_count = 0
         self.epoch = -1
-        """``consumer_epoch``; -1: the broker says none."""
+        """``consumer_epoch``; -1 if the broker did not send it."""
         self.encrypted = False
-        """It could not be opened, and ``data`` is the ciphertext (cryptoFailureAction CONSUME)."""
+        """Whether decryption failed and ``data`` is the ciphertext (cryptoFailureAction CONSUME)."""
 
 
 class IncomingMessage:
-    """A message that was received."""
+    """A received message."""
 
     __slots__ = ("_end", "_id", "_start", "_stop", "arrival", "index")
 
     def __init__(self, arrival: IncomingEntry, index: int, start: int, stop: int, end: int) -> None:
         self.arrival = arrival
         self.index = index
-        """Place in the batch; -1: it is in none."""
+        """Index in the batch; -1 if the message is not in a batch."""
         self._start = start
         self._stop = stop
         self._end = end
@@ -89,12 +90,12 @@ class IncomingMessage:
 
     @classmethod
     def single(cls, arrival: IncomingEntry) -> IncomingMessage:
-        """The only message of an entry."""
+        """Return the only message of an entry."""
         return cls(arrival, -1, 0, 0, len(arrival.data))
 
     @property
     def id(self) -> ClientMessageId:
-        """What it is acknowledged by."""
+        """The id for acknowledgments."""
         one = self._id
         if one is None:
             arrival = self.arrival
@@ -118,9 +119,9 @@ class IncomingMessage:
 
     @property
     def content(self) -> Message:
-        """Key, properties, event time, sequence id and the rest: what codec.payload knows of a message.
+        """Key, properties, event time, sequence id and other fields, decoded by codec.payload.
 
-        Of a message in a batch whose metadata is no protobuf: nothing but the payload.
+        If the metadata of a message in a batch is malformed, only the payload is present.
         """
         arrival = self.arrival
         if self.index < 0:
@@ -130,27 +131,27 @@ class IncomingMessage:
 
     @property
     def topic(self) -> str:
-        """Full name, with the partition."""
+        """Full topic name with the partition."""
         return self.arrival.id.topic
 
     @property
     def redelivery_count(self) -> int:
-        """How often it came before."""
+        """Number of earlier deliveries."""
         return self.arrival.redelivery_count
 
     @property
     def publish_time(self) -> int:
-        """Milliseconds since 1970, by the producer's clock."""
+        """Milliseconds since 1970, from the producer's clock."""
         return self.arrival.metadata.publish_time
 
     @property
     def producer_name(self) -> str:
-        """Who sent it."""
+        """Name of the producer."""
         return as_text(self.arrival.metadata.producer_name)
 
     @property
     def schema_version(self) -> bytes:
-        """Empty: it has none."""
+        """Empty if there is none."""
         return self.arrival.metadata.schema_version
 
 
@@ -162,7 +163,7 @@ def _single(head: bytes) -> pb.SingleMessageMetadata:
 
 
 def cut(data: bytes, count: int) -> tuple[list[Piece], bool]:
-    """The messages of a batch that are whole; True when that are all that were announced."""
+    """Return the complete messages of a batch, and whether these are all messages of the batch."""
     pieces: list[Piece] = []
     position, end = 0, len(data)
     try:
@@ -185,7 +186,7 @@ def cut(data: bytes, count: int) -> tuple[list[Piece], bool]:
 
 
 def _size(head: bytes) -> int:
-    """``payload_size`` of a SingleMessageMetadata; its complement when it is compacted out. ValueError: it has none."""
+    """Return ``payload_size`` of a SingleMessageMetadata, or its complement if compacted out. ValueError if absent."""
     position, end = 0, len(head)
     while position < end and head[position] in (_PROPERTIES, _KEY) and head[position + 1] < 128:
         position += 2 + head[position + 1]

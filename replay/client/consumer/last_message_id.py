@@ -1,13 +1,13 @@
-"""Is there another message? The last id of the topic, and what it says (ConsumerImpl.hasMessageAvailableAsync; 4.2.4).
+"""The last message id of the topic, and whether more messages are available (ConsumerImpl.hasMessageAvailableAsync).
 
-Rules of this file
-1. What waits in the queue is available.
-2. Something was taken already: there is more when the topic's last id is behind it. The last id is kept, and asked for
-   again only when it says no.
-3. Nothing was taken: the same with the start id, which itself counts with ``resetIncludeHead``.
-4. Nothing was taken, and the start is the end of the topic or a time: the broker's position of the cursor is compared
-   with the last id. At the end with ``resetIncludeHead`` the consumer seeks to the last message first.
-5. A topic without messages has the entry -1. Batch index 0 or none is the same last id.
+Rules of this file (4.2.4)
+1. A message in the queue is available.
+2. After a received message, more are available if the topic's last id is after it. The last id is cached, and requested
+   again only if the cached id is not after it.
+3. Before the first message the start id is compared instead; with ``resetIncludeHead`` the start itself counts.
+4. If the start is the end of the topic or a time, the cursor's position at the broker is compared with the last id. At
+   the end with ``resetIncludeHead``, the consumer first seeks to the last message.
+5. The last id of an empty topic has entry -1. Batch index 0 means the same last id as no batch index.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 __all__ = ["LastMessageId"]
 
 _Last = Callable[[ClientMessageId | ClientFailure, ClientMessageId | None], None]
-"""The last id, and the mark-delete position of the consumer if the broker says it."""
+"""Callback for the last id, and for the consumer's mark-delete position if the broker sent it."""
 
 
 class LastMessageId:
-    """What one consumer knows of the end of its topic."""
+    """The cached last message id of one consumer's topic."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
         self._known = EARLIEST
 
     def ask(self, done: _Last) -> None:
-        """Ask the broker for the last id."""
+        """Request the last id."""
         consumer = self._consumer
 
         def ask(connection: ClientConnection) -> None:
@@ -57,7 +57,7 @@ class LastMessageId:
         once_connected(consumer, "last message id", ask, lambda failure: done(failure, None))
 
     def available(self, done: Callable[[bool | ClientFailure], None]) -> None:
-        """Whether there is a message behind what was taken."""
+        """Pass ``done`` whether there is a message after the last received one."""
         consumer = self._consumer
         taken = consumer.last_taken
         if consumer.queue.messages:
@@ -107,7 +107,7 @@ class LastMessageId:
 
 
 def _is_behind(last: ClientMessageId, mark: ClientMessageId | None, *, inclusive: bool) -> bool:
-    """Whether the last message is behind the cursor's position."""
+    """Return whether the last message is after the cursor's position."""
     if last.entry < 0:
         return False
     if mark is None or (mark.entry < 0 and mark.ledger > last.ledger):

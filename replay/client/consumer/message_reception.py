@@ -1,17 +1,17 @@
-"""What becomes of a MESSAGE before the application sees it.
+"""The processing of MESSAGE before the application receives it.
 
-Rules of this file (ConsumerImpl.messageReceived and what it calls; 4.2.4)
-1. In this order: checksum and metadata, duplicates of acks that wait, decryption, decompression, chunks, the start id,
-   the batch, dead letters, the consumer epoch.
-2. What can't be read is acknowledged at once with its ``validation_error``, and one permit is given back; all of a
-   batch when it could not be decrypted. By PIP-491 (``wholeEntryPermits``) it is always what the entry cost the
-   broker: the bits of its ack set, else its messages, where these can be known.
-3. A key that is missing or wrong: by ``cryptoFailureAction`` the entry is left to the ack time-out without a permit,
-   or acknowledged, or delivered as one closed message.
-4. Skipped messages give their permits back: duplicates, compacted ones, those before the start in its batch, dead
-   ones, all chunks but the last. Those that the ack set leaves out cost the broker nothing. An entry before the start
-   that is no batch gives none back (so it is in 4.2.4).
-5. Messages of an older consumer epoch are dropped where the subscription has one consumer at a time.
+Rules of this file (ConsumerImpl.messageReceived and the methods it calls; 4.2.4)
+1. The order is: checksum and metadata, duplicates of waiting acks, decryption, decompression, chunks, start id, batch,
+   dead letters, consumer epoch.
+2. An unreadable entry is acknowledged at once with its ``validation_error`` and returns one permit; a batch that could
+   not be decrypted returns all its permits. With PIP-491 (``wholeEntryPermits``), an unreadable entry always returns
+   the permits that the broker counted: the bits of its ack set, else its messages, if these are known.
+3. If a key is missing or wrong, ``cryptoFailureAction`` decides: the entry is left to the ack time-out without a
+   permit, acknowledged, or delivered as one encrypted message.
+4. Skipped messages return their permits: duplicates, compacted messages, messages before the start in its batch, dead
+   letters, all chunks except the last. Messages that the ack set excludes have no permits. An entry before the start
+   that is not a batch returns none (as in 4.2.4).
+5. Messages of an older consumer epoch are dropped if the subscription type has one active consumer.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 __all__ = ["MessageReception"]
 
 _GROWTH = 64
-"""A payload may open to this many times its size: chunked messages have no limit of their own."""
+"""Maximum expansion of a payload by decompression: chunked messages have no size limit of their own."""
 
 
 class MessageReception:
-    """The way of one consumer's messages into its queue."""
+    """Processes the received entries of one consumer and adds their messages to its queue."""
 
     def __init__(self, consumer: Consumer) -> None:
         self.chunks = ChunkedMessageBuffer(
@@ -52,7 +52,7 @@ class MessageReception:
         self._consumer = consumer
 
     def take(self, event: Event, connection: ClientConnection) -> None:
-        """A MESSAGE that came over a link."""
+        """Process a MESSAGE from a connection."""
         consumer, body, frame = self._consumer, event.body, event.frame
         place = MessageId.of(body.message_id)
         id_ = ClientMessageId(place.ledger, place.entry, consumer.partition, topic=consumer.topic)
@@ -79,7 +79,7 @@ class MessageReception:
         else:
             self._take_single(arrival, body, chunked=chunked)
 
-    # -- one message -------------------------------------------------------------------------------------------------
+    # -- single messages ---------------------------------------------------------------------------------------------
 
     def _take_single(self, arrival: IncomingEntry, body: pb.CommandMessage, *, chunked: bool) -> None:
         consumer = self._consumer
@@ -100,7 +100,7 @@ class MessageReception:
         self._enqueue(arrival, [message])
 
     def _join(self, arrival: IncomingEntry, body: pb.CommandMessage) -> bool:
-        """Whether a chunk completes its message."""
+        """Add a chunk. Return whether it completes its message."""
         metadata, consumer = arrival.metadata, self._consumer
         if metadata.chunk_id != metadata.num_chunks_from_msg - 1:
             consumer.queue.increase()
@@ -115,7 +115,7 @@ class MessageReception:
         consumer.acks.chunks[arrival.id] = ids
         return True
 
-    # -- a batch -----------------------------------------------------------------------------------------------------
+    # -- batches -----------------------------------------------------------------------------------------------------
 
     def _take_batch(self, arrival: IncomingEntry, body: pb.CommandMessage) -> None:
         consumer = self._consumer
@@ -146,7 +146,7 @@ class MessageReception:
     def _messages(
         self, arrival: IncomingEntry, body: pb.CommandMessage, pieces: list[Piece]
     ) -> tuple[list[IncomingMessage], int]:
-        """What is to be delivered of a batch, and how many were skipped that the broker has counted."""
+        """Return the messages of a batch to deliver, and the number of skipped messages that the broker counted."""
         arrival.count = len(pieces)
         everything = (1 << len(pieces)) - 1
         wanted = set_of(body.ack_set) & everything if body.ack_set else everything
@@ -161,7 +161,7 @@ class MessageReception:
         return messages, wanted.bit_count() - len(messages)
 
     def _first_index(self, id_: ClientMessageId) -> int:
-        """The first index that is not before the start."""
+        """Return the first index that is not before the start."""
         start = self._consumer.start_id
         if start is None or not self._consumer.persistent or not _same_entry(id_, start):
             return 0
@@ -175,10 +175,10 @@ class MessageReception:
         elif messages:
             consumer.enqueue(messages)
 
-    # -- opening -----------------------------------------------------------------------------------------------------
+    # -- decryption and decompression --------------------------------------------------------------------------------
 
     def _decrypt(self, arrival: IncomingEntry, body: pb.CommandMessage) -> bool:
-        """Whether the entry goes on, open or (CONSUME) closed."""
+        """Decrypt an entry. Return whether to process it further, decrypted or (CONSUME) encrypted."""
         consumer = self._consumer
         keys, action = consumer.settings.cryptoKeys, consumer.settings.cryptoFailureAction
         opened = None if keys is None else keys.open(arrival.metadata, arrival.data)
@@ -211,19 +211,19 @@ class MessageReception:
         return True
 
     def _refuse(self, id_: ClientMessageId, error: Any, cost: int) -> None:
-        """Acknowledge what can't be read. ``cost``: the permits that it took, as far as they are known."""
+        """Acknowledge an unreadable entry. ``cost``: the permits that it used, as far as known."""
         consumer = self._consumer
         consumer.acks.refuse(id_, error)
         consumer.queue.increase(max(cost, 1) if consumer.settings.wholeEntryPermits else 1)
 
 
 def _cost(metadata: pb.MessageMetadata, body: pb.CommandMessage) -> int:
-    """The permits that an entry takes: the bits of its ack set, else its messages."""
+    """Return the permits that an entry uses: the bits of its ack set, else its messages."""
     return set_of(body.ack_set).bit_count() if body.ack_set else metadata.num_messages_in_batch
 
 
 def _metadata(frame: Frame) -> pb.MessageMetadata | None:
-    """None: it does not parse, or the checksum is wrong; a broker knows of no other error for both."""
+    """Return the metadata, or None if it is malformed or the checksum is wrong. Brokers have one error for both."""
     metadata = frame.metadata
     if metadata is None or frame.parts.problems or not metadata.IsInitialized() or frame.checksum == "bad":
         return None

@@ -1,15 +1,15 @@
-"""A consumer of several topics, or of all partitions of one.
+"""A consumer of several topics, or of all partitions of one topic.
 
 Rules of this file (MultiTopicsConsumerImpl; 4.2.4)
-1. Each of several topics is asked for its partitions.
-2. Each topic or partition has a child. No child asks for messages before all are subscribed; if one fails, all are
-   closed. The partitions of a topic share ``maxTotalReceiverQueueSizeAcrossPartitions``.
-3. The ack time-out is counted here, per message, and what is due is asked for by the children of their topics.
-   Exclusive and Failover ask for everything.
-4. An id says its topic; without one (and not the beginning or the end) it can't be acknowledged, refused or sought.
-5. After a seek each child is given permits for its whole queue once more.
-6. Every ``autoUpdatePartitionsIntervalSeconds`` partitioned topics are asked for new partitions, which get a child
-   with a queue of full size. Fewer are no news.
+1. For several topics, the number of partitions of each is requested.
+2. Each topic or partition has a child consumer. The children send permits only after all have subscribed; if one fails,
+   all are closed. The partitions of a topic share ``maxTotalReceiverQueueSizeAcrossPartitions``.
+3. The ack time-out is tracked here for each message, and the children of the topics request the redelivery. Exclusive
+   and Failover request the redelivery of all messages.
+4. An id without a topic can't be acknowledged, negatively acknowledged or sought, except the beginning and the end.
+5. After a seek each child sends permits for its whole queue again.
+6. The number of partitions is polled every ``autoUpdatePartitionsIntervalSeconds``. New partitions get a child with a
+   queue of full size. A lower number is ignored.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Created = Callable[["Consumer | MultiTopicsConsumer | ClientFailure"], None]
 
 
 class MultiTopicsConsumer:
-    """Receives the messages of several topics. ``created`` is told once that it does, or why it never will."""
+    """Receives the messages of several topics. ``created`` is called once, with the consumer or the ClientFailure."""
 
     def __init__(
         self, engine: ClientContext, settings: ConsumerSettings, created: Created, *, create: bool = True
@@ -55,16 +55,16 @@ class MultiTopicsConsumer:
         self.name = settings.consumerName or alphanumeric(engine.random)
         self.state = State.CONNECTING
         self.consumers: dict[str, Consumer] = {}
-        """By full topic name, with the partition."""
+        """Children by full topic name with the partition."""
         self.partitions: dict[str, int] = {}
-        """Partitioned topics, and how many partitions of them are consumed."""
+        """Topics, with the number of their partitions that are consumed."""
         self.create = create
         self.queue = MultiTopicsQueue(settings.receiverQueueSize)
         self.unacked = UnackedMessageTracker(engine, settings, self._redeliver)
         self.on_message: Callable[[], None] | None = None
-        """Called when messages have come."""
+        """Called when messages have arrived."""
         self.on_fault: Callable[[ClientFailure], None] | None = None
-        """Called when one of the topics is gone."""
+        """Called when a topic was deleted."""
         self.found_schema: pb.Schema | None = None
         self._created: Created | None = created
         self._listener: Listener | None = None
@@ -74,7 +74,7 @@ class MultiTopicsConsumer:
     # -- subscribing -------------------------------------------------------------------------------------------------
 
     def start(self, topics: Mapping[str, int | None]) -> None:
-        """Subscribe to these topics, by their numbers of partitions; None: they are still to be asked for."""
+        """Subscribe to topics with these numbers of partitions. A number of None is requested first."""
         self._plan_update()
         for topic in topics:
             self.partitions[topic] = 0
@@ -131,12 +131,12 @@ class MultiTopicsConsumer:
             self._ask_all(self.consumers.values())
 
     def _ask_all(self, children: Any) -> None:
-        """Let children ask for their whole queues."""
+        """Send permits for the whole queues of children."""
         self.queue.size = max(self.queue.size, len(self.consumers))
         for child in list(children):
             child.queue.increase(child.queue.size)
 
-    # -- what topics become ------------------------------------------------------------------------------------------
+    # -- topic changes -----------------------------------------------------------------------------------------------
 
     def _plan_update(self) -> None:
         if self.settings.autoUpdatePartitions:
@@ -163,7 +163,7 @@ class MultiTopicsConsumer:
         gather(names, lambda name, told: self._add_child(name, size, told), added)
 
     def add_topics(self, topics: list[str], done: SeekDone) -> None:
-        """Consume these as well."""
+        """Subscribe to more topics."""
 
         def add(topic: str, told: SeekDone) -> None:
             def begun(failure: ClientFailure | None) -> None:
@@ -176,7 +176,7 @@ class MultiTopicsConsumer:
         gather([topic for topic in topics if topic not in self.partitions], add, done)
 
     def remove_topics(self, topics: list[str], done: SeekDone) -> None:
-        """Consume these no more."""
+        """Close the children of topics."""
 
         def remove(topic: str, told: SeekDone) -> None:
             names = _names(topic, 0, self.partitions.pop(topic, 0))
@@ -194,11 +194,11 @@ class MultiTopicsConsumer:
 
     @property
     def listens(self) -> bool:
-        """Whether a listener frees the permits."""
+        """Whether a listener returns the permits."""
         return self._listener is not None
 
     def arrived(self, child: Consumer) -> None:
-        """A child has messages."""
+        """Process new messages of a child."""
         self.queue.fill(child)
         if self._listener is not None:
             self._call_listener()
@@ -206,7 +206,7 @@ class MultiTopicsConsumer:
             self.on_message()
 
     def receive(self) -> IncomingMessage | None:
-        """The next message; None: there is none now, and `on_message` will tell. LocalError: a listener gets them."""
+        """Return the next message, or None; `on_message` is called later. LocalError if there is a listener."""
         if self._listener is not None:
             raise LocalError("a consumer with a listener has no receive")
         if not self.queue.messages:
@@ -218,7 +218,7 @@ class MultiTopicsConsumer:
         return message
 
     def listen(self, listener: Listener) -> None:
-        """Let a function have each message as soon as it is there."""
+        """Call a function with each message when it arrives."""
         self._listener = listener
         self._call_listener()
 
@@ -233,18 +233,18 @@ class MultiTopicsConsumer:
             self.queue.go_on()
 
     def pause(self) -> None:
-        """Ask for no more messages."""
+        """Stop sending permits."""
         self._paused = True
         for child in self.consumers.values():
             child.pause()
 
     def resume(self) -> None:
-        """Ask for messages again."""
+        """Send permits again."""
         self._paused = False
         for child in self.consumers.values():
             child.resume()
 
-    # -- acknowledging -----------------------------------------------------------------------------------------------
+    # -- acknowledgments ---------------------------------------------------------------------------------------------
 
     def _child(self, id_: ClientMessageId) -> Consumer | ClientFailure:
         if self.state is not State.READY:
@@ -253,7 +253,7 @@ class MultiTopicsConsumer:
         return ClientFailure("NotAllowed", f"{id_} is of no topic that is consumed here") if child is None else child
 
     def acknowledge(self, id_: ClientMessageId, done: AckDone | None = None) -> None:
-        """A message is done with."""
+        """Acknowledge a message."""
         child = self._child(id_)
         if isinstance(child, Consumer):
             child.acknowledge(id_, done)
@@ -267,7 +267,7 @@ class MultiTopicsConsumer:
         done: AckDone | None = None,
         properties: Mapping[str, int] | None = None,
     ) -> None:
-        """A message and all before it in its topic are done with."""
+        """Acknowledge all messages up to this one in its topic."""
         child = self._child(id_)
         if isinstance(child, Consumer):
             child.acknowledge_cumulative(id_, done, properties)
@@ -276,7 +276,7 @@ class MultiTopicsConsumer:
             done(child)
 
     def negative_acknowledge(self, id_: ClientMessageId, redelivery_count: int = 0) -> None:
-        """A message is to come again later."""
+        """Request redelivery of a message after a delay."""
         child = self._child(id_)
         if isinstance(child, Consumer):
             child.negative_acknowledge(id_, redelivery_count)
@@ -289,7 +289,7 @@ class MultiTopicsConsumer:
         properties: Mapping[str, str] | None = None,
         done: AckDone | None = None,
     ) -> None:
-        """Send a message to the retry letter topic, to come back after a delay, and acknowledge it."""
+        """Send a message to the retry letter topic for delivery after a delay, and acknowledge it."""
         child = self._child(message.id)
         if isinstance(child, Consumer):
             origin = str(TopicName.parse(message.topic).base)
@@ -299,7 +299,7 @@ class MultiTopicsConsumer:
             done(child)
 
     def redeliver_unacknowledged(self) -> None:
-        """Ask for all that is not acknowledged."""
+        """Request redelivery of all unacknowledged messages."""
         for child in self.consumers.values():
             child.redeliver_unacknowledged()
         self.queue.messages.clear()
@@ -316,10 +316,10 @@ class MultiTopicsConsumer:
             child.redeliver({id_ for id_ in ids if id_.topic == topic})
         self.queue.go_on()
 
-    # -- the rest ----------------------------------------------------------------------------------------------------
+    # -- seek and close ----------------------------------------------------------------------------------------------
 
     def seek(self, target: ClientMessageId | int, done: SeekDone) -> None:
-        """Go on elsewhere: at a publish time, the beginning or the end in all topics; at another id in its own."""
+        """Move the cursors of all topics to a publish time, the beginning or the end, or one cursor to an id."""
         if isinstance(target, int) or target in (EARLIEST, LATEST):
             children = list(self.consumers.values())
         else:
@@ -342,18 +342,18 @@ class MultiTopicsConsumer:
         gather(children, lambda child, told: child.seek(target, told), sought)
 
     def has_message_available(self, done: Callable[[bool | ClientFailure], None]) -> None:
-        """Whether any topic has a message behind what was taken."""
+        """Pass ``done`` whether any topic has a message after the last received one."""
         if self.queue.messages:
             done(bool(self.queue.messages))
         else:
             collect(self.consumers.values(), Consumer.has_message_available, any, done)
 
     def last_message_ids(self, done: Callable[[list[ClientMessageId] | ClientFailure], None]) -> None:
-        """The last id of each topic."""
+        """Pass ``done`` the last message id of each topic."""
         collect(self.consumers.values(), Consumer.last_message_ids, lambda found: [*chain(*found)], done)
 
     def unsubscribe(self, done: SeekDone, *, force: bool = False) -> None:
-        """End the subscription in all topics. ``force``: even if others consume it."""
+        """Delete the subscription of all topics. ``force``: even if it has other consumers."""
 
         def ended(failure: ClientFailure | None) -> None:
             if failure is None:
@@ -363,7 +363,7 @@ class MultiTopicsConsumer:
         gather(self.consumers.values(), lambda child, told: child.unsubscribe(told, force=force), ended)
 
     def close(self, done: SeekDone) -> None:
-        """Leave the subscription in all topics."""
+        """Close the consumers of all topics."""
         self._stop()
         gather(self.consumers.values(), lambda child, told: child.close(told), done)
 

@@ -1,11 +1,12 @@
-"""The queue of a consumer of several topics: filled from its children, as far as there is room.
+"""The shared queue of a multi-topics consumer, filled from the queues of its children.
 
-Rules of this file (MultiTopicsConsumerImpl: receiveMessageFromConsumer and what resumes it; 4.2.4)
-1. A child is emptied in steps of half its own queue. When the common queue is full after a step, or is above its half
-   while other children wait, the child waits too; its own queue then fills, and it asks the broker for no more.
-2. Children that wait go on when the common queue is down to its half, in the order in which they stopped.
-3. The common queue has the size of one consumer's, at least 2, at least one place for each child.
-Java gives a child a millisecond to fill a step; here a step is what is there.
+Rules of this file (MultiTopicsConsumerImpl: receiveMessageFromConsumer and the methods that resume it; 4.2.4)
+1. A child's messages are moved in steps of half its own queue. If the shared queue is full after a step, or more than
+   half full while other children wait, the child waits too; its own queue then fills, and it sends no more permits.
+2. Waiting children continue when the shared queue is down to half, in the order in which they stopped.
+3. The shared queue has the size of one consumer's queue, at least 2 and at least the number of children.
+
+Java allows a child one millisecond to fill a step; here a step contains the messages that are present.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ __all__ = ["MultiTopicsQueue"]
 
 
 class MultiTopicsQueue:
-    """What waits for the application, and the children that wait for it."""
+    """The messages that wait for the application, and the children that wait for space."""
 
     def __init__(self, size: int) -> None:
         self.size = max(2, size)
         self.messages: deque[IncomingMessage] = deque()
         self.held = False
-        """Nothing is taken from children (a seek is under way)."""
+        """Whether no messages are moved from children (during a seek)."""
         self._paused: deque[Consumer] = deque()
 
     def fill(self, child: Consumer) -> None:
-        """A child has messages."""
+        """Move messages from a child."""
         if self.held or child in self._paused:
             return
         step = max(1, child.queue.size // 2)
@@ -47,11 +48,11 @@ class MultiTopicsQueue:
                 return
 
     def go_on(self) -> None:
-        """There may be room for children that wait."""
+        """Continue with the waiting children if there is space."""
         while self._paused and len(self.messages) <= self.size // 2:
             self.fill(self._paused.popleft())
 
     def forget(self, child: Consumer) -> None:
-        """A child is closed."""
+        """Remove a closed child."""
         if child in self._paused:
             self._paused.remove(child)

@@ -1,14 +1,14 @@
-"""Messages that the application has refused: after a delay they are asked for again, together.
+"""Negatively acknowledged messages, whose redelivery is requested after a delay.
 
 Rules of this file (NegativeAcksTracker; 4.2.4)
-1. Entries are refused, not messages: the index in the batch is dropped, and with it the partition, which becomes -2.
-   So neither the queue nor the dead letters, which go by the whole id, find a refused entry (seen: a message over its
-   ``maxRedeliverCount`` comes once more before it goes to the dead letters).
-2. The time at which an entry is due loses its lowest ``negativeAckPrecisionBitCnt`` bits: what is due about the same
-   time is asked for together, and up to 2^bits ms too early.
-3. The first refusal sets a timer to its full delay; from then on it goes by the earliest time that is left. A refusal
-   with a shorter delay does not bring it forward.
-4. A delay is at least 100 ms. With a back-off it is what that says for how often the message came, without a least.
+1. Negative acks apply to entries: the batch index is dropped, and the partition becomes -2. The receiver queue and the
+   dead letter candidates, which compare whole ids, therefore do not find the entry (observed: a message above its
+   ``maxRedeliverCount`` is delivered once more before it is sent to the dead letter topic).
+2. The lowest ``negativeAckPrecisionBitCnt`` bits of the due time are cleared: entries that are due at about the same
+   time are requested together, up to 2^bits ms too early.
+3. The first negative ack sets a timer to its whole delay; later the timer follows the earliest due time. A negative ack
+   with a shorter delay does not advance it.
+4. A delay is at least 100 ms. With a back-off it is the back-off's delay for the redelivery count, without a minimum.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 __all__ = ["NO_PARTITION", "NegativeAcksTracker"]
 
 NO_PARTITION: Final = -2
-"""The partition of a refused entry (DUMMY_PARTITION_INDEX)."""
+"""The partition in ids of negatively acknowledged entries (DUMMY_PARTITION_INDEX)."""
 
 _LEAST: Final = 100
 
 
 class NegativeAcksTracker:
-    """The refused entries of one consumer."""
+    """The negatively acknowledged entries of one consumer."""
 
     def __init__(
         self, clock: Clock, settings: ConsumerSettings, redeliver: Callable[[set[ClientMessageId]], None]
@@ -46,7 +46,7 @@ class NegativeAcksTracker:
         self._timer: Timer | None = None
 
     def add(self, id_: ClientMessageId, redelivery_count: int = 0) -> None:
-        """Refuse a message. ``redelivery_count``: how often it came; 0 where only its id is known."""
+        """Add a message. ``redelivery_count`` is 0 if only the id is known."""
         delay = self._delay if self._backoff is None else self._backoff.next(redelivery_count)
         time = self._clock.now + delay & self._mask
         self._due.setdefault(time, set()).add((id_.ledger, id_.entry))
@@ -54,7 +54,7 @@ class NegativeAcksTracker:
             self._timer = self._clock.call_at(self._clock.now + delay, self._run)
 
     def close(self) -> None:
-        """Forget all."""
+        """Drop all entries and stop the timer."""
         self._due.clear()
         if self._timer is not None:
             self._timer.cancel()

@@ -1,14 +1,14 @@
-"""A consumer of all topics of a namespace that match a pattern, as they come and go.
+"""A consumer of all topics of a namespace that match a pattern; it follows the creation and deletion of topics.
 
 Rules of this file (PatternMultiTopicsConsumerImpl, PulsarClientImpl.patternTopicSubscribeAsync; 4.2.4)
-1. The broker is asked for the topics that match; one that does not filter has its list filtered here, by the name
-   without its domain. Topics are consumed as far as they exist: none is created.
-2. For persistent topics a watcher is registered once the first topics are consumed; what it tells is consumed, or no
-   more.
-3. Whether there is a watcher or not, every ``patternAutoDiscoveryPeriod`` (at least a second) it is asked what
-   changed: by the watcher, where the broker can reconcile, else by the list of topics. The hash of what is consumed
-   saves the list.
-4. Partitions are not asked for by themselves: the topics that match are names of partitions.
+1. The broker is asked for the matching topics. If it does not filter, the list is filtered here, by the topic name
+   without its domain. Only existing topics are consumed: none is created.
+2. For persistent topics a watcher is registered after the first topics are consumed. Topics are added and removed as it
+   reports them.
+3. With or without a watcher, changes are polled every ``patternAutoDiscoveryPeriod`` (at least a second): through the
+   watcher if the broker can reconcile, else with the list of topics. With the hash of the consumed topics, the broker
+   omits an unchanged list.
+4. Numbers of partitions are not polled: the matching topics are names of partitions.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MODES: Final = {
 
 
 class PatternConsumer(MultiTopicsConsumer):
-    """Receives the messages of what matches. ``created`` is told once that it does, or why it never will."""
+    """Receives the messages of matching topics. ``created`` is called once, with the consumer or the ClientFailure."""
 
     def __init__(self, engine: ClientContext, settings: ConsumerSettings, pattern: TopicName, created: Created) -> None:
         super().__init__(engine, dataclasses.replace(settings, autoUpdatePartitions=False), created, create=False)
@@ -57,12 +57,12 @@ class PatternConsumer(MultiTopicsConsumer):
 
     @property
     def known_hash(self) -> str:
-        """Of the topics that are consumed (TopicList.calculateHash)."""
+        """Hash of the consumed topics (TopicList.calculateHash)."""
         text = ",".join(sorted(self.consumers))
         return int(google_crc32c.value(text.encode())).to_bytes(4, "little").hex()
 
     def begin(self) -> None:
-        """Ask which topics there are, and consume them."""
+        """List the matching topics and consume them."""
 
         def found(answer: pb.CommandGetTopicsOfNamespaceResponse | ClientFailure) -> None:
             if isinstance(answer, ClientFailure):
@@ -90,7 +90,7 @@ class PatternConsumer(MultiTopicsConsumer):
         else:
             self._plan()
 
-    # -- looking again -------------------------------------------------------------------------------------------------
+    # -- polling -------------------------------------------------------------------------------------------------------
 
     def _plan(self) -> None:
         if self.state is State.READY:
@@ -127,14 +127,14 @@ class PatternConsumer(MultiTopicsConsumer):
             return list(answer.topics)
         return [name for name in answer.topics if self._matches(str(TopicName.parse(name).base).partition("://")[2])]
 
-    # -- what comes and goes -------------------------------------------------------------------------------------------
+    # -- changes -------------------------------------------------------------------------------------------------------
 
     def _replace(self, topics: Iterable[str]) -> None:
         now = set(topics)
         self._change(sorted(now - set(self.consumers)), sorted(set(self.consumers) - now), _nothing)
 
     def _change(self, new: Iterable[str], gone: Iterable[str], done: SeekDone) -> None:
-        """Consume these, and those no more. A partition that comes or goes is one child of its topic."""
+        """Add and remove topics. A partition that is added or removed is one child of its topic."""
         if self.state is not State.READY:
             return
         for name in gone:
@@ -161,16 +161,16 @@ class PatternConsumer(MultiTopicsConsumer):
 
 
 def _bases(topics: Iterable[str]) -> list[str]:
-    """The topics to which these names of topics and partitions belong."""
+    """Return the topics of these topic and partition names."""
     return sorted({str(TopicName.parse(topic).base) for topic in topics})
 
 
 def _nothing(_: ClientFailure | None) -> None:
-    """Nobody waits for it."""
+    """Ignore the result."""
 
 
 def open_pattern(engine: ClientContext, settings: ConsumerSettings, done: Created) -> None:
-    """A consumer of what matches ``topicsPattern``."""
+    """Create a consumer of the topics that match ``topicsPattern``."""
     try:
         pattern = TopicName.parse(settings.topicsPattern)
         consumer = PatternConsumer(engine, settings, pattern, done)

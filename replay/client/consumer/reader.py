@@ -1,11 +1,11 @@
-"""A reader: a consumer whose subscription is its own and ends with it.
+"""A reader: a consumer with a temporary subscription of its own.
 
 Rules of this file (ReaderImpl, ReaderBuilderImpl, MultiTopicsReaderImpl, PulsarClientImpl.createReaderAsync; 4.2.4)
-1. It is Exclusive and NonDurable, its subscription named by chance: ``reader-`` and ten hexadecimal digits. Key ranges
-   travel as Key_Shared's STICKY policy all the same.
-2. It begins behind an id (``EARLIEST``, ``LATEST``), or some time before now; never both.
-3. Each message that is read is acknowledged cumulatively.
-4. On a partitioned topic it reads all partitions, and can begin only at the beginning or the end.
+1. The subscription is Exclusive and NonDurable, with a random name: ``reader-`` and ten hexadecimal digits. Key ranges
+   are nevertheless sent as a STICKY Key_Shared policy.
+2. It starts after an id (``EARLIEST``, ``LATEST``) or a time before now, never both.
+3. Each message is acknowledged cumulatively when it is read.
+4. On a partitioned topic it reads all partitions, and can start only at the beginning or the end.
 """
 
 from __future__ import annotations
@@ -33,40 +33,40 @@ __all__ = ["Reader", "open_reader"]
 
 
 class Reader:
-    """Reads one topic from somewhere on."""
+    """Reads one topic from a start position."""
 
     def __init__(self, consumer: Consumer | MultiTopicsConsumer) -> None:
         self.consumer = consumer
-        """Its `on_message` tells that there is something to read."""
+        """The underlying consumer. Its `on_message` is called when there is a message to read."""
 
     def read_next(self) -> IncomingMessage | None:
-        """The next message; None: there is none now."""
+        """Return the next message, or None."""
         message = self.consumer.receive()
         if message is not None:
             self.consumer.acknowledge_cumulative(message.id)
         return message
 
     def has_message_available(self, done: Callable[[bool | ClientFailure], None]) -> None:
-        """Whether there is something behind what was read."""
+        """Pass ``done`` whether there is a message after the last one read."""
         self.consumer.has_message_available(done)
 
     def last_message_ids(self, done: Callable[[list[ClientMessageId] | ClientFailure], None]) -> None:
-        """The last id of the topic, or of each partition."""
+        """Pass ``done`` the last message id of the topic, or of each partition."""
         self.consumer.last_message_ids(done)
 
     def seek(self, target: ClientMessageId | int, done: SeekDone) -> None:
-        """Go on elsewhere: at an id, or at a publish time (ms since 1970)."""
+        """Move the position to an id or to a publish time (ms since 1970)."""
         self.consumer.seek(target, done)
 
     def close(self, done: SeekDone) -> None:
-        """Read no more."""
+        """Close the reader."""
         self.consumer.close(done)
 
 
 def open_reader(
     engine: ClientContext, settings: ReaderSettings, done: Callable[[Reader | ClientFailure], None]
 ) -> None:
-    """A reader of one topic."""
+    """Create a reader of one topic."""
     fault = _fault(settings)
     if fault is not None:
         done(fault)

@@ -1,14 +1,15 @@
-"""The receiver queue: messages that wait for the application, and the permits that a broker is given for more.
+"""The receiver queue: messages that wait for the application, and the permits sent to the broker.
 
 Rules of this file (ConsumerImpl.increaseAvailablePermits, clearReceiverQueue; ZeroQueueConsumerImpl; 4.2.4)
-1. A subscription that succeeded has no permits; the first FLOW asks for the whole queue.
-2. A message that the application takes, or that is skipped for it, frees one permit. What is free goes out as one FLOW
-   as soon as it is half the queue: 10, then 5, 5, 5. A queue of one or none has half of nothing, so each goes at once.
-3. While paused nothing goes out; what became free meanwhile goes when the pause ends, if it is half the queue by then.
-4. A queue of size 0 holds nothing in advance: each call of receive asks for one message.
-5. Where a non-durable subscription goes on after a reconnect is told by what the application has not seen: before the
-   first message that waits, else behind the last that was taken, else where it began (`start_again`).
-6. ``autoScaledReceiverQueueSizeEnabled`` is not here.
+1. A new subscription has no permits; the first FLOW grants permits for the whole queue.
+2. A message that is received or skipped returns one permit. Returned permits are sent in one FLOW as soon as they are
+   half the queue: 10, then 5, 5, 5. With a queue of 0 or 1, each permit is sent at once.
+3. While paused, no FLOW is sent. Permits returned meanwhile are sent at the end of the pause if they are at least half
+   the queue.
+4. A queue of size 0 prefetches nothing: each receive requests one message.
+5. After a reconnect a non-durable subscription starts before the first waiting message, else after the last received
+   one, else at its original start (`start_again`).
+6. ``autoScaledReceiverQueueSizeEnabled`` is not implemented.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ __all__ = ["ReceiverQueue", "start_again"]
 
 
 class ReceiverQueue:
-    """What waits, and what has been freed since the last FLOW."""
+    """The waiting messages, and the permits returned since the last FLOW."""
 
     __slots__ = ("_flow", "_half", "available", "messages", "paused", "size")
 
@@ -35,13 +36,13 @@ class ReceiverQueue:
         """``receiverQueueSize``: messages."""
         self.messages: deque[IncomingMessage] = deque()
         self.available = 0
-        """Permits that are free and were not given to the broker yet."""
+        """Returned permits that were not sent to the broker yet."""
         self.paused = paused
         self._half = size // 2
         self._flow = flow
 
     def increase(self, permits: int = 1) -> None:
-        """That many are free again."""
+        """Return permits."""
         self.available += permits
         if self.available >= self._half and not self.paused:
             free, self.available = self.available, 0
@@ -49,21 +50,21 @@ class ReceiverQueue:
                 self._flow(free)
 
     def subscribed(self) -> None:
-        """The broker knows of no permits any more."""
+        """Reset the permits: a new subscription has none."""
         self.available = 0
 
     def pause(self) -> None:
-        """Give no more permits."""
+        """Stop sending permits."""
         self.paused = True
 
     def resume(self) -> None:
-        """Give permits again, and those that were kept back."""
+        """Send permits again, including those held back."""
         if self.paused:
             self.paused = False
             self.increase(0)
 
     def remove(self, ids: set[ClientMessageId]) -> int:
-        """Take out the messages of these entries; how many there were (removeExpiredMessagesFromQueue)."""
+        """Remove the messages of these entries and return their number (removeExpiredMessagesFromQueue)."""
         kept = [message for message in self.messages if message.id.whole not in ids]
         removed = len(self.messages) - len(kept)
         if removed:
@@ -71,7 +72,7 @@ class ReceiverQueue:
         return removed
 
     def clear(self) -> int:
-        """Forget what waits; how many there were."""
+        """Remove all messages and return their number."""
         count = len(self.messages)
         self.messages.clear()
         return count
@@ -80,9 +81,9 @@ class ReceiverQueue:
 def start_again(
     waiting: ClientMessageId | None, taken: ClientMessageId | None, start: ClientMessageId | None
 ) -> ClientMessageId | None:
-    """Behind which id a non-durable subscription goes on.
+    """Return the id after which a non-durable subscription starts again.
 
-    ``waiting`` is the first message that was not taken, ``taken`` the last that was, ``start`` where it began.
+    ``waiting`` is the first waiting message, ``taken`` the last received one, ``start`` the original start.
     """
     if waiting is None:
         return start if taken is None else taken

@@ -1,4 +1,4 @@
-"""How long a message waits before it is asked for again, by how often it came already (MultiplierRedeliveryBackoff)."""
+"""Delay before a redelivery request, by redelivery count (MultiplierRedeliveryBackoff)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ __all__ = ["RedeliveryBackoff"]
 
 @dataclass(frozen=True, slots=True)
 class RedeliveryBackoff:
-    """``minDelayMs`` the first time, then times ``multiplier`` each time, up to ``maxDelayMs``."""
+    """``minDelayMs`` the first time, then multiplied by ``multiplier`` each time, up to ``maxDelayMs``."""
 
     minDelayMs: int = 1000  # noqa: N815 -- as in the Java client
     maxDelayMs: int = 600_000  # noqa: N815
     multiplier: float = 2.0
 
     def next(self, redelivery_count: int) -> int:
-        """Milliseconds to wait for a message that was redelivered that often."""
+        """Return the delay in milliseconds for a message with this redelivery count."""
         if redelivery_count <= 0 or self.minDelayMs <= 0:
             return self.minDelayMs
         try:

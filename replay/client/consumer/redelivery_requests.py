@@ -1,13 +1,13 @@
-"""Asking for messages again: all that are not acknowledged, or some.
+"""Requests for the redelivery of all unacknowledged messages, or of some.
 
 Rules of this file (ConsumerImpl.redeliverUnacknowledgedMessages; 4.2.4)
-1. All: the queue and the tracker are forgotten, the command names no ids but the consumer epoch, and the permits of
-   what was in the queue are given anew. Exclusive and Failover raise the epoch with it, connected or not: what was on
-   its way before carries a lower one and is dropped.
-2. Some: Shared and Key_Shared alone; the others ask for all. The messages are taken out of the queue, the ids go in
-   commands of at most 1000, without partition and batch index. Ids that are dead letters by now are sent there
-   instead; a command waits for those that share it.
-3. Without a subscription nothing is said: the broker delivers everything again anyway to one that comes back.
+1. All messages: queue and tracker are cleared, the command contains the consumer epoch but no ids, and the permits of
+   the queued messages are sent again. Exclusive and Failover increment the epoch, connected or not: messages that were
+   sent before have a lower epoch and are dropped.
+2. Some messages: only for Shared and Key_Shared; other types request all. The messages are removed from the queue, and
+   the ids are sent in commands of at most 1000, without partition and batch index. Dead letter candidates are sent to
+   the dead letter topic instead; a command waits for the candidates among its ids.
+3. Without a subscription no command is sent: the broker redelivers everything to a consumer that reconnects.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MOST: Final = 1000
 
 
 def redeliver_all(consumer: Consumer) -> None:
-    """Ask for all that is not acknowledged."""
+    """Request redelivery of all unacknowledged messages."""
     if not consumer.individual:
         consumer.consumer_epoch += 1
     waiting = consumer.queue.clear()
@@ -42,7 +42,7 @@ def redeliver_all(consumer: Consumer) -> None:
 
 
 def redeliver_some(consumer: Consumer, ids: set[ClientMessageId]) -> None:
-    """Ask for these entries, or for all where the type of subscription knows no other way."""
+    """Request redelivery of these entries, or of all if the subscription type supports nothing else."""
     if not ids:
         return
     if not consumer.individual:
@@ -60,7 +60,7 @@ def redeliver_some(consumer: Consumer, ids: set[ClientMessageId]) -> None:
 
 
 class _Request:
-    """One command, as soon as it is known which of its ids are dead letters."""
+    """One command, which is sent when it is known which of its ids are dead letters."""
 
     def __init__(self, consumer: Consumer, connection: ClientConnection, ids: list[ClientMessageId]) -> None:
         self._body = pb.CommandRedeliverUnacknowledgedMessages(consumer_id=consumer.number)

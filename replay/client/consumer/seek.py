@@ -1,15 +1,14 @@
-"""SEEK: the subscription goes on elsewhere.
+"""SEEK: move the cursor of the subscription.
 
 Rules of this file (ConsumerImpl.seekAsync, seekAsyncInternal, clearReceiverQueue; 4.2.4)
-1. One at a time. Without a connection it waits for one (`patience`).
-2. An id within a batch says with ``ack_set`` which messages are wanted; a message of chunks is sought at its first
-   one.
-3. The broker closes the consumer first and answers afterwards. When the answer is there: acks that wait are sent and
-   forgotten, the queue is emptied, nothing counts as taken. It is complete with the answer if there is a connection
-   again (always, for a child of a multi-topic consumer), otherwise with the next one.
-4. A connection that comes while a seek is under way takes its target for the start: what lies before in the same entry
-   is left out.
-5. A refused seek leaves target and start as they were.
+1. Only one seek runs at a time. Without a connection it waits for one (`deferred_requests`).
+2. For an id within a batch, ``ack_set`` contains the requested messages. For a chunked message the id of the first
+   chunk is sent.
+3. The broker closes the consumer first and responds afterwards. At the response, waiting acks are sent and cleared, the
+   queue is cleared, and no message counts as received. The seek is complete at the response if there is a connection
+   (always for a child of a multi-topics consumer), else at the next connection.
+4. A connection that opens during a seek starts at its target: earlier messages of the same entry are skipped.
+5. A failed seek leaves target and start unchanged.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["SeekDone", "SeekOperation"]
 
 SeekDone = Callable[[ClientFailure | None], None]
-"""None: it went well."""
+"""Callback for the result; None means success."""
 
 
 class _Status(Enum):
@@ -45,7 +44,7 @@ class SeekOperation:
 
     def __init__(self, consumer: Consumer) -> None:
         self.by_time = False
-        """The last one named a time, so the start id says nothing of where the subscription stands."""
+        """Whether the last seek was to a time, so that the start id does not determine the cursor's position."""
         self._consumer = consumer
         self._status = _Status.NONE
         self._target: ClientMessageId | None = None
@@ -53,11 +52,11 @@ class SeekOperation:
 
     @property
     def under_way(self) -> bool:
-        """Whether one is not complete yet."""
+        """Whether a seek is not complete yet."""
         return self._status is not _Status.NONE
 
     def seek(self, target: ClientMessageId | int, done: SeekDone) -> None:
-        """To an id, or to a publish time (ms since 1970)."""
+        """Seek to an id or to a publish time (ms since 1970)."""
         if self.under_way:
             done(ClientFailure("NotAllowed", "another seek is under way"))
             return
@@ -69,7 +68,7 @@ class SeekOperation:
         )
 
     def reconnected(self) -> bool:
-        """A new connection. True: it begins at the target of a seek."""
+        """Process a new connection. Return whether it starts at the target of a seek."""
         if not self.under_way:
             return False
         self._consumer.start_id = self._target
@@ -125,4 +124,4 @@ def _seek_command(number: int, target: ClientMessageId | int) -> pb.CommandSeek:
 
 
 def _nobody(_: ClientFailure | None) -> None:
-    """Nobody waits."""
+    """Ignore the result."""

@@ -1,7 +1,7 @@
-"""What a consumer's settings must not say, found before anything is sent.
+"""Checks of a consumer's settings before anything is sent.
 
 Sources: ConsumerBuilderImpl, PulsarClientImpl.subscribeAsync, KeySharedPolicy.validate, MultiTopicsConsumerImpl
-(4.2.4). The words are ours.
+(4.2.4). The messages differ from Java's.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LEAST_TICK: Final = 100
 
 
 def settings_fault(settings: ConsumerSettings) -> ClientFailure | None:
-    """The first thing that is wrong; None: nothing is."""
+    """Return the first error in the settings, or None."""
     for wrong, text in _CHECKS:
         if wrong(settings):
             return ClientFailure("InvalidConfiguration", text)
@@ -44,7 +44,7 @@ def settings_fault(settings: ConsumerSettings) -> ClientFailure | None:
 
 
 def ranges_fault(ranges: tuple[tuple[int, int], ...]) -> ClientFailure | None:
-    """What is wrong with ranges of slots: outside of 0 to 65535, the wrong way round, or overlapping."""
+    """Return the error in ranges of slots, or None: outside 0 to 65535, reversed or overlapping."""
     for start, end in ranges:
         if not 0 <= start <= end < SLOTS:
             return ClientFailure("InvalidConfiguration", f"the range {start}-{end} is not within 0-{SLOTS - 1}")
@@ -64,7 +64,7 @@ def _compacted_fits(settings: ConsumerSettings) -> bool:
 _WORDS: Final = {
     name: get_args(hint) for name, hint in get_type_hints(ConsumerSettings).items() if get_origin(hint) is Literal
 }
-"""Settings that are one of a few words."""
+"""Valid values of the settings that are enumerations."""
 
 _Check = Callable[[ConsumerSettings], object]
 

@@ -1,12 +1,12 @@
-"""SUBSCRIBE as the Java client fills it (ConsumerImpl.connectionOpened, Commands.newSubscribe; 4.2.4).
+"""SUBSCRIBE with the fields of the Java client (ConsumerImpl.connectionOpened, Commands.newSubscribe; 4.2.4).
 
 Rules of this file
-1. The topic is written as the application wrote it, if it is a single one. Always there: priority, durable,
-   read_compacted, initial position, force_topic_creation, consumer epoch. Only where they were set: metadata,
-   properties, Key_Shared policy, replicated state.
-2. A start id travels for a non-durable subscription alone, always with a batch index (-1: none); a rollback only as
-   long as the subscription has not moved from where it began.
-3. Bytes have no schema. AUTO_CONSUME travels as itself to brokers of protocol version 21, to older ones as the schema
+1. A single topic is sent as the application wrote it. Always present: priority, durable, read_compacted, initial
+   position, force_topic_creation, consumer epoch. Present only if set: metadata, properties, Key_Shared policy,
+   replicated state.
+2. A start id is sent only for a non-durable subscription, always with a batch index (-1: none); a rollback only until
+   the subscription has moved from its start.
+3. Bytes have no schema. AUTO_CONSUME is sent as itself to brokers with protocol version 21, to older ones as the schema
    that was found.
 """
 
@@ -28,7 +28,7 @@ _UNSIGNED: Final = (1 << 64) - 1
 
 
 def subscribe_command(consumer: Consumer, version: int) -> pb.CommandSubscribe:
-    """The command for a consumer as it stands now; ``version``: of the protocol. The request id is still missing."""
+    """Return SUBSCRIBE for the current state of a consumer, without request id. ``version``: protocol version."""
     settings = consumer.settings
     body = pb.CommandSubscribe(
         topic=consumer.written,

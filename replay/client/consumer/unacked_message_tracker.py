@@ -1,16 +1,16 @@
-"""Messages that the application has taken and not acknowledged: after the ack time-out they are asked for again.
+"""Received messages without an ack: after the ack time-out their redelivery is requested.
 
 Rules of this file (UnAckedMessageTracker, UnAckedMessageRedeliveryTracker; 4.2.4)
-1. Time goes in ticks, counted from the beginning of the consumer. What is taken within one tick lies in one bucket,
-   and a bucket falls due at the tick that is ``ackTimeout / tick`` (rounded up) ticks later and one more. So a message
-   comes back between one ack time-out and one tick more after it was taken.
-2. A message that is tracked already keeps its place; what is nacked or acknowledged is forgotten; a cumulative ack
-   forgets all up to it.
-3. With a redelivery back-off the bucket that is due only begins the wait of that back-off, by how often each message
-   came; at each tick those whose wait is over are asked for.
-4. All subscription types are tracked. The client 2.3.2 did not do so for Exclusive and Failover; 4.2.4 does, and asks
-   there for everything that is not acknowledged.
-5. Java's timer runs at every tick. Here one is set only where a bucket or a wait falls due, at the same tick.
+1. Time is divided into ticks from the creation of the consumer. Messages received within one tick are in one bucket,
+   which is due ``ackTimeout / tick`` (rounded up) plus one ticks later. Redelivery is therefore requested between one
+   ack time-out and one tick more after a message was received.
+2. A message that is tracked already keeps its bucket. Acks and negative acks remove it; a cumulative ack removes all
+   messages up to it.
+3. With a redelivery back-off, a due bucket only starts the back-off's delay for the redelivery count of each message;
+   at each tick the messages whose delay is over are requested.
+4. All subscription types are tracked. Client 2.3.2 did not track Exclusive and Failover; 4.2.4 does, and requests the
+   redelivery of all unacknowledged messages there.
+5. Java's timer runs at every tick. Here a timer is set only for ticks at which a bucket or a delay is due.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Clock", "UnackedMessageTracker"]
 
 
 class Clock(Protocol):
-    """Whoever has the time: the engine."""
+    """The source of time: the engine."""
 
     now: int
     """Milliseconds since 1970."""
@@ -38,7 +38,7 @@ class Clock(Protocol):
 
 
 class UnackedMessageTracker:
-    """The messages of one consumer that may be timed out. An ``ackTimeoutMillis`` of 0 tracks nothing."""
+    """The messages of one consumer with an ack time-out. An ``ackTimeoutMillis`` of 0 tracks nothing."""
 
     def __init__(
         self, clock: Clock, settings: ConsumerSettings, redeliver: Callable[[set[ClientMessageId]], None]
@@ -60,7 +60,7 @@ class UnackedMessageTracker:
         return len(self._places) + len(self._waiting)
 
     def add(self, id_: ClientMessageId, redelivery_count: int = 0) -> None:
-        """The application has it now. ``id``: of an entry, or of a message of chunks."""
+        """Track a received message. ``id`` is of an entry or of a chunked message."""
         if not self.enabled or id_ in self._places:
             return
         self._places[id_] = (self._clock.now - self._start) // self._tick
@@ -69,39 +69,39 @@ class UnackedMessageTracker:
         self._arm()
 
     def remove(self, id_: ClientMessageId) -> None:
-        """It was acknowledged, or is asked for already."""
+        """Remove a message that was acknowledged, or whose redelivery was requested."""
         if self.enabled:
             self._places.pop(id_, None)
             self._waiting.pop(id_, None)
             self._counts.pop(id_, None)
 
     def remove_till(self, last: ClientMessageId) -> None:
-        """This and all before it are acknowledged (removeMessagesTill)."""
+        """Remove this message and all before it (removeMessagesTill)."""
         for id_ in [*self._places, *self._waiting] if self.enabled else ():
             if id_ <= last:
                 self.remove(id_)
 
     def remove_topic(self, topic: str) -> None:
-        """Nothing is consumed of this topic any more (removeTopicMessages)."""
+        """Remove the messages of a topic that is no longer consumed (removeTopicMessages)."""
         for id_ in [*self._places, *self._waiting]:
             if id_.topic == topic:
                 self.remove(id_)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all messages."""
         self._places.clear()
         self._waiting.clear()
         self._counts.clear()
 
     def close(self) -> None:
-        """Forget all, and what was to come."""
+        """Remove all messages and stop the timer."""
         self.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def _arm(self) -> None:
-        """Wait for the next tick at which something is due."""
+        """Set the timer to the next tick at which messages are due."""
         if self._timer is not None and self._timer.active:
             return
         due = min(self._due_ticks(), default=None)
@@ -109,7 +109,7 @@ class UnackedMessageTracker:
             self._timer = self._clock.call_at(self._start + due * self._tick, self._run)
 
     def _due_ticks(self) -> Iterable[int]:
-        """The numbers of the ticks at which the first of each kind falls due. Places are in the order of their age."""
+        """Return the ticks at which the first bucket and the first delay are due. Buckets are ordered by age."""
         if self._places:
             yield next(iter(self._places.values())) + self._buckets
         if self._waiting:

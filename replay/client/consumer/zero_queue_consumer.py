@@ -1,10 +1,10 @@
-"""A consumer without a queue: it asks for each message when the application wants it.
+"""A consumer without a receiver queue: it requests each message when the application calls receive.
 
 Rules of this file (ZeroQueueConsumerImpl, 4.2.4)
-1. Each receive that finds nothing asks for one message, and so does each connection while one is waited for. With a
-   listener the first connection asks, and then each return of the listener.
-2. A message that waited unasked (its receive was given up) is dropped when the next receive asks.
-3. A batch has more messages than were asked for: the consumer closes itself, and whoever waits is told.
+1. Each receive without a waiting message requests one message, and so does each new connection during a receive. With a
+   listener, the first connection requests a message, and then each return of the listener.
+2. A message that arrived after its receive was given up is dropped when the next receive requests one.
+3. A batch may have more messages than requested: the consumer closes itself and reports the failure to the caller.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class ZeroQueueConsumer(Consumer):
     _begun = False
 
     def begin(self, *, first: bool, waited: int) -> None:
-        """Ask if somebody waits."""
+        """Request a message if a receive is waiting."""
         del first
         self._begun = True
         if self._asked or waited or self._listener is not None:
             self.queue.increase()
 
     def receive(self) -> IncomingMessage | None:
-        """The message that was asked for; None: it is asked for now, and `on_message` will tell."""
+        """Return the requested message, or None: one is requested now, and `on_message` is called later."""
         if self._listener is not None:
             raise LocalError("a consumer with a listener has no receive")
         messages = self.queue.messages
@@ -51,7 +51,7 @@ class ZeroQueueConsumer(Consumer):
         return None
 
     def listen(self, listener: Listener) -> None:
-        """Let a function have each message, one at a time."""
+        """Call a function with each message, one at a time."""
         self._listener = listener
         if self._begun:
             self.queue.increase()
@@ -64,7 +64,7 @@ class ZeroQueueConsumer(Consumer):
             self.queue.increase()
 
     def reject_batch(self, id_: ClientMessageId) -> None:
-        """A batch came: close."""
+        """Close the consumer, because a batch arrived."""
         failure = ClientFailure("InvalidMessage", f"{id_} is a batch, which a receiverQueueSize of 0 can't hold")
 
         def closed(_: ClientFailure | None) -> None:
