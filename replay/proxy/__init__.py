@@ -1,17 +1,17 @@
-"""A tap between clients and brokers, invisible to both.
+"""A transparent proxy between clients and brokers.
 
 - ``broker_addresses``   the address of each broker at the proxy
 - ``address_rewriting``  the frames, and the HTTP responses, that contain broker addresses
-- ``frame_filter``       one direction of bytes, of which only such frames are decoded
-- ``first_frame``        a client's first frame, which may name the broker
+- ``frame_filter``       one direction of a stream, in which only these frames are decoded
+- ``first_frame``        a client's first frame, which may contain the broker's address
 - ``byte_faults``        latency, bandwidth limits, slices, resets
-- ``delayed_output``     bytes that wait for their time
+- ``delayed_output``     bytes that are delivered at a later time
 - ``relay``              the two sockets of one client, and the bytes between them
 - ``listener``           the listening sockets
-- ``http_lookups``       the same for HTTP
-- ``api``                all of it in a thread: ``with Proxy(to=...) as proxy``
+- ``http_lookups``       rewriting of lookups over HTTP
+- ``api``                the whole proxy in a thread: ``with Proxy(to=...) as proxy``
 
-The modules up to ``byte_faults`` are pure: bytes and given times.
+The modules up to ``byte_faults`` do no I/O: their inputs are bytes and times.
 """
 
 from pcli.replay.proxy.api import Proxy

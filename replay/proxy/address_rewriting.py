@@ -1,11 +1,11 @@
-"""The frames that name brokers, with the addresses of the proxy in their place.
+"""Rewriting of the broker addresses in frames and HTTP responses to addresses of the proxy.
 
 Rules of this file
-1. A frame that names nobody else, or that can't be read, is given back as it came, byte for byte. One that is
-   rewritten keeps its other fields, unknown ones too.
-2. A URL stands in the field of the tongue that the client speaks to us; the other one is emptied, so that no client
-   goes around us.
-3. An answer is about the broker that gave it: ``asked`` is the one at the other end of the connection.
+1. A frame without another broker's address, or that can't be parsed, is returned unchanged. A rewritten frame keeps its
+   other fields, including unknown ones.
+2. The URL is set in the field for the client's protocol (plain or TLS); the other field is cleared, so that no client
+   bypasses the proxy.
+3. A response is relative to the broker that sent it: ``asked`` is the broker of the connection.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["FROM_BROKER", "rewritten_answer", "rewritten_connect", "rewritten_lo
 
 
 def _lookup(body: pb.CommandLookupTopicResponse, doors: Doors, asked: ServiceUrl) -> bool:
-    """LOOKUP_RESPONSE; a client that is to connect to another broker may do it through this listener."""
+    """Rewrite LOOKUP_RESPONSE. A client that must connect to another broker may use this listener."""
     tunnel = body.proxy_through_service_url
     broker = _replace(body, "brokerServiceUrl", doors, asked, tunnel=tunnel)
     if broker is None:
@@ -36,12 +36,12 @@ def _lookup(body: pb.CommandLookupTopicResponse, doors: Doors, asked: ServiceUrl
 
 
 def _migrated(body: pb.CommandTopicMigrated, doors: Doors, asked: ServiceUrl) -> bool:
-    """TOPIC_MIGRATED: the broker is one of another cluster."""
+    """Rewrite TOPIC_MIGRATED, whose broker belongs to another cluster."""
     return _replace(body, "brokerServiceUrl", doors, asked) is not None
 
 
 def _closed(body: pb.CommandCloseProducer | pb.CommandCloseConsumer, doors: Doors, asked: ServiceUrl) -> bool:
-    """CLOSE_PRODUCER and CLOSE_CONSUMER, with the broker that has the topic now."""
+    """Rewrite CLOSE_PRODUCER and CLOSE_CONSUMER with an assigned broker."""
     return _replace(body, "assignedBrokerServiceUrl", doors, asked) is not None
 
 
@@ -53,13 +53,13 @@ _REWRITERS: Final[dict[str, Callable[[Any, Doors, ServiceUrl], bool]]] = {
 }
 
 FROM_BROKER: Final = frozenset(BY_NAME[name].number for name in _REWRITERS)
-"""The command types of a broker that name brokers."""
+"""The types of broker commands with broker addresses."""
 
 _BY_NUMBER: Final = {BY_NAME[name].number: rewriter for name, rewriter in _REWRITERS.items()}
 
 
 def rewritten_answer(data: bytes, doors: Doors, asked: ServiceUrl) -> bytes:
-    """A whole frame from a broker, of one of the types FROM_BROKER, as the client is to get it."""
+    """Return the frame for the client: a whole broker frame of a type in FROM_BROKER, rewritten."""
     frame = Frame.of(data)
     if frame.problems or not _BY_NUMBER[frame.type](frame.body, doors, asked):
         return data
@@ -67,7 +67,7 @@ def rewritten_answer(data: bytes, doors: Doors, asked: ServiceUrl) -> bytes:
 
 
 def rewritten_connect(data: bytes, doors: Doors, asked: ServiceUrl) -> tuple[bytes, ServiceUrl]:
-    """The first frame of a client, as its broker is to get it, and that broker. Any other frame goes on as it is."""
+    """Return a client's first frame as sent to its broker, and that broker. Frames other than CONNECT are unchanged."""
     frame = Frame.of(data)
     connect = frame.command.connect
     if not connect.HasField("proxy_to_broker_url") or frame.problems:
@@ -82,9 +82,9 @@ def rewritten_connect(data: bytes, doors: Doors, asked: ServiceUrl) -> tuple[byt
 
 
 def rewritten_lookup(body: bytes, doors: Doors, asked: ServiceUrl) -> bytes:
-    """The answer to an HTTP lookup (LookupData), with addresses of the proxy; anything else comes back as it was.
+    """Return the response to an HTTP lookup (LookupData) with proxy addresses; other responses are unchanged.
 
-    ``asked``: the broker of the listener. The addresses of the broker's web service stay: clients do not go there.
+    ``asked``: the broker of the listener. Web service addresses stay unchanged: clients do not connect to them.
     """
     try:
         answer = json.loads(body)

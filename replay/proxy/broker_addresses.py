@@ -1,16 +1,17 @@
-"""Where each broker is found at the proxy: addresses of brokers, and the addresses of our own that stand for them.
+"""Addresses of brokers, and the address of each broker at the proxy.
 
 Rules of this file
-1. Every broker has a door, which is an address of the proxy. That of ``--to`` is the listener itself; another broker
-   gets a port of its own when an answer names it for the first time. So every client comes back, also one that knows
-   nothing of proxies, and by a redirect, an assigned broker (PIP-307) or an HTTP lookup.
-2. A client that knows ``proxy_through_service_url`` stays at the one listener and names the door in
-   ``CONNECT.proxy_to_broker_url``. The broker never sees that name: the field goes, or becomes what the client would
-   have said without us.
-3. A name that is no door's goes on, untouched, to the broker that the client is connected to: that may be a Pulsar
-   proxy, which knows it. We ourselves connect to no address that a client names, so this is no open relay.
-4. A standalone that calls itself by a loopback address says ``proxy_through_service_url``, because a tunnel may lead
-   to it (TopicLookupBase): it means itself. Others that say so stand behind a Pulsar proxy, and are left to it.
+1. Each broker has an address at the proxy. For the broker in ``--to`` it is the listener itself; another broker gets a
+   port of its own when a response first contains it. Every client therefore reconnects through the proxy, even after a
+   redirect, an assigned broker (PIP-307) or an HTTP lookup.
+2. A client that supports ``proxy_through_service_url`` stays on the listener and sends the proxy address in
+   ``CONNECT.proxy_to_broker_url``. The broker never receives it: the field is removed, or set to the value that the
+   client would send without the proxy.
+3. An unknown address in that field is forwarded unchanged to the broker of the connection, which may be a Pulsar proxy.
+   The proxy itself connects to no address that a client sends, so it is not an open relay.
+4. A standalone broker that advertises a loopback address sets ``proxy_through_service_url``, because a tunnel may lead
+   to it (TopicLookupBase): it means itself. Other brokers that set it are reached through a Pulsar proxy, and their
+   responses are unchanged.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = ["Doors"]
 
 
 class Doors:
-    """The brokers that are known, and the address of each at the proxy."""
+    """The known brokers, and the address of each at the proxy."""
 
     def __init__(self, to: ServiceUrl, own: str, *, tls: bool, open_door: Callable[[ServiceUrl], str]) -> None:
         """``own``: ``host:port`` of the listener, which leads to ``to``; ``tls``: whether clients speak TLS to us.
@@ -58,7 +59,7 @@ class Doors:
         return asked
 
     def url(self, broker: ServiceUrl) -> str:
-        """The service URL of a broker's door, for clients; empty when there can be none."""
+        """Return the service URL for clients of a broker's proxy address; empty if it has none."""
         if broker not in self._doors:
             own = self._open(broker)
             if not own:
@@ -68,7 +69,7 @@ class Doors:
         return f"pulsar{'+ssl' if self.tls else ''}://{self._doors[broker]}"
 
     def apart(self, broker: ServiceUrl) -> bool:
-        """Whether a broker is another one than that of the listener."""
+        """Return whether a broker differs from the listener's broker."""
         return self._doors.get(broker) != self._own
 
     def meant(self, name: str, asked: ServiceUrl) -> tuple[ServiceUrl, str]:

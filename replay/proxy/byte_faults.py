@@ -1,14 +1,14 @@
-"""A bad line on purpose: latency, jitter, bandwidth, slices, a reset. Toxiproxy's toxics, in one grammar.
+"""Network faults: latency, jitter, bandwidth limits, slices, resets. These are Toxiproxy's toxics in one grammar.
 
 ``latency=50ms jitter=20ms from=broker``: words NAME=VALUE, in any order. Times are ``250us``, ``50ms``, ``1.5s``; sizes
 are bytes, ``64K``, ``1M``. Rules of this file:
 
-1. A fault befalls a whole connection, in one direction (``from=client|broker``) or both, with a probability: the
-   random numbers are handed in. Nothing is lost and nothing overtakes: the bytes are a TCP stream's.
-2. Bytes are latency late, give or take up to jitter, for each chunk that is read; each end of a slice, and each part
-   of what a bandwidth lets through, is a write of its own.
-3. ``reset`` lets so many bytes pass, and cuts the connection in place of the next one.
-4. Time is given, in nanoseconds since 1970, as the steps of codec.faults have it.
+1. A fault applies to a whole connection, in one direction (``from=client|broker``) or both, with a probability. The
+   caller passes the random numbers. Bytes are neither lost nor reordered: the connection is a TCP stream.
+2. Each chunk that is read is delayed by the latency plus or minus up to the jitter. Each slice, and each part that a
+   bandwidth limit creates, is a separate write.
+3. ``reset`` forwards this number of bytes and resets the connection instead of sending the next byte.
+4. The caller passes the time in nanoseconds since 1970, like the steps of codec.faults.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TIMES: Final = {"us": 1_000, "ms": _MS, "s": 1_000 * _MS}
 _SIZES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _GAP: Final = 1 * _MS
 _PARTS: Final = 20
-"""Writes a second into which a bandwidth divides its bytes."""
+"""Writes per second with a bandwidth limit."""
 
 
 def _time(value: str) -> int:
@@ -72,7 +72,7 @@ _DEEDS: Final = ("latency", "jitter", "bandwidth", "slice", "reset")
 
 
 class ByteFault:
-    """What befalls the bytes of connections, and how many it has befallen."""
+    """A network fault, and the number of connections that it applied to."""
 
     __slots__ = (
         "_words",
@@ -89,7 +89,7 @@ class ByteFault:
     )
 
     def __init__(self, words: str) -> None:
-        """LocalError for words that make no sense."""
+        """LocalError if the text is invalid."""
         values = dict(_pairs(words))
         if not any(name in values for name in _DEEDS):
             raise LocalError(f"bytes {words!r}: write one or more of {', '.join(f'{name}=…' for name in _DEEDS)}")
@@ -99,25 +99,25 @@ class ByteFault:
         self.latency = int(values.get("latency", 0))
         """Nanoseconds."""
         self.jitter = int(values.get("jitter", 0))
-        """Nanoseconds, added or taken away; nothing is early."""
+        """Nanoseconds, added or subtracted; the delay is never negative."""
         self.bandwidth = int(values.get("bandwidth", 0))
-        """Bytes a second; 0: as they come."""
+        """Bytes per second; 0: no limit."""
         self.slice = int(values.get("slice", 0))
-        """Bytes of one write; 0: as they come."""
+        """Bytes per write; 0: unchanged."""
         self.gap = int(values.get("gap", _GAP if self.slice else 0))
         """Nanoseconds between two slices."""
         self.reset = int(values.get("reset", 0))
-        """Bytes before the reset; 0: there is none."""
+        """Bytes before the reset; 0: no reset."""
         self.probability = float(values.get("probability", 1))
         self.side = str(values.get("from", ""))
-        """Whose bytes: client, broker; empty: both."""
+        """The sender whose bytes it applies to: client, broker; empty: both."""
         self.seen = 0
-        """Connections so far."""
+        """Number of connections so far."""
         self.fired = 0
-        """Those that it befell."""
+        """Number of connections that it applied to."""
 
     def befalls(self, random: Random) -> bool:
-        """Whether a new connection is befallen; counts it."""
+        """Count a new connection and return whether the fault applies to it."""
         self.seen += 1
         befallen = self.probability >= 1 or random.random() < self.probability
         self.fired += befallen
@@ -139,13 +139,13 @@ def _pairs(words: str) -> Iterator[tuple[str, int | float | str]]:
 
 
 class Shaper:
-    """One direction of one connection under faults."""
+    """The faults in one direction of one connection."""
 
     def __init__(self, faults: Iterable[ByteFault], random: Random) -> None:
         self._bends = [_Bend(fault, random) for fault in faults]
 
     def feed(self, step: Step) -> list[Step]:
-        """When the bytes of a step really go on, and in which parts."""
+        """Return when the bytes of a step are sent, and in which parts."""
         steps = [step]
         for bend in self._bends:
             steps = [later for earlier in steps for later in bend.feed(earlier)]
@@ -161,7 +161,7 @@ class _Bend:
         self._fault = fault
         self._random = random
         self._free = 0
-        """When the next bytes may set out."""
+        """The earliest time for the next bytes."""
         self._left = fault.reset
         sizes = [size for size in (fault.slice, -(-fault.bandwidth // _PARTS)) if size]
         self._part = min(sizes, default=0)

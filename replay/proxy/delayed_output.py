@@ -1,8 +1,8 @@
-"""What is on its way to one side, and goes on when its time has come.
+"""Output to one side that is delivered at a later time.
 
 Rules of this file
-1. Nothing overtakes. Without faults nothing waits: bytes go on in the call that brings them.
-2. What waits is bounded: above a limit the sender is not read from, until half of it has gone.
+1. Bytes are never reordered. Without faults nothing is delayed: bytes are delivered in the call that receives them.
+2. Waiting output is limited: above the limit, reading from the sender pauses until half of it is delivered.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["Lane"]
 
 _MOST: Final = 8 << 20
-"""Bytes that may wait. At a latency of 100 ms that is 80 MB/s."""
+"""Limit of waiting bytes. At a latency of 100 ms it permits 80 MB/s."""
 
 _STEP: Final = 200
-"""Bytes that a step takes beside its data; of slices of a byte that is nearly all."""
+"""Overhead of a step in bytes. For one-byte slices it is nearly the whole size."""
 
 
 class Lane:
@@ -44,20 +44,20 @@ class Lane:
         self._cut = cut
         self._hold = hold
         self._steps: deque[Step | None] = deque()
-        """What waits; None: the end of the stream."""
+        """The waiting steps; None is the end of the stream."""
         self._size = 0
         self._full = False
         self._timer: asyncio.TimerHandle | None = None
 
     def send(self, data: bytes) -> None:
-        """Bytes that no fault has seen."""
+        """Deliver bytes to which no fault applies."""
         if self.shaper is None and not self._steps:
             self._deliver(data)
         else:
             self.do(Step(now_ns(), to_broker=False, data=bytearray(data)))  # a lane has one direction
 
     def do(self, step: Step) -> None:
-        """Something that a fault has to do with."""
+        """Execute a step of a fault."""
         for later in [step] if self.shaper is None else self.shaper.feed(step):
             self._steps.append(later)
             self._size += len(later.data) + _STEP
@@ -67,18 +67,18 @@ class Lane:
             self._hold(1)
 
     def end(self) -> None:
-        """The stream ends behind what waits."""
+        """End the stream after the waiting bytes."""
         self._steps.append(None)
         self._run()
 
     def clear(self) -> None:
-        """Forget what waits."""
+        """Drop the waiting bytes."""
         self._steps.clear()
         if self._timer is not None:
             self._timer.cancel()
 
     def _run(self) -> None:
-        """Do what is due; wait for the rest."""
+        """Deliver the bytes that are due, and set a timer for the rest."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

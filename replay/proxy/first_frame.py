@@ -1,9 +1,9 @@
-"""What a client says before it is known which broker it means: its first frame.
+"""The first frame of a client, which determines its broker.
 
 Rules of this file
-1. Nearly always that is CONNECT. What is no frame at all goes to the broker of the door as it is, which deals with it
-   as it does without us; only of TLS and HTTP we know better where they belong.
-2. A first frame that is larger than any CONNECT is not waited for.
+1. The first frame is normally CONNECT. Bytes that are not a frame are passed unchanged to the address's broker, which
+   handles them as without a proxy. For TLS and HTTP the proxy reports the right port.
+2. A first frame that is larger than any CONNECT is forwarded before it is complete.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Opening"]
 
 _LARGEST: Final = 1 << 20
-"""Bytes of a first frame. Tokens and signed tickets have a few thousand."""
+"""Maximum bytes of a first frame. Tokens and signed tickets have a few thousand bytes."""
 _STRANGERS: Final = {
     "tls": "speaks TLS; --listen-cert and --listen-key are for that",
     "http": "speaks HTTP; --http-listen is for that",
@@ -36,21 +36,21 @@ class Opening:
         self._doors = doors
         self._asked = asked
         self.data = bytearray()
-        """All that has come; the caller adds to it."""
+        """The received bytes; the caller appends to it."""
 
     @property
     def whole(self) -> bool:
-        """Whether there is enough to go on with."""
+        """Whether the bytes suffice to choose the broker."""
         kind = self._kind
         return bool(kind) and (kind != "pulsar" or len(self.data) >= min(self._size, _LARGEST))
 
     @property
     def stranger(self) -> str:
-        """What is wrong with a client of another protocol; empty: nothing."""
+        """Return the error for a client with another protocol, or empty."""
         return _STRANGERS.get(self._kind, "")
 
     def broker(self) -> ServiceUrl:
-        """The broker that is meant; ``data`` is then what that is to get."""
+        """Return the client's broker, and set ``data`` to the bytes for it."""
         size = self._size
         if self._kind != "pulsar" or size > len(self.data):
             return self._asked

@@ -1,10 +1,10 @@
-"""One direction of a connection, of which only some frames are looked at: all others pass as the bytes they are.
+"""One direction of a connection, in which only some frames are decoded; all others pass as bytes.
 
 Rules of this file
-1. The lengths are read, and the type from where all encoders put it: the first two bytes of the command. A frame that
-   nobody asked for is not copied, and not waited for: what has come of it goes on.
-2. A frame that was asked for is held until it is whole. One that is larger than such frames are passes unseen.
-3. Bytes that are no frames pass, and everything behind them.
+1. Lengths are parsed, and the type at the position where all encoders write it: the first two bytes of the command. A
+   frame of another type is neither copied nor held: its bytes pass as they arrive.
+2. A frame of a requested type is held until it is complete. If it is larger than such frames can be, it passes.
+3. If bytes are not frames, they pass, and so do all bytes after them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOST: Final = 1 << 16
 
 
 class Passage:
-    """Bytes in, bytes out."""
+    """A filter of a byte stream."""
 
     __slots__ = ("_change", "_held", "_lost", "_rest", "_types")
 
