@@ -1,11 +1,11 @@
-"""Where captures come from: files, globs, folders of rotated parts, stdin, a live interface.
+"""Inputs with captures: files, globs, folders of rotated files, stdin, a live interface.
 
 Rules of this file
-1. This is the only place that opens things; ``codec.capture`` is handed binary file objects.
-2. What cannot be opened is one clear CaptureError before any work begins, with the path and the way out.
-3. Several files are put in reading order by their first packet, as parts of one recording (codec.capture.rotated).
-4. Live packets come from tcpdump or dumpcap where they are installed: they lose fewer than Python can. Else scapy.
-5. A regular file is open only while it is read (lazy_file): a recording may have more parts than a process files.
+1. Only this module opens inputs; ``codec.capture`` receives binary file objects.
+2. An input that can't be opened is reported as one CaptureError before any work starts, with the path and the remedy.
+3. Several files are sorted by their first packet, as parts of one capture (codec.capture.rotated).
+4. Live packets come from tcpdump or dumpcap if installed, because they lose fewer packets than Python, else from scapy.
+5. A regular file is open only while it is read (lazy_file): a capture may have more files than a process may open.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Input:
     """The path as given; ``-`` for stdin."""
     file: BinaryIO
     size: int | None
-    """Bytes of the raw file; None when nobody knows (a pipe)."""
+    """Bytes of the raw file, or None if unknown (a pipe)."""
 
     def __enter__(self) -> Self:
         return self

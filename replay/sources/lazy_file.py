@@ -1,9 +1,10 @@
-"""Files that are open only while they are read, so that a recording may have more parts than a process may have files.
+"""Files that are open only while they are read, so that a capture may have more files than a process may open.
 
 Rules of this file
-1. A file opens at its first read, and closes at its end and when it is rewound; its place is kept.
-2. Of the files that share a turn one is open at a time. A damaged part is not read to its end, and must not stay open.
-3. What fails is a CaptureError with the path: a part that has gone since it was listed is no bug.
+1. A file is opened at its first read, and closed at its end and when it is rewound; its position is kept.
+2. Of the files that share a `Turn`, one is open at a time. A damaged file is not read to its end, and must not stay
+   open.
+3. A failure is a CaptureError with the path: a file that was deleted after it was listed is not a bug.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Turn:
 
 
 class LazyFile(io.RawIOBase):
-    """A regular file, for reading in binary; to the reader it is like any other."""
+    """A regular file for binary reading, with the interface of any other file."""
 
     def __init__(self, path: Path, turn: Turn) -> None:
         self._path = path
@@ -63,7 +64,7 @@ class LazyFile(io.RawIOBase):
         return self._file
 
     def release(self) -> None:
-        """Give the operating system's file back; the next read takes it again."""
+        """Close the file of the operating system; the next read reopens it."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -95,5 +96,5 @@ class LazyFile(io.RawIOBase):
 
 
 def reason_of(error: OSError) -> str:
-    """Why the operating system refused, as the end of a sentence."""
+    """Return the operating system's error as the end of a sentence."""
     return (error.strerror or str(error)).lower()

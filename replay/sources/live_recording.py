@@ -1,11 +1,13 @@
-"""Recording live traffic to a file, by the fastest means at hand: dumpcap, tcpdump, else scapy.
+"""Recording of live traffic to a file with the fastest program available: dumpcap, tcpdump, else scapy.
 
 Rules of this file
-1. The capture program writes the file itself; we only read what it says about its counts. Python in the way of the
-   packets would lose some.
-2. It is asked to stop (SIGTERM), never killed, so that the file is whole; Ctrl-C and a duration do the same.
-3. Whether it went well, the program's exit code says; tcpdump's is 0 also on a full disk, so its file is counted.
-4. Drops are part of the result: a capture that does not say what it lost is none.
+1. The capture program writes the file itself; this module only reads its packet counts. If Python handled the packets,
+   some would be lost.
+2. The program is stopped with SIGTERM and never killed, so that the file is complete. Ctrl-C and a duration do the
+   same.
+3. The program's exit code shows whether it succeeded. tcpdump returns 0 even if the disk is full, so the packets in its
+   file are counted.
+4. The result includes the number of dropped packets.
 """
 
 from __future__ import annotations
@@ -31,13 +33,13 @@ __all__ = ["Recorded", "record"]
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What a recording came to."""
+    """The result of a recording."""
 
     program: str
     """dumpcap, tcpdump or scapy."""
     packets: int
     dropped: int | None
-    """Packets that the kernel lost; None: the program can't tell."""
+    """Packets that the kernel dropped, or None if the program does not report them."""
 
 
 # dumpcap: "Packets: 12" while it runs, "Packets captured: 12" and "…'lo': 12/0 (pcap:0/…" at the end;

@@ -1,9 +1,9 @@
-"""Live packets by scapy, where neither dumpcap nor tcpdump is installed: slow, and it can't tell what it lost.
+"""Live packets from scapy, if neither dumpcap nor tcpdump is installed. It is slow and does not report lost packets.
 
 Rules of this file
-1. The interface is opened before anything else, so that a wrong one leaves no file behind.
-2. What scapy says of an interface, a filter or missing rights is a CaptureError; none of its own errors leaves.
-3. What fails while packets are kept ends the recording: scapy itself would only warn, and go on without us.
+1. The interface is opened first, so that an invalid one leaves no file.
+2. Scapy's errors for an interface, a filter or missing permissions become CaptureErrors.
+3. An error while a packet is written ends the recording: scapy itself would only log a warning and continue.
 """
 
 from __future__ import annotations

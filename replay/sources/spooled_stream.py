@@ -1,4 +1,4 @@
-"""A stream that can be read once, made one that can be read again: what was read is kept in a temporary file."""
+"""A seekable stream over a source that can be read once: the bytes read are kept in a temporary file."""
 
 from __future__ import annotations
 
