@@ -61,14 +61,14 @@ def analyze(request: Request, engine: Engine, *, may_be_none: bool = False) -> S
         state = {} if kept is None else keep(run, kept)
         manifest = run.commit(made, tables, partitioned=partitioned, run=_said(request), state=state)
     except BaseException:
-        with suppress(LocalError):  # a disk that is full has been told already
+        with suppress(LocalError):  # the error that caused this, such as a full disk, is raised below
             run.abandon()
         raise
     return summary_of(store, manifest, run.base)
 
 
 def _kept(request: Request, engine: Engine, run: Run) -> Kept | None:
-    """What an incremental run goes on with; None: everything is read."""
+    """Return the values kept by the previous incremental run, or None if everything is read."""
     if not request.incremental:
         return None
     return kept_of(run, request, RequiredData.of(request.tables))
@@ -77,7 +77,7 @@ def _kept(request: Request, engine: Engine, run: Run) -> Kept | None:
 def _read(
     request: Request, engine: Engine, found: Plan, run: Run, kept: Kept | None
 ) -> tuple[list[ReadRecording], Plan]:
-    """All recordings, and the plan with what was read earlier. CaptureError when not all is there, being strict."""
+    """Read all recordings; return them, and the plan including files that were read earlier."""
     required = RequiredData.of(request.tables)
     if kept is None:
         storage = PartStorage(run.staging, MEMORY)
@@ -90,7 +90,7 @@ def _read(
 def _make(
     request: Request, engine: Engine, found: Plan, run: Run, readings: Sequence[ReadRecording]
 ) -> tuple[list[Made], set[str]]:
-    """All files of the tables, and which tables are partitioned."""
+    """Make all files of the tables; return them and the names of the partitioned tables."""
     names = {table.name for table in request.tables}
     captures = _captures(found, readings)
     troubles = troubles_of(captures)

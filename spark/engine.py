@@ -1,13 +1,13 @@
-"""What an analysis asks of whoever runs it: this process (`InProcess`), or Spark (`pcli.spark.jobs.spark_engine`).
+"""How an analysis runs its tasks: in this process (`InProcess`) or on Spark (`pcli.spark.jobs.spark_engine`).
 
 Rules of this file
-1. An analysis is written once, over these four words; so both ways give the same tables. What runs in a task is a
-   function that can be imported, or a `functools.partial` of one, and what it is given and gives can be pickled.
-2. Traffic never goes through here as results: a task writes its files itself and gives back their names. What one task
-   says for another in bulk goes as rows through `exchange`, and as few large pieces of them.
-3. Order is certain: results stand in the order of items, pieces in that of ranks, items and yielding. Nothing depends
-   on which task was done first, or how often.
-4. No more is held at a time than one task needs; here pieces beyond `_HELD` lie in a temporary file.
+1. An analysis is written once, over the methods of `Engine`, so both engines make the same tables. A task is a function
+   that can be imported, or a `functools.partial` of one; its arguments and results can be pickled.
+2. Traffic is never returned as a result: a task writes its files itself and returns their names. Bulk data for other
+   tasks are rows that pass through `exchange`, in few large pieces.
+3. The order is deterministic: results are in the order of items, pieces in that of ranks, items and yielding. Nothing
+   depends on which task finished first, or how often it ran.
+4. No more is held in memory than one task needs; `InProcess` stores pieces beyond `_HELD` in a temporary file.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ class Piece:
     bucket: int
     """From 0."""
     rank: int
-    """Pieces of a bucket come in the order of their ranks; of one rank in that of items, then as yielded."""
+    """Pieces of a bucket are sorted by rank; pieces of one rank are in the order of items, then of yielding."""
     kind: str
-    """What the rows are; `exchange` hands it on."""
+    """The kind of rows; `exchange` passes it to ``join``."""
     rows: pa.RecordBatch
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the work is."""
+    """The progress of a stage."""
 
     what: str
-    """The stage, in a word or two."""
+    """The stage, in one or two words."""
     done: int
-    """Tasks."""
+    """Number of completed tasks."""
     active: int
     total: int
     bytes_done: int
-    """Of the sizes that were given with the items; 0: none were."""
+    """Sum of the sizes of completed items; 0 if no sizes are known."""
     bytes_total: int
 
 
@@ -64,33 +64,33 @@ OnProgress = Callable[[Progress], None]
 
 
 class Shared(Protocol[_V_co]):
-    """A value that all tasks may have; itself small, to be given to tasks."""
+    """A handle to a value for all tasks. The handle is small and is passed to tasks."""
 
     @property
     def value(self) -> _V_co:
-        """The value; never to be changed."""
+        """The value. It must not be modified."""
         ...
 
 
 class Engine(Protocol):
-    """Who runs tasks."""
+    """Runs tasks."""
 
     @property
     def parallel(self) -> int:
-        """Tasks at a time."""
+        """Number of simultaneous tasks."""
         ...
 
     @property
     def apart(self) -> bool:
-        """Whether tasks know nothing of each other: then splits of one recording are read apart, and stitched."""
+        """Whether tasks are independent; the splits of a recording are then read in parallel and merged."""
         ...
 
     def map(
         self, what: str, function: Callable[[_T], _R], items: Sequence[_T], *, sizes: Sequence[int] | None = None
     ) -> list[_R]:
-        """What the function gives for each item: a task an item, results in the order of items.
+        """Apply the function to each item, one task per item; return results in the order of items.
 
-        ``sizes``: bytes of work behind each item, for the progress alone. PcliError of a task is raised here.
+        ``sizes``: bytes of work for each item, used only for progress. A PcliError in a task is raised here.
         """
         ...
 
@@ -104,24 +104,24 @@ class Engine(Protocol):
         *,
         sizes: Sequence[int] | None = None,
     ) -> list[_R]:
-        """Bring together what belongs together: ``cut`` yields an item's pieces, ``join`` takes those of a bucket.
+        """Group rows by bucket: ``cut`` yields the pieces of an item, ``join`` processes those of a bucket.
 
-        ``join`` is called with the number of a bucket that has pieces and with their kinds and rows, and reads them as
-        far as it wants. Results in the order of buckets; buckets without pieces give none.
+        ``join`` is called with the number of each bucket that has pieces, and their kinds and rows, which it need not
+        read to the end. Results are in the order of buckets; buckets without pieces have none.
         """
         ...
 
     def share(self, value: _V) -> Shared[_V]:
-        """A value for all tasks."""
+        """Make a value available to all tasks."""
         ...
 
     def tell(self, progress: Progress) -> None:
-        """Pass on the progress of work that is done outside of tasks."""
+        """Report the progress of work that is done outside of tasks."""
         ...
 
 
 def packed(rows: pa.RecordBatch) -> bytes:
-    """Rows as bytes, an Arrow stream; words on columns are left out."""
+    """Encode rows as an Arrow stream, without column descriptions."""
     bare = pa.schema([pa.field(field.name, field.type) for field in rows.schema])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, bare, options=_LZ4) as writer:
@@ -130,7 +130,7 @@ def packed(rows: pa.RecordBatch) -> bytes:
 
 
 def unpacked(data: Any) -> pa.RecordBatch:
-    """The rows of `packed`; ``data`` is bytes or an Arrow buffer."""
+    """Decode the rows of `packed`; ``data`` is bytes or an Arrow buffer."""
     with pa.ipc.open_stream(data) as reader:
         return reader.read_next_batch()
 
@@ -141,23 +141,23 @@ class _Here(Generic[_V]):
 
 
 class InProcess:
-    """One task after the other, here."""
+    """Runs tasks one after the other in this process."""
 
     parallel: Final = 1
     apart: Final = False
 
     def __init__(self, on_progress: OnProgress | None = None) -> None:
-        """``on_progress`` is told when a task is done."""
+        """``on_progress`` is called before the first task and after each task."""
         self._told = on_progress
 
     def share(self, value: _V) -> Shared[_V]:
-        """The value as it is."""
+        """Return a handle that contains the value itself."""
         return _Here(value)
 
     def map(
         self, what: str, function: Callable[[_T], _R], items: Sequence[_T], *, sizes: Sequence[int] | None = None
     ) -> list[_R]:
-        """As `Engine.map`."""
+        """See `Engine.map`."""
         return [function(item) for item in self._watched(what, items, sizes)]
 
     def exchange(
@@ -170,7 +170,7 @@ class InProcess:
         *,
         sizes: Sequence[int] | None = None,
     ) -> list[_R]:
-        """As `Engine.exchange`."""
+        """See `Engine.exchange`."""
         with tempfile.TemporaryFile(prefix="pcli-") as file:
             heap = _Heap(file)
             for item in self._watched(what, items, sizes):
@@ -187,13 +187,13 @@ class InProcess:
         self.tell(Progress(what, len(items), 0, len(items), so_far, total))
 
     def tell(self, progress: Progress) -> None:
-        """As `Engine.tell`."""
+        """See `Engine.tell`."""
         if self._told is not None:
             self._told(progress)
 
 
 class _Heap:
-    """Pieces by their bucket, in memory or in a file."""
+    """Pieces by bucket, in memory or in a file."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -201,7 +201,7 @@ class _Heap:
         self._places: dict[int, list[tuple[int, str, pa.RecordBatch | tuple[int, int]]]] = {}
 
     def add(self, piece: Piece) -> None:
-        """Keep a piece."""
+        """Store a piece."""
         place: pa.RecordBatch | tuple[int, int] = piece.rows
         if self._held > _HELD:
             data = packed(piece.rows)
@@ -212,11 +212,11 @@ class _Heap:
         self._places.setdefault(piece.bucket, []).append((piece.rank, piece.kind, place))
 
     def buckets(self) -> list[int]:
-        """The buckets that have pieces."""
+        """Return the buckets that have pieces."""
         return sorted(self._places)
 
     def taken(self, bucket: int) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The pieces of a bucket in order; they are let go of as they are given."""
+        """Yield the pieces of a bucket in order, and remove the bucket."""
         for _, kind, place in sorted(self._places.pop(bucket), key=lambda piece: piece[0]):
             if isinstance(place, tuple):
                 self._file.seek(place[0])

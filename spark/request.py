@@ -1,4 +1,4 @@
-"""What an analysis is asked for: one value, made by a command or by a caller in Python, sent to any task."""
+"""The request for an analysis: one value, made by a command or by a Python caller, and sent to all tasks."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pcli.spark.tables.catalog import Table, chosen_tables
 __all__ = ["PARTITION_ROWS", "SPLIT_BYTES", "Request", "RequiredData"]
 
 SPLIT_BYTES: Final = 128 << 20
-"""Bytes of a split: what one task reads. Below 64 MB the seams begin to cost."""
+"""Bytes of a split, which one task reads. Below 64 MB the merge of splits becomes noticeable."""
 
 PARTITION_ROWS: Final = 20_000_000
-"""Rows of a table that are a few files of a good size, 1 GB of messages."""
+"""Maximum number of rows of a table that is not partitioned: a few files of good size, 1 GB of messages."""
 
 _OBSERVED: Final = frozenset({"connections", "consumers", "findings", "keys", "producers", "subscriptions", "topics"})
 
@@ -55,18 +55,18 @@ class RequiredData:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """An analysis: of which captures, to where, how much."""
+    """A request: the captures, the output folder and the options."""
 
     paths: tuple[str, ...]
     """Files, folders, patterns, URIs."""
     out: str
     """Folder of the tables, or a URI of one."""
     cluster: str = ""
-    """The clusters' labels: see `pcli.spark.input.read_plan`; empty: all captures are of one."""
+    """Label or pattern of the clusters, see `pcli.spark.input.read_plan`; empty if all captures are of one cluster."""
     only: tuple[str, ...] = ()
-    """Names of tables; empty: all but those on request."""
+    """Names of tables; empty for all except those on request."""
     frames: bool = False
-    """Whether the table of frames is wanted too."""
+    """Whether to make the table `frames`, too."""
     since_ns: int | None = None
     """Packets before this time are not read, ns since 1970."""
     until_ns: int | None = None
@@ -74,19 +74,19 @@ class Request:
     incremental: bool = False
     """Read only files that are new since the last run, and keep what the next one needs."""
     strict: bool = False
-    """Fail when a file cannot be read to its end."""
+    """Fail if a file cannot be read to its end."""
     decode_as: dict[int, str] = field(default_factory=dict)
-    """TCP port to what is spoken there: pulsar, other."""
+    """TCP port to protocol: pulsar, other."""
     split_bytes: int = SPLIT_BYTES
     partition_rows: int = PARTITION_ROWS
-    """Above so many rows a table with an hour is partitioned by cluster and hour."""
+    """A table with an hour column and more rows than this is partitioned by cluster and hour."""
 
     @property
     def reading(self) -> ReadOptions:
-        """How packets are read."""
+        """The options for reading packets."""
         return ReadOptions(decode_as=self.decode_as, ends=True)
 
     @property
     def tables(self) -> list[Table]:
-        """The tables to make; LocalError for a name that is none."""
+        """The tables to make. Raises LocalError for a name that is not a table."""
         return chosen_tables(self.only, frames=self.frames)

@@ -1,4 +1,4 @@
-"""What came of an analysis, for who asked for it: read back from the tables that it left."""
+"""The result of an analysis, read from the tables that it wrote."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from pcli.spark.tables.table_store import Store
 __all__ = ["Summary", "TableSummary", "summary_of", "troubles_of"]
 
 _TROUBLES: Final = ("unreadable", "partly")
-"""What keeps a file from being read to its end."""
+"""Statuses of files that were not read to their ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableSummary:
-    """What was written of a table."""
+    """Size of a table."""
 
     name: str
     rows: int
@@ -32,32 +32,32 @@ class TableSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What came of an analysis."""
+    """The result of an analysis."""
 
     where: str
     """The folder of the tables."""
     generation: int
     changed: bool
-    """Whether this run made it."""
+    """Whether this run made this generation."""
     tables: list[TableSummary] = field(default_factory=list)
     captures: dict[str, int] = field(default_factory=dict)
-    """Files by their status."""
+    """Number of files by status."""
     packets: int = 0
     frames: int = 0
     findings: dict[str, int] | None = None
-    """By severity; None: nobody looked for any."""
+    """Number of findings by severity, or None if the table was not requested."""
     troubles: list[tuple[str, str, str]] = field(default_factory=list)
-    """Files that were not read to their ends: path, status, reason."""
+    """Path, status and reason of files that were not read to their ends."""
 
 
 def troubles_of(captures: pa.Table) -> list[tuple[str, str, str]]:
-    """Files that were not read to their ends, of the table `captures`: path, status, reason."""
+    """Return path, status and reason of the files in the table `captures` that were not read to their ends."""
     rows = captures.select(["path", "status", "error"]).to_pylist()
     return [(row["path"], row["status"], row["error"]) for row in rows if row["status"] in _TROUBLES]
 
 
 def summary_of(store: Store, manifest: Manifest, base: Manifest) -> Summary:
-    """What stands after a run that began with ``base``."""
+    """Summarize the tables after a run that began with the manifest ``base``."""
     stored = StoredTables(store)
     tables = [
         TableSummary(name, sum(file.rows for file in files), sum(file.bytes for file in files), len(files))

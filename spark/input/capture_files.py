@@ -1,12 +1,12 @@
-"""The files that paths name, on any file system that pyarrow knows: found, described, opened. Nothing is read of them.
+"""The files that paths name, on any file system that pyarrow supports: found, described and opened, but not read.
 
 Rules of this file
-1. A path is local; a URI (``file://``, ``s3://``, ``hdfs://``, …) is what `pyarrow.fs` makes of it. Files are named as
-   they were given; ``where`` opens them from any folder, on another machine too if it has them at the same place.
-2. What is found below a URI is a URI too: its names are quoted there (``a%20b``), and read back by `pyarrow.fs`.
-3. A folder is all files below it but hidden ones. A pattern (``*``, ``?``, ``[…]``, ``**``) works for URIs too.
-4. What is not there, or may not be looked at, is a `Found` with an error. Only when paths name nothing at all, it is a
-   LocalError. A name that is not UTF-8 can Arrow neither say nor open: that is such an error too.
+1. A path is local; a URI (``file://``, ``s3://``, ``hdfs://``, …) is resolved by `pyarrow.fs`. Files are named as the
+   user named them; ``where`` opens them from any folder, and on another machine that has them in the same place.
+2. A file found below a URI is a URI too: its name is percent-encoded (``a%20b``), and `pyarrow.fs` decodes it.
+3. A folder stands for its files, also in subfolders, except hidden ones. URIs may have patterns, too (``*``, ``**``, …).
+4. A file that is missing or inaccessible is a `Found` with an error. If the paths name nothing at all, LocalError is
+   raised. Arrow can neither decode nor open a name that is not UTF-8; it is such an error, too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pcli.spark.tables.uri_redaction import hidden, shown
 __all__ = ["Found", "Place", "find", "open_file", "place_of", "reason_of"]
 
 Place = Callable[[str], tuple[Any, str]]
-"""From a path or URI to a pyarrow.fs.FileSystem and the path in it; LocalError when there is none."""
+"""From a path or URI to a pyarrow.fs.FileSystem and the path in it. Raises LocalError if there is no such system."""
 
 _MAGIC: Final = re.compile(r"[*?\[]")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -35,27 +35,27 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _NOT_TEXT: Final = "its name is not UTF-8: give it another one"
 
 _PLAIN: Final = "/!$&'()*+,;=:@~"
-"""What stands for itself in the path of a URI, beside letters and digits (RFC 3986, 3.3)."""
+"""Characters that the path of a URI may contain unquoted, besides letters and digits (RFC 3986, 3.3)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file, as its file system describes it."""
+    """A file as its file system describes it."""
 
     path: str
-    """Path or URI, for people: relative if it was given so, without passwords."""
+    """Path or URI for display: relative if the user named it so, without passwords."""
     where: str
-    """Path or URI, absolute: to open it, and to know it again."""
+    """Absolute path or URI, to open and identify the file."""
     size: int = 0
-    """Bytes, as it lies there."""
+    """Size in bytes, as stored."""
     changed_ns: int = 0
-    """When it was last changed, ns since 1970; 0: the file system does not tell."""
+    """Time of the last change, ns since 1970; 0 if the file system does not provide it."""
     error: str = ""
-    """Why it can't be looked at; empty: it can."""
+    """Why the file is not accessible; empty if it is."""
 
 
 def place_of(path: str) -> tuple[Any, str]:
-    """The file system of a path or URI, and the path in it."""
+    """Return the file system of a path or URI, and the path in it."""
     if not _SCHEME.match(path):
         return fs.LocalFileSystem(), str(Path(path).absolute())
     try:
@@ -66,7 +66,7 @@ def place_of(path: str) -> tuple[Any, str]:
 
 
 def find(paths: Sequence[str], place: Place = place_of) -> list[Found]:
-    """All files that the paths name, each once, in the order of their names; LocalError when they name none."""
+    """Return all files that the paths name, each once, sorted by name; raise LocalError if there are none."""
     found = {one.where: one for path in paths for one in _named(path, place)}
     if not found:
         raise LocalError(f"no file there: {', '.join(map(hidden, paths))}" if paths else "no capture was named")
@@ -74,13 +74,13 @@ def find(paths: Sequence[str], place: Place = place_of) -> list[Found]:
 
 
 def open_file(where: str, place: Place = place_of) -> BinaryIO:
-    """The file, to be read anywhere in it; OSError when it can't be opened."""
+    """Open a file for random access; raise OSError if that fails."""
     files, inner = place(where)
     return cast(BinaryIO, files.open_input_file(inner))
 
 
 def reason_of(error: BaseException) -> str:
-    """Why something was refused, in a few words: Arrow's own say the path again, and more."""
+    """Return a short reason for an error. Arrow's own messages repeat the path and contain more."""
     number = getattr(error, "errno", None)
     if number is not None:
         return os.strerror(number).lower()
@@ -110,7 +110,7 @@ def _named(path: str, place: Place) -> Iterator[Found]:
 
 
 def _below(path: str, files: Any, inner: str, base: str, pattern: re.Pattern[str]) -> Iterator[Found]:
-    """The files below a folder that fit."""
+    """Yield the files below a folder that match."""
     for child in files.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive=True)):
         if child.type == fs.FileType.Directory:
             continue
@@ -123,12 +123,12 @@ def _below(path: str, files: Any, inner: str, base: str, pattern: re.Pattern[str
 
 
 def _no_file(info: Any) -> str:
-    """Why it can't be read anywhere in it: to open a pipe would wait for who writes into it."""
+    """Return why a file does not support random access. Opening a pipe would block until a writer opens it."""
     return "" if info.type == fs.FileType.File else "it is a pipe, a socket or a device, and no file"
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    """``**`` is any folders; ``*`` and ``?`` stay within a name, and match no dot at its beginning, as in a shell."""
+    """Compile a glob. ``**`` matches folders; ``*`` and ``?`` match within a name, but no leading dot, as in a shell."""
     out = ""
     for piece in re.findall(r"\*\*/?|\*|\?|\[!?\]?[^\]]*\]|.", text, re.DOTALL):
         if piece.startswith("**"):
@@ -143,12 +143,12 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _found(path: str, inner: str, base: str, child: str, info: Any) -> Found:
-    """A file ``child`` at or below ``base``, by the name that was given, which the file system calls ``inner``."""
+    """Return the file ``child`` at or below ``base``. The file system's name of ``path`` is ``inner``."""
     size, changed = int(info.size or 0), int(info.mtime_ns or 0)
     if _SCHEME.match(path) and child == inner:
         return Found(hidden(path), path, size, changed)
     if _SCHEME.match(path):
-        # What is asked for behind the path of a URI (?region=…) belongs to each of its files.
+        # The query of a URI (?region=…) applies to each of its files.
         before, mark, options = path.partition("?")
         start = base.rstrip("/")
         before = before.rstrip("/")

@@ -1,8 +1,8 @@
-"""What the beginning of a file says: whether it is a capture, of which kind, and what a reader needs before packets.
+"""The beginning of a file: whether it is a capture, its format, and what a reader needs before the packets.
 
 Rules of this file
-1. A file is read as far as its first packet, not further. Damage behind that is found by who reads it all.
-2. ``preamble`` is the file's own bytes: put in front of any records of the (section of the) file they are a capture.
+1. A file is read up to its first packet. Later damage is found when the whole file is read.
+2. ``preamble`` consists of the file's own bytes. Followed by any records of the (section of the) file, it is a capture.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from pcli.spark.input.capture_files import reason_of
 __all__ = ["PREAMBLE_BLOCKS", "Head", "blocks", "read_head", "section_order"]
 
 PREAMBLE_BLOCKS: Final = frozenset({0x0A0D0D0A, 1})
-"""Blocks that are needed to read the packets behind them: section header, interface description."""
+"""Blocks that are needed to read the packets that follow: section header, interface description."""
 
 _PACKET_BLOCKS: Final = frozenset({2, 3, 6})
 _READ: Final = 1 << 20
-"""Bytes in which the first packet of a pcapng must begin for the file to be split."""
+"""The first packet of a pcapng must begin within this many bytes for the file to be split."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +37,21 @@ class Head:
     status: str = "read"
     """One of `pcli.spark.tables.inventory_schemas.STATUSES`; ``read`` if the file looks like a capture."""
     error: str = ""
-    """Why it is none, or can't be read."""
+    """Why the file is not a capture or cannot be read."""
     format: str = ""
     """pcap, pcapng."""
     packing: str = ""
-    """gzip, zstd; empty: it is not packed."""
+    """gzip or zstd; empty if not compressed."""
     first_ns: int | None = None
-    """Time of its first packet; None: it has none."""
+    """Time of its first packet, or None if it has none."""
     preamble: bytes = b""
-    """What must stand before records from its middle; empty: it can't be split."""
+    """The bytes that must precede records from its middle; empty if it cannot be split."""
     records: int = 0
-    """Where its records begin; 0: it can't be split."""
+    """Offset of its first record; 0 if it cannot be split."""
 
 
 def read_head(file: BinaryIO) -> Head:
-    """The head of a file that stands at its beginning and can be rewound. Raises nothing: errors are in the head."""
+    """Return the head of a seekable file positioned at its start. Errors are stored in the head, not raised."""
     try:
         head = file.read(_READ)
         file.seek(0)
@@ -77,7 +77,7 @@ def _packing(head: bytes) -> str:
 
 
 def _preamble(head: bytes, kind: str) -> tuple[bytes, int]:
-    """The header of a pcap; the section header and interfaces before the first packet of a pcapng."""
+    """Return the header of a pcap, or the section header and interfaces before the first packet of a pcapng."""
     if kind == "pcap":
         return (head[:24], 24) if len(head) >= 24 else (b"", 0)
     found = b""
@@ -90,13 +90,13 @@ def _preamble(head: bytes, kind: str) -> tuple[bytes, int]:
 
 
 def section_order(data: bytes, position: int) -> str:
-    """The byte order of a section, by the word behind its header's length; empty: it is no section header."""
+    """Return the byte order from the byte-order magic of a section header; empty if there is none."""
     word = data[position + 8 : position + 12]
     return {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}.get(word, "")
 
 
 def blocks(data: bytes, position: int, order: str = "") -> Iterator[tuple[int, int, int]]:
-    """Whole blocks of a pcapng: place, type, length; up to one that is damaged or not all there."""
+    """Yield position, type and length of complete pcapng blocks, up to the first damaged or incomplete one."""
     while position + 12 <= len(data):
         if data[position : position + 4] == MAGIC:
             order = section_order(data, position)

@@ -1,4 +1,4 @@
-"""The plan of a request: what of it can be read, and the words when nothing can, or not all."""
+"""The plan of a request: the files that can be read, and the error if there are none or not all can be read."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["planned", "strictly"]
 
 
 def planned(request: Request, store: Store, *, apart: bool, may_be_none: bool = False) -> Plan:
-    """The plan, without what lies in OUT; ``apart``: files are cut into splits.
+    """Return the plan without files in OUT; ``apart``: files are divided into splits.
 
-    CaptureError when nothing can be read, but with ``may_be_none``, or not all although the request is strict.
+    Raise CaptureError if nothing can be read (unless ``may_be_none``), or if the request is strict and a file cannot.
     """
     found = plan(
         request.paths,
@@ -42,7 +42,7 @@ def planned(request: Request, store: Store, *, apart: bool, may_be_none: bool = 
 
 
 def _lies_in(store: Store, found: Found) -> bool:
-    """Whether a file is one of the store's, however both were named: by a path, a link, a URI."""
+    """Return whether a file is in the store, whether each is named by a path, a link or a URI."""
     files, inner = place_of(found.where)
     if store.local and isinstance(files, fs.LocalFileSystem):
         return os.path.realpath(inner).startswith(f"{os.path.realpath(store.root)}/")
@@ -57,7 +57,7 @@ def _nothing(request: Request, bad: Sequence[Entry]) -> str:
 
 
 def strictly(bad: Sequence[tuple[str, str]]) -> str:
-    """Why nothing is done: these files, path and reason, are not all there."""
+    """Return the error of a strict run for files, given by path and reason, that cannot be read to their ends."""
     path, error = bad[0]
     more = f", and {len(bad) - 1} more that are not all there" if len(bad) > 1 else ""
     return f"{path}: {error}{more} (--strict: nothing was changed)"

@@ -1,12 +1,12 @@
-"""From what a user names to what is to be read: files, recordings, splits.
+"""From the paths that a user names to the data to read: files, recordings, splits.
 
 Rules of this file
-1. Nothing that is wrong with a file stops the others: each file that was found is an `Entry`, with the reason if it
-   will not be read. Only when nothing at all can be read, or a label makes no sense, it is a LocalError.
-2. All captures of a cluster are the parts of one recording, in the order of `codec.capture.rotated`: connections go on
-   from part to part, packets are counted on.
-3. A plan depends on the files and the options alone, and says so in numbers that do not change with the split size:
-   parts are counted, splits are too, but nobody may keep a split's number.
+1. A problem with one file does not stop the others: each file found is an `Entry`, with the reason if it will not be
+   read. LocalError is raised only if nothing can be read or a label is invalid.
+2. All captures of a cluster are the parts of one recording, in the order of `codec.capture.rotated`: connections
+   continue from part to part, and so do packet numbers.
+3. A plan depends only on the files and the options. Part numbers do not depend on the split size. Split numbers do, so
+   they must not be stored.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ __all__ = ["CLUSTER", "Entry", "Plan", "Recording", "ordered", "plan"]
 
 
 CLUSTER: Final = "default"
-"""The label when none was given."""
+"""The label if the user gave none."""
 
 _MARGIN: Final = 60_000_000_000
-"""Packets may stand in a file this much, in ns, before or behind those of their time."""
+"""Timestamps of a file may be out of order by this many ns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,27 +43,27 @@ class Entry:
     head: Head
     cluster: str
     part: int = -1
-    """Which part of its recording it is, from 0; -1: it will not be read."""
+    """Position among the parts of its recording, from 0; -1 if it will not be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """All that was recorded of a cluster."""
+    """All captures of one cluster."""
 
     cluster: str
     parts: tuple[Entry, ...]
     splits: tuple[Split, ...]
-    """In order; one for each part, or several."""
+    """The splits in order, at least one for each part, without those outside the time range."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be read."""
+    """The data to read."""
 
     entries: tuple[Entry, ...]
-    """Every file, read or not, by its path."""
+    """All files by path, including those that are not read."""
     recordings: tuple[Recording, ...]
-    """By their clusters."""
+    """The recordings by cluster."""
 
 
 def plan(
@@ -76,12 +76,12 @@ def plan(
     may_be_none: bool = False,
     place: Place = place_of,
 ) -> Plan:
-    """Find what the paths name and decide how to read it.
+    """Find the files that the paths name and decide how to read them.
 
-    ``cluster`` is a label, or tells where in a path it stands: ``captures/{cluster}/*.pcap``, or a regular expression
-    with a group of that name. ``split``: bytes of a split; None: each file is one. Splits that are surely outside of
-    ``since_ns`` and ``until_ns`` are left out. LocalError when nothing is there, no capture that can be read (but with
-    ``may_be_none``), or the pattern does not fit.
+    ``cluster`` is a label, a pattern for the path that contains it (``captures/{cluster}/*.pcap``), or a regular
+    expression with a group of that name. ``split``: bytes of a split, or None for one split per file. Splits that are
+    certainly outside ``since_ns`` and ``until_ns`` are omitted. Raise LocalError if there is no file, no readable
+    capture (unless ``may_be_none``), or if the pattern does not match.
     """
     found = find(paths, place)
     labels = _labels(hidden(cluster), found)
@@ -112,7 +112,7 @@ def _head(found: Found, place: Place) -> Head:
 
 
 def ordered(entries: Sequence[Entry]) -> list[Entry]:
-    """The files of a recording in their order, each with its place."""
+    """Return the files of a recording in order, each with its part number."""
     named = {entry.found.path: entry for entry in entries}
     order = order_parts(Part(entry.found.path, entry.head.first_ns) for entry in entries)
     return [replace(named[part.name], part=number) for number, part in enumerate(order)]
@@ -122,7 +122,7 @@ def ordered(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _splits(entry: Entry, every: int | None, place: Place) -> Iterator[Split]:
-    """The splits of a file, not yet numbered."""
+    """Yield the splits of a file, not yet numbered."""
     found, head = entry.found, entry.head
     places = _places(entry, every, place)
     for number, (start, first_ns) in enumerate(places):
@@ -132,7 +132,7 @@ def _splits(entry: Entry, every: int | None, place: Place) -> Iterator[Split]:
 
 
 def _places(entry: Entry, every: int | None, place: Place) -> list[tuple[int, int | None]]:
-    """Where the splits of a file begin, each with the time of its first packet."""
+    """Return where the splits of a file begin, each with the time of its first packet."""
     out = [(0, entry.head.first_ns)]
     if every is None or entry.found.size < every + every // 4:
         return out
@@ -140,12 +140,12 @@ def _places(entry: Entry, every: int | None, place: Place) -> list[tuple[int, in
         with open_file(entry.found.where, place) as file:
             out += cuts(file, entry.head, entry.found.size, every)
     except (OSError, CaptureError):
-        return out  # whoever reads it will say so
+        return out  # the error is reported when the file is read
     return out
 
 
 def _spans(splits: Sequence[Split]) -> Iterator[tuple[Split, int | None, int | None]]:
-    """Each split with the times between which it surely lies; None: not known."""
+    """Yield each split with the limits of its packet times; None if unknown."""
     for number, split in enumerate(splits):
         follows = splits[number + 1] if number + 1 < len(splits) else None
         last = follows.first_ns if follows is not None and follows.part == split.part else None
@@ -162,7 +162,7 @@ def _overlap(first: int | None, last: int | None, since: int | None, until: int 
 
 
 def _labels(cluster: str, found: Sequence[Found]) -> list[str]:
-    """The label of each file; LocalError when one has none."""
+    """Return the label of each file; raise LocalError if a file has none."""
     if shown(cluster) != cluster:
         raise LocalError(f"--cluster {shown(cluster)}: it is not UTF-8")
     pattern = _pattern(cluster)
@@ -181,7 +181,7 @@ def _labels(cluster: str, found: Sequence[Found]) -> list[str]:
 
 
 def _pattern(cluster: str) -> re.Pattern[str] | None:
-    """None: it is the label itself."""
+    """Return the pattern, or None if ``cluster`` is itself the label."""
     if "(?P<cluster>" in cluster:
         try:
             return re.compile(cluster)

@@ -1,12 +1,12 @@
-"""Where a capture file may be cut: places in it at which a record surely begins, found without reading what is before.
+"""Where a capture file may be split: offsets at which a record begins, found without reading the bytes before.
 
 Rules of this file
-1. A place is good when a chain of records begins there: CHAIN of them, or as many as are left up to the file's end.
-   Of pcap: lengths, fraction of the second and time are those that a record can have. Of pcapng: known types, the
-   length at both ends. Payload may look like records all the same (somebody sends captures): so whoever reads checks
-   that a split ends where the next begins, and `pcli.spark.input.splits.mend` puts it right.
-2. No good place within REACH behind where a cut is wanted: there is no cut there.
-3. A pcapng is cut before a packet that tells its own time only.
+1. An offset is accepted if a chain of records begins there: CHAIN records, or as many as remain in the file. In pcap,
+   lengths, fraction of the second and time must be plausible. In pcapng, types must be known and both lengths equal.
+   Payload may still look like records (for example, a captured transfer of captures). The reader therefore checks that
+   a split ends where the next begins, and `pcli.spark.input.splits.mend` corrects the splits.
+2. If there is no such offset within REACH after the wanted one, the file is not split there.
+3. A pcapng is split only before a packet block that contains a timestamp.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["CHAIN", "cuts"]
 CHAIN: Final = 8
 REACH: Final = 4 << 20
 _LOOK: Final = 256 << 10
-"""Bytes that are read first; more only where they don't do."""
+"""Bytes that are read first; more are read only if these are not sufficient."""
 
 _DAY: Final = 86_400
 _YEARS: Final = 10 * 366 * _DAY
@@ -37,9 +37,9 @@ _KNOWN: Final = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0x0A0D0D0A, 0xBAD, 0x4
 
 
 def cuts(file: BinaryIO, head: Head, size: int, every: int) -> Iterator[tuple[int, int | None]]:
-    """Offsets of records, about ``every`` bytes apart, at which the file may be cut, rising; none where there is none.
+    """Yield increasing offsets of records, about ``every`` bytes apart, at which the file may be split.
 
-    Each with the time of its packet, in ns, where that is known without more ado.
+    Each comes with the time of its packet in ns, or None if that is not known without further reading.
     """
     if not head.records:
         return
@@ -54,7 +54,7 @@ def cuts(file: BinaryIO, head: Head, size: int, every: int) -> Iterator[tuple[in
 
 
 def _find(file: BinaryIO, head: Head, size: int, wanted: int) -> tuple[int, int | None]:
-    """The first good place from ``wanted`` on, and its packet's time; -1: none in reach."""
+    """Return the first accepted offset from ``wanted`` on, and its packet's time; -1 if there is none within REACH."""
     for reach in (_LOOK, REACH):
         file.seek(wanted)
         data = file.read(reach)
@@ -92,7 +92,7 @@ def _plausible(age: int, fraction: int, size: int, wire: int, units: int) -> boo
 
 
 def _candidates(data: bytes, order: str, units: int, base: int) -> Longs:
-    """Places where the four words of a record's header are plausible, rising."""
+    """Return increasing offsets where the four words of a record header are plausible."""
     found = [np.zeros(0, np.int64)]
     for shift in range(4):
         count = (len(data) - shift) // 4
@@ -107,7 +107,7 @@ def _candidates(data: bytes, order: str, units: int, base: int) -> Longs:
 
 
 def _pcapng(data: bytes, head: Head, wanted: int) -> int:
-    """Blocks lie at multiples of 4 from the file's beginning."""
+    """Return the first accepted offset. Blocks begin at multiples of 4 from the start of the file."""
     order = section_order(head.preamble, 0)
     pull = Struct(order + "II").unpack_from
     for place in range(-wanted % 4, len(data) - 12, 4):

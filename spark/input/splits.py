@@ -1,11 +1,11 @@
-"""Pieces of capture files that can be read apart from each other.
+"""Ranges of capture files that can be read independently.
 
 Rules of this file
-1. A split is a range of a file and what must stand before it: opened, it is a small capture of its own.
-2. Where a split truly ends, and with which interfaces, is known when it was read: `Ended`. `mend` holds that against
-   the plan. A split that began at a place which the one before it does not end at was a mistake, as were all behind
-   damage; what `mend` gives is read instead.
-3. In one process there is nothing to gain from splits: `plan` with ``split=None`` makes each file one.
+1. A split is a range of a file with the preamble that it needs: once opened, it is a complete small capture.
+2. Where a split really ends, and with which interfaces, is known after reading it: `Ended`. `mend` compares this with
+   the plan. A split is wrong if the previous one does not end at its start; so are all splits after damage. The splits
+   that `mend` returns are read instead.
+3. One process gains nothing from splits: `plan` with ``split=None`` makes each file one split.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ from pcli.spark.input.capture_headers import PREAMBLE_BLOCKS
 __all__ = ["WINDOW", "Ended", "Split", "SplitReader", "mend", "open_split"]
 
 WINDOW: Final = 16 << 20
-"""Bytes that are read and looked at together."""
+"""Bytes that are read and processed together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A piece of a file."""
+    """A range of a file."""
 
     cluster: str
     path: str
-    """The file, for people."""
+    """The file, for display."""
     where: str
-    """The file, to be opened."""
+    """The file, for opening."""
     part: int
-    """Which part of its recording the file is, from 0."""
+    """Number of the file among the parts of its recording, from 0."""
     index: int
-    """Which split of its recording it is, from 0."""
+    """Number of the split in its recording, from 0."""
     start: int
-    """Offset of its first byte; 0: the file from its beginning, header and all."""
+    """Offset of its first byte; 0 for the start of the file, including the header."""
     end: int
-    """Offset behind its last byte; -1: to the end of the file, whatever that is."""
+    """Offset after its last byte; -1 for the end of the file, wherever that is."""
     preamble: bytes = b""
-    """What stands before the range."""
+    """The bytes that precede the range."""
     first_ns: int | None = None
-    """Time of its first packet, where the plan knows it."""
+    """Time of its first packet, if the plan contains it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +60,15 @@ class Ended:
     """Where the reading of a split ended."""
 
     position: int
-    """Offset in the file (unpacked, if it is packed) behind the last whole record."""
+    """Offset in the (decompressed) file after the last complete record."""
     preamble: bytes
-    """What would have to stand before records from there on."""
+    """The preamble that records from there on need."""
     error: str = ""
-    """What was wrong there; empty: nothing."""
+    """The error at that offset; empty if none."""
 
 
 class _Range(io.RawIOBase):
-    """Some bytes, then a range of a file, as a file that is read once from its beginning."""
+    """Some bytes followed by a range of a file, as a file to be read once from its start."""
 
     def __init__(self, file: BinaryIO, before: bytes, start: int, end: int) -> None:
         super().__init__()
@@ -79,11 +79,11 @@ class _Range(io.RawIOBase):
             file.seek(start)
 
     def readable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def read(self, size: int = -1, /) -> bytes:
-        """Up to ``size`` bytes; all when negative."""
+        """Return up to ``size`` bytes, or all if negative."""
         if self._before:
             piece = self._before if size < 0 else self._before[:size]
             self._before = self._before[len(piece) :]
@@ -102,19 +102,19 @@ class _Range(io.RawIOBase):
 
 
 def open_split(split: Split, place: Place = place_of) -> BinaryIO:
-    """The split as a capture, to be read once; OSError when the file can't be opened or read."""
+    """Open the split as a capture to be read once; raise OSError if the file cannot be opened or read."""
     return cast(BinaryIO, _Range(open_file(split.where, place), split.preamble, split.start, split.end))
 
 
 class _Blocks(PcapngColumns):
-    """Keeps the bytes of the blocks that are needed to read on from where it is."""
+    """Keeps the bytes of the blocks that are needed to continue from the current position."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
         self.preamble = self._before = b""
 
     def records(self, data: bytes, found: list[Records]) -> tuple[int, int, int]:
-        """As its base; a window may be walked a second time, from its beginning."""
+        """Read as the base class does; a window may be read a second time from its start."""
         self._before = self.preamble
         return super().records(data, found)
 
@@ -132,18 +132,18 @@ class SplitReader:
     """Reads a split, window by window."""
 
     def __init__(self, split: Split, file: BinaryIO, window: int = WINDOW) -> None:
-        """``file`` as `open_split` gives it."""
+        """``file``: the result of `open_split`."""
         self.split = split
         self._window = window
         self._source = open_source(file)
         self._shift = split.start - len(split.preamble)
         self.ended = Ended(split.start, split.preamble)
-        """After the last window: where it ended."""
+        """Where the split ended; valid after the last window."""
 
     def windows(self) -> Iterator[Records | Note]:
-        """Packets, some megabytes of the file at a time; at the end a note if the file is damaged or cut there.
+        """Yield packets, some megabytes at a time; the last item is a note if the file is damaged or truncated there.
 
-        Raises OSError when the file can't be read on, and CaptureError when it is no capture, as `read_capture` does.
+        Raise OSError if reading fails, and CaptureError if the file is not a capture, as `read_capture` does.
         """
         source = self._source
         source.fill(0, 24)
@@ -154,7 +154,7 @@ class SplitReader:
         try:
             yield from pcap_windows(source, self._window) if ng is None else ng.columns(self._window)
         except CaptureError as error:
-            # What is wrong with the packing has its place in the packed file, all else in the capture.
+            # The offset of a decompression error is in the compressed file, all others are in the capture.
             place = source.position if error is source.error or error.offset is None else error.offset
             self._end(place, ng, head, error.text)
             offset = error.offset if error is source.error or error.offset is None else error.offset + self._shift
@@ -167,11 +167,11 @@ class SplitReader:
 
 
 def mend(splits: Sequence[Split], ended: Sequence[Ended]) -> list[Split]:
-    """The splits by which a file should be read, after it was read by these, all splits of one file.
+    """Return the splits by which a file should be read, given where the splits of one file ended.
 
-    A split that stands is equal to what it was; others are to be read, and then `mend` asked again. When nothing is new
-    the file is right: then a note on the file counts only if it is of the last split. Of splits behind damage none is
-    left. ``index`` is not changed: it may have holes.
+    A correct split is returned unchanged. Read the others and call `mend` again. If nothing changes, the splits are
+    right; then a note on the file counts only if it comes from the last split. Splits after damage are removed.
+    ``index`` does not change, so it may have gaps.
     """
     out: list[Split] = []
     for number, (split, end) in enumerate(zip(splits, ended, strict=True)):
@@ -183,7 +183,7 @@ def mend(splits: Sequence[Split], ended: Sequence[Ended]) -> list[Split]:
             if end.preamble != rest[0].preamble:
                 return out + [replace(one, preamble=end.preamble) for one in rest]
         elif end.position > split.start:
-            # It stopped before its end: the cut was in the middle of a record, or there is damage.
+            # It stopped before its end: the next split begins within a record, or the file is damaged.
             return [*out, replace(rest[0], start=end.position, preamble=end.preamble), *rest[1:]]
         else:
             out[-1] = replace(split, end=rest[-1].end)

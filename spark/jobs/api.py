@@ -1,11 +1,11 @@
 """The analysis for programs that have a Spark session: DataFrame in, DataFrame out.
 
 Rules of this file
-1. A DataFrame of captures has a column ``path``; whatever else it has is left alone. So the list of files can come from
-   Spark's own reader, from a table, or from Python, and `DataFrame.transform` takes these functions.
-2. Tables are files: they are made in a folder of the caller's, and read from it. Nothing is computed twice because a
-   DataFrame is looked at twice.
-3. The session is the caller's: nothing of it is changed, and it is not stopped. Workers without pcli get it.
+1. A DataFrame of captures has a column ``path``; other columns are ignored. So the list of files can come from Spark's
+   own reader, from a table, or from Python, and the functions can be passed to `DataFrame.transform`.
+2. Tables are files: they are written to a folder that the caller names, and read from it. Evaluating a DataFrame twice
+   does not compute them twice.
+3. The session belongs to the caller: it is neither changed nor stopped. pcli is sent to workers that lack it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ __all__ = ["analyze", "read_messages", "read_table"]
 
 
 def analyze(captures: DataFrame, out: str, **options: Any) -> DataFrame:
-    """Make the tables of these captures in the folder ``out``; a DataFrame of what was made: table, rows, bytes, files.
+    """Make the tables of these captures in the folder ``out``; return a DataFrame with table, rows, bytes and files.
 
     ``options`` are the fields of `pcli.spark.request.Request`: ``only=("messages",)`` (or a text), ``frames=True``,
-    ``cluster="captures/{cluster}/*"``, ``incremental=True``, ``strict=True``, … PcliError says what is wrong.
+    ``cluster="captures/{cluster}/*"``, ``incremental=True``, ``strict=True``, … Raises PcliError for any problem.
 
     >>> captures = spark.read.format("binaryFile").load("captures/").select("path")
     >>> analyze(captures, "out/", only=("messages", "findings")).show()
@@ -52,7 +52,7 @@ def analyze(captures: DataFrame, out: str, **options: Any) -> DataFrame:
 
 
 def read_messages(captures: DataFrame, out: str, **options: Any) -> DataFrame:
-    """The life of every message in these captures: the table `messages`, made in the folder ``out``.
+    """Return the lifecycle of every message in these captures: the table `messages`, made in the folder ``out``.
 
     >>> spark.createDataFrame([("captures/",)], "path string").transform(read_messages, "out/").show()
     """
@@ -61,9 +61,9 @@ def read_messages(captures: DataFrame, out: str, **options: Any) -> DataFrame:
 
 
 def read_table(session: SparkSession, out: str, name: str) -> DataFrame:
-    """A table that `analyze`, `pcli analyze` or `pcli spark-analyze` has made, as its manifest has it now.
+    """Return a table that `analyze`, `pcli analyze` or `pcli spark-analyze` made, according to the current manifest.
 
-    Raises LocalError when there are no tables in ``out``, or not this one.
+    Raises LocalError if ``out`` contains no tables, or not this one.
     """
     stored = StoredTables(out)
     files = stored.files(name)

@@ -32,12 +32,12 @@ class Table:
     name: str
     """Its folder in OUT."""
     row: str
-    """The meaning of a row: ``a message, as the broker stores it, …``."""
+    """The meaning of a row, as a noun phrase."""
     schema: pa.Schema
     order: tuple[str, ...]
     """Columns by which the rows of a file are sorted."""
     hour: str = ""
-    """The column whose hour, in UTC, is the partition of a row; empty: the table is never partitioned."""
+    """The column whose hour, in UTC, is the partition of a row; empty if the table is never partitioned."""
 
 
 _ALL: Final = (

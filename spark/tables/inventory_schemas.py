@@ -1,4 +1,4 @@
-"""The tables that say what the others are worth: which files were read how far, and what the captures do not have."""
+"""The tables about the input: how far each file was read, and which bytes the captures lack."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STATUSES: Final = {
     "unreadable": "it could not be opened or read",
     "not a capture": "it is neither pcap nor pcapng, packed or not",
 }
-"""What became of a file."""
+"""Statuses of a file and their meanings."""
 
 CAPTURES: Final = pa.schema(
     [

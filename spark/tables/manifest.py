@@ -1,8 +1,9 @@
-"""The manifest: which files make up the tables, as of the last run that ended.
+"""The manifest: which files make up the tables, as of the last completed run.
 
 Rules of this file
-1. It holds nothing that the same run over the same captures would not say again: no clock, no names made by chance.
-2. What a later version writes is not guessed at: LocalError says to update.
+1. It is deterministic: the same run over the same captures writes the same content. It has no clock times and no random
+   names.
+2. A manifest of a later version is not interpreted: LocalError asks the user to update.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ class Stored:
 
     table: str
     folder: str
-    """Partition it is in, ``cluster=a/hour=2026-11-21-14``; empty: none."""
+    """Its partition, ``cluster=a/hour=2026-11-21-14``; empty if none."""
     name: str
-    """What it is called in its folder."""
+    """Its name in the folder."""
     rows: int
     bytes: int
 
@@ -45,29 +46,29 @@ class Manifest:
     """One generation of tables."""
 
     generation: int = 0
-    """Counted from 1; 0: there is none yet."""
+    """Counted from 1; 0 if there is none yet."""
     files: tuple[Stored, ...] = ()
     tables: tuple[str, ...] = ()
-    """The tables that the run made, rows or not."""
+    """The tables that the run made, including empty ones."""
     partitioned: tuple[str, ...] = ()
-    """Those of them that are partitioned by cluster and hour."""
+    """The tables that are partitioned by cluster and hour."""
     run: dict[str, Any] = field(default_factory=dict)
-    """What was asked for and what came out, for those who read the tables: plain JSON."""
+    """The request of the run, for readers of the tables: plain JSON."""
     state: tuple[str, ...] = ()
-    """Files in OUT that the next incremental run begins with."""
+    """Files in OUT with which the next incremental run begins."""
 
     def of(self, table: str) -> list[Stored]:
-        """The files of a table."""
+        """Return the files of a table."""
         return [file for file in self.files if file.table == table]
 
     def encode(self) -> bytes:
-        """As JSON, the same bytes for the same manifest."""
+        """Encode as JSON; equal manifests have the same bytes."""
         said = {"format": _FORMAT, "version": _VERSION} | asdict(self)
         return (json.dumps(said, indent=1, sort_keys=True) + "\n").encode()
 
     @classmethod
     def decode(cls, data: bytes, where: str) -> Manifest:
-        """From JSON; LocalError, which names ``where``, when it is none of ours."""
+        """Decode JSON; raise LocalError, which names ``where``, if it is not a manifest of pcli."""
         try:
             said = json.loads(data)
             if said.pop("format") != _FORMAT:

@@ -1,15 +1,15 @@
-"""Files of tables in the making: written where no reader looks, by any process, and handed to who commits them.
+"""Files of tables in preparation: any process writes them to a folder that readers ignore; the driver commits them.
 
 A task writes with ``write_rows(staging, table, part, rows)`` and sends the small values that it returns to the driver,
-where `pcli.spark.tables.table_commit.Run.commit` makes them a generation. A task that fails, or runs twice, leaves
-files that no manifest names. They are removed with the folder of the run.
+where `pcli.spark.tables.table_commit.Run.commit` makes them a generation. A task that fails or runs twice leaves files
+that are in no manifest. They are removed with the folder of the run.
 
 Rules of this file
-1. The name of a file is the number of its part and a digest of its bytes. So the same rows are the same file, and a run
-   that finds nothing new moves nothing.
-2. Rows are sorted here, and split by cluster and hour where the table is partitioned: the two columns that make the
-   partition are then in the path (``cluster=…/hour=…``), ``cluster`` not in the file as well: pyarrow refuses both.
-3. Parquet is written by pyarrow, never through the JVM: a twelfth of the cost.
+1. The name of a file is the number of its part and a digest of its bytes. The same rows are therefore the same file,
+   and a run without new data moves nothing.
+2. Rows are sorted here, and divided by cluster and hour if the table is partitioned. The path then has both columns
+   (``cluster=…/hour=…``), and the file omits ``cluster``, because pyarrow rejects a column that is in both.
+3. Parquet is written by pyarrow, never through the JVM: this costs a twelfth.
 """
 
 from __future__ import annotations
@@ -36,40 +36,40 @@ from pcli.spark.tables.table_store import Store, refused
 __all__ = ["Made", "Staging", "write_bytes", "write_rows"]
 
 _ROW_GROUP: Final = 1 << 17
-"""Rows that readers take at once."""
+"""Maximum number of rows of a row group."""
 
 _IN_LIST: Final = ".list.element"
-"""What Parquet puts behind the name of a list, for its elements."""
+"""The suffix of a list's name in Parquet, for its elements."""
 
 _RUN: Final = 256
-"""Rows of a run that is worth being moved as such."""
+"""Average length of runs of rows from which moving whole runs is worthwhile."""
 
 _HOUR_NS: Final = 3_600_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """Where the files of one run are made. May be sent to other processes."""
+    """Where the files of one run are written. May be sent to other processes."""
 
     store: Store
     folder: str
-    """In the store; its name begins with ``_``."""
+    """The folder in the store; its name begins with ``_``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A file that was made, and what it is to be."""
+    """A file that was written, and its place in the tables."""
 
     stored: Stored
     staged: str
-    """Where it is now, in the store."""
+    """Its current path in the store."""
 
 
 def write_rows(staging: Staging, table: Table, part: int, rows: pa.Table, *, partitioned: bool = False) -> list[Made]:
-    """Write a part of a table: one file, or one for each cluster and hour when ``partitioned``; none without rows.
+    """Write a part of a table: one file, or one for each cluster and hour if ``partitioned``; none without rows.
 
     ``part`` is a number that no other part of the table has. The rows need all columns of the table's schema, in any
-    order. Raises LocalError when the file system refuses.
+    order. Raises LocalError if the file system refuses.
     """
     if not rows.num_rows:
         return []
@@ -80,12 +80,12 @@ def write_rows(staging: Staging, table: Table, part: int, rows: pa.Table, *, par
 
 
 def write_empty(staging: Staging, table: Table) -> Made:
-    """A file without rows: a table that is empty can be read all the same."""
+    """Write a file without rows, so that an empty table can be read."""
     return _write(staging, table, 0, "", table.schema.empty_table())
 
 
 def write_bytes(staging: Staging, name: str, data: bytes) -> str:
-    """A file that is no table, for the state of the next run; its path in the store."""
+    """Write a file that is not part of a table, for the state of the next run; return its path in the store."""
     path = f"{staging.folder}/{name}"
     staging.store.write(path, data)
     return path
@@ -96,14 +96,14 @@ def _sorted(rows: pa.Table, order: tuple[str, ...]) -> pa.Table:
     behind = np.flatnonzero(places[1:] != places[:-1] + 1) + 1
     if len(behind) * _RUN > len(places):
         return rows.take(pa.array(places))
-    # Few rows are not where they belong: whole runs are moved, several times as fast as rows of lists.
+    # Most rows are in order already. Moving whole runs is several times as fast as moving rows with lists.
     edges = [0, *behind.tolist(), len(places)]
     runs = [rows.slice(int(places[at]), until - at) for at, until in pairwise(edges) if until > at]
     return rows if len(runs) < 2 else pa.concat_tables(runs).combine_chunks()
 
 
 def _pieces(table: Table, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """The rows of each partition, sorted, with its folder."""
+    """Yield the rows of each partition, sorted, with its folder."""
     hours = pa.array(rows[table.hour].to_numpy() // _HOUR_NS)
     rows = _sorted(rows.append_column("#hour", hours), ("cluster", "#hour", *table.order))
     clusters = pc.rank(rows["cluster"], tiebreaker="dense").to_numpy()
@@ -125,8 +125,8 @@ def _write(staging: Staging, table: Table, part: int, folder: str, rows: pa.Tabl
             pa.PythonFile(file, "w"),
             compression="zstd",
             row_group_size=_ROW_GROUP,
-            # Only texts gain by a dictionary. Numbers are mostly near the one before; so there is less to pack, and it
-            # takes a quarter less time for all of the file. No reader skips rows by what is in a list.
+            # Only texts gain by a dictionary. Numbers are mostly close to the previous one, so deltas are smaller and
+            # writing takes a quarter less time. No reader skips rows by the statistics of a list.
             use_dictionary=[name for name, kind in leaves if pa.types.is_string(kind)],
             column_encoding={name: "DELTA_BINARY_PACKED" for name, kind in leaves if pa.types.is_integer(kind)},
             write_statistics=[name for name, _ in leaves if _IN_LIST not in name],
@@ -136,7 +136,7 @@ def _write(staging: Staging, table: Table, part: int, folder: str, rows: pa.Tabl
 
 
 def _leaves(fields: Iterable[pa.Field], before: str = "") -> Iterator[tuple[str, pa.DataType]]:
-    """The columns as Parquet names them."""
+    """Yield the leaf columns with the names that Parquet uses."""
     for field in fields:
         name, kind = f"{before}{field.name}", field.type
         if pa.types.is_list(kind):
@@ -148,7 +148,7 @@ def _leaves(fields: Iterable[pa.Field], before: str = "") -> Iterator[tuple[str,
 
 
 class _Digested(io.RawIOBase):
-    """A file that digests what goes into it."""
+    """An output file that computes the digest and size of what is written."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -156,16 +156,16 @@ class _Digested(io.RawIOBase):
         self.size = 0
 
     def write(self, data: Any, /) -> int:
-        """Pass it on."""
+        """Write to the stream and update the digest."""
         self.digest.update(data)
         self._stream.write(data)
         self.size += len(data)
         return len(data)
 
     def tell(self) -> int:
-        """Bytes so far."""
+        """Return the number of bytes so far."""
         return self.size
 
     def writable(self) -> bool:
-        """True: it is for nothing else."""
+        """Return True."""
         return True

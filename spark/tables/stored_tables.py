@@ -1,9 +1,9 @@
-"""Reading the tables that a run has left: by its manifest, so that a run which ends meanwhile does not show.
+"""Reading the tables of a completed run by its manifest, so that a run that commits meanwhile is not visible.
 
 Rules of this file
-1. A table looks the same whether it is partitioned or not: its schema's columns, in order.
-2. Between the reading of the manifest and that of a file a run may end and remove it. Then the new manifest is read and
-   all begins again, once.
+1. A table looks the same whether or not it is partitioned: its schema's columns, in order.
+2. After the manifest is read, another run may commit and remove a file. Then the new manifest is read and the read is
+   repeated once.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class StoredTables:
     """The tables in a folder."""
 
     def __init__(self, place: str | Store) -> None:
-        """``place``: a path, a URI, or a store. LocalError when there are no tables of pcli."""
+        """``place``: a path, a URI, or a store. Raise LocalError if it contains no tables of pcli."""
         self._store = open_store(place) if isinstance(place, str) else place
         self.manifest: Manifest = self._manifest()
-        """What there is, and of which run."""
+        """The current manifest."""
 
     def _manifest(self) -> Manifest:
         manifest = read_manifest(self._store)
@@ -44,15 +44,15 @@ class StoredTables:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The tables that are there."""
+        """The names of the tables."""
         return self.manifest.tables
 
     def folder(self, name: str) -> str:
-        """Where a table lies, as a path or URI."""
+        """Return the folder of a table, as a path or URI."""
         return self._store.place_of(name)
 
     def files(self, name: str) -> list[str]:
-        """Where the files of a table lie, as paths or URIs; LocalError when there is no such table."""
+        """Return the files of a table, as paths or URIs; raise LocalError if there is no such table."""
         self._check(name)
         return [self._store.place_of(file.path) for file in self.manifest.of(name)]
 
@@ -61,7 +61,7 @@ class StoredTables:
             raise LocalError(f"{self._store.root}: it has no table {name!r}: there are {', '.join(self.names)}")
 
     def dataset(self, name: str) -> Any:
-        """A table as a pyarrow dataset, for queries; its files may go away when a new run ends."""
+        """Return a table as a pyarrow dataset for queries. A new run may remove its files when it commits."""
         self._check(name)
         paths = [self._store.path(file.path) for file in self.manifest.of(name)]
         schema = TABLES[name].schema
@@ -71,12 +71,12 @@ class StoredTables:
         return ds.dataset(paths, schema, format="parquet", filesystem=self._store.files, **more)
 
     def read(self, name: str, columns: Sequence[str] | None = None, where: Any = None) -> pa.Table:
-        """A table, or these columns of it; ``where``: a pyarrow expression that rows have to fulfil."""
+        """Return a table, or the given columns of it; ``where``: a pyarrow filter expression."""
         wanted = list(columns) if columns is not None else TABLES[name].schema.names if name in TABLES else None
         return self._again(lambda: self.dataset(name).to_table(columns=wanted, filter=where))
 
     def batches(self, name: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """These columns of a table, a piece at a time: for tables of any size."""
+        """Yield the given columns of a table in batches, for tables of any size."""
         yield from self.dataset(name).to_batches(columns=list(columns))
 
     def _again(self, read: Callable[[], _T]) -> _T:

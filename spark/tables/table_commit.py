@@ -1,22 +1,22 @@
-"""A run over a folder of tables: nobody sees anything of it before its end, and then all of it.
+"""A run over a folder of tables, as a transaction: readers see none of it before its end, and then all of it.
 
 The folder
-- ``OUT/<table>/…parquet``: the tables. A plain read of ``OUT/<table>`` is right when no run is just ending.
+- ``OUT/<table>/…parquet``: the tables. A plain read of ``OUT/<table>`` is correct unless a run is just committing.
 - ``OUT/_manifest.json``: which files these are. A read by it (`pcli.spark.tables.stored_tables`) is always consistent.
-- ``OUT/_work/<run>/``: what a run has made so far. ``OUT/_state/…``: what the next incremental run begins with.
+- ``OUT/_work/<run>/``: the files of a run in progress. ``OUT/_state/…``: input of the next incremental run.
 
 Rules of this file
-1. A run ends so: all its files lie in ``_work``; its intent is written beside them; the files move to their places;
-   the manifest is replaced; the files that are no part of the tables any more are removed. On a local file system that
-   takes milliseconds.
-2. Killed before its intent, it has changed nothing. Killed after it, the next run ends it first: every step may be done
-   twice. Whoever reads by the manifest has the old tables until then, and a plain read may find both.
-3. Two runs at once: who commits second finds another generation than it began with, and changes nothing. One commits
-   at a time, by a lock on the folder itself: the kernel gives it back when its holder dies. Where a file system has no
-   such lock, two that commit in the same moment are told apart by the manifest alone.
-4. Only files that a manifest of ours names are removed from the tables' folders, and none that the present one names.
-5. Nobody ends or removes what a living run does. Dead is: its process is no more; where that cannot be known, nothing
-   was written for a day.
+1. A run commits in these steps: all its files are in ``_work``; its intent is written next to them; the files move to
+   their places; the manifest is replaced; files that no longer belong to the tables are removed. On a local file system
+   this takes milliseconds.
+2. A run killed before its intent has changed nothing. If it is killed later, the next run completes it: every step may
+   be repeated. Readers of the manifest have the old tables until then; a plain read may find both.
+3. Of two simultaneous runs, the second to commit finds a newer generation than it began with, and changes nothing. A
+   lock on the folder serializes commits; the kernel releases it when its holder dies. On a file system without such
+   locks, only the manifest distinguishes two simultaneous commits.
+4. Files are removed from the tables' folders only if a manifest of pcli names them and the current one does not.
+5. The work of a live run is never completed or removed. A run is dead if its process no longer exists or, if that
+   cannot be determined, if nothing was written for a day.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ __all__ = ["Run", "begin", "read_manifest"]
 _WORK: Final = "_work"
 _INTENT: Final = "commit.json"
 _SILENT_NS: Final = 86_400_000_000_000
-"""So long, in ns, a run of another machine may write nothing."""
+"""A run of another machine is dead if it writes nothing for this many ns."""
 
 _RUN: Final = re.compile(r"_work/g(\d+)-(.+)-(\d+)-[0-9a-f]+")
-"""The folder of a run: the generation that it may become, host and process of its driver."""
+"""The folder of a run: the generation that it may become, and the host and process of its driver."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run that has begun."""
+    """A run in progress."""
 
     base: Manifest
-    """The tables as they were."""
+    """The manifest at the start of the run."""
     staging: Staging
     """Where its tasks write."""
 
@@ -67,11 +67,11 @@ class Run:
         run: Mapping[str, Any],
         state: Mapping[str, str] | None = None,
     ) -> Manifest:
-        """Make these files the tables; gives the manifest that stands then, the old one when nothing is new.
+        """Make these files the tables; return the resulting manifest, which is the old one if nothing is new.
 
-        ``tables`` are all that the run was to make, so an empty one is there too. ``state``: where files for the next
-        run are, and where they are to be; those that are there already stay. LocalError when another run has ended
-        since this one began.
+        ``tables`` are all that the run should make, so empty ones exist too. ``state``: for each file for the next run,
+        its current and final path; existing files are kept. Raise LocalError if another run has committed since this
+        one began.
         """
         files = list(made)
         there = {file.stored.table for file in files}
@@ -97,7 +97,7 @@ class Run:
         return manifest
 
     def abandon(self) -> None:
-        """Leave everything as it was; a commit that was decided and not taken back is left for the next run."""
+        """Leave everything unchanged. A commit whose intent is written is left for the next run to complete."""
         store = self.staging.store
         with _locked(store):
             if not store.has(f"{self.staging.folder}/{_INTENT}"):
@@ -105,9 +105,9 @@ class Run:
 
 
 def begin(store: Store) -> Run:
-    """Begin a run; what a killed one has left is ended or removed first.
+    """Begin a run, after completing or removing what a killed run has left.
 
-    Raises LocalError when the folder is somebody else's, or cannot be written.
+    Raises LocalError if the folder contains other files or cannot be written.
     """
     with _locked(store):
         _check_ours(store)
@@ -115,7 +115,7 @@ def begin(store: Store) -> Run:
         base = read_manifest(store) or Manifest()
         host = re.sub(r"[^\w.]", "_", platform.node()) or "host"
         folder = f"{_WORK}/g{base.generation + 1}-{host}-{os.getpid()}-{uuid.uuid4().hex[:12]}"
-        # The first file says at once when nothing can be written here.
+        # The first file reveals at once if nothing can be written here.
         try:
             store.write(f"{folder}/begun", b"")
         except LocalError as error:
@@ -125,17 +125,17 @@ def begin(store: Store) -> Run:
 
 
 def read_manifest(store: Store) -> Manifest | None:
-    """The manifest; None: there is none."""
+    """Return the manifest, or None if there is none."""
     data = store.read(MANIFEST)
     return None if data is None else Manifest.decode(data, store.path(MANIFEST))
 
 
 @contextmanager
 def _locked(store: Store) -> Iterator[None]:
-    """Alone in the folder, as far as its file system can lock: others wait. Not to be taken twice."""
+    """Hold an exclusive lock on the folder if its file system supports locks. It is not reentrant."""
     place = -1
     if store.local:
-        with suppress(ImportError, OSError):  # not there yet, or a system or file system without locks
+        with suppress(ImportError, OSError):  # no folder yet, or a system or file system without locks
             import fcntl
 
             place = os.open(store.root, os.O_RDONLY)
@@ -154,7 +154,7 @@ def _check_ours(store: Store) -> None:
 
 
 def _intend(run: Run, manifest: Manifest, moves: dict[str, str]) -> None:
-    """Write down what is to be done, and do it."""
+    """Write the intent and carry it out."""
     store, base = run.staging.store, run.base
     if (read_manifest(store) or Manifest()) != base:
         _remove_work(store, run.staging.folder)
@@ -168,7 +168,7 @@ def _intend(run: Run, manifest: Manifest, moves: dict[str, str]) -> None:
         _move(store, moves)
         store.replace(MANIFEST, manifest.encode())
     except LocalError:
-        # Not a killed process but a file system that refuses: go back to what was, unless the manifest stands already.
+        # The file system failed; the process was not killed. Roll back, unless the manifest is already replaced.
         if (now := read_manifest(store)) != manifest:
             store.remove(f"{run.staging.folder}/{_INTENT}")
             _take_back(store, now or Manifest(), moves)
@@ -178,24 +178,24 @@ def _intend(run: Run, manifest: Manifest, moves: dict[str, str]) -> None:
 
 
 def _take_back(store: Store, now: Manifest, moves: Mapping[str, str]) -> None:
-    """Remove what was moved, but for what is part of the tables."""
+    """Remove the files that were moved, except those that belong to the tables."""
     for target in {*moves.values()} - {file.path for file in now.files} - {*now.state}:
         store.remove(target)
 
 
 def _there(store: Store, manifest: Manifest) -> set[str]:
-    """The files of a manifest that nobody has taken away."""
+    """Return the files of a manifest that still exist."""
     return {path for path in (*(file.path for file in manifest.files), *manifest.state) if store.has(path)}
 
 
 def _move(store: Store, moves: Mapping[str, str]) -> None:
     for staged, target in moves.items():
-        if store.has(staged):  # else it was moved before the run was killed
+        if store.has(staged):  # otherwise it was moved before the run was killed
             store.move(staged, target)
 
 
 def _clear(store: Store, gone: Iterable[str]) -> None:
-    """Remove files, and the folders that are empty then."""
+    """Remove files, and the folders that become empty."""
     folders = set()
     for name in gone:
         store.remove(name)
@@ -207,7 +207,7 @@ def _clear(store: Store, gone: Iterable[str]) -> None:
 
 
 def _recover(store: Store) -> None:
-    """End the run that was killed while it committed; remove what other dead ones have left."""
+    """Complete a commit whose run was killed, and remove the files of other dead runs."""
     for folder in store.list(_WORK):
         if _is_dead(store, folder):
             intent = store.read(f"{folder}/{_INTENT}")
@@ -217,7 +217,7 @@ def _recover(store: Store) -> None:
 
 
 def _finish(store: Store, intent: bytes) -> None:
-    """Do what is left of a commit; take it back when it was too late. Nothing is done of one that is half-written."""
+    """Complete a commit, or roll it back if another run has committed. Ignore an incomplete intent."""
     try:
         said = json.loads(intent)
     except ValueError:
@@ -234,7 +234,7 @@ def _finish(store: Store, intent: bytes) -> None:
 
 
 def _is_dead(store: Store, folder: str) -> bool:
-    """Whether who made this folder is no more."""
+    """Return whether the run that made this folder is dead."""
     match = _RUN.fullmatch(folder)
     if match is None:
         return False

@@ -1,9 +1,9 @@
-"""A folder that holds tables, on any file system that pyarrow knows.
+"""A folder that holds tables, on any file system that pyarrow supports.
 
 Rules of this file
-1. A path is local; a URI (``s3://…``, ``gs://…``, ``hdfs://…``) is whatever `pyarrow.fs` makes of it.
-2. What a file system refuses is one line with the path: OSError becomes LocalError here and nowhere else.
-3. Names that begin with ``_`` are not for readers of tables: Spark, DuckDB's globs and pyarrow leave them out.
+1. A path is local; a URI (``s3://…``, ``gs://…``, ``hdfs://…``) is resolved by `pyarrow.fs`.
+2. An error of the file system is one line with the path. OSError becomes LocalError only here.
+3. Names that begin with ``_`` are internal: Spark, DuckDB's globs and pyarrow ignore them.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ from pcli.spark.tables.uri_redaction import hidden, shown
 __all__ = ["Store", "open_store", "refused"]
 
 _PUT: Final = frozenset({"s3", "gcs", "abfs"})
-"""File systems on which a file is there when it is closed, and not before."""
+"""File systems on which a file becomes visible when it is closed, and not before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A folder: a file system and the path in it. May be sent to other processes where the file system may."""
+    """A folder: a file system and the path in it. May be sent to other processes if the file system may."""
 
     files: Any
     """A pyarrow.fs.FileSystem."""
     root: str
-    """Path of the folder, as that file system writes it, without a slash at its end."""
+    """Path of the folder in that file system, without a trailing slash."""
     place: str = ""
-    """How the folder was named: a path or URI; empty: as ``root``."""
+    """The path or URI that the user gave; empty if it is ``root``."""
 
     def path(self, name: str) -> str:
-        """The whole path of a name in the folder; names are written with ``/``."""
+        """Return the complete path of a name in the folder; names use ``/``."""
         return f"{self.root}/{name}"
 
     def place_of(self, name: str) -> str:
-        """The path or URI of a name in the folder, for other programs."""
+        """Return the path or URI of a name in the folder, for other programs."""
         base, mark, options = (self.place or self.root).partition("?")
         return f"{base.rstrip('/')}/{name}{mark}{options}"
 
     @property
     def local(self) -> bool:
-        """Whether it is a folder of this machine."""
+        """Whether the folder is on a local file system."""
         return isinstance(self.files, fs.LocalFileSystem)
 
     def list(self, name: str = "", *, deep: bool = False) -> list[str]:
-        """Names of what is in a folder of it; ``deep``: the files below it. Empty when it is not there."""
+        """Return the names in a subfolder, empty if it does not exist; ``deep``: all files below it."""
         base = self.path(name) if name else self.root
         with refused(base):
             found = self.files.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive=deep))
@@ -61,19 +61,19 @@ class Store:
         return sorted(one.path.removeprefix(self.root).lstrip("/") for one in files)
 
     def has(self, name: str) -> bool:
-        """Whether a file or folder is there."""
+        """Return whether a file or folder exists."""
         with refused(self.path(name)):
             return bool(self.files.get_file_info(self.path(name)).type != fs.FileType.NotFound)
 
     def changed_ns(self, name: str) -> int:
-        """When a file in a folder of it was last changed, ns since 1970; 0: the file system does not tell."""
+        """Return the last change of any file below a subfolder, ns since 1970; 0 if unknown."""
         base = self.path(name)
         with refused(base):
             found = self.files.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive=True))
         return max((one.mtime_ns or 0 for one in found if one.type == fs.FileType.File), default=0)
 
     def read(self, name: str) -> bytes | None:
-        """A whole file; None: it is not there."""
+        """Return the content of a file, or None if it does not exist."""
         with refused(self.path(name)):
             try:
                 with self.files.open_input_stream(self.path(name)) as file:
@@ -82,12 +82,12 @@ class Store:
                 return None
 
     def write(self, name: str, data: bytes) -> None:
-        """A file, folders for it included; a reader who comes meanwhile may see a part of it."""
+        """Write a file and create its folders. A simultaneous reader may see a part of it."""
         with refused(self.path(name)), self.create(name) as file:
             file.write(data)
 
     def replace(self, name: str, data: bytes) -> None:
-        """A file at once: readers see the old one or the new one."""
+        """Replace a file atomically: readers see the old one or the new one."""
         if self.files.type_name in _PUT:
             self.write(name, data)
             return
@@ -95,32 +95,32 @@ class Store:
         self.move(f"{name}.new", name)
 
     def create(self, name: str) -> Any:
-        """An output stream to a new file; the caller closes it, and wraps it in `refused`."""
+        """Return an output stream to a new file. The caller closes it and wraps it in `refused`."""
         path = self.path(name)
         if self.files.type_name not in _PUT:
             self.files.create_dir(path.rpartition("/")[0], recursive=True)
         return self.files.open_output_stream(path)
 
     def move(self, name: str, target: str) -> None:
-        """Give a file another name; a file of that name is replaced."""
+        """Rename a file; an existing file of that name is replaced."""
         with refused(self.path(target)):
             if self.files.type_name not in _PUT:
                 self.files.create_dir(self.path(target).rpartition("/")[0], recursive=True)
             self.files.move(self.path(name), self.path(target))
 
     def remove(self, name: str) -> None:
-        """Remove a file; nothing happens when it is gone."""
+        """Remove a file, if it exists."""
         with refused(self.path(name)), suppress(FileNotFoundError):
             self.files.delete_file(self.path(name))
 
     def remove_folder(self, name: str) -> None:
-        """Remove a folder with all that is in it; nothing happens when it is gone."""
+        """Remove a folder with its content, if it exists."""
         with refused(self.path(name)), suppress(FileNotFoundError):
             self.files.delete_dir(self.path(name))
 
 
 def open_store(place: str) -> Store:
-    """The store at a local path or a URI; LocalError when no file system is known for it. Nothing is made yet."""
+    """Return the store at a local path or URI; raise LocalError for an unknown file system. Nothing is created yet."""
     if shown(place) != place:
         raise LocalError(f"{shown(place)}: this name is not UTF-8: name another folder")
     if "://" not in place:
@@ -136,7 +136,7 @@ def open_store(place: str) -> Store:
 
 @contextmanager
 def refused(path: str) -> Iterator[None]:
-    """What the operating system refuses inside becomes a LocalError with this path."""
+    """Convert an OSError raised inside to a LocalError with this path."""
     try:
         yield
     except OSError as error:
@@ -154,7 +154,7 @@ _WORDS: Final = {
 
 
 def _reason(error: OSError) -> str:
-    """Why, without the path, which Arrow's own words repeat."""
+    """Return the reason without the path, which Arrow's messages repeat."""
     if error.errno is None:
         return _first_line(error)
     return _WORDS.get(error.errno) or os.strerror(error.errno).lower()
