@@ -1,3 +1,3 @@
-"""Commands that play the conversation of a capture again: replay and reproduce."""
+"""Commands that replay the connections of a capture: replay and reproduce."""
 
 __all__: list[str] = []

@@ -1,11 +1,11 @@
-"""The mini-broker of a replay's own: the broker's core and the player, without a socket between them.
+"""The mini-broker for a replay without --to: the broker's core and the player, without a socket between them.
 
 Rules of this file
-1. This is the only place that knows both halves: neither imports the other.
-2. Broker and player live in the capture's time: it stands still while something is said, and goes on to whatever comes
-   next, a line, a timer of the broker, the end of a wait. So half an hour of capture takes a second, delayed messages
-   and rate limits come at their time, and two replays of one capture are equal.
-3. Calls of the REST interface go to the broker's own application, in the same turn.
+1. Only this module imports both: neither imports the other.
+2. Broker and player use the capture's time. It stops while they exchange commands, and jumps to the next event: a
+   line, a timer of the broker, the end of a wait. So half an hour of capture takes a second, delayed messages and rate
+   limits keep their times, and two replays of one capture are equal.
+3. Calls of the REST interface are passed to the broker's own application, in the same turn.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class OwnBroker:
     """A broker in memory."""
 
     def __init__(self, settings: Mapping[str, str], now: int) -> None:
-        """LocalError for a setting that is unknown, or a value that is none. ``now``: milliseconds since 1970."""
+        """Raise LocalError for an unknown setting or an invalid value. ``now``: milliseconds since 1970."""
         from pcli.minibroker.broker import Broker
         from pcli.minibroker.settings import Settings
 
@@ -43,7 +43,7 @@ class OwnBroker:
         self._parts: dict[Connection, int] = {}
 
     def play(self, player: Player, progress: Callable[[float], None]) -> None:
-        """Play to the end. Whatever the broker itself failed at is raised."""
+        """Play to the end; raise an internal error of the broker."""
         while not player.done:
             actions = player.actions(self.now)
             if actions:
@@ -100,10 +100,10 @@ class OwnBroker:
             broker.finish_turn()
         broker.take_reading_changes()
 
-    # -- as an administrator ---------------------------------------------------------------------------------------
+    # -- REST calls ------------------------------------------------------------------------------------------------
 
     def call(self, call: Call) -> int:
-        """One call; its status. LocalError when the broker knows no such call."""
+        """Make one call and return its status; raise LocalError if the broker does not respond."""
         if call.method == "RESTART":
             self._restart()
             return 204
@@ -120,7 +120,7 @@ class OwnBroker:
         return self._ask(scope, body)
 
     def _ask(self, scope: dict[str, Any], body: bytes) -> int:
-        """Run the application; it waits for nothing but the request."""
+        """Run the application, which waits for nothing except the request; return the status."""
         if self._application is None:
             from pcli.minibroker.admin import application
 
@@ -141,7 +141,7 @@ class OwnBroker:
         raise LocalError(f"{scope['method']} {scope['path']}: the broker did not answer")
 
     def _restart(self) -> None:
-        """As a broker that goes down and comes back: topics closed, ledgers rolled, connections cut."""
+        """Simulate a restart of the broker: topics closed, ledgers rolled over, connections closed."""
         broker = self.broker
         broker.begin_turn(self.now)
         for topic in list(broker.topics.values()):

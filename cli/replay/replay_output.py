@@ -1,4 +1,4 @@
-"""What `pcli replay` prints: the plan of a dry run, the table, the first differences in two columns."""
+"""The output of `pcli replay`: the plan of a dry run, the table, the first differences in two columns."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["print_left_out", "print_plan", "print_report", "print_two"]
 
 _TITLES = {name: name for name in ("command", "equal", "explained", "unexplained", "rules")}
 _OF_EACH = ("address", "clock")
-"""Rules of what every broker says in its own way."""
+"""Rules for values that differ between any two brokers."""
 _TWO = {"frame": "frame", "command": "command", "field": "field"}
 
 
 def print_plan(replay: Replay) -> None:
-    """What would be played, and what the broker would need."""
+    """Print what would be played, and the settings and calls that the broker would need."""
     script, found = replay.script, replay.preparation
     for part in script.parts.values():
         lines = [line for line in script.lines if line.part == part.number]
@@ -41,13 +41,13 @@ def print_plan(replay: Replay) -> None:
 
 
 def print_left_out(reasons: Mapping[str, int]) -> None:
-    """What is not played, a line for each reason."""
+    """Print what is not played, one line for each reason."""
     for reason, count in reasons.items():
         say(f"not played: {reason}: {count}")
 
 
 def print_report(name: str, report: Report, count: int) -> None:
-    """The sums, then the first differences."""
+    """Print the totals, then the first differences."""
     print_left_out(report.not_played)
     for line in report.not_said[:count]:
         say(f"not said: {line}")
@@ -63,7 +63,7 @@ def print_report(name: str, report: Report, count: int) -> None:
 
 
 def print_two(one: tuple[str, Report], other: tuple[str, Report], count: int) -> None:
-    """Where two brokers differ from each other: what one says otherwise than the capture, and the other not so."""
+    """Print where two brokers differ from each other, each compared with the capture."""
     seen = [{_key(row): row for row in report.differences} for _, report in (one, other)]
     rows: list[dict[str, Any]] = []
     for key in sorted({*seen[0], *seen[1]}, key=str):
@@ -85,7 +85,7 @@ def _key(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _live(side: dict[str, Any] | None, row: dict[str, Any] | None) -> str:
-    """What a broker said; as captured, when it differs in nothing."""
+    """Return the value of a broker: the captured one if there is no difference."""
     if side is None:
         return str(row["captured"]) if row is not None else ""
     return str(side["live"]) or "nothing"

@@ -1,4 +1,4 @@
-"""How `pcli replay` runs: from captures and options to plays, tables and an exit code."""
+"""The run of `pcli replay`: from captures and options to scripts, reports and an exit code."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ __all__ = ["Run", "read_script"]
 
 _OWN = "a broker of its own"
 _SHOWN = 10
-"""Differences that are shown."""
+"""Number of differences that are shown."""
 
 
 @dataclass(slots=True)
 class Run:
-    """Everything that `replay` was told."""
+    """The parameters of `replay`."""
 
     captures: list[str]
     to: list[str]
@@ -44,14 +44,14 @@ class Run:
     report: str
     settings: list[str]
     side: str
-    """Who is played: ``client`` or ``broker``."""
+    """The side that is played: ``client`` or ``broker``."""
     port: int | None
-    """Where the broker's side listens; None: at 6650."""
+    """Port of the broker's side; None for 6650."""
     decode_as: dict[int, str]
     security: Security
 
     def run(self, *, dry: bool) -> None:
-        """Play everywhere, as often as was asked; ends with the exit code. LocalError for what can't be."""
+        """Play against every broker, ``repeat`` times, and end with the exit code; raise LocalError if invalid."""
         from pcli.cli.replay.replay_output import print_left_out, print_plan, print_report, print_two
 
         self._check()
@@ -151,7 +151,7 @@ class Run:
 
 
 def read_script(captures: list[str], filter_: str, only: int | None, decode_as: dict[int, str]) -> Script:
-    """The play of some captures. CaptureError: there is no Pulsar in them."""
+    """Return the script of some captures; raise CaptureError if they cannot be read."""
     from pcli.codec.capture import ReadOptions, read_capture
     from pcli.codec.observe import compile_filter
     from pcli.replay.player.script.build_script import build_script
@@ -159,7 +159,7 @@ def read_script(captures: list[str], filter_: str, only: int | None, decode_as: 
 
     wanted = compile_filter(filter_).match if filter_ else None
     with ExitStack() as opened:
-        inputs = open_inputs(captures, rewindable=True)  # so that parts out of pipes are put in order too
+        inputs = open_inputs(captures, rewindable=True)  # so that the parts of a recording from pipes are sorted, too
         for one in inputs:
             opened.callback(one.file.close)
         events = read_capture(((one.name, one.file) for one in inputs), ReadOptions(decode_as=decode_as, ends=True))
@@ -190,7 +190,7 @@ def _pairs(option: str, texts: list[str]) -> dict[str, str]:
 
 @contextmanager
 def _bar() -> Iterator[Callable[[float], None]]:
-    """What shows how much was said, 0 to 1; nothing where nobody looks."""
+    """Yield a function that shows the progress, 0 to 1; it shows nothing if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return

@@ -1,3 +1,3 @@
-"""Commands that make tables of captures and reports: analyze, spark-analyze, spark-stream, report, doctor."""
+"""Commands that make tables and reports from captures: analyze, spark-analyze, spark-stream, report, doctor."""
 
 __all__: list[str] = []

@@ -1,10 +1,10 @@
-"""How `pcli analyze` runs: progress on stderr, the sum of it on stdout, an exit code.
+"""The run of `pcli analyze`: progress on stderr, a summary on stdout, an exit code.
 
 Rules of this file
-1. Whatever makes tables is imported here, behind a word on what to install when it is not there.
-2. The bar shows bytes where a stage knows them, else tasks. Nothing is shown where nobody looks.
-3. A file that could not be read, or not to its end, is told by the exit code and in the table `captures`; the rest is
-   done. With --strict nothing is done.
+1. All packages that make tables are imported here. If one is missing, the error names what to install.
+2. The progress bar shows bytes if the stage has them, otherwise tasks. It is shown only on a terminal.
+3. If a file could not be read to its end, the exit code and the table `captures` show it, and the rest is processed.
+   With --strict nothing is.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["exit_code", "need_tables", "request_from", "run", "show_summary", "shown_progress"]
 
 _TOLD_FILES: Final = 10
-"""Files with trouble that are told one by one."""
+"""Files with problems that are listed one by one."""
 
 _LARGE: Final = 10_000_000
-"""Bytes of a stage from which on megabytes say enough."""
+"""Bytes of a stage from which the progress is shown in megabytes."""
 
 _STATUSES: Final = {
     "read": "read",
@@ -38,11 +38,11 @@ _STATUSES: Final = {
     "unreadable": "unreadable",
     "not a capture": "no captures",
 }
-"""What is said of files, by the `status` that they have in the table `captures`."""
+"""Descriptions of files, by their `status` in the table `captures`."""
 
 
 def need_tables() -> None:
-    """LocalError when what makes tables is not installed."""
+    """Raise LocalError if a package that makes tables is not installed."""
     try:
         import numpy  # noqa: F401
         import pyarrow  # noqa: F401
@@ -51,7 +51,7 @@ def need_tables() -> None:
 
 
 def request_from(params: Mapping[str, Any]) -> Request:
-    """Return the request that the parameters of a command define. LocalError if they contradict each other."""
+    """Return the request that the parameters of a command define; raise LocalError if they contradict each other."""
     need_tables()
     from pcli.cli.common.options import decode_as_ports
     from pcli.cli.common.times import epoch_ns
@@ -77,7 +77,7 @@ def request_from(params: Mapping[str, Any]) -> Request:
 
 
 def run(request: Request, report: str, opened: AbstractContextManager[Callable[[Any], Engine]]) -> Exit:
-    """Analyze with the engine that ``opened`` makes of a progress callback, and print a summary; the exit code."""
+    """Analyze with the engine from ``opened(progress callback)``, print a summary, and return the exit code."""
     from pcli.spark.analysis import analyze
 
     if report:
@@ -92,7 +92,7 @@ def run(request: Request, report: str, opened: AbstractContextManager[Callable[[
 
 @contextmanager
 def shown_progress() -> Iterator[Callable[[Progress], None] | None]:
-    """What an engine tells of its progress goes to a bar on stderr; None where nobody looks."""
+    """Yield a progress callback that updates a bar on stderr, or None if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -118,7 +118,7 @@ def shown_progress() -> Iterator[Callable[[Progress], None] | None]:
 
 
 def show_summary(summary: Summary) -> None:
-    """Print what the tables hold, what was found, and what could not be read."""
+    """Print the tables, the findings, and the files that could not be read."""
     rows = [{"table": one.name, "rows": one.rows, "bytes": one.bytes, "files": one.files} for one in summary.tables]
     print_rows(rows, "text", {"table": "table", "rows": "rows", "bytes": "bytes", "files": "files"})
     counts = ", ".join(
@@ -138,5 +138,5 @@ def show_summary(summary: Summary) -> None:
 
 
 def exit_code(summary: Summary) -> Exit:
-    """3 when something was not read to its end."""
+    """Return 3 if a file was not read to its end."""
     return Exit.DAMAGED if summary.troubles else Exit.FINE

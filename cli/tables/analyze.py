@@ -46,7 +46,7 @@ def analyze(
 
 @contextmanager
 def _in_process() -> Iterator[type[InProcess]]:
-    """The engine that runs in this process."""
+    """Return the engine that runs in this process."""
     import pyarrow as pa
 
     from pcli.spark.engine import InProcess

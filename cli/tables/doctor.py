@@ -36,7 +36,7 @@ def doctor(
 
 
 def _check(parts: Sequence[str], output: str) -> Exit:
-    """Check these parts, or all, and print the results; the exit code. LocalError if a part is unknown."""
+    """Check these parts, or all, print the results, and return the exit code; raise LocalError for an unknown part."""
     from dataclasses import asdict
 
     from pcli.cli.tables.doctor_checks import PARTS

@@ -1,10 +1,10 @@
-"""What `pcli doctor` looks at, part by part.
+"""The checks of `pcli doctor`, part by part.
 
 Rules of this file
-1. Nothing is imported to see whether it is there: the names and versions of what is installed say it, in milliseconds.
-   Java is asked itself.
-2. Rights are tried, not guessed: a raw socket that opens is the proof.
-3. What is missing comes with one line that gets it.
+1. Nothing is imported to check whether it is installed: the metadata of installed packages is read in milliseconds.
+   Only Java is run.
+2. Rights are tested, not inferred: a raw socket that opens is the proof.
+3. A failed check includes one line with the remedy.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ __all__ = ["LEAST", "PARTS", "Check"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     part: str
     name: str
     good: bool
     found: str
-    """What is there, or why it does not do."""
+    """What was found, or why it is not sufficient."""
     get: str
-    """How to get it; empty when it is good."""
+    """The remedy; empty if the check passed."""
 
 
 LEAST: Final = {
@@ -44,10 +44,10 @@ LEAST: Final = {
     "crypto": {"cryptography": "43"},
     "tui": {"textual": "1"},
 }
-"""Extra to distribution to its least version, as pyproject.toml has them."""
+"""For each extra, its packages and their minimum versions, as in pyproject.toml."""
 
 _LEAST_MB: Final = 3072
-"""A JVM of 1 GB and two Python workers of 650 MB, and some air."""
+"""A JVM of 1 GB and two Python workers of 650 MB, with a margin."""
 
 _LEAST_TEMPORARY_MB: Final = 1024
 
@@ -144,12 +144,12 @@ def _may_capture() -> bool:
         except OSError:
             return False
         return True
-    # BSD and macOS: whoever may read the devices.
+    # BSD and macOS: read permission on the devices is sufficient.
     return any(os.access(device, os.R_OK) for device in Path("/dev").glob("bpf*"))
 
 
 def _has_capabilities(program: str) -> bool:
-    """Whether the file lends rights to who may run it, as Debian sets up dumpcap."""
+    """Return whether the program has file capabilities, as Debian's dumpcap has, and may be run."""
     try:
         return bool(os.getxattr(program, "security.capability")) and os.access(program, os.X_OK)
     except (AttributeError, OSError):
@@ -164,4 +164,4 @@ PARTS: Final[dict[str, Callable[[str], Iterator[Check]]]] = {
     "crypto": _packages,
     "tui": _packages,
 }
-"""Every part by its name."""
+"""All parts by name."""

@@ -72,7 +72,7 @@ def spark_analyze(
 
 @contextmanager
 def _spark(master: str, conf: Sequence[str], *, debug: bool) -> Iterator[Callable[[Any], Any]]:
-    """The engine that runs in a Spark session of its own."""
+    """Open the engine that runs in its own Spark session."""
     from pcli.spark.jobs.session import open_context, parsed_conf
     from pcli.spark.jobs.spark_engine import SparkEngine
 

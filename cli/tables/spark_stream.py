@@ -77,7 +77,7 @@ def _run(
     once: bool,
     debug: bool,
 ) -> Exit:
-    """Take files until it is stopped; the exit code: 3 when one of them could not be read to its end."""
+    """Read files until stopped; return the exit code, 3 if a file could not be read to its end."""
     from pcli.spark.jobs.session import open_spark, parsed_conf
     from pcli.spark.jobs.stream import Stream
     from pcli.spark.tables.uri_redaction import hidden
@@ -91,7 +91,7 @@ def _run(
         for path, status, error in summary.troubles:
             say(f"{path}: {status}: {error}")
 
-    # `kill` and a stopping service end it like Ctrl-C: after the batch at hand, or in it, which is as good.
+    # SIGTERM, from `kill` or a service manager, ends it like Ctrl-C; an interrupted batch is repeated next time.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with open_spark(master, parsed_conf(conf), debug=debug) as spark:
         stream = Stream(spark, request, checkpoint, most=most, on_batch=told)
@@ -100,5 +100,5 @@ def _run(
         try:
             stream.run(every_s=every_s, once=once)
         except KeyboardInterrupt:
-            stream.stop()  # how it is meant to end
+            stream.stop()  # the regular way to end
     return Exit.DAMAGED if damaged else Exit.FINE

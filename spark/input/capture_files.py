@@ -4,7 +4,7 @@ Rules of this file
 1. A path is local; a URI (``file://``, ``s3://``, ``hdfs://``, …) is resolved by `pyarrow.fs`. Files are named as the
    user named them; ``where`` opens them from any folder, and on another machine that has them in the same place.
 2. A file found below a URI is a URI too: its name is percent-encoded (``a%20b``), and `pyarrow.fs` decodes it.
-3. A folder stands for its files, also in subfolders, except hidden ones. URIs may have patterns, too (``*``, ``**``, …).
+3. A folder stands for its files, also in subfolders, except hidden ones. Patterns (``*``, ``**``, …) also work in URIs.
 4. A file that is missing or inaccessible is a `Found` with an error. If the paths name nothing at all, LocalError is
    raised. Arrow can neither decode nor open a name that is not UTF-8; it is such an error, too.
 """
@@ -128,7 +128,7 @@ def _no_file(info: Any) -> str:
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    """Compile a glob. ``**`` matches folders; ``*`` and ``?`` match within a name, but no leading dot, as in a shell."""
+    """Compile a glob. ``**`` matches folders; ``*`` and ``?`` match within a name, but no leading dot, as in shells."""
     out = ""
     for piece in re.findall(r"\*\*/?|\*|\?|\[!?\]?[^\]]*\]|.", text, re.DOTALL):
         if piece.startswith("**"):

@@ -8,12 +8,12 @@
 
 Rules of this file
 1. A row is a frame, with the columns of the table `frames` (docs/tables.md).
-2. A partition is a recording: what was captured of a cluster, all its parts in order (option ``cluster``, as
-   --cluster). So every frame is right, and one recording is read by one task. Who wants large recordings read in
-   parallel makes the table: ``pcli spark-analyze --only frames``.
-3. A file that cannot be read, or not to its end, is an error, as with Spark's own sources; and as with these the option
-   ``ignoreCorruptFiles`` says that it shall cost its own rows only. A file among others that is no capture is none.
-4. Spark wants batches of exactly the schema that it was told, and prunes no columns of such a source.
+2. A partition is a recording: all captures of a cluster in order (option ``cluster``, see --cluster). One task reads a
+   recording, so that every frame is right. To read large recordings in parallel, make the table instead:
+   ``pcli spark-analyze --only frames``.
+3. A file that cannot be read to its end is an error, as with Spark's own sources. With the option
+   ``ignoreCorruptFiles``, as there, only its own rows are missing. Other files that are not captures are not errors.
+4. Spark requires batches of exactly the declared schema, and does not prune the columns of such a source.
 """
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ class PulsarCapture(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What ``format`` is given."""
+        """Return the name for ``format``."""
         return "pulsar_capture"
 
     def schema(self) -> str:
-        """That of the table `frames`."""
+        """Return the schema of the table `frames`."""
         return ddl_of(FRAMES)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """The reader; ``schema`` must be ours."""
+        """Return the reader; ``schema`` must be that of `schema`."""
         return _Frames(self.options)
 
 
@@ -81,13 +81,13 @@ class _Part(InputPartition):
 
 class _Frames(DataSourceReader):
     def __init__(self, options: Mapping[str, str]) -> None:
-        paths = options.get("paths", "")  # what Spark makes of load() with a list
+        paths = options.get("paths", "")  # Spark's form of load() with a list
         self._paths = json.loads(paths) if paths else [one for one in (options.get("path", ""),) if one]
         self._cluster = options.get("cluster", "")
         self._lenient = options.get("ignoreCorruptFiles", "false").strip().lower() == "true"
 
     def partitions(self) -> list[InputPartition]:
-        """A recording each. LocalError: there is none, or a file that cannot be read."""
+        """Return one partition per recording; raise LocalError if there is none or a file cannot be read."""
         if not self._paths:
             raise LocalError("pulsar_capture: name a path: .load('captures/')")
         found = plan([plain_path(path) for path in self._paths], cluster=self._cluster, split=None)
@@ -97,7 +97,7 @@ class _Frames(DataSourceReader):
         return [_Part(recording) for recording in found.recordings]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The frames of a recording, in order."""
+        """Yield the frames of a recording, in order."""
         assert isinstance(partition, _Part)
         return _frames(partition.recording, lenient=self._lenient)
 

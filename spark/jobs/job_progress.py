@@ -1,9 +1,9 @@
-"""How far a job is: from Spark's own status, and the bytes that tasks say they have done.
+"""The progress of a job: from Spark's status, and the bytes that tasks report as processed.
 
 Rules of this file
-1. Spark is asked a few times a second by a thread of its own; what it says is told as `Progress`.
-2. Tasks add the size of their item to an accumulator when they are done with it. A task done twice would count twice,
-   so no more is told than there is. There is none when nobody listens.
+1. A thread polls Spark's status a few times a second and reports it as `Progress`.
+2. A task adds the size of its item to an accumulator when it has processed the item. A repeated task counts twice, so
+   the sum is limited to the total. Without a listener there is no accumulator.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _POLL_S: Final = 0.3
 
 
 class _Watch:
-    """A stage that is being watched."""
+    """A stage whose progress is reported."""
 
     def __init__(self, context: SparkContext, what: str, tasks: int, size: int) -> None:
         self._context = context
@@ -33,7 +33,7 @@ class _Watch:
         self._done = 0
 
     def now(self) -> Progress:
-        """How far it is."""
+        """Return the current progress."""
         tracker = self._context.statusTracker()
         done = active = 0
         for job in tracker.getActiveJobsIds():
@@ -42,13 +42,13 @@ class _Watch:
                 info = tracker.getStageInfo(stage)
                 if info is not None:
                     done, active = done + info.numCompletedTasks, active + info.numActiveTasks
-        # A job that has just ended is not among the active ones any more: no step back for that.
+        # A job that has just ended is no longer active; the number of completed tasks must not decrease.
         self._done = max(self._done, min(done, self._tasks))
         size = min(self._size, self.bytes.value)
         return Progress(self._what, self._done, active, self._tasks, size, self._size)
 
     def end(self) -> Progress:
-        """What is said when all is done."""
+        """Return the progress of the completed stage."""
         return Progress(self._what, self._tasks, 0, self._tasks, self._size, self._size)
 
 
@@ -56,9 +56,9 @@ class _Watch:
 def watched(
     context: SparkContext, what: str, tasks: int, size: int, tell: OnProgress | None
 ) -> Iterator[Callable[[int], None] | None]:
-    """Watch what happens inside; ``tell`` hears of it now and then, and at its good end.
+    """Report the progress of the block to ``tell`` regularly, and once more after it succeeds.
 
-    Gives what a task calls with the size of its item, which can be pickled; None: nobody wants to know.
+    Yields a function that tasks call with the size of their item; it can be pickled. None without ``tell``.
     """
     if tell is None:
         yield None

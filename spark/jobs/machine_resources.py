@@ -1,4 +1,4 @@
-"""What this machine has: memory and processors, as far as this process may have them."""
+"""The memory and processors of this machine that this process may use."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Final
 __all__ = ["cpus", "memory_mb"]
 
 _LIMITS: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-"""Where a container's limit stands, of cgroups 2 and 1."""
+"""Files with a container's limit, for cgroups 2 and 1."""
 
 _UNKNOWN_MB: Final = 8192
 
 
 def memory_mb(limits: tuple[str, ...] = _LIMITS) -> int:
-    """Megabytes of memory: the machine's, or what its container may have; 8192 where nobody says."""
+    """Return the megabytes of memory of the machine or its container; 8192 if unknown."""
     found = []
     with suppress(AttributeError, ValueError, OSError):  # not on this system
         found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
@@ -27,7 +27,7 @@ def memory_mb(limits: tuple[str, ...] = _LIMITS) -> int:
 
 
 def cpus() -> int:
-    """Processors that this process may run on."""
+    """Return the number of processors that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,6 +1,6 @@
-"""Names of files between Spark, whose paths are those of Hadoop, and pyarrow, which opens them for us.
+"""Conversion between the file names of Spark, which are Hadoop paths, and of pyarrow, which opens them.
 
-Hadoop's look like URIs but hold every character as it is: a blank is a blank, a per cent sign one too.
+Hadoop paths look like URIs but are not percent-encoded: a space is a space, and so is a percent sign.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ __all__ = ["plain_path", "spark_path"]
 
 
 def plain_path(path: str) -> str:
-    """The path for `pcli.spark.input.read_plan` of a Spark path: ``file:/a b`` is ``/a b``; pyarrow names s3a s3."""
+    """Convert a Spark path for `pcli.spark.input.read_plan`: ``file:/a b`` to ``/a b``, s3a to pyarrow's s3."""
     scheme, _, rest = path.partition(":")
     if scheme == "file":
         return f"/{rest.lstrip('/')}"
@@ -19,7 +19,7 @@ def plain_path(path: str) -> str:
 
 
 def spark_path(place: str) -> str:
-    """The other way round; what is no URI is a path of this machine."""
+    """Convert a path or URI for Spark. Anything that is not a URI is a local path."""
     if "://" not in place:
         return f"file://{Path(place).absolute().as_posix()}"
     return place.replace("s3://", "s3a://", 1) if place.startswith("s3://") else place

@@ -1,4 +1,4 @@
-"""The schemas of our tables as Spark writes them."""
+"""The schemas of the tables in Spark's notation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WORDS: Final = {
 
 
 def ddl_of(schema: pa.Schema) -> str:
-    """The columns as DDL: ``cluster string, deliveries array<struct<connection: bigint>>``."""
+    """Return the columns as DDL: ``cluster string, deliveries array<struct<connection: bigint>>``."""
     return ", ".join(f"`{field.name}` {_word(field.type)}" for field in schema)
 
 

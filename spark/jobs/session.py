@@ -1,11 +1,11 @@
-"""Spark as pcli starts it: quiet, with this Python, without a network, no bigger than the machine.
+"""Spark as pcli starts it: without output, with this Python, without a network, within the machine's memory.
 
 Rules of this file
-1. A user's terminal belongs to pcli. What the JVM and the Python workers print goes to a file; its end is shown when
+1. Only pcli prints on the terminal. The output of the JVM and the Python workers goes to a file. Its end is shown if
    Spark does not start, and all of it with ``debug``.
-2. Spark SQL is loaded by who needs DataFrames (`open_spark`); the analysis is content with `open_context`.
-3. A session that somebody else made is taken as it is, and is never stopped here.
-4. Ctrl-C is ours: pyspark's handler asks the JVM, on the connection that waits for an answer, and prints a trace.
+2. Spark SQL is loaded only for DataFrames (`open_spark`); the analysis needs only `open_context`.
+3. A caller's session is used as it is and never stopped here.
+4. pcli handles Ctrl-C: pyspark's handler calls the JVM on a connection that waits for a response, and prints a trace.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ appender.console.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
 _PATIENCE_S: Final = 5.0
 
 _TAIL: Final = 4096
-"""Bytes of the JVM's last words that are looked at when it does not start."""
+"""Bytes at the end of the JVM's output that are searched if it does not start."""
 
 
 def parsed_conf(words: Sequence[str]) -> dict[str, str]:
-    """Values of --conf as a dict; LocalError: one is not ``key=value``."""
+    """Return the values of --conf as a dict; raise LocalError if one is not ``key=value``."""
     conf = {}
     for word in words:
         key, equal, value = word.partition("=")
@@ -66,7 +66,7 @@ def parsed_conf(words: Sequence[str]) -> dict[str, str]:
 
 @contextmanager
 def open_spark(master: str, conf: Mapping[str, str] | None = None, *, debug: bool = False) -> Iterator[SparkSession]:
-    """A session, as `open_context` gives a context: for who needs DataFrames."""
+    """Open a session, for callers that need DataFrames; see `open_context`."""
     with open_context(master, conf, debug=debug) as context:
         from pyspark.sql import SparkSession
 
@@ -79,9 +79,9 @@ def open_spark(master: str, conf: Mapping[str, str] | None = None, *, debug: boo
 
 @contextmanager
 def open_context(master: str, conf: Mapping[str, str] | None = None, *, debug: bool = False) -> Iterator[SparkContext]:
-    """Spark on this master, stopped at the end; with the code that workers need, also where pcli isn't installed.
+    """Start Spark on this master and stop it at the end. Workers without pcli receive its code.
 
-    LocalError: there is no pyspark, no Java, or Spark does not start (bad master, bad conf), in one line.
+    Raises LocalError of one line if pyspark or Java is missing, or if Spark does not start (bad master or conf).
     """
     try:
         import pyspark
@@ -109,12 +109,12 @@ def open_context(master: str, conf: Mapping[str, str] | None = None, *, debug: b
 
 
 def _log(folder: str, *, debug: bool) -> AbstractContextManager[IO[bytes] | None]:
-    """Where the JVM and the workers print; None: the terminal."""
+    """Return the file for the output of the JVM and the workers; None for the terminal."""
     return nullcontext() if debug else tempfile.TemporaryFile(dir=folder)
 
 
 def _environment(master: str, folder: Path, spark_home: Path) -> dict[str, str]:
-    """What Spark's scripts read; what the user has set stays, JAVA_HOME aside if it leads to no good Java."""
+    """Return the variables for Spark's scripts. The user's values are kept, except JAVA_HOME if it is not suitable."""
     here = {"SPARK_LOCAL_IP": "127.0.0.1"} if stays_here(master) else {}
     ours = {"SPARK_HOME": str(spark_home), "PYSPARK_PYTHON": sys.executable} | here
     kept = {key: os.environ.get(key) or value for key, value in ours.items()}
@@ -123,7 +123,7 @@ def _environment(master: str, folder: Path, spark_home: Path) -> dict[str, str]:
 
 @contextmanager
 def _set(environment: Mapping[str, str]) -> Iterator[None]:
-    """With these in our own environment, from which pyspark takes them."""
+    """Set these variables in this process, where pyspark reads them."""
     before = {key: os.environ.get(key) for key in environment}
     os.environ.update(environment)
     try:
@@ -149,20 +149,20 @@ def _started(settings: dict[str, str], log: IO[bytes] | None, environment: Mappi
     gateways: list[Any] = []
     try:
         with _set(environment), _own_interrupt():
-            # Ctrl-C in the middle of it would leave a JVM that finds nowhere to say where it is, and goes on for ever.
+            # A Ctrl-C during the launch would leave a JVM that cannot report its port and never ends.
             call_apart(lambda: gateways.append(launch_gateway(conf, out)))  # type: ignore[no-untyped-call]
             return SparkContext(conf=conf, gateway=gateways[0])
     except KeyboardInterrupt:
         _end(*gateways)
         raise
-    except (PySparkException, Py4JError, OSError) as fault:  # OSError: the JVM has ended, its connection with it
+    except (PySparkException, Py4JError, OSError) as fault:  # OSError: the JVM and its connection have ended
         _end(*gateways)
         raise LocalError(f"Spark does not start: {hidden(_reason(fault, log))}") from fault
 
 
 @contextmanager
 def _own_interrupt() -> Iterator[None]:
-    """SIGINT does afterwards what it did before; only the main thread may set that, and pyspark only does there."""
+    """Restore the handler of SIGINT afterwards. Only the main thread may do so, and pyspark sets one only there."""
     before = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -173,9 +173,9 @@ def _own_interrupt() -> Iterator[None]:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """What py4j logs of broken connections and of Ctrl-C goes nowhere: it is told as one line, or is no news.
+    """Discard py4j's log messages on broken connections and Ctrl-C, which pcli reports in one line or not at all.
 
-    It uses Python's root logger, which prints on the terminal when nobody has given it a handler.
+    py4j uses Python's root logger, which prints on the terminal if it has no handler.
     """
     handler = logging.NullHandler()
     logging.getLogger().addHandler(handler)
@@ -186,7 +186,7 @@ def _silent() -> Iterator[None]:
 
 
 def _end(gateway: Any = None) -> None:
-    """End the JVM, if there is one: the next session may need another one."""
+    """End the JVM, if there is one: the next session may need a different one."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
 
@@ -196,12 +196,12 @@ def _end(gateway: Any = None) -> None:
         with suppress(OSError, Py4JError):
             gateway.shutdown()
         if gateway.proc is not None:
-            gateway.proc.stdin.close()  # how the JVM learns that its driver has gone
+            gateway.proc.stdin.close()  # signals the JVM that its driver has ended
             gateway.proc.wait()
 
 
 def _check_master(master: str) -> None:
-    """A master of Spark's own that nobody listens at is told at once: Spark itself takes a minute."""
+    """Report at once that no standalone master listens at its address: Spark itself takes a minute."""
     places = re.findall(r"([^/,:]+):(\d+)", master) if master.startswith("spark://") else []
     for host, port in places:
         with suppress(OSError), socket.create_connection((host, int(port)), timeout=_PATIENCE_S):
@@ -211,10 +211,10 @@ def _check_master(master: str) -> None:
 
 
 def _with_java_options(settings: dict[str, str], folder: Path, *, debug: bool) -> dict[str, str]:
-    """With log4j told what to print, in the driver's JVM: those of executors write to files of their own.
+    """Add the log4j configuration for the driver's JVM; those of executors write to their own files.
 
-    On one machine that JVM moves bytes and does nothing else: compiling its code to the utmost takes more time than it
-    gives back (27 against 16 CPU seconds for the least of jobs).
+    On one machine that JVM only moves bytes: optimizing its code fully takes more time than it saves (27 against 16 CPU
+    seconds for the smallest job).
     """
     properties = folder / "log4j2.properties"
     properties.write_text(_QUIET.format(level="info" if debug else "error"))
@@ -225,7 +225,7 @@ def _with_java_options(settings: dict[str, str], folder: Path, *, debug: bool) -
 
 
 def _reason(fault: BaseException, log: IO[bytes] | None) -> str:
-    """One line out of an exception and of what the JVM printed."""
+    """Return one line from an exception and the output of the JVM."""
     from py4j.protocol import Py4JNetworkError
 
     words = words_of(fault)

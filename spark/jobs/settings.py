@@ -1,10 +1,9 @@
-"""What pcli sets of Spark's settings, and why.
+"""The Spark settings that pcli changes, and why.
 
 Rules of this file
-1. What the user says with --conf wins over everything here; a conf that runs against how pcli works (another Python,
-   say) is the user's own affair.
-2. Payload never crosses the JVM, so the JVM stays small: what memory there is belongs to the Python workers.
-3. On one machine nothing is asked of the network: Spark binds to the loopback and looks up no host names.
+1. A value of --conf overrides every setting here, even if pcli does not work with it (another Python, for example).
+2. Payload never crosses the JVM, so the JVM stays small: most memory is for the Python workers.
+3. On one machine no network is used: Spark binds to the loopback address and resolves no host names.
 """
 
 from __future__ import annotations
@@ -18,39 +17,39 @@ from typing import Final
 __all__ = ["driver_memory_mb", "is_local", "results_mb", "settings_for", "stays_here"]
 
 _TRIES: Final = 4
-"""Times that a task is tried, as on a cluster: a worker that was killed is no reason to give up the others."""
+"""Attempts per task, as on a cluster: one killed worker does not fail the job."""
 
 
 def driver_memory_mb(machine_mb: int) -> int:
-    """Megabytes for the driver's JVM, on one machine also that of all tasks: a quarter, from 1 to 4 GB."""
+    """Return the megabytes for the driver's JVM, which on one machine runs all tasks: a quarter, from 1 to 4 GB."""
     return max(1024, min(4096, machine_mb // 4))
 
 
 def results_mb(memory: str) -> int:
-    """Megabytes of results that tasks may have given to a driver of this memory (``2g``, ``2048m``): three quarters."""
+    """Return the maximum megabytes of task results for a driver's memory (``2g``, ``2048m``): three quarters."""
     found = re.fullmatch(r"(\d+)([kmgt]?)b?", memory.strip().lower())
-    if found is None:  # Java will say so
+    if found is None:  # Java will report it
         return 1024
     return max(1, int(found[1]) * _UNITS_KB[found[2]] * 3 // 4 >> 10)
 
 
 _UNITS_KB: Final = {"k": 1, "": 1 << 10, "m": 1 << 10, "g": 1 << 20, "t": 1 << 30}
-"""Kilobytes of the units of Spark's settings of memory; megabytes are meant without."""
+"""Kilobytes per unit of Spark's memory settings; the default unit is megabytes."""
 
 
 def settings_for(master: str, machine_mb: int, conf: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Spark's settings for a master on a machine of so much memory; ``conf`` are those of the user."""
+    """Return Spark's settings for a master and the memory of this machine; ``conf``: the user's settings."""
     settings = {
         "spark.master": _retrying(master),
         "spark.app.name": "pcli",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
-        # What is shuffled is packed by the tasks.
+        # Tasks compress the data that is shuffled.
         "spark.shuffle.compress": "false",
-        # Workers take and give back tables of megabytes: malloc holds a fifth less then than Arrow's own allocator.
+        # Workers allocate and free tables of megabytes: malloc then holds a fifth less than Arrow's own allocator.
         "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
-        # A task that nobody wants any more has nothing to bring to an end.
+        # A cancelled task needs no time to clean up.
         "spark.python.task.killTimeout": "100ms",
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.memory": f"{driver_memory_mb(machine_mb)}m",
@@ -58,24 +57,24 @@ def settings_for(master: str, machine_mb: int, conf: Mapping[str, str] | None = 
     if stays_here(master):
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
     if is_local(master) and os.environ.get("PYSPARK_PYTHON") in (None, "", sys.executable):
-        # Workers are this Python with this pcli: so all of it can be there before the first of them.
+        # Workers use this Python and this pcli, so the daemon can import everything before it forks the first one.
         settings["spark.python.daemon.module"] = "pcli.spark.jobs.worker_daemon"
     settings |= conf or {}
-    # What comes back is small for each task, but there may be many: Spark's own 1 GB is no bound of ours.
+    # Each task returns little, but there may be many: Spark's default limit of 1 GB is too low.
     return {"spark.driver.maxResultSize": f"{results_mb(settings['spark.driver.memory'])}m"} | settings
 
 
 def _retrying(master: str) -> str:
-    """On one machine Spark gives up with the first task that fails, unless the master says how often it may."""
+    """Return the master with a number of attempts: by default a local Spark stops at the first failed task."""
     found = re.fullmatch(r"local(?:\[(\*|\d+)\])?", master)
     return f"local[{found[1] or 1},{_TRIES}]" if found else master
 
 
 def is_local(master: str) -> bool:
-    """Whether the JVM of the driver runs the tasks: ``local``, ``local[4]``; not ``local-cluster[…]``."""
+    """Return whether the JVM of the driver runs the tasks: ``local``, ``local[4]``; not ``local-cluster[…]``."""
     return master == "local" or master.startswith("local[")
 
 
 def stays_here(master: str) -> bool:
-    """Whether all of it is on this machine. Where Kubernetes is asked says nothing of where its pods are."""
+    """Return whether everything runs on this machine. A Kubernetes address does not show where its pods are."""
     return is_local(master) or master.startswith(("local-cluster[", "spark://127.0.0.1:"))

@@ -1,11 +1,11 @@
-"""Pieces of an exchange on their way from the tasks that cut them to those that join them.
+"""The transport of an exchange's pieces from the tasks that cut them to those that join them.
 
 Rules of this file
-1. Through the JVM go pairs of partition and bytes, a few megabytes at a time. It shuffles bytes: a JVM that has no rows
-   costs a third of one that has them.
-2. Spark brings them in any order. Who joins puts them in theirs: bucket, rank, item, place among those of the item.
-3. Neither side holds more than it needs: here what was cut goes on when it is some megabytes; there pieces stay packed
-   until they are asked for, and what is more than `_KEPT` lies in a file beside Spark's own.
+1. Pairs of partition and bytes pass through the JVM, a few megabytes at a time. A JVM that shuffles bytes costs a third
+   of one that shuffles rows.
+2. Spark delivers them in any order. The joining task sorts them: bucket, rank, item, position within the item.
+3. Both sides hold no more than they need. A cutting task sends pieces when they amount to some megabytes. In a joining
+   task pieces stay compressed until they are read, and those beyond `_KEPT` are in a file next to Spark's own.
 4. A bucket belongs to one partition, ``bucket % partitions``.
 """
 
@@ -28,22 +28,22 @@ from pcli.spark.engine import Piece, packed, unpacked
 __all__ = ["in_buckets", "sent"]
 
 _PIECE: Final = 4 << 20
-"""Bytes of rows in a piece, before packing: what is larger is cut."""
+"""Maximum bytes of rows in a piece, before compression: larger ones are divided."""
 
 _LOAD: Final = 8 << 20
-"""Bytes of packed pieces that a task holds before they go."""
+"""Bytes of compressed pieces that a task collects before it sends them."""
 
 _KEPT: Final = 96 << 20
-"""Bytes of packed pieces that a joining task keeps in memory."""
+"""Bytes of compressed pieces that a joining task keeps in memory."""
 
 _Packed = tuple[int, int, int, int, str, bytes]
 """Bucket, rank, item, place, kind, rows."""
 
 
 def sent(item: int, pieces: Iterator[Piece], partitions: int) -> Iterator[bytes]:
-    """The pieces of an item as the JVM takes pairs: the number of a partition, 8 bytes; a load for it; and so on.
+    """Yield the pieces of an item in the form of the JVM's pairs: 8 bytes with a partition number, then its load.
 
-    Of a PcliError on the way a load tells, which is the last.
+    A PcliError that is raised meanwhile is the content of the last load.
     """
     held: dict[int, Any] = {}
     size, places = 0, count()
@@ -76,9 +76,9 @@ def _sliced(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def in_buckets(loads: Iterable[bytes]) -> Iterator[tuple[int, Iterator[tuple[str, pa.RecordBatch]]]]:
-    """The buckets of a partition, each with the kinds and rows of its pieces, all in order.
+    """Yield the buckets of a partition, each with the kinds and rows of its pieces, all in order.
 
-    Raises the PcliError of a cut, that of the first item if there are more.
+    Raises the PcliError of a cutting task; of several errors, that of the first item.
     """
     with tempfile.TemporaryFile(prefix="pcli-", dir=_scratch()) as file:
         shelf = _Shelf(file)
@@ -88,13 +88,13 @@ def in_buckets(loads: Iterable[bytes]) -> Iterator[tuple[int, Iterator[tuple[str
 
 
 def _scratch() -> str | None:
-    """Where Spark keeps its files, on this machine: it says so to its workers (as in pyspark/shuffle.py)."""
+    """Return Spark's local folder on this machine, from the workers' environment (as in pyspark/shuffle.py)."""
     folders = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
     return next((folder for folder in folders if folder and Path(folder).is_dir()), None)
 
 
 class _Kept(NamedTuple):
-    """A piece of a joining task. What is compared comes first, and no two have all four."""
+    """A piece in a joining task. The first four fields are the sort key and unique."""
 
     bucket: int
     rank: int
@@ -102,13 +102,13 @@ class _Kept(NamedTuple):
     place: int
     kind: str
     data: bytes
-    """Empty: in the file."""
+    """The compressed rows; empty if they are in the file."""
     start: int
     size: int
 
 
 class _Shelf:
-    """Pieces as they come, in memory or in a file."""
+    """Pieces in the order of arrival, in memory or in a file."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -116,7 +116,7 @@ class _Shelf:
         self._held = 0
 
     def fill(self, loads: Iterable[bytes]) -> None:
-        """Keep the pieces of all loads."""
+        """Store the pieces of all loads."""
         errors = []
         for load in loads:
             told: list[_Packed] | tuple[int, PcliError] = pickle.loads(load)  # noqa: S301  (our own task wrote it)
@@ -137,13 +137,13 @@ class _Shelf:
             self._pieces.append(_Kept(bucket, rank, item, place, kind, kept, start, len(data)))
 
     def in_order(self) -> Iterator[_Kept]:
-        """All pieces; each is let go of with the next."""
+        """Yield all pieces in order; each is released when the next is taken."""
         self._pieces.sort(reverse=True)
         while self._pieces:
             yield self._pieces.pop()
 
     def opened(self, piece: _Kept) -> tuple[str, pa.RecordBatch]:
-        """Kind and rows."""
+        """Return kind and rows of a piece."""
         if piece.data:
             return piece.kind, unpacked(piece.data)
         self._file.seek(piece.start)

@@ -1,14 +1,14 @@
-"""The analysis' four words (`pcli.spark.engine`) said to Spark, in its oldest language: RDDs of bytes.
+"""`pcli.spark.engine.Engine` on Spark, with RDDs of bytes.
 
 Rules of this file
-1. An item goes with its task, a task an item; a large one as a broadcast. So a worker has the items of its own tasks
-   only, and a task done again gets what it got before.
-2. Nothing of Spark SQL is used: bytes that are moved need no plans, and a JVM that never loads it starts its first
-   task in half the CPU time (docs/spark.md). Who has a session may give that.
-3. Pieces cross the JVM as bytes too (`pcli.spark.jobs.shuffle`): it shuffles them, and tasks put them in order.
-4. What pcli itself says of bad input is a result, not a failure of the task: Spark would try it three times more.
-5. What is broadcast is destroyed when nobody can ask for it any more: it lies in memory and files of all executors.
-6. Whoever gives up a stage (Ctrl-C) leaves no task behind that writes: its jobs are cancelled first.
+1. Each item has its own task and is sent with it; a large item is sent as a broadcast. So a worker has only the items
+   of its own tasks, and a repeated task has the same input.
+2. Spark SQL is not used: moving bytes needs no query plans, and a JVM that does not load it starts its first task in
+   half the CPU time (docs/spark.md). A caller may pass an existing session.
+3. Pieces cross the JVM as bytes, too (`pcli.spark.jobs.shuffle`): the JVM shuffles them, and tasks sort them.
+4. A PcliError about bad input is a result, not a failure of the task: Spark would repeat a failed task three times.
+5. A broadcast is destroyed when nothing refers to it, because it occupies memory and files of all executors.
+6. If a stage is interrupted (Ctrl-C), its jobs are cancelled first, so that no task continues to write.
 """
 
 from __future__ import annotations
@@ -40,52 +40,52 @@ _R = TypeVar("_R")
 _V = TypeVar("_V")
 
 _LARGE: Final = 1 << 20
-"""Bytes of an item that goes as a broadcast: Spark's messages to executors are no place for more."""
+"""Bytes from which an item is sent as a broadcast: Spark's messages to executors must stay small."""
 
 _PARTITION: Final = 32 << 20
-"""Bytes of items for each partition of an exchange; what a task has to hold is less than this, mostly."""
+"""Bytes of items for each partition of an exchange; a task usually holds less than this."""
 
 _UNKNOWN: Final = 200
-"""Partitions of an exchange when nobody said how much it is."""
+"""Partitions of an exchange if the sizes are unknown."""
 
 _Row = tuple[int, int, bytes]
-"""An item as it goes to its task: number, size, pickle (empty: it is a broadcast)."""
+"""An item in the form sent to its task: number, size, pickle (empty if it is a broadcast)."""
 
 _Result = tuple[int, bool, bytes]
-"""What a task gives: place among all, whether it went well, pickle of the value or of the PcliError."""
+"""The result of a task: its position, whether it succeeded, and the pickled value or PcliError."""
 
 
 class SparkEngine:
-    """Tasks on Spark."""
+    """Runs tasks on Spark."""
 
     apart: Final = True
 
     def __init__(self, spark: SparkContext | SparkSession, on_progress: OnProgress | None = None) -> None:
-        """``on_progress`` is told from another thread, a few times a second."""
+        """``on_progress`` is called from another thread, a few times a second."""
         self._context: SparkContext = getattr(spark, "sparkContext", None) or spark  # type: ignore[assignment]
         self._told = on_progress
         self._let_go: deque[Broadcast[Any]] = deque()
 
     @property
     def parallel(self) -> int:
-        """Cores that Spark has for tasks, as far as it knows by now."""
+        """Number of cores that Spark has for tasks, as currently known."""
         return int(self._context.defaultParallelism)
 
     def share(self, value: _V) -> Shared[_V]:
-        """The value as a broadcast: each worker process reads it once. It is gone when nobody here has it any more."""
+        """Broadcast the value; each worker process reads it once. It is destroyed after its last reference here."""
         self._sweep()
         with plain_errors():
             return _Shared(self._context.broadcast(value), self._let_go)
 
     def tell(self, progress: Progress) -> None:
-        """As `Engine.tell`."""
+        """See `Engine.tell`."""
         if self._told is not None:
             self._told(progress)
 
     def map(
         self, what: str, function: Callable[[_T], _R], items: Sequence[_T], *, sizes: Sequence[int] | None = None
     ) -> list[_R]:
-        """As `Engine.map`."""
+        """See `Engine.map`."""
         if not items:
             return []
         with self._stage(what, items, len(items), sizes) as stage:
@@ -101,7 +101,7 @@ class SparkEngine:
         *,
         sizes: Sequence[int] | None = None,
     ) -> list[_R]:
-        """As `Engine.exchange`."""
+        """See `Engine.exchange`."""
         if not items:
             return []
         partitions = min(buckets, max(4 * self.parallel, sum(sizes) // _PARTITION if sizes else _UNKNOWN))
@@ -110,12 +110,12 @@ class SparkEngine:
             return _values(self._shuffled(pieces, partitions).mapPartitions(_Join(join)))
 
     def close(self) -> None:
-        """Nothing more is asked for: what was shared is gone. Spark itself goes on."""
+        """Destroy what was shared. Spark itself is not stopped."""
         self._sweep()
 
     @contextmanager
     def _stage(self, what: str, items: Sequence[Any], tasks: int, sizes: Sequence[int] | None) -> Iterator[_Stage]:
-        """What a stage begins with; at its end nothing of it is left."""
+        """Yield the input of a stage; release all of it at the end."""
         self._sweep()
         with plain_errors():
             rows, large = self._rows(items, sizes or [0] * len(items))
@@ -141,9 +141,9 @@ class SparkEngine:
         return rows, large
 
     def _shuffled(self, pairs: RDD[bytes], partitions: int) -> RDD[bytes]:
-        """The second of each pair of partition and bytes, in that partition: `RDD.partitionBy`, but we make the pairs.
+        """Move each load to its partition, like `RDD.partitionBy`, but from pairs that the tasks made.
 
-        That one would hold up to a thousand of them at a time, whatever their size.
+        `RDD.partitionBy` would hold up to a thousand pairs at a time, whatever their size.
         """
         from pyspark import RDD
         from pyspark.serializers import NoOpSerializer
@@ -155,9 +155,9 @@ class SparkEngine:
         return RDD(java.PythonRDD.valueOfPair(placed), self._context, NoOpSerializer())
 
     def _sweep(self) -> None:
-        """Destroy what was let go of. Not at once: that may be in the middle of a word with the JVM."""
+        """Destroy released broadcasts. `__del__` cannot do so: it may run during another call of the JVM."""
         while self._let_go:
-            with suppress(Exception):  # the JVM may have ended, or the file be gone: then there is nothing to destroy
+            with suppress(Exception):  # the JVM may have ended, or the file be gone: there is nothing to destroy
                 self._let_go.popleft().destroy()
 
 
@@ -169,7 +169,7 @@ class _Stage:
 
 
 class _Shared(Generic[_V]):
-    """A broadcast that says when nobody has it any more; in tasks it is the broadcast itself."""
+    """A broadcast that is queued for destruction after its last reference. In tasks it is the broadcast itself."""
 
     def __init__(self, broadcast: Broadcast[_V], let_go: deque[Broadcast[Any]]) -> None:
         self._broadcast = broadcast
@@ -191,7 +191,7 @@ def _itself(broadcast: Broadcast[_V]) -> Broadcast[_V]:
 
 
 def _values(results: RDD[_Result]) -> list[Any]:
-    """The results of all tasks in order; the first PcliError among them is raised."""
+    """Return the results of all tasks in order; raise the first PcliError among them."""
     rows = sorted(results.collect())
     for _, fine, data in rows:
         if not fine:
@@ -212,14 +212,14 @@ def _result(place: int, function: Callable[..., Any], *given: Any) -> _Result:
 
 @dataclass(slots=True)
 class _Task:
-    """What every task of a stage has."""
+    """The common part of the tasks of a stage."""
 
     function: Callable[[Any], Any]
     large: Mapping[int, Broadcast[bytes]]
     count: Callable[[int], None] | None
 
     def given(self, rows: Iterable[_Row]) -> Iterator[tuple[int, Any]]:
-        """Numbers and items; an item is counted when its work is done."""
+        """Yield numbers and items; count an item when its work is done."""
         for number, size, data in rows:
             yield number, pickle.loads(data or self.large[number].value)  # noqa: S301  (our own driver wrote it)
             if self.count is not None:
@@ -249,5 +249,5 @@ class _Join:
         try:
             for bucket, pieces in in_buckets(loads):
                 yield _result(bucket, self.function, bucket, pieces)
-        except PcliError as error:  # of who cut the pieces
+        except PcliError as error:  # raised by the task that cut the pieces
             yield -1, False, pickle.dumps(error)

@@ -1,7 +1,7 @@
-"""Spark's errors as one line each: what failed, and the way out. Traces of Java and of the workers stay unprinted.
+"""Spark's errors as one line each: the problem and the remedy. Stack traces of Java and the workers are not printed.
 
-Some are known by their words: a Python worker that died, memory, a disk that is full, a master that has gone. Of others
-the last line tells what the task said.
+Common problems are recognized by their text: a dead Python worker, lack of memory, a full disk, a lost master. For
+others the last line of the trace is used, which contains the message of the task.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _CAUSE: Final = r"(?:Caused by: |: |Exception in thread \S+ )?(?:[\w$]+\.)*(\w*(
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """What Spark raises inside becomes a LocalError of one line; its own words are the cause, for --debug."""
+    """Convert an error raised by Spark to a LocalError of one line; the original is its cause, for --debug."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -57,13 +57,13 @@ def plain_errors() -> Iterator[None]:
     except (PySparkException, Py4JError, PicklingError, ConnectionError) as fault:
         interrupt = _interrupt_behind(fault)
         if interrupt is not None:
-            # pyspark asks the JVM for something on its way out, on the connection that still waits for an answer.
+            # On its way out, pyspark calls the JVM on the connection that still waits for a response.
             raise interrupt from None
         raise LocalError(f"Spark: {hidden(one_line(words_of(fault)))}") from fault
 
 
 def _interrupt_behind(fault: BaseException) -> KeyboardInterrupt | None:
-    """The Ctrl-C that it was raised while, maybe by way of others: py4j makes errors of its own out of a socket's."""
+    """Return the Ctrl-C that led to this error, if any: py4j converts errors of a socket to its own."""
     behind = fault.__context__
     while behind is not None and not isinstance(behind, KeyboardInterrupt):
         behind = behind.__context__
@@ -71,7 +71,7 @@ def _interrupt_behind(fault: BaseException) -> KeyboardInterrupt | None:
 
 
 def words_of(fault: BaseException) -> str:
-    """What an exception says. The words of Java's are asked of the JVM, which may have ended: then none."""
+    """Return the text of an exception; empty if it comes from Java and the JVM has ended."""
     from py4j.protocol import Py4JError
 
     try:
@@ -81,7 +81,7 @@ def words_of(fault: BaseException) -> str:
 
 
 def one_line(words: str) -> str:
-    """The line out of a trace of Java or Python that says what it is about."""
+    """Return the line of a Java or Python trace that describes the problem."""
     for pattern, text in _KNOWN:
         found = re.search(pattern, words)
         if found:

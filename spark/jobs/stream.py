@@ -1,19 +1,19 @@
-"""Rotating captures as they are finished: Spark says which files are new, and each batch is an incremental run.
+"""Rotated captures, read as they are finished: Spark detects new files, and each batch is an incremental run.
 
 Rules of this file
-1. Spark's file source lists the folder and writes down in its checkpoint which files are in which batch, before the
-   batch is worked on. Only paths come from it: the content is read where all captures are read (so a file may be
-   larger than the 2 GB of a value).
-2. A batch is one run over the tables, and takes hold as one. Killed before that, Spark gives the same batch again;
-   killed between that and Spark's own note that it is done, it gives the batch again too, and the run finds its files
-   known and changes nothing. So every file counts once.
-3. A checkpoint that has taken files whose tables are gone would leave them out for ever: that is an error.
-4. A file that comes late is read together with those behind it, if they are still there: so a run is told of all files
-   that were taken so far, not of the new ones alone.
-5. The files of a batch are those that were finished when it was planned. A file that is seen while it is being written
-   is never looked at again: move files in (docs/spark.md).
-6. Spark gives a batch again and again until it is done. So what comes is no reason to give it up: a batch without any
-   capture is told in the table `captures`, and the next one has its turn.
+1. Spark's file source lists the folder and records in its checkpoint which files are in which batch, before the batch
+   is processed. Only paths come from it. The content is read by the capture readers, so a file may be larger than 2 GB,
+   the limit of a value in Spark.
+2. A batch is one run over the tables and is atomic. If it is killed before its commit, Spark repeats the batch. If it
+   is killed between the commit and Spark's own record of it, Spark repeats it too; the run then finds all files known
+   and changes nothing. So every file counts once.
+3. If the tables of a checkpoint are gone, their files would be missing for ever: that is an error.
+4. A late file is read together with the files that follow it, if these still exist. For this, a run receives all files
+   taken so far, not only the new ones.
+5. The files of a batch must be finished when it is planned. A file that is listed while it is being written is not read
+   again: move finished files into the folder (docs/spark.md).
+6. Spark repeats a failed batch until it succeeds, so bad files must not fail it: a batch without any capture is
+   reported in the table `captures`, and the next batch follows.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 __all__ = ["OnBatch", "Stream"]
 
 OnBatch = Callable[[int, int, Summary], None]
-"""Told after a batch: its number, how many files it had, what the tables are now."""
+"""Called after a batch with its number, its number of files, and the summary of the tables."""
 
 _SCHEMA: Final = "path string, modificationTime timestamp, length long, content binary"
-"""Of Spark's binaryFile; a stream can't find it out for itself."""
+"""The schema of Spark's binaryFile, which a stream does not infer."""
 
 
 class Stream:
-    """A folder that is being watched."""
+    """A folder whose new files are read in batches."""
 
     def __init__(
         self,
@@ -62,9 +62,9 @@ class Stream:
         most: int = 1000,
         on_batch: OnBatch | None = None,
     ) -> None:
-        """``request.paths`` is the one folder; ``most`` files are taken at a time, the oldest first.
+        """``request.paths`` is the one folder; a batch has up to ``most`` files, the oldest first.
 
-        Raises LocalError when the folder is not there, or the checkpoint is not that of these tables.
+        Raises LocalError if the folder does not exist, or if the checkpoint does not belong to these tables.
         """
         self._session = session
         self._request = request
@@ -76,7 +76,7 @@ class Stream:
         _check(request, self._checkpoint)
 
     def run(self, *, every_s: float = 10, once: bool = False) -> None:
-        """Take files as they come, with so many seconds between two looks; ``once``: those that are there.
+        """Read new files every ``every_s`` seconds; ``once``: only the existing ones.
 
         Raises the PcliError that ended it.
         """
@@ -90,12 +90,12 @@ class Stream:
             self._query.awaitTermination()
 
     def stop(self) -> None:
-        """End it. What the batch at hand has not brought to its end is done again next time."""
+        """Stop the stream. An unfinished batch is repeated next time."""
         if self._query is not None:
             stop_apart(self._query.stop)
 
     def _batch(self, files: DataFrame, number: int) -> None:
-        """What Spark calls for each batch, in a thread of its own."""
+        """Process a batch. Spark calls this in its own thread."""
         new = {plain_path(row["path"]) for row in files.collect()}
         if not new:
             return
@@ -111,7 +111,7 @@ class Stream:
 
     @contextmanager
     def _own_error(self) -> Iterator[None]:
-        """What a batch said of ours instead of what Spark made of it."""
+        """Raise the PcliError of a batch instead of the error that Spark makes of it."""
         try:
             yield
         except LocalError:
@@ -121,7 +121,7 @@ class Stream:
 
 
 def _still_there(out: str) -> Iterator[str]:
-    """The files that the tables are of, but for those that are gone."""
+    """Yield the files that the tables contain and that still exist."""
     store = open_store(out)
     if read_manifest(store) is not None:
         for path in StoredTables(store).read("captures", ["path"])["path"].to_pylist():

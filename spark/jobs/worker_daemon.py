@@ -1,14 +1,14 @@
-"""Where Python workers come from on one machine: a process that has imported everything, and forks.
+"""The parent process of Python workers on one machine: it imports everything, then forks.
 
-Spark's own imports nothing before it forks, so each worker would import numpy, pyarrow and pcli for itself: a second of
-CPU time each, and again for each that was killed.
+Spark's own daemon imports nothing before it forks. Each worker would import numpy, pyarrow and pcli itself: a second of
+CPU time each, and again for each worker that was killed.
 
 Rules of this file
-1. It is for ``local[…]`` alone, where workers run this Python with this pcli (`pcli.spark.jobs.session`). A cluster has
-   Spark's own: there our code comes later, as a zip.
-2. What was imported is frozen: no collection of garbage looks at it, so its pages stay shared.
-3. Nothing may be running here when it forks. Spark sets OMP_NUM_THREADS for its workers, which keeps numpy's library
-   from starting threads; pyarrow starts its own when they are needed, and its allocator's knows of forks.
+1. It is only for ``local[…]``, where workers run this Python with this pcli (`pcli.spark.jobs.session`). A cluster uses
+   Spark's own daemon, because there the code of pcli arrives later, as a zip.
+2. Imported objects are frozen: the garbage collector does not touch them, so their pages stay shared.
+3. No other thread may run when it forks. Spark sets OMP_NUM_THREADS for its workers, which keeps numpy's library from
+   starting threads. pyarrow starts its threads when they are needed, and its allocator supports forks.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _WANTED: Final = ("pyspark.worker", "pcli.spark.jobs.spark_engine", "pcli.spark.
 
 
 def main() -> None:
-    """Import, then do what Spark's does."""
-    with suppress(ImportError):  # the task that needs it says so
+    """Import the modules, then run Spark's daemon."""
+    with suppress(ImportError):  # reported by the task that needs the module
         for name in _WANTED:
             import_module(name)
     gc.collect()

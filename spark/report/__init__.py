@@ -1,7 +1,7 @@
-"""A report of the tables, for people: one HTML file with charts, without Spark.
+"""An HTML report of the tables: one file with charts, made without Spark.
 
-``gathering`` and ``histograms`` make figures of the messages in one pass, ``message_sections`` and ``other_sections``
-put figures into words and ``charts``, ``page`` puts the page together from page.html.
+``message_figures`` and ``histograms`` compute figures of the messages in one pass, ``message_sections`` and
+``other_sections`` turn figures into text and ``charts``, and ``page`` builds the page from page.html.
 """
 
 from pcli.spark.report.page import page_of

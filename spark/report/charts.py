@@ -1,12 +1,12 @@
-"""The report's charts, as SVG that stands in the page.
+"""The report's charts, as SVG embedded in the page.
 
 Rules of this file
-1. No text of the wire is drawn: series are called A, B, C, …, and the page's own table says who they are. So nothing
-   has to be escaped here, and no font has to know foreign letters.
-2. Each chart has a title and a sentence for those who don't see it; colours are told apart by people who see few
-   (Okabe and Ito), lines by their dashes too.
+1. Charts contain no text from the wire: series are called A, B, C, …, and a table of the page has their names. So
+   nothing needs escaping here, and no font needs other alphabets.
+2. Each chart has a title and a description for screen readers. Colours suit readers with colour vision deficiency
+   (Okabe and Ito), and lines differ by their dashes, too.
 3. The same figures give the same bytes: no dates, no random ids.
-4. A chart is as wide as a phone without scrolling, letters of 8 px and more: 6 inches with letters of 10 points.
+4. A chart fits the width of a phone without scrolling, with letters of at least 8 px: 6 inches, letters of 10 points.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 __all__ = ["LETTERS", "Series", "bars", "lines", "spans", "svg_of"]
 
 LETTERS: Final = "ABCDEFGH"
-"""What series are called."""
+"""Names of series."""
 
 _COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999933")
 _DASHES: Final = ("-", "--", "-.", ":")
 
 _SETTINGS: Final[Any] = {
-    "svg.fonttype": "none",  # letters stay letters: smaller, and can be read aloud
+    "svg.fonttype": "none",  # text stays text: smaller, and readable by screen readers
     "svg.hashsalt": "pcli",
     "font.family": "sans-serif",
     "font.size": 10,
@@ -43,10 +43,10 @@ _SETTINGS: Final[Any] = {
 }
 
 _LEGEND: Final[Any] = {"handlelength": 1.6, "columnspacing": 1.0, "handletextpad": 0.4}
-"""Eight letters fit into one line, in their order."""
+"""A legend with eight names in one line, in order."""
 
 _WIDE: Final = 1000
-"""From the least to the greatest of an axis: beyond it only powers of ten are named, others would touch each other."""
+"""Range of an axis, maximum to minimum, above which only powers of ten are labelled, so that labels do not overlap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Series:
     """One line of a chart."""
 
     name: str
-    """A letter, or a fixed word of ours."""
+    """A letter or a fixed word."""
     x: Sequence[float]
     y: Sequence[float]
 
@@ -69,7 +69,7 @@ def lines(
     log_x: bool = False,
     steps: bool = False,
 ) -> str:
-    """A chart of lines; ``steps``: a value holds until the next one."""
+    """Draw a chart of lines; ``steps``: a value holds until the next one."""
 
     def draw(axes: Any) -> None:
         for index, one in enumerate(series):
@@ -92,7 +92,7 @@ def lines(
 
 
 def bars(names: Sequence[str], values: Sequence[float], x_label: str, *, title: str, alt: str) -> str:
-    """A chart of horizontal bars, the first on top."""
+    """Draw a chart of horizontal bars, the first on top."""
 
     def draw(axes: Any) -> None:
         places = range(len(names))
@@ -106,7 +106,7 @@ def bars(names: Sequence[str], values: Sequence[float], x_label: str, *, title: 
 
 
 def spans(rows: Sequence[Sequence[tuple[float, float, str]]], x_label: str, *, title: str, alt: str) -> str:
-    """Rows of stretches of time, the first on top: (begin, length, what), what being one of a few words of ours."""
+    """Draw rows of intervals (begin, length, kind), the first row on top; kind is one of a few fixed words."""
 
     def draw(axes: Any) -> None:
         words = list(dict.fromkeys(what for row in rows for _, _, what in row))
@@ -127,7 +127,7 @@ def spans(rows: Sequence[Sequence[tuple[float, float, str]]], x_label: str, *, t
 
 
 def svg_of(figure: Figure, title: str, alt: str) -> str:
-    """A figure as an SVG element that takes the width it is given."""
+    """Return a figure as an SVG element that fills the available width."""
     target = io.StringIO()
     figure.savefig(target, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     text = target.getvalue()
@@ -151,7 +151,7 @@ def _drawn(draw: Callable[[Any], None], title: str, alt: str, height: float = 2.
 
 
 def _unique_ids(svg: str, title: str) -> str:
-    """Several charts stand in one page: ids and what refers to them get the chart's own prefix."""
+    """Add a prefix to ids and references, because several charts are in one page."""
     prefix = re.sub(r"\W+", "-", title.lower())
     svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
     return re.sub(r'(xlink:href="#|url\(#)', rf"\g<1>{prefix}-", svg)

@@ -1,9 +1,9 @@
-"""Distributions of durations, kept in as little memory as their keys take: counts in logarithmic steps.
+"""Distributions of durations as counts in logarithmic steps; the memory depends only on the number of keys.
 
 Rules of this file
-1. A step is an eighth of an octave: a quantile is at most 9 % away from the true one, from a microsecond to a day.
-2. What is shorter than a nanosecond, as an answer captured before its question is, counts in the first step.
-3. Keys beyond MAX_KEYS are counted together under OTHERS: nothing is lost but their names.
+1. A step is an eighth of an octave: a quantile is at most 9 % from the true one, from a microsecond to a day.
+2. A duration below a nanosecond, such as that of a response captured before its request, counts in the first step.
+3. Keys beyond MAX_KEYS are counted together under OTHERS: only their names are lost.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 __all__ = ["MAX_KEYS", "OTHERS", "Histograms", "Keys"]
 
 MAX_KEYS: Final = 5_000
-"""Topics, subscriptions or consumers that are told apart in one table."""
+"""Maximum number of topics, subscriptions or consumers in one table."""
 
 OTHERS: Final = ("(all others)",)
 
@@ -30,16 +30,16 @@ Longs = npt.NDArray[np.int64]
 
 
 class Keys:
-    """Names in columns to small numbers, the same ones batch after batch."""
+    """Assigns small numbers to names in columns, the same ones in every batch."""
 
     def __init__(self, most: int = MAX_KEYS) -> None:
         self.names: list[tuple[str, ...]] = []
-        """By number; OTHERS is there when it was needed."""
+        """Names by number, including OTHERS if it was needed."""
         self._numbers: dict[tuple[str, ...], int] = {}
         self._most = most
 
     def numbers(self, *columns: pa.Array) -> Longs:
-        """The number of each row's names; a null is an empty name."""
+        """Return the number of each row's names; null counts as an empty name."""
         codes, parts = np.zeros(len(columns[0]), np.int64), []
         for column in columns:
             encoded = pc.dictionary_encode(pc.fill_null(column, ""))
@@ -72,7 +72,7 @@ class Histograms:
         self._longest = np.zeros(0, np.int64)
 
     def add(self, keys: Longs, durations_ns: Longs) -> None:
-        """Take in durations of the keys with these numbers."""
+        """Add durations of the keys with these numbers."""
         more = len(self._keys.names) - len(self._counts)
         if more > 0:
             self._counts = np.vstack([self._counts, np.zeros((more, _WIDTH), np.int64)])
@@ -85,21 +85,21 @@ class Histograms:
         np.maximum.at(self._longest, keys, durations_ns)
 
     def count(self, key: int) -> int:
-        """How many durations a key has."""
+        """Return the number of durations of a key."""
         return int(self._counts[key].sum()) if key < len(self._counts) else 0
 
     def longest_ns(self, key: int) -> int:
-        """The longest of a key, exactly."""
+        """Return the exact maximum of a key."""
         return int(self._longest[key])
 
     def quantile_ns(self, key: int, share: float) -> float:
-        """The duration below which that share of a key's lie; it must have some."""
+        """Return the duration below which this share of a key's durations lie; the key must have some."""
         passed = np.cumsum(self._counts[key])
         step = int(np.searchsorted(passed, share * passed[-1]))
         return float(min(2 ** ((step + 0.5) / _STEPS), self._longest[key]))
 
     def curve(self, key: int) -> tuple[list[float], list[float]]:
-        """Milliseconds and the percentage of durations up to these, for a chart."""
+        """Return milliseconds and the percentage of durations up to each, for a chart."""
         used = np.nonzero(self._counts[key])[0]
         steps = np.arange(used[0], used[-1] + 1)
         share = np.cumsum(self._counts[key][steps]) / self._counts[key].sum() * 100

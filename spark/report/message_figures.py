@@ -1,11 +1,12 @@
-"""One pass over the table ``messages``: all that the report shows of them, in memory bounded by names, not by messages.
+"""One pass over the table ``messages``: all figures of the report, in memory bounded by names, not by messages.
 
 Rules of this file
-1. Batches of columns, never a message as an object; only the few slowest are kept as rows.
-2. Durations are differences of the capture's own clock. Publish: SEND to SEND_RECEIPT. Dispatch: SEND to the first
-   MESSAGE of a subscription. Ack: the first MESSAGE to a consumer to its ACK that settled the entry there.
-3. What is held is what was delivered and not acknowledged so far, by consumer, at the end of each stretch of time. What
-   goes to another consumer of the subscription then is not held any more: its first one is gone, or gave it back.
+1. Columns are processed in batches, without an object per message; only the few slowest are kept as rows.
+2. Durations are differences of the capture's timestamps. Publish: SEND to SEND_RECEIPT. Dispatch: SEND to the first
+   MESSAGE of a subscription. Ack: the first MESSAGE to a consumer to the ACK that acknowledged the entry there.
+3. A consumer holds the messages that were delivered to it and not acknowledged by the end of each interval. When an
+   entry is delivered to another consumer of the subscription, the first no longer holds it: it disconnected or sent a
+   negative acknowledgement.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ from pcli.spark.report.histograms import Histograms, Keys
 __all__ = ["COLUMNS", "MessageFigures", "Span", "gather"]
 
 COLUMNS: Final = ("cluster", "topic", "ledger", "entry", "producer", "deliveries", "marker", "state", "evidence")
-"""What `gather` reads of ``messages``."""
+"""The columns of ``messages`` that `gather` reads."""
 
 SLOWEST: Final = 20
-"""Messages that are shown one by one."""
+"""Number of slowest messages that are shown."""
 
 Longs = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The time that the report is about, in stretches of equal length."""
+    """The time range of the report, in intervals of equal length."""
 
     first_ns: int
     last_ns: int
@@ -43,20 +44,20 @@ class Span:
 
     @property
     def seconds(self) -> float:
-        """Of one stretch."""
+        """Length of an interval."""
         return max(self.last_ns - self.first_ns, 1_000_000) / self.stretches / 1e9
 
     def places(self, times_ns: Longs) -> Longs:
-        """In which stretch each time is."""
+        """Return the interval of each time."""
         return ((times_ns - self.first_ns) / (self.seconds * 1e9)).astype(np.int64).clip(0, self.stretches - 1)
 
     def begins(self) -> list[float]:
-        """Seconds from the beginning to that of each stretch."""
+        """Return the start of each interval, in seconds from the start of the range."""
         return [index * self.seconds for index in range(self.stretches)]
 
 
 class _Moments:
-    """Counts by key and stretch of time."""
+    """Counts by key and interval."""
 
     def __init__(self, keys: Keys, span: Span) -> None:
         self._keys, self._span = keys, span
@@ -71,7 +72,7 @@ class _Moments:
 
 @dataclass(slots=True)
 class MessageFigures:
-    """What a pass over the messages gives."""
+    """The figures of all messages."""
 
     span: Span
     entries: int = 0
@@ -90,13 +91,13 @@ class MessageFigures:
     delivered: _Moments = field(init=False)
     acked: _Moments = field(init=False)
     held: _Moments = field(init=False)
-    """By consumer: what came less what went, in each stretch; its running sum is what it held."""
+    """By consumer: messages delivered minus messages removed in each interval. The running sum is what it holds."""
     redelivered: Counter[int] = field(default_factory=Counter)
-    """Entries that came more than once, by subscription's number."""
+    """Entries that were delivered more than once, by the number of the subscription."""
     left: dict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
-    """By evidence, a key of EVIDENCE: messages that a subscription left unacknowledged, by its number."""
+    """By evidence, a key of EVIDENCE: unacknowledged messages by the number of the subscription."""
     slowest: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
-    """(duration in ns from SEND to the last ACK, or delivery, row), the slowest first."""
+    """(duration in ns from SEND to the last ACK or delivery, row), the slowest first."""
 
     def __post_init__(self) -> None:
         self.publish, self.dispatch, self.ack = (
@@ -108,7 +109,7 @@ class MessageFigures:
 
 
 def gather(batches: Iterable[pa.RecordBatch], span: Span) -> MessageFigures:
-    """The figures of all messages; batches with COLUMNS, in any order."""
+    """Compute the figures of all messages from batches with COLUMNS, in any order."""
     figures = MessageFigures(span)
     for batch in batches:
         batch = batch.filter(pc.invert(batch["marker"]))
@@ -158,7 +159,7 @@ def _take_deliveries(figures: MessageFigures, batch: pa.RecordBatch) -> None:
     figures.held.add(owners[there], came[there], messages[there])
     figures.ack.add(groups[both], (acked - came)[both])
     timely = np.flatnonzero(there & (sent >= 0))
-    timely = timely[np.argsort(came[timely], kind="stable")]  # behind a hole the first frame is not the earliest
+    timely = timely[np.argsort(came[timely], kind="stable")]  # after a gap the first frame may not be the earliest
     timely = timely[np.unique(pairs[timely], return_index=True)[1]]
     figures.dispatch.add(groups[timely], (came - sent)[timely])
     _take_entries(figures, batch, flat, groups, rows, pairs)
@@ -166,7 +167,7 @@ def _take_deliveries(figures: MessageFigures, batch: pa.RecordBatch) -> None:
 
 
 def _handed_over(pairs: Longs, came_ns: Longs) -> Longs:
-    """When an entry next went to another consumer of the subscription, by delivery; -1: it did not."""
+    """Return for each delivery when its entry was next delivered to another consumer; -1 if it was not."""
     order = np.lexsort((came_ns, pairs))
     again = np.flatnonzero(pairs[order][1:] == pairs[order][:-1])
     over = np.full(len(pairs), -1, np.int64)
@@ -177,7 +178,7 @@ def _handed_over(pairs: Longs, came_ns: Longs) -> Longs:
 def _take_entries(
     figures: MessageFigures, batch: pa.RecordBatch, flat: pa.Array, groups: Longs, rows: Longs, pairs: Longs
 ) -> None:
-    """Each subscription once for an entry, however many of its consumers got it."""
+    """Count each entry once per subscription, regardless of how many of its consumers received it."""
     left = np.maximum(_field(flat, "unacked"), 0)
     _, first, pair = np.unique(pairs, return_index=True, return_inverse=True)
     times = np.bincount(pair, _field(flat, "count"))
@@ -200,7 +201,7 @@ def _take_slowest(figures: MessageFigures, batch: pa.RecordBatch, rows: Longs, e
 
 
 def _field(struct: pa.Array, name: str) -> Longs:
-    """A number of each struct; -1 for null."""
+    """Return a numeric field of each struct; -1 for null."""
     column = pc.cast(pc.fill_null(pc.struct_field(struct, name), -1), pa.int64())
     result: Longs = column.to_numpy(zero_copy_only=False)
     return result

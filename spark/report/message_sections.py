@@ -1,4 +1,4 @@
-"""The sections about messages: traffic, durations, what is left unacknowledged, the slowest ones."""
+"""The sections about messages: traffic, durations, unacknowledged messages, the slowest messages."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from pcli.spark.report.page_elements import Chart, Section, TableText
 __all__ = ["durations", "held", "slowest", "states", "traffic"]
 
 MOST_ROWS: Final = 25
-"""Rows of a table of topics, subscriptions or consumers."""
+"""Maximum rows of a table of topics, subscriptions or consumers."""
 
 _SHARES: Final = ((0.5, "median"), (0.95, "95 %"), (0.99, "99 %"))
 
 
 def traffic(figures: MessageFigures) -> Section:
-    """Messages a second over time."""
+    """Return the section on messages per second over time."""
     section = Section("Traffic over time", "traffic")
     span = figures.span
     series = [
@@ -59,7 +59,7 @@ def traffic(figures: MessageFigures) -> Section:
 
 
 def durations(figures: MessageFigures) -> list[Section]:
-    """Publish, dispatch and ack, each as curves and a table."""
+    """Return the section on publish, dispatch and ack durations, each as curves and a table."""
     return [
         _duration(*about)
         for about in (
@@ -102,7 +102,7 @@ def _duration(title: str, anchor: str, what: str, found: Histograms, keys: Keys)
 
 
 def held(figures: MessageFigures) -> Section:
-    """What consumers held over time; what was left unacknowledged or came again."""
+    """Return the section on messages held by consumers over time, unacknowledged, or redelivered."""
     section = Section("Unacknowledged and redelivered", "unacked")
     sums = np.cumsum(figures.held.counts, axis=1)
     order = _most(sums.max(axis=1) if sums.size else np.zeros(0, np.int64))[: len(LETTERS)]
@@ -150,11 +150,11 @@ _LEFT: Final = {
     "begun before": ("capture_start",),
     "in doubt": ("gap_affected", "weak_sync"),
 }
-"""What is left unacknowledged, by words of EVIDENCE."""
+"""Descriptions of unacknowledged messages, by keys of EVIDENCE."""
 
 
 def slowest(figures: MessageFigures) -> Section:
-    """The messages that took longest, each as a line in time."""
+    """Return the section on the slowest messages, each as a line in time."""
     section = Section("Slowest messages", "slowest")
     if not figures.slowest:
         section.texts.append("No message was seen both sent and delivered.")
@@ -181,7 +181,7 @@ def slowest(figures: MessageFigures) -> Section:
 
 
 def _last(row: dict[str, Any]) -> str:
-    """To whom the latest that is known of it happened, and how often it came there."""
+    """Return the subscription and consumer of the last event of a message, and its delivery count there."""
     last = max(row["deliveries"], key=lambda one: max(one["delivered_ns"] or 0, one["acked_ns"] or 0))
     times = f", came {last['count']} times" if last["count"] > 1 else ""
     again = f" ({said(last['again'])})" if last["again"] else ""
@@ -190,7 +190,7 @@ def _last(row: dict[str, Any]) -> str:
 
 
 def _steps(row: dict[str, Any]) -> list[tuple[int, int, str]]:
-    """(begin, length, what) in ns since SEND, one behind the other."""
+    """Return consecutive steps (begin, length, kind) in ns since SEND."""
     sent = row["producer"]["sent_ns"]
     deliveries = row["deliveries"]
     moments = [
@@ -210,7 +210,7 @@ def _steps(row: dict[str, Any]) -> list[tuple[int, int, str]]:
 
 
 def states(figures: MessageFigures) -> Section:
-    """What became of the messages, and what that is worth."""
+    """Return the section on the states of messages and their evidence."""
     section = Section("What became of the messages", "states")
     rows = [
         (state, number(count), STATES[state], f"{evidence}: {EVIDENCE[evidence]}")
@@ -222,7 +222,7 @@ def states(figures: MessageFigures) -> Section:
 
 
 def _most(weights: Sequence[int] | Any) -> list[int]:
-    """The places of the greatest ones above 0, the greatest first, at most MOST_ROWS."""
+    """Return the indices of the largest values above 0, in descending order, at most MOST_ROWS."""
     array = np.asarray(weights)
     return [int(key) for key in np.argsort(-array, kind="stable")[:MOST_ROWS] if array[key] > 0]
 

@@ -1,4 +1,4 @@
-"""How the report says figures: durations, sizes, times, names."""
+"""Formats of figures in the report: durations, sizes, times, names."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ def moment(time_ns: int) -> str:
 
 
 def short_topic(name: str | None) -> str:
-    """A topic as people say it: without what is the same for nearly all."""
+    """Return a topic in its short form, without the parts that nearly all topics share."""
     return said(name).removeprefix("persistent://").removeprefix("public/default/")
 
 
 def said(text: str | None) -> str:
-    """A name from the wire, its control characters made visible; a dash for none."""
+    """Return a name from the wire with its control characters escaped; a dash for none."""
     return printable(text) if text else "–"
 
 
 def named(cluster: str, *rest: str | None) -> str:
-    """Cluster, topic, subscription, consumer in one line; a cluster that nobody has named is left out."""
+    """Return cluster, topic, subscription, consumer in one line, without the default cluster."""
     words = [short_topic(rest[0]), *map(said, rest[1:])] if rest else []
     return " / ".join([*([said(cluster)] if cluster != CLUSTER else []), *words])

@@ -1,4 +1,4 @@
-"""The sections about everything else: findings, permits, consumers' figures, gaps and what was read."""
+"""The other sections: findings, permits, figures of consumers, gaps and captures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pcli.spark.summary import troubles_of
 __all__ = ["captures", "findings", "gaps", "permits"]
 
 MOST_FINDINGS: Final = 100
-"""Findings that are told in full."""
+"""Number of findings that are shown in full."""
 
 MOST_GAPS: Final = 50
 
@@ -28,7 +28,7 @@ _SUBJECT: Final = ("cluster", "topic", "subscription", "consumer", "producer")
 
 
 def findings(table: pa.Table) -> Section:
-    """What is wrong, the gravest first."""
+    """Return the section on findings, the most severe first."""
     section = Section("Findings", "findings")
     rows = sorted(
         table.to_pylist(),
@@ -66,9 +66,9 @@ def _finding(row: dict[str, Any]) -> FindingText:
 
 
 def permits(read: Callable[[pc.Expression], pa.Table], consumers: pa.Table, span: Span) -> Section:
-    """How many permits the worst consumers had over time; worst: those longest without any.
+    """Return the section on permits over time of the consumers that were longest without any.
 
-    ``read`` gives the rows of the table permits for which an expression is true: it may be too large to be read whole.
+    ``read`` returns the rows of the table permits that match an expression: the table may be too large to read whole.
     """
     section = Section("Permits over time", "permits")
     rows = [row for row in consumers.to_pylist() if row["flows"] and not row["system"]]
@@ -104,7 +104,7 @@ def permits(read: Callable[[pc.Expression], pa.Table], consumers: pa.Table, span
 def _curve(
     read: Callable[[pc.Expression], pa.Table], consumer: dict[str, Any], span: Span
 ) -> tuple[list[float], list[float]]:
-    """Seconds and the lowest balance in them, of a consumer's present session."""
+    """Return seconds and the lowest balance in each, for the current session of a consumer."""
     same = pc.field("cluster") == consumer["cluster"]
     for name in ("connection", "consumer_id", "session"):
         same &= pc.field(name) == consumer[name]
@@ -114,7 +114,7 @@ def _curve(
 
 
 def gaps(table: pa.Table, captures: pa.Table) -> Section:
-    """What the captures do not have: what no finding can be sure about."""
+    """Return the section on gaps in the captures, which make findings uncertain."""
     section = Section("Gaps and certainty", "gaps")
     unread = len(troubles_of(captures))
     if unread:
@@ -152,7 +152,7 @@ def gaps(table: pa.Table, captures: pa.Table) -> Section:
 
 
 def captures(table: pa.Table) -> Section:
-    """Which files were read, how far."""
+    """Return the section on the files and how far each was read."""
     section = Section("Captures", "captures")
     rows = [
         (
@@ -170,7 +170,7 @@ def captures(table: pa.Table) -> Section:
 
 
 def _place(row: dict[str, Any]) -> tuple[bool, bool, str, int]:
-    """Where a file stands in the list: what was not read to its end first, what is no capture last."""
+    """Return the sort key of a file: files not read to their end first, files that are not captures last."""
     return (row["status"] == "not a capture", row["status"] == "read", row["cluster"], row["part"] or 0)
 
 

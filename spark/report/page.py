@@ -1,9 +1,9 @@
-"""The report: one page of HTML of the tables in a folder, that needs nothing else to be read.
+"""The report: one self-contained HTML page about the tables in a folder.
 
 Rules of this file
-1. Everything from the wire goes through the template's escaping; only charts, which hold none of it, go in as they are.
-2. Tables that a run did not make leave their sections out. So does everything when no packet was read: nothing is known
-   then, and "nothing was found wrong" would say too much.
+1. The template escapes all text from the wire. Only charts, which contain none, are inserted as they are.
+2. Sections of tables that a run did not make are omitted. If no packet was read, all sections are: "nothing was found
+   wrong" would be misleading.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CONSUMER: Final = (
 
 
 def page_of(tables: StoredTables, title: str = "Pulsar traffic") -> str:
-    """The page for these tables, in memory bounded by names, findings and gaps."""
+    """Return the page for these tables, in memory bounded by names, findings and gaps."""
     captures = tables.read("captures")
     span = _span(captures)
     packets = pc.sum(captures["packets"]).as_py() or 0
@@ -69,7 +69,7 @@ def _sections(
 
 
 def _marked(text: str) -> Markup:
-    """A text, escaped, with what stands in backticks as code."""
+    """Return an escaped text with the parts in backticks as code."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))  # noqa: S704
 
 

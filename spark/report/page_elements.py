@@ -1,4 +1,4 @@
-"""What the page is made of. Data only; page.html lays it out and escapes every text."""
+"""The elements of the page. They are data only: page.html lays them out and escapes every text."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["Chart", "FindingText", "Section", "TableText"]
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A drawing and the line below it."""
+    """A chart and its caption."""
 
     svg: str
-    """Of charts.py: nothing of the wire is in it."""
+    """Made by charts.py; contains nothing from the wire."""
     caption: str
 
 
@@ -25,14 +25,14 @@ class TableText:
     head: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
     numbers: frozenset[int] = frozenset()
-    """Columns that stand on the right."""
+    """Columns that are aligned to the right."""
     more: str = ""
-    """What was left out; empty: nothing."""
+    """A note on rows that were omitted; empty if none."""
 
 
 @dataclass(frozen=True, slots=True)
 class FindingText:
-    """A finding in words."""
+    """A finding as text."""
 
     severity: str
     head: str
@@ -44,7 +44,7 @@ class FindingText:
 
 @dataclass(slots=True)
 class Section:
-    """A part of the page with a heading."""
+    """A section of the page with a heading."""
 
     title: str
     anchor: str
