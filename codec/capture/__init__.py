@@ -1,10 +1,10 @@
-"""Captures: from the bytes of a file to Pulsar frames, and from packets to a file.
+"""Captures: reading files as Pulsar frames, and writing packets to a file.
 
-The way of the data, a module each: ``files`` and ``zst`` (bytes, unpacked), ``pcap`` and ``pcapng`` (records),
-``link``, ``ip`` and ``tunnels`` (to the TCP segment), ``connections`` and ``streams`` (bytes in order, holes), ``walk``
-(frames), with ``sniff`` and ``judge`` (what is it) and ``resync`` (where does it go on). ``fast`` is the short way
-through all of them. ``reading`` puts them together. ``rotated`` orders the parts of a recording; ``writer`` and
-``recorder`` write.
+The modules in the order of the data flow: ``files`` and ``zst`` (decompressed bytes), ``pcap`` and ``pcapng``
+(records), ``link``, ``ip`` and ``tunnels`` (TCP segments), ``connections`` and ``streams`` (ordered bytes and gaps),
+``walk`` (frames), with ``sniff`` and ``judge`` (kind of stream) and ``resync`` (search for the next frame). ``fast`` is
+the fast path through all of them. ``reading`` combines them. ``rotated`` sorts the parts of a rotated capture.
+``writer`` and ``recorder`` write captures.
 """
 
 from pcli.codec.capture.frames import NOTE_KINDS, CapturedFrame, Note, Stream, StreamEnd

@@ -1,9 +1,9 @@
-"""The table of connections: by addresses and ports, with alarms, and bounded.
+"""The table of TCP connections by addresses and ports, with alarms and a size limit.
 
 Rules of this file
-1. Streams are counted as tshark does: in the order of their first packets, a new SYN on old ports being a new one.
-2. A connection that is over stays for a while, so that late packets open no new stream.
-3. Time is counted in packets of the input: the same file gives the same frames, however it is read.
+1. Streams are numbered as in tshark: in the order of their first packets. A new SYN on the same ports is a new stream.
+2. A closed connection is kept for a while, so that late packets do not open a new stream.
+3. Time is counted in packets of the input, so the same file always gives the same frames.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from pcli.codec.capture.tunnels import ACK, SYN, Segment
 __all__ = ["MAX_CLOSED", "MAX_CONNECTIONS", "NEVER", "Table"]
 
 MAX_CONNECTIONS: Final = 1 << 16
-"""Connections that are remembered; above, a quarter of them is forgotten."""
+"""Maximum number of connections in the table. Above it, a quarter of them is evicted."""
 
 MAX_CLOSED: Final = 4096
-"""Connections that are over and remembered for late packets."""
+"""Maximum number of closed connections that are kept for late packets."""
 
 NEVER: Final = 1 << 62
 
@@ -34,25 +34,25 @@ _ports = Struct(">HH").unpack_from
 
 
 class Table:
-    """All connections that are remembered."""
+    """All connections that are currently tracked."""
 
     def __init__(self) -> None:
         self.ways: dict[bytes, Direction] = {}
         """Direction by its addresses and ports, see ``Segment.key``."""
         self.living: dict[Connection, None] = {}
-        """All connections, in order of their first packets."""
+        """All tracked connections, in order of their first packets."""
         self.count = 0
-        """Connections so far."""
+        """Number of connections so far."""
         self.ports: dict[int, None] = {}
-        """Server ports of the connections so far."""
+        """Server ports of all connections so far."""
         self.alarm = NEVER
-        """The packet at which `due` has something to give."""
+        """Packet number of the next alarm."""
         self._alarms: list[tuple[int, int, Connection]] = []
         self._ticket = 0
         self._closed: deque[Connection] = deque()
 
     def create(self, segment: Segment, packet: int, limit: int, judge: Judge) -> Direction:
-        """A new connection; gives the direction of its first packet."""
+        """Add a connection and return the direction of its first packet."""
         key = segment.key
         half = (len(key) - 4) // 2
         source, target = _ports(key, len(key) - 4)
@@ -75,27 +75,27 @@ class Table:
         return connection.there
 
     def forget(self, connection: Connection) -> None:
-        """The connection is no longer known."""
+        """Remove a connection from the table."""
         self.living.pop(connection, None)
         for key, way in zip(connection.keys, (connection.there, connection.back)):
             if self.ways.get(key) is way:
                 del self.ways[key]
 
     def retire(self, connection: Connection) -> None:
-        """The connection is over; the oldest of these is forgotten."""
+        """Keep a closed connection for late packets. Above the limit, remove the oldest closed one."""
         self._closed.append(connection)
         if len(self._closed) > MAX_CLOSED:
             self.forget(self._closed.popleft())
 
     def surplus(self) -> list[Connection]:
-        """The connections to be forgotten to make room: those without Pulsar first, then those longest silent."""
+        """Return the connections to evict when the table is full: non-Pulsar ones first, then the longest inactive."""
         if len(self.living) < MAX_CONNECTIONS:
             return []
         order = sorted(self.living, key=lambda each: (each.stream.kind == "pulsar" and not each.finished, each.last))
         return order[: MAX_CONNECTIONS // 4]
 
     def set_alarm(self, connection: Connection, due: int, packet: int) -> None:
-        """Somebody must look at the connection at the packet ``due``; an earlier alarm stands."""
+        """Set the connection's alarm to the packet ``due``. An earlier pending alarm is kept."""
         if due == NEVER or packet < connection.alarm <= due:
             return
         connection.alarm = due
@@ -104,7 +104,7 @@ class Table:
         self.alarm = self._alarms[0][0]
 
     def due(self, packet: int) -> Iterator[Connection]:
-        """The connections whose alarms have come, each as its turn comes."""
+        """Yield the connections whose alarms are due, in the order of the alarms."""
         while self._alarms and self._alarms[0][0] <= packet:
             due, _, connection = heappop(self._alarms)
             if connection.alarm == due and not connection.finished:

@@ -1,11 +1,12 @@
-"""Bytes of a capture file in pieces, unpacked on the way.
+"""The decompressed bytes of a capture file, in chunks.
 
 Rules of this file
-1. What a file is, its first bytes say, never its name: gzip, zstd, or the capture itself.
-2. Memory does not grow with the file: pieces of at most CHUNK bytes come in, and unpacked ones of about that go out.
-3. Damage ends the pieces. What unpacks before it is delivered first; ``Source.error`` then says what was wrong, with
-   the offset in the packed file. A checksum that is wrong costs nothing: all is delivered, and then it is told.
-4. A file object that gives one byte per read is as good as any other, only slower.
+1. The first bytes of a file, never its name, determine its type: gzip, zstd, or an uncompressed capture.
+2. Memory use does not grow with the file: chunks of at most CHUNK bytes are read, and decompressed chunks have about
+   that size.
+3. Damage ends the chunks. All bytes that can be decompressed are returned first; ``Source.error`` then gives the
+   reason, with the offset in the compressed file. A wrong checksum is reported only after all bytes were returned.
+4. A file object that returns one byte per read works too, only more slowly.
 """
 
 from __future__ import annotations
@@ -20,28 +21,28 @@ from pcli.codec.errors import CaptureError
 __all__ = ["CHUNK", "Source", "open_source"]
 
 CHUNK: Final = 256 * 1024
-"""Bytes read at once. Larger windows are no faster, and all frames of a window are alive at once."""
+"""Bytes per read. Larger windows are not faster, and all frames of a window are in memory at the same time."""
 
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 
 
 class Source:
-    """A window over pieces of bytes that moves forward."""
+    """A window over chunks of bytes that moves forward."""
 
     __slots__ = ("_pieces", "data", "error", "position", "total")
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
         self.data = b""
-        """The window."""
+        """The bytes of the window."""
         self.position = 0
-        """Where the window begins, in the bytes of the (unpacked) file."""
+        """Offset of the window in the decompressed file."""
         self.error: CaptureError | None = None
-        """Why the pieces ended; None: by the end of the file, or not yet."""
+        """Why the chunks ended; None at a regular end of the file or before the end."""
 
     def fill(self, used: int, needed: int) -> bool:
-        """Drop the first ``used`` bytes of the window, and get at least ``needed``. False: the file ends before."""
+        """Drop ``used`` bytes of the window and read until it has ``needed``. Return False if the file ends before."""
         rest = self.data[used:]
         self.position += used
         parts, size = [rest], len(rest)
@@ -55,7 +56,7 @@ class Source:
         return size >= needed
 
     def skip(self, used: int, count: int) -> bool:
-        """Drop ``used`` bytes and the ``count`` behind them without keeping these. False: the file ends before."""
+        """Drop ``used`` bytes and discard the ``count`` bytes after them. Return False if the file ends before."""
         while count > len(self.data) - used:
             count -= len(self.data) - used
             self.position += len(self.data)
@@ -65,7 +66,7 @@ class Source:
         return self.fill(used + count, 0)
 
     def _next(self) -> bytes:
-        """The next piece; empty at the end."""
+        """Return the next chunk; empty at the end."""
         try:
             return next(self._pieces, b"")
         except CaptureError as error:
@@ -75,8 +76,8 @@ class Source:
 
 
 def open_source(file: BinaryIO) -> Source:
-    """A source of the capture's own bytes, whatever it is packed in. Nothing but OSError of the file's own leaves."""
-    # read1 gives what is there: a live capture in a pipe should not wait for a full buffer.
+    """Return a source of the decompressed capture. Only OSError from the file itself is raised."""
+    # read1 returns the available bytes, so a live capture from a pipe does not wait for a full buffer.
     read: Callable[[int], bytes | None] = getattr(file, "read1", file.read)
     head = b""
     while len(head) < 4:
@@ -100,18 +101,18 @@ def _pieces(head: bytes, read: Callable[[int], bytes | None]) -> Iterator[bytes]
 
 
 class _Gunzip:
-    """RFC 1952, with any number of members one behind the other."""
+    """A gzip decompressor (RFC 1952) for any number of concatenated members."""
 
     def __init__(self) -> None:
         self._engine: Any = None
-        """What unpacks the current member; None between members."""
+        """The decompressor of the current member; None between members."""
         self._left = 0
-        """Bytes of a wrong trailer that are still to come."""
+        """Number of bytes of a wrong trailer that are still to be skipped."""
         self._wrong: CaptureError | None = None
-        """The first wrong trailer: all its bytes are there, so it is told at the end."""
+        """The first wrong trailer. Its member's data is complete, so the error is raised at the end."""
 
     def feed(self, piece: bytes, position: int) -> Iterator[bytes]:
-        """What the packed bytes at this offset of the file unpack to."""
+        """Decompress the bytes at this offset of the compressed file."""
         end = position + len(piece)
         more = False
         while piece or more:
@@ -124,7 +125,7 @@ class _Gunzip:
                 if not piece:
                     return
                 self._engine = zlib.decompressobj(wbits=31)
-            # An engine that meets damage keeps for itself what it has unpacked up to there.
+            # On damage, zlib discards the output decompressed so far.
             before = self._engine.copy()
             try:
                 out = self._engine.decompress(piece, CHUNK)
@@ -144,7 +145,7 @@ class _Gunzip:
                 yield out
 
     def _damage(self, text: str, offset: int) -> None:
-        """The end, but for a wrong trailer, which tells of bytes that were delivered."""
+        """Raise the error, unless it is a wrong trailer. Its data was already returned, so that error is deferred."""
         trailer = next((left for sign, left in _WRONG_TRAILERS.items() if sign in text), None)
         if trailer is None:
             raise self._wrong or CaptureError(f"the gzip data is damaged: {text}", offset) from None
@@ -154,7 +155,7 @@ class _Gunzip:
             self._wrong = CaptureError(what, offset)
 
     def end(self, position: int) -> None:
-        """The file ends at this offset; CaptureError when something was wrong."""
+        """Finish at this end of the file. Raise CaptureError for a deferred error or an incomplete member."""
         if self._wrong is not None:
             raise self._wrong
         if self._engine is not None:
@@ -162,11 +163,11 @@ class _Gunzip:
 
 
 _WRONG_TRAILERS: Final = {"incorrect data check": 4, "incorrect length check": 0}
-"""What zlib says of a wrong trailer, and how many bytes of it are then left: it is CRC-32 and size."""
+"""zlib's messages for a wrong trailer (CRC-32 and size), and the number of its bytes that are then left."""
 
 
 def _until_damage(engine: Any, piece: bytes) -> tuple[bytes, int]:
-    """What unpacks of a piece that is damaged somewhere, and how many of its bytes that takes."""
+    """Decompress a damaged chunk up to the damage. Return the output and the number of bytes used."""
     parts = []
     for place in range(len(piece)):
         try:

@@ -1,9 +1,9 @@
-"""The state of a TCP connection and of its two directions. Data only; ``streams`` and ``walk`` work on it.
+"""The state of a TCP connection and its two directions. Data only; ``streams`` and ``walk`` operate on it.
 
 Rules of this file
-1. One object per direction holds everything that a packet needs, so that the fast path asks one dictionary once.
-2. ``next`` is the switch between fast and slow: a sequence number when the next bytes may be cut into frames where
-   they lie, SLOW when anything is unusual, IGNORE when nobody wants the bytes.
+1. One object per direction holds all state that a packet needs, so that the fast path needs one dictionary look-up.
+2. ``next`` selects the path of the next packet: a sequence number if frames may be sliced directly from the window,
+   SLOW for anything unusual, IGNORE if the bytes are not needed.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ SLOW: Final = -1
 IGNORE: Final = -2
 
 SNIFF: Final = 0
-"""Nothing is known of the direction's bytes."""
+"""The content of the direction is unknown."""
 SYNC: Final = 1
-"""The run begins at a frame."""
+"""The run starts at a frame boundary."""
 SEARCH: Final = 2
-"""A frame is looked for in the run."""
+"""The run is searched for a frame boundary."""
 SKIP: Final = 3
-"""The bytes are no Pulsar, or the connection is over."""
+"""The bytes are not Pulsar, or the connection has ended."""
 
 MAX_MARKS: Final = 1 << 16
-"""Packets of one frame that are remembered. Frames in more packets than that are told the last one only."""
+"""Maximum number of packets recorded per frame. Beyond it, only the last packet is updated."""
 
 Piece = tuple[int, bytes | None, int, int, int, tuple[int, ...], int]
-"""A segment that waits: offset, bytes (None: cut away by the snap length), length, packet, time, fragments' packets,
-and its turn: the lowest packet of this piece and what is behind it."""
+"""A queued segment: offset, bytes (None if truncated by the snap length), length, packet, time, fragment packets, and
+priority: the lowest packet number of this segment and all later ones in the queue."""
 
 
 class Partial:
-    """A frame of which bytes are missing, until its end is reached."""
+    """A frame with missing bytes, until its end is reached."""
 
     __slots__ = ("data", "left", "offset", "packets", "problems", "sync", "time_ns")
 
@@ -60,7 +60,7 @@ class Partial:
         self.packets = packets
         self.time_ns = time_ns
         self.left = 0
-        """Bytes until the end of the frame."""
+        """Number of bytes to the end of the frame."""
         self.problems: list[Problem] = []
 
 
@@ -102,45 +102,45 @@ class Direction:
         self.connection = connection
         self.stream = connection.stream
         self.from_client = from_client
-        # TCP
+        # TCP state
         self.next = SLOW
         self.seen = False
-        """Whether a packet of this direction was seen."""
+        """Whether the capture contains a packet of this direction."""
         self.isn = -1
-        """Sequence number of its SYN; -1: not seen."""
+        """Sequence number of the SYN; -1 if it is not in the capture."""
         self.base = -1
-        """Sequence number of offset 0; -1: not known."""
+        """Sequence number of offset 0; -1 if unknown."""
         self.offset = 0
         """Offset of the next byte in order."""
         self.fin = -1
-        """Offset of the end; -1: not known."""
+        """Offset of the end of the direction; -1 if unknown."""
         self.fin_packet = 0
-        """The packet that told the end; 0: none, or a reset."""
+        """The packet with the FIN; 0 if there is none, or the end is a reset."""
         self.ack = -1
-        """The last acknowledgement that this side sent, a sequence number of the peer; -1: none yet."""
+        """The last acknowledgement number that this side sent, in the peer's sequence space; -1 if none."""
         self.held: list[Piece] = []
-        """Pieces behind a hole, by offset, without overlaps."""
+        """Segments queued after a gap, by offset, without overlaps."""
         self.held_bytes = 0
         self.deadline = -1
-        """The packet from which on the hole is declared; -1: there is no hole, or nothing proves it."""
-        # Frames
+        """The packet at which the gap is final; -1 if there is no gap, or it is unconfirmed."""
+        # Frame state
         self.mode = SNIFF
         self.limit = limit
-        """Bytes of the largest frame."""
+        """Size of the largest frame in bytes."""
         self.run = bytearray()
-        """Bytes from the beginning of the open frame, or those that are searched; they end at ``offset``."""
+        """Bytes from the start of the open frame, or the bytes being searched. They end at ``offset``."""
         self.marks: list[tuple[int, int, int]] = []
-        """Which packet brought the run's bytes: position in the run, packet, time."""
+        """The packets that contained the run's bytes: position in the run, packet, time."""
         self.need = 0
-        """Bytes until the open frame, or its two lengths, are whole."""
+        """Number of bytes that the open frame, or its two length fields, still lack."""
         self.sync = START
         self.trust = 0
-        """Bytes of frames since the search that were checked in full."""
+        """Total bytes of the fully checked frames since the search."""
         self.partial: Partial | None = None
         self.search: Search | None = None
         self.budget = Budget()
         self.trouble: list[tuple[int, Problem]] = []
-        """Problems for the frames to come, by offset."""
+        """Problems to attach to later frames, with their offsets."""
 
 
 class Connection:
@@ -168,15 +168,15 @@ class Connection:
         self.back = Direction(self, limit, from_client=not first_is_client)
         self.there.peer, self.back.peer = self.back, self.there
         self.oriented = False
-        """Whether client and server are known, not guessed."""
+        """Whether client and server are certain, not inferred from ports."""
         self.paused = False
-        """A hole that is proven waits for reordered packets; until then both directions wait."""
+        """Whether both directions wait because a confirmed gap may still be filled by reordered packets."""
         self.closing = -1
-        """The packet from which on the connection is over; -1: it is open."""
+        """The packet at which the closed connection is finished; -1 while it is open."""
         self.finished = False
         self.ended: tuple[Direction, int, int, int] | None = None
-        """Its first FIN or RST: direction, packet, time, flags; None: there was none, or it was told already."""
+        """Its first FIN or RST: direction, packet, time, flags; None if there is none, or it was already reported."""
         self.alarm = -1
-        """The packet at which somebody must look at the connection; -1: none."""
+        """Packet number of the connection's alarm; -1 if there is none."""
         self.last = 0
         """The last packet that took the slow path."""

@@ -1,10 +1,10 @@
-"""What comes out of a capture: frames with their place in it, notes about everything that is no frame, and ends.
+"""The output of reading a capture: frames with their positions, notes about all other events, and connection ends.
 
 Rules of this file
-1. A CapturedFrame is a Frame that knows where it stood. Two of them are equal when they are the same object.
-2. Frames and streams are plain slotted classes: one is made for every frame of a file of any size.
-3. A Note is one line for a person plus the numbers in it. Notes and frames come in one order, that of the capture.
-4. A StreamEnd stands in that order where nothing more of its connection is to come.
+1. A CapturedFrame is a Frame with its position in the capture. Two of them are equal only if they are the same object.
+2. Frames and streams are plain classes with slots, because one is created for every frame of arbitrarily large files.
+3. A Note is one line of text for people, with its numbers as fields. Notes and frames are in the order of the capture.
+4. A StreamEnd comes after the last frame and note of its connection.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pcli.codec.wire.problems import Problem
 __all__ = ["ANCHORED", "NOTE_KINDS", "RESYNC", "START", "CapturedFrame", "Note", "Stream", "StreamEnd"]
 
 START = "start"
-"""The frame's place follows from the beginning of the connection, byte by byte."""
+"""The frame's position was determined from the start of the connection without a gap."""
 ANCHORED = "anchored"
-"""The place was carried over missing bytes by the length of the frame that was open there. It is certain."""
+"""The position follows from the length of a frame that spanned a gap. It is certain."""
 RESYNC = "resync"
-"""The place was found by search, or follows from such a place. It may be wrong."""
+"""The position was found by search, or follows from such a position. It may be wrong."""
 
 NOTE_KINDS: dict[str, str] = {
     "file": "the file is damaged, truncated, or not a capture; everything before the offset was returned",
@@ -36,7 +36,7 @@ NOTE_KINDS: dict[str, str] = {
     "snaplen": "packets are truncated: reported once per file",
     "tls": "a stream of TLS",
 }
-"""Every kind of note, with what it means."""
+"""Every kind of note, with its meaning."""
 
 
 class Stream:
@@ -46,23 +46,23 @@ class Stream:
 
     def __init__(self, number: int, client: tuple[str, int], server: tuple[str, int], *, midstream: bool) -> None:
         self.number = number
-        """As tshark's tcp.stream: connections are counted from 0 in the order of their first packets."""
+        """tshark's tcp.stream: connections are numbered from 0 in the order of their first packets."""
         self.client = client
-        """Address and port. The client sent the SYN; without one the commands tell, and before them the port."""
+        """Address and port. The client sent the SYN. Without a SYN, commands decide; until then, ports."""
         self.server = server
         self.midstream = midstream
-        """The capture did not see its SYN."""
+        """Whether the capture lacks the connection's SYN."""
         self.opening: tuple[int, ...] = ()
-        """The connection's first packet, and those of its SYNs."""
+        """The connection's first packet and the packets of its SYNs."""
         self.kind = "unknown"
-        """pulsar, tls, http, proxy (a PROXY header and nothing known behind it), other, unknown."""
+        """pulsar, tls, http, proxy (a PROXY header before unidentified bytes), other, unknown."""
 
     def __repr__(self) -> str:
         return f"Stream({self.number}, {self.client}, {self.server}, {self.kind})"
 
 
 class CapturedFrame(Frame):
-    """A frame and where it was. ``data`` may be shorter than the frame says: ``capture_problems`` says why."""
+    """A frame with its position. ``data`` may be shorter than its length prefix; see ``capture_problems``."""
 
     __slots__ = (
         "_carriers",
@@ -90,68 +90,68 @@ class CapturedFrame(Frame):
         capture_problems: tuple[Problem, ...] = (),
         carriers: tuple[int, ...] | None = None,
     ) -> None:
-        # What Frame.__init__ does, without the call.
+        # Same as Frame.__init__, inlined to save the call.
         self.data = data
         self.type = type
         self._command = self._metadata = self._entry = self._parts = None
         self.number = number
-        """Frames are counted from 1 over all inputs, in the order in which they become whole."""
+        """Frame number from 1 over all inputs, in the order in which frames are completed."""
         self.packet = packet
-        """The packet in which the frame ends, counted from 1 over all inputs, as tshark counts."""
+        """The packet that contains the end of the frame, numbered from 1 over all inputs, as in tshark."""
         self.time_ns = time_ns
-        """When that packet was captured, nanoseconds since 1970."""
+        """Capture time of that packet, nanoseconds since 1970."""
         self.stream = stream
         self.from_client = from_client
         self.offset = offset
-        """Where the frame begins in its direction of the stream: 0 is the first byte behind the SYN, or the first
-        byte captured."""
+        """Start of the frame in its direction of the stream. Offset 0 is the first byte after the SYN, or the first
+        byte in the capture."""
         self.sync = sync
-        """How the place is known: ``start``, ``anchored`` or ``resync``."""
+        """How the position was determined: ``start``, ``anchored`` or ``resync``."""
         self.capture_problems = capture_problems
-        """What the capture did to the frame: gap, cut, overlap."""
+        """Defects caused by the capture: gap, cut, overlap."""
         self._carriers = carriers
 
     @property
     def packets(self) -> tuple[int, ...]:
-        """All packets that carried bytes of the frame, in the order of the bytes."""
+        """All packets that contain bytes of the frame, in the order of the bytes."""
         return self._carriers or (self.packet,)
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that has to be told and is no frame."""
+    """An event of the capture that is not a frame."""
 
     kind: str
     """A key of NOTE_KINDS."""
     text: str
-    """One line for a person."""
+    """One line of text for people."""
     packet: int = 0
-    """The packet at which it was seen; 0: before the first."""
+    """The packet at which the event was detected; 0 if it was before the first packet."""
     stream: Stream | None = None
     from_client: bool | None = None
-    """Which direction of the stream; None: both, or no stream at all."""
+    """The direction of the stream; None for both directions, or without a stream."""
     offset: int | None = None
-    """In the direction of the stream, or in the file for a note on a file."""
+    """Offset in the direction of the stream, or in the file for a note about a file."""
     length: int = 0
-    """How many bytes it is about."""
+    """Number of bytes concerned."""
     source: str = ""
-    """The name of the input, for a note on a file."""
+    """The name of the input, for a note about a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamEnd:
-    """A TCP connection, of whatever protocol, has ended: its first FIN or RST."""
+    """The end of a TCP connection of any protocol: its first FIN or RST."""
 
     stream: Stream
     packet: int
-    """The packet that told it."""
+    """The packet with the FIN or RST."""
     time_ns: int
-    """When that packet was captured, nanoseconds since 1970."""
+    """Capture time of that packet, nanoseconds since 1970."""
     from_client: bool
-    """Who ended it: the sender of that packet."""
+    """Whether the client sent that packet."""
     reset: bool
-    """By RST."""
+    """Whether it is an RST."""
     refused: bool
-    """The RST answered the SYN: nobody listens there."""
+    """Whether the RST answered the SYN because no process listens on the port."""
     silent: bool
-    """Not one byte of data was seen, either way."""
+    """Whether the connection carried no data in either direction."""

@@ -1,9 +1,9 @@
-"""The last data packets of an input, to compare retransmissions with.
+"""The most recent data packets of an input, for comparison with retransmissions.
 
 Rules of this file
-1. Packets of all connections count together, in the order in which their bytes were delivered: so memory is bounded,
-   and how far back a comparison reaches does not depend on who reads.
-2. Where the bytes are is remembered, not the bytes: a window stays alive as long as one of its packets is here.
+1. One history covers all connections, in the order in which their bytes were delivered. So memory is bounded, and the
+   extent of a comparison does not depend on the reader.
+2. Packets are stored as positions in a window, not copied. A window stays in memory while one of its packets is here.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pcli.codec.capture.flows import Direction
 __all__ = ["HISTORY", "Entry", "History"]
 
 HISTORY: Final = 256
-"""Data packets that are remembered."""
+"""Number of data packets in the history."""
 
 Entry = tuple[Direction, int, bytes, int, int]
-"""Direction, offset in it, and where the bytes are: data[start:end]."""
+"""Direction, offset in it, and the position of the bytes: data[start:end]."""
 
 
 class History:
@@ -30,9 +30,9 @@ class History:
         self._entries: deque[Entry] = deque(maxlen=HISTORY)
 
     def append(self, entry: Entry) -> None:
-        """Remember a packet; the oldest is forgotten."""
+        """Add a packet; the oldest one is dropped when the history is full."""
         self._entries.append(entry)
 
     def of(self, way: Direction) -> Iterable[Entry]:
-        """What is remembered of a direction, the oldest first."""
+        """Return the packets of a direction, the oldest first."""
         return [entry for entry in self._entries if entry[0] is way]

@@ -1,11 +1,11 @@
-"""IPv4 and IPv6: from the network header to what it carries, with fragments put together.
+"""IPv4 and IPv6: from the network header to its content, with reassembly of fragments.
 
 Rules of this file
-1. The length in the header trims what Ethernet padded. A length of 0 is a packet that the network card would have cut
-   (segmentation offload, big TCP): then the bytes on the wire count.
-2. Bytes of the packet that the capture did not keep are counted, not guessed: ``Inner.missing``.
-3. Fragments wait in a bounded table; the oldest leave it unfinished. Of overlapping ones the first byte wins.
-   (RFC 791, RFC 815, RFC 8200; RFC 5722 would drop overlapping ones, but an observer shows what was there.)
+1. The length in the header excludes Ethernet padding. A length of 0 marks a packet captured before the network card
+   split it (segmentation offload, big TCP): then the length on the wire is used.
+2. Truncated bytes of the packet are counted and not reconstructed: ``Inner.missing``.
+3. Fragments wait in a bounded table, and the oldest datagrams are evicted. In overlaps the first byte wins.
+   (RFC 791, RFC 815, RFC 8200. RFC 5722 drops overlapping fragments, but an observer shows the received data.)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pcli.codec.capture.link import IPV4
 __all__ = ["Fragments", "Inner", "pull_ip"]
 
 MAX_DATAGRAMS: Final = 256
-"""Datagrams whose fragments are waited for at one time."""
+"""Maximum number of datagrams in reassembly."""
 MAX_DATAGRAM: Final = 65535
 _MAX_FRAGMENTS: Final = 512
 _MAX_HEADERS: Final = 16
@@ -27,33 +27,33 @@ _u16 = Struct(">H").unpack_from
 _u32 = Struct(">I").unpack_from
 
 _EXTENSIONS: Final = frozenset({0, 43, 60, 135, 139, 140})
-"""IPv6 extension headers of the usual shape: hop-by-hop, routing, destination, mobility, HIP, shim6."""
+"""IPv6 extension headers with the standard layout: hop-by-hop, routing, destination, mobility, HIP, shim6."""
 _FRAGMENT: Final = 44
 _AUTHENTICATION: Final = 51
 
 
 class Inner:
-    """What an IP packet carries."""
+    """The content of an IP packet."""
 
     __slots__ = ("addresses", "data", "end", "fragment", "missing", "packets", "protocol", "start")
 
     def __init__(self, addresses: bytes, protocol: int, data: bytes, start: int, end: int, missing: int) -> None:
         self.addresses = addresses
-        """Source and destination: 8 bytes for IPv4, 32 for IPv6."""
+        """Source and destination address: 8 bytes for IPv4, 32 for IPv6."""
         self.protocol = protocol
         self.data = data
         self.start = start
         self.end = end
         self.missing = missing
-        """Bytes at the end that the packet had and the capture has not."""
+        """Number of bytes at the end of the packet that the capture lacks."""
         self.fragment: tuple[int, int, bool] | None = None
-        """Identification, offset in bytes, whether more follow; None: the packet is whole."""
+        """Identification, offset in bytes, and whether more fragments follow; None if the packet is not a fragment."""
         self.packets: tuple[int, ...] = ()
-        """The packets of all fragments, when there were any."""
+        """The packets of all fragments; empty if the packet was not fragmented."""
 
 
 def pull_ip(data: bytes, kind: int, start: int, end: int, wire_end: int) -> Inner | None:
-    """The header at ``start``. ``end``: of the captured bytes; ``wire_end``: where the packet ended on the wire."""
+    """Parse the header at ``start``. ``end``: end of the captured bytes; ``wire_end``: end of the packet."""
     if kind == IPV4:
         return _pull_ipv4(data, start, end, wire_end)
     return _pull_ipv6(data, start, end, wire_end)
@@ -99,14 +99,14 @@ def _pull_ipv6(data: bytes, start: int, end: int, wire_end: int) -> Inner | None
         protocol = data[position]
         position += size
         if fragment and fragment[1]:
-            break  # behind the first fragment no header is to be read
+            break  # only the first fragment contains the next header
     inner = Inner(data[start + 8 : start + 40], protocol, data, position, min(stop, end), max(0, stop - end))
     inner.fragment = fragment
     return inner if position <= inner.end else None
 
 
 class _Datagram:
-    """Fragments of one datagram."""
+    """The fragments of one datagram."""
 
     __slots__ = ("count", "packets", "pieces", "protocol", "size")
 
@@ -114,24 +114,24 @@ class _Datagram:
         self.pieces: dict[int, bytes] = {}
         self.packets: list[int] = []
         self.size = -1
-        """Bytes of the whole; -1: the last fragment is not here yet."""
+        """Size of the datagram; -1 until the last fragment arrives."""
         self.protocol = -1
         self.count = 0
 
 
 class Fragments:
-    """Puts fragments together, in bounded memory."""
+    """Reassembles fragments in bounded memory."""
 
     def __init__(self) -> None:
         self._open: dict[tuple[bytes, int, int], _Datagram] = {}
 
     def add(self, inner: Inner, packet: int) -> Inner | None:
-        """Take a fragment; the whole datagram when this was the last that was missing."""
+        """Add a fragment. Return the datagram if it is now complete."""
         assert inner.fragment is not None
         identification, offset, more = inner.fragment
         if inner.missing or offset + inner.end - inner.start > MAX_DATAGRAM:
             return None
-        # The protocol of an IPv6 fragment stands behind the first one's headers only.
+        # Only the first IPv6 fragment's headers contain the upper-layer protocol.
         key = (inner.addresses, identification, inner.protocol if len(inner.addresses) == 8 else -1)
         datagram = self._open.get(key)
         if datagram is None:

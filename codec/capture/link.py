@@ -1,9 +1,9 @@
 """Link layers: from the first byte of a packet to the network header (LINKTYPE list of tcpdump.org).
 
 Rules of this file
-1. A function for each way of saying what follows, in one table by link type. It gives EtherType and place, or None
-   when the packet is too short or carries nothing that interests here.
-2. VLAN tags (802.1Q, QinQ in any of its EtherTypes) and MPLS labels are walked, up to a bound.
+1. One table maps link types to functions. Each function returns EtherType and position of the network header, or None
+   if the packet is too short or is not IP.
+2. VLAN tags (802.1Q, QinQ in any of its EtherTypes) and MPLS labels are skipped, up to a limit.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _BSD_IPV6: Final = frozenset({10, 24, 28, 30})
 _u16 = Struct(">H").unpack_from
 
 Place = tuple[int, int] | None
-"""EtherType, and where its header begins."""
+"""EtherType and position of its header."""
 
 
 def ethertype(data: bytes, kind: int, position: int, end: int) -> Place:
-    """Walk tags from a known EtherType to IPv4 or IPv6; None for everything else."""
+    """Skip tags after a known EtherType. Return the position of the IPv4 or IPv6 header, or None for other content."""
     for _ in range(_MAX_TAGS):
         if kind in (IPV4, IPV6):
             return kind, position
@@ -52,14 +52,14 @@ def ethertype(data: bytes, kind: int, position: int, end: int) -> Place:
 
 
 def ethernet(data: bytes, position: int, end: int) -> Place:
-    """Two addresses, EtherType. Lengths of 802.3 are no EtherTypes of ours."""
+    """Parse two addresses and the EtherType. 802.3 length values are below all supported EtherTypes."""
     if position + 14 > end:
         return None
     return ethertype(data, _u16(data, position + 12)[0], position + 14, end)
 
 
 def raw_ip(data: bytes, position: int, end: int) -> Place:
-    """No link header: the version of IP says which."""
+    """Return the EtherType of a packet without link header, from its IP version."""
     if position >= end:
         return None
     version = data[position] >> 4
@@ -67,7 +67,7 @@ def raw_ip(data: bytes, position: int, end: int) -> Place:
 
 
 def _null(data: bytes, position: int, end: int) -> Place:
-    """BSD loopback: the address family as a word in the byte order of the machine that captured."""
+    """Parse BSD loopback: the address family as a 32-bit word in the byte order of the capturing machine."""
     if position + 4 > end:
         return None
     word = data[position : position + 4]
@@ -78,14 +78,14 @@ def _null(data: bytes, position: int, end: int) -> Place:
 
 
 def _cooked(data: bytes, position: int, end: int) -> Place:
-    """Linux cooked capture v1: the EtherType stands in the last two of 16 bytes."""
+    """Parse Linux cooked capture v1: the EtherType is the last two of 16 bytes."""
     if position + 16 > end:
         return None
     return ethertype(data, _u16(data, position + 14)[0], position + 16, end)
 
 
 def _cooked_v2(data: bytes, position: int, end: int) -> Place:
-    """Linux cooked capture v2: the EtherType stands in the first two of 20 bytes."""
+    """Parse Linux cooked capture v2: the EtherType is the first two of 20 bytes."""
     if position + 20 > end:
         return None
     return ethertype(data, _u16(data, position)[0], position + 20, end)
@@ -111,4 +111,4 @@ LINKS: Final[dict[int, Callable[[bytes, int, int], Place]]] = {
     229: _ipv6,
     276: _cooked_v2,
 }
-"""By link type: NULL, Ethernet, RAW (also by its numbers in BSD), LOOP, Linux cooked v1, IPv4, IPv6, cooked v2."""
+"""Parsers by link type: NULL, Ethernet, RAW (also its BSD numbers), LOOP, Linux cooked v1, IPv4, IPv6, cooked v2."""

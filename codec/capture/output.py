@@ -1,8 +1,8 @@
-"""Where frames and notes are collected, in their one order, and numbered.
+"""The list in which frames and notes are collected and numbered, in one order.
 
 Rules of this file
-1. Nothing is decided here: what is a frame, and where, the walker says.
-2. The list is taken away after each window, so it stays small.
+1. This module makes no decisions: the walker determines frames and their positions.
+2. The list is emptied after each window, so it stays small.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _u32 = Struct(">I").unpack_from
 
 
 class Output:
-    """Frames and notes on their way out."""
+    """Frames, notes and stream ends that are ready for the caller."""
 
     def __init__(self) -> None:
         self.out: list[CapturedFrame | Note | StreamEnd] = []
-        """What was found and not yet taken away."""
+        """Items not yet fetched by the caller."""
         self.count = 0
-        """Frames so far."""
+        """Number of frames so far."""
         self.ends = False
-        """Whether somebody wants to know how connections end."""
+        """Whether to report the ends of connections."""
         self.fragments: dict[int, tuple[int, ...]] = {}
-        """Packet that completed a datagram to the packets of all its fragments; the latest few."""
+        """The packets of all fragments, by the packet that completed a datagram; only the most recent datagrams."""
 
     def remember_fragments(self, packet: int, packets: tuple[int, ...]) -> None:
-        """Frames of this packet were carried by all of these."""
+        """Record that frames of this packet came from the fragments in all these packets."""
         while len(self.fragments) >= _MAX_FRAGMENTED:
             del self.fragments[next(iter(self.fragments))]
         self.fragments[packet] = packets
@@ -45,7 +45,7 @@ class Output:
     def frame(
         self, way: Direction, data: bytes, offset: int, sync: str, packets: list[int], packet: int, time_ns: int
     ) -> int:
-        """Deliver a frame; the number of its command type. ``packet`` is the one in which it ends."""
+        """Add a frame and return its command type. ``packet`` is the packet that contains its end."""
         number = pull_type(data, 8, min(len(data), 8 + _u32(data, 4)[0]))
         problems: tuple[Problem, ...] = ()
         if way.trouble:
@@ -64,11 +64,11 @@ class Output:
         return number
 
     def note(self, way: Direction, kind: str, text: str, packet: int, offset: int, length: int) -> None:
-        """Deliver a note on a direction."""
+        """Add a note about a direction."""
         self.out.append(Note(kind, text, packet, way.stream, way.from_client, offset, length))
 
     def end(self, connection: Connection) -> None:
-        """Deliver the end of a connection, if it has one that was not delivered yet."""
+        """Add the end of a connection, if it has ended and the end was not added yet."""
         if not self.ends or connection.ended is None:
             return
         way, packet, time_ns, flags = connection.ended
@@ -79,7 +79,7 @@ class Output:
 
 
 def carriers_of(way: Direction, mark: int, start: int, end: int) -> tuple[int, list[int]]:
-    """The packets that brought run[start:end], and the index of the last one's mark; search from ``mark`` on."""
+    """Return the packets of run[start:end] and the mark index of the last one. The search starts at ``mark``."""
     marks = way.marks
     while mark + 1 < len(marks) and marks[mark + 1][0] <= start:
         mark += 1
@@ -91,7 +91,7 @@ def carriers_of(way: Direction, mark: int, start: int, end: int) -> tuple[int, l
 
 
 def trim(way: Direction, count: int) -> None:
-    """Drop bytes at the beginning of the run, and the marks that are only theirs."""
+    """Drop bytes at the start of the run, and the marks that cover only these bytes."""
     if not count:
         return
     marks = way.marks

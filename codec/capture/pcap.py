@@ -1,10 +1,11 @@
-"""The pcap format: windows of records out of the bytes of a file (draft-ietf-opsawg-pcap).
+"""Reader of the pcap format: windows of records from the bytes of a file (draft-ietf-opsawg-pcap).
 
 Rules of this file
-1. Micro- and nanoseconds, both byte orders, and the records with eight more bytes of Kuznetzov's patched tcpdump.
-2. A record that ends behind the end of the file ends the file: what came before it is delivered, then a CaptureError
-   with the offset tells it. A file that is being written looks just so.
-3. A length is believed up to MAX_PACKET. Nothing is allocated for it before the bytes are there.
+1. Supported: microseconds and nanoseconds, both byte orders, and Kuznetzov's patched tcpdump, whose record headers
+   have eight more bytes.
+2. A record that exceeds the end of the file ends the reading: the records before it are returned, then CaptureError
+   is raised with the offset. This also happens with a file that is still being written.
+3. Lengths up to MAX_PACKET are accepted. Memory is allocated only for bytes that exist.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from pcli.codec.errors import CaptureError
 __all__ = ["MAGICS", "MAX_PACKET", "pcap_windows"]
 
 MAX_PACKET: Final = 16 * 1024 * 1024
-"""Bytes of the largest packet that is believed. The tools of tcpdump and Wireshark stop at 256 KB for Ethernet; with
-big TCP, offloaded packets reach 512 KB."""
+"""Largest accepted packet in bytes. The limit of tcpdump and Wireshark is 256 KB for Ethernet; with big TCP,
+offloaded packets reach 512 KB."""
 
 MAGICS: Final[dict[bytes, tuple[str, int, int]]] = {
     b"\xd4\xc3\xb2\xa1": ("<", 1_000_000, 16),
@@ -31,11 +32,11 @@ MAGICS: Final[dict[bytes, tuple[str, int, int]]] = {
     b"\x34\xcd\xb2\xa1": ("<", 1_000_000, 24),
     b"\xa1\xb2\xcd\x34": (">", 1_000_000, 24),
 }
-"""First four bytes to byte order, units of time in a second, bytes of a record's header."""
+"""Byte order, time units per second and size of a record header, by the first four bytes."""
 
 
 def pcap_windows(source: Source) -> Iterator[Window]:
-    """Windows of records; the source stands at the magic. Raises CaptureError where the file is cut or damaged."""
+    """Yield windows of records from a source positioned at the magic. Raise CaptureError if the file is damaged."""
     if not source.fill(0, 24):
         raise source.error or CaptureError("the file ends inside the pcap header", source.position + len(source.data))
     order, units, header = MAGICS[source.data[:4]]
@@ -68,7 +69,7 @@ def pcap_windows(source: Source) -> Iterator[Window]:
 
 
 def _end(source: Source) -> Iterator[Window]:
-    """The end of the file, or of what could be read of it."""
+    """Return the error for the end of the file, or for the end of its readable part."""
     if source.error is not None:
         raise source.error
     if source.data:

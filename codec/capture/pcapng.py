@@ -1,10 +1,10 @@
-"""The pcapng format: windows of records out of the bytes of a file (draft-ietf-opsawg-pcapng).
+"""Reader of the pcapng format: windows of records from the bytes of a file (draft-ietf-opsawg-pcapng).
 
 Rules of this file
-1. A file is blocks. A section header starts a section with its own byte order and its own interfaces.
-2. Blocks that say nothing about packets are skipped by their length, known or not, without being read into memory.
-3. The length stands at both ends of a block. When they differ the file is damaged, and no later block can be trusted.
-4. Decryption secrets are kept as they are; nobody opens them here.
+1. A file consists of blocks. A section header starts a section with its own byte order and its own interfaces.
+2. Blocks without packets, known or unknown, are skipped by their length and are not loaded into memory.
+3. The length is at both ends of a block. If the two differ, the file is damaged and later blocks are not read.
+4. Decryption secrets are passed on unchanged and are not used here.
 """
 
 from __future__ import annotations
@@ -32,37 +32,37 @@ _SECRETS: Final = 10
 _WANTED: Final = frozenset({_SECTION, _INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _ENHANCED_PACKET, _SECRETS})
 
 _MAX_BLOCK: Final = MAX_PACKET + 64 * 1024
-"""A block with a packet of the largest size and its options."""
+"""Maximum size of a block: a packet of the largest size and its options."""
 _MAX_SECRETS: Final = 64 * 1024 * 1024
-"""All secrets of a file together; later ones are left out."""
+"""Maximum size of all secrets of a file; later ones are dropped."""
 _MAX_INTERFACES: Final = 1 << 16
 
 
 _WITH_COMMENT: Final = 32 + len(LEFT_OUT)
-"""A packet block that is larger than its packet by this may have the comment."""
+"""Minimum difference between the sizes of a packet block and its packet for the block to have the comment."""
 
 
 class PcapngReader:
-    """Walks the blocks of a pcapng file."""
+    """Reads the blocks of a pcapng file."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.order = "<"
         self.interfaces: list[Interface] = []
-        """Those of the section at hand."""
+        """The interfaces of the current section."""
         self.secrets: list[Secrets] = []
-        """Decryption secrets seen so far, over all sections."""
+        """Decryption secrets so far, from all sections."""
         self._time = 0
         self._heads()
 
     def _heads(self) -> None:
-        """Readers for the byte order of the section."""
+        """Set the readers for the byte order of the section."""
         self.head: Callable[..., tuple[Any, ...]] = Struct(self.order + "II").unpack_from
         self.enhanced: Callable[..., tuple[Any, ...]] = Struct(self.order + "IIIIIII").unpack_from
         self.word: Callable[..., tuple[Any, ...]] = Struct(self.order + "I").unpack_from
 
     def windows(self) -> Iterator[Window]:
-        """Windows of records. Raises CaptureError where the file is cut or damaged; what came before was given."""
+        """Yield windows of records. Raise CaptureError after the last good record if the file is damaged."""
         source, position, needed = self.source, 0, 12
         while source.fill(position, needed):
             records: list[Record] = []
@@ -85,7 +85,7 @@ class PcapngReader:
             raise CaptureError(text, source.position)
 
     def _walk(self, data: bytes, records: list[Record]) -> tuple[int, int, int]:
-        """The whole blocks of the window: where the next begins, bytes needed for it, bytes to skip instead."""
+        """Read the whole blocks of the window. Return the next block's position, its size, and bytes to skip instead."""
         position, size = 0, len(data)
         limit = size - 12
         while position <= limit:
@@ -121,7 +121,7 @@ class PcapngReader:
         return position, 12, 0
 
     def _beyond(self, kind: int, position: int, length: int) -> tuple[int, int, int]:
-        """A block that goes on behind the window."""
+        """Handle a block that extends beyond the window."""
         if kind not in _WANTED:
             return position, 12, length
         if length > _MAX_BLOCK:
@@ -136,7 +136,7 @@ class PcapngReader:
         return CaptureError(text, self.source.position + position)
 
     def _order(self, data: bytes, position: int) -> int:
-        """Learn the byte order of a new section; the block's length in it."""
+        """Determine the byte order of a new section. Return the block's length."""
         mark = data[position + 8 : position + 12]
         if mark not in (b"\x4d\x3c\x2b\x1a", b"\x1a\x2b\x3c\x4d"):
             raise CaptureError("a section of unknown byte order: the file is damaged", self.source.position + position)
@@ -147,7 +147,7 @@ class PcapngReader:
         return int(self.word(data, position + 4)[0])
 
     def _block(self, kind: int, data: bytes, position: int, length: int, records: list[Record]) -> None:
-        """Everything but enhanced packets."""
+        """Handle every block type except enhanced packets."""
         start, end = position + 8, position + length - 4
         if kind == _SECTION:
             self.interfaces = []
@@ -172,7 +172,7 @@ class PcapngReader:
             if code == 2:
                 interface.name = value.decode("utf-8", "replace")
             elif code == 9 and value:
-                # if_tsresol: the highest bit chooses between powers of two and of ten.
+                # if_tsresol: the highest bit selects powers of two instead of ten.
                 power = value[0] & 0x7F
                 interface.set_units(1 << power if value[0] & 0x80 else 10 ** min(power, 38))
             elif code == 14 and len(value) >= 8:
@@ -195,7 +195,7 @@ class PcapngReader:
             self.secrets.append(Secrets(kind, data[start + 8 : start + 8 + size]))
 
     def _simple(self, data: bytes, start: int, end: int, records: list[Record]) -> None:
-        """A packet of the first interface without a time of its own: it gets that of the packet before it."""
+        """Read a simple packet, which belongs to the first interface and gets the previous packet's time."""
         if not self.interfaces:
             raise self._bad_packet(0, 0, start - 8)
         wire = self.word(data, start)[0]
@@ -204,7 +204,7 @@ class PcapngReader:
         records.append((start + 4, start + 4 + captured, wire, self._time, interface))
 
     def _old(self, data: bytes, start: int, end: int, records: list[Record]) -> None:
-        """The packet block of before 2009."""
+        """Read the obsolete packet block, used before 2009."""
         number, _, high, low, captured, wire = Struct(self.order + "HHIIII").unpack_from(data, start)
         if number >= len(self.interfaces) or captured > end - start - 20:
             raise self._bad_packet(number, captured, start - 8)

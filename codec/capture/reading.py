@@ -1,10 +1,10 @@
-"""The two ways to read captures: frames with notes, and raw packets.
+"""Reading of captures, either as frames with notes or as raw packets.
 
 Rules of this file
-1. Several files are parts of one recording, in the order given: packets are counted on, and connections go on from
-   file to file.
-2. A file that is damaged, cut, or no capture is told by a Note and ends with what was whole; the next one is read.
-   Only when nothing at all was a capture, CaptureError is raised.
+1. Several files are parts of one capture, in the given order: packet numbers and connections continue from file to
+   file.
+2. A file that is damaged, truncated or not a capture is reported by a Note. Its intact part is read, and then the next
+   file. CaptureError is raised only if no file is a capture.
 """
 
 from __future__ import annotations
@@ -29,40 +29,40 @@ from pcli.codec.wire.constants import MAX_FRAME_SIZE
 __all__ = ["CaptureTotals", "Files", "ReadOptions", "is_other_file", "opened", "read_capture", "read_packets"]
 
 Files = Iterable[tuple[str, BinaryIO]]
-"""Names, for the notes only, and files."""
+"""Pairs of a name, used only for notes, and a file."""
 
 
 @dataclass(slots=True)
 class CaptureTotals:
-    """What captures contain, Pulsar or not."""
+    """Totals of all captures, including traffic other than Pulsar."""
 
     packets: int = 0
     connections: int = 0
-    """TCP connections."""
+    """Number of TCP connections."""
     ports: list[int] = field(default_factory=list)
-    """Server ports of the TCP connections, each once, in the order of their first packets."""
+    """Distinct server ports of the TCP connections, in the order of their first packets."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How to read."""
+    """Options for reading captures."""
 
     decode_as: Mapping[int, str] = field(default_factory=dict)
-    """TCP port to what is spoken there: pulsar, tls, http, other."""
+    """Protocol by TCP port: pulsar, tls, http, other."""
     max_frame_size: int = MAX_FRAME_SIZE
-    """Bytes of the largest frame; what CONNECTED announces raises it for its connection."""
+    """Size of the largest frame in bytes. CONNECTED may raise it for its connection."""
     careful: bool = False
-    """Take every packet through the general case. Slow; gives the same frames."""
+    """Whether to use only the slow path, which gives the same frames."""
     totals: CaptureTotals | None = None
-    """Receives the totals when the captures have been read."""
+    """Filled with the totals after the captures were read."""
     ends: bool = False
-    """Give a StreamEnd for every TCP connection that ends, Pulsar or not, behind its last frame."""
+    """Whether to report the end of every TCP connection, Pulsar or not, as a StreamEnd after its last frame."""
 
 
 def read_capture(files: Files, options: ReadOptions = ReadOptions()) -> Iterator[CapturedFrame | Note | StreamEnd]:
-    """Frames and notes of a recording, in the order of the packets in which they become known.
+    """Yield the frames and notes of a capture, in the order of the packets that complete them.
 
-    Raises CaptureError when no file is a capture; errors of the file objects themselves pass through.
+    Raise CaptureError if no file is a capture. Errors of the file objects themselves are passed on.
     """
     output, judge = Output(), Judge(options.decode_as)
     output.ends = options.ends
@@ -99,9 +99,9 @@ def _take(output: Output) -> list[CapturedFrame | Note | StreamEnd]:
 
 
 def read_packets(files: Files) -> Iterator[Packet | Secrets | Note]:
-    """Raw packets of a recording, numbered like ``CapturedFrame.packet``, and decryption secrets in front of them.
+    """Yield the raw packets of a capture, numbered like ``CapturedFrame.packet``, and decryption secrets before them.
 
-    Raises CaptureError when no file is a capture.
+    Raise CaptureError if no file is a capture.
     """
     number = 0
     for name, source, note in opened(files):
@@ -120,7 +120,7 @@ def read_packets(files: Files) -> Iterator[Packet | Secrets | Note]:
 
 
 def opened(files: Files) -> Iterator[tuple[str, Source | None, Note | None]]:
-    """Each file as a source, or the note why it is none; raises CaptureError at the end when none was one."""
+    """Yield a source for each capture and a note for any other file. Raise CaptureError if no file is a capture."""
     failed: list[tuple[str, str]] = []
     good = False
     for name, file in files:
@@ -128,7 +128,7 @@ def opened(files: Files) -> Iterator[tuple[str, Source | None, Note | None]]:
         text = _no_capture(source)
         if text:
             failed.append((name, text))
-            # Held back as long as it may become the one error.
+            # The note is deferred until a capture is found; otherwise its text becomes the error.
             if good:
                 yield name, None, Note("file", text, source=name, offset=0)
             continue
@@ -145,13 +145,13 @@ def opened(files: Files) -> Iterator[tuple[str, Source | None, Note | None]]:
 
 
 def is_other_file(file: BinaryIO) -> bool:
-    """Whether a file, packed or not, is certainly no capture: empty, or begins otherwise. A damaged one may be one."""
+    """Whether a file is certainly not a capture: it is empty or begins differently. A damaged file may be a capture."""
     source = open_source(file)
     return bool(_no_capture(source)) and source.error is None
 
 
 def _no_capture(source: Source) -> str:
-    """Why this is no capture; empty when it is one."""
+    """Return why the source is not a capture, or an empty text if it is one."""
     if not source.fill(0, 4):
         if source.error is not None:
             return str(source.error)
@@ -163,7 +163,7 @@ def _no_capture(source: Source) -> str:
 
 
 def _windows(name: str, source: Source) -> Iterator[Window | Secrets | Note]:
-    """The windows of a capture, the secrets in it, and at the end a note if it is damaged or cut."""
+    """Yield the windows of a capture, its secrets, and a note at the end if it is damaged or truncated."""
     secrets: list[Secrets] = []
     told = 0
     try:
@@ -173,7 +173,7 @@ def _windows(name: str, source: Source) -> Iterator[Window | Secrets | Note]:
         else:
             windows = pcap_windows(source)
         for window in windows:
-            # First the secrets: a reader of the packets behind them needs them.
+            # The secrets come first because the reader of the packets needs them.
             yield from secrets[told:]
             told = len(secrets)
             yield window

@@ -1,10 +1,10 @@
-"""Made-up packets for bytes that went over a socket, as a sniffer between the two would have seen them.
+"""Synthetic packets for bytes sent over a socket, as a sniffer between the two ends would capture them.
 
 Rules of this file
-1. Every connection is whole: SYN, SYN and ACK, ACK; data in segments of the MTU at most, acknowledged; FIN or RST.
-   Sequence numbers, acknowledgements and checksums are right (RFC 791, 8200, 9293), so that tools find no fault.
-2. Nothing is random and no clock is read: the same calls with the same times write the same bytes.
-3. Ethernet with addresses of the private range, IPv4 or IPv6 as the endpoints' addresses say.
+1. Every connection is complete: SYN, SYN+ACK, ACK; data in segments of at most the MTU, acknowledged; FIN or RST.
+   Sequence numbers, acknowledgements and checksums are correct (RFC 791, 8200, 9293), so tools report no errors.
+2. The output is deterministic: the same calls with the same times write the same bytes.
+3. The link layer is Ethernet with locally administered addresses. The endpoints' addresses determine IPv4 or IPv6.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _MASK: Final = 0xFFFFFFFF
 _ETHERNET: Final = 1
 _WINDOW: Final = 65535
 _ISN_STEP: Final = 64_000
-"""Between the first sequence numbers of two connections, as RFC 793 lets them run."""
+"""Difference between the initial sequence numbers of two connections, as in RFC 793."""
 
 _MACS: Final = (b"\x02\x00\x00\x00\x00\x01", b"\x02\x00\x00\x00\x00\x02")
-"""Locally administered addresses: the client's, the server's."""
+"""Locally administered Ethernet addresses of the client and the server."""
 
 _ipv4 = Struct(">BBHHHBBH4s4s").pack
 _ipv6 = Struct(">IHBB16s16s").pack
@@ -36,7 +36,7 @@ _u16 = Struct(">H").pack
 
 
 class Conversation:
-    """A recorded connection: what its next packets must say."""
+    """The state of a recorded connection that its next packets need."""
 
     __slots__ = ("addresses", "closed", "next", "ports")
 
@@ -48,7 +48,7 @@ class Conversation:
         if not all(0 <= port < 65536 for port in self.ports):
             raise LocalError(f"{client[1]} or {server[1]} is not a port")
         self.next = [first & _MASK, first + _ISN_STEP // 2 & _MASK]
-        """Next sequence number: the client's, the server's."""
+        """Next sequence number of the client and of the server."""
         self.closed = False
 
 
@@ -65,7 +65,7 @@ class TcpRecorder:
         self._connections = 0
 
     def open(self, client: tuple[str, int], server: tuple[str, int], time_ns: int) -> Conversation:
-        """A connection begins: (IP address, port) of both ends. LocalError for what is no address."""
+        """Open a connection between two (IP address, port) ends. Raise LocalError for an invalid address."""
         self._connections += 1
         talk = Conversation(client, server, self._connections * _ISN_STEP)
         mss = self._mtu - (40 if len(talk.addresses[0]) == 4 else 60)
@@ -76,7 +76,7 @@ class TcpRecorder:
         return talk
 
     def data(self, talk: Conversation, data: bytes, time_ns: int, *, from_client: bool) -> None:
-        """Bytes went over the connection."""
+        """Write the segments for bytes sent over the connection."""
         if talk.closed:
             raise LocalError("data on a closed connection")
         side = 0 if from_client else 1
@@ -89,7 +89,7 @@ class TcpRecorder:
             self._send(talk, 1 - side, _ACK, b"", time_ns)
 
     def close(self, talk: Conversation, time_ns: int, *, from_client: bool, reset: bool = False) -> None:
-        """That side closes: both directions end, by FIN, or at once by RST. A second close does nothing."""
+        """Close both directions, by FIN or RST from that side. A second close has no effect."""
         if talk.closed:
             return
         talk.closed = True
@@ -102,7 +102,7 @@ class TcpRecorder:
         self._send(talk, side, _ACK, b"", time_ns)
 
     def _send(self, talk: Conversation, side: int, flags: int, data: bytes, time_ns: int, options: bytes = b"") -> None:
-        """One packet from the client (0) or the server (1)."""
+        """Write one packet from the client (0) or the server (1)."""
         source, target = (talk.addresses[one] + _u16(talk.ports[one]) for one in (side, 1 - side))
         ack = talk.next[1 - side] if flags & _ACK else 0
         self._packets += 1
@@ -123,10 +123,11 @@ def push_segment(
     options: bytes = b"",
     missing: int = 0,
 ) -> bytes:
-    """One TCP segment as an Ethernet packet (LINKTYPE 1).
+    """Return one TCP segment as an Ethernet packet (LINKTYPE 1).
 
-    ``source`` and ``target`` are an address of 4 or 16 bytes and the port's two; ``side`` says whose Ethernet address
-    is the sender's; ``number`` identifies an IPv4 packet. ``missing`` bytes behind ``data`` were on the wire, too.
+    ``source`` and ``target`` are an address of 4 or 16 bytes followed by the port's two bytes. ``side`` selects the
+    sender's Ethernet address. ``number`` is the IPv4 identification. ``missing`` is the number of bytes after ``data``
+    that were on the wire but not captured.
     """
     addresses = source[:-2], target[:-2]
     size = 20 + len(options) + len(data) + missing
@@ -137,9 +138,9 @@ def push_segment(
 
 
 def _ip(source: bytes, target: bytes, size: int, number: int) -> bytes:
-    """EtherType and IP header in front of a segment of that size.
+    """Return EtherType and IP header for a segment of that size.
 
-    A length that has no room is 0, as sniffers see it before the network card cuts the packet.
+    A length that does not fit its field is 0, as sniffers see it before the network card splits the packet.
     """
     if len(source) == 16:
         return b"\x86\xdd" + _ipv6(0x60000000, size if size < 65536 else 0, 6, 64, source, target)
@@ -149,10 +150,10 @@ def _ip(source: bytes, target: bytes, size: int, number: int) -> bytes:
 
 
 def _checksum(head: bytes, data: bytes = b"") -> int:
-    """The internet checksum (RFC 1071): the sum of the 16-bit words is the number modulo 65535.
+    """Return the internet checksum (RFC 1071): the sum of the 16-bit words is the whole number modulo 65535.
 
-    ``head`` has whole words; it is apart from ``data`` so that nobody copies that. A sum of 0xFFFF gives 0, never
-    0xFFFF (RFC 1624): headers are not all zero.
+    ``head`` must have an even length. It is separate from ``data`` so that the data is not copied. A sum of 0xFFFF
+    gives 0, never 0xFFFF (RFC 1624), because headers are not all zero.
     """
     return (-int.from_bytes(head, "big") - int.from_bytes(data + bytes(len(data) & 1), "big") % 0xFFFF) % 0xFFFF
 

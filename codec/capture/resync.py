@@ -1,15 +1,15 @@
-"""Finding the next frame behind lost bytes.
+"""Search for the next frame after lost bytes.
 
 Rules of this file
-1. A place is a candidate when a known command of this side can begin there: two lengths that fit each other, the
-   type, the tag of its body and a body of the length that is left.
-2. A candidate is good when the chain of frames from it holds: each whole frame parses with all required fields and,
-   where it has one, its checksum is right; the last, open one begins rightly. The chain must hold as far as the bytes
-   go: one that breaks is thrown away with all places on it.
-3. Payloads may hold valid Pulsar frames. So nobody is content with one frame at once, unless it begins and ends where
-   the bytes do; otherwise the decision waits for ENOUGH_FRAMES, ENOUGH_BYTES, or the end of the bytes (a hole, the
-   end of the connection, an alarm). What is found may still be wrong, and is marked as such.
-4. Linear: a place that was found bad is not looked at twice, and full checks stop when they have read BUDGET times
+1. A position is a candidate if a known command of this side can begin there: two consistent lengths, the type, the tag
+   of its body, and a body of the remaining length.
+2. A candidate is accepted if the chain of frames after it is valid: each whole frame parses with all required fields
+   and a correct checksum, if it has one; the last, incomplete frame begins correctly. The chain must be valid up to
+   the last byte. If it breaks, all positions in it are rejected.
+3. Payloads may contain valid Pulsar frames. Therefore one frame is not enough, unless it begins and ends exactly with
+   the bytes. Otherwise the decision waits for ENOUGH_FRAMES, ENOUGH_BYTES, or the end of the bytes (a gap, the end of
+   the connection, an alarm). The result may still be wrong and is marked accordingly.
+4. The search is linear: a rejected position is not tested again, and full checks stop when they have read BUDGET times
    the bytes of the direction.
 """
 
@@ -32,26 +32,26 @@ ENOUGH_BYTES: Final = 64 * 1024
 BUDGET: Final = 32
 
 _SURE: Final = 64
-"""Bytes of an open frame that are believed without any whole frame before them, when no more will come."""
+"""Bytes of an incomplete frame that are enough to accept it without a whole frame, if no more bytes will come."""
 
 _MAX_COMMAND: Final = 64 * 1024
-"""Larger commands are not parsed before their frame is whole."""
+"""Larger commands are not parsed before their frame is complete."""
 
 _two = Struct(">II").unpack_from
 _u32 = Struct(">I").unpack_from
 
 
 class Budget:
-    """What the checks of a direction may read, in all its searches together."""
+    """Limit on the bytes that the checks of a direction may read, over all its searches."""
 
     __slots__ = ("spent",)
 
     def __init__(self) -> None:
         self.spent = 0
-        """Bytes that were read for checks."""
+        """Number of bytes read for checks."""
 
     def pay(self, count: int, total: int) -> bool:
-        """Whether so many bytes may be read, when the direction has had ``total`` so far."""
+        """Whether ``count`` more bytes may be read in a direction with ``total`` bytes so far. If so, count them."""
         if self.spent + count > BUDGET * (total + 1024):
             return False
         self.spent += count
@@ -59,7 +59,7 @@ class Budget:
 
 
 class Search:
-    """The search in one direction, over all bytes since the hole."""
+    """The search in one direction, over all bytes since the gap."""
 
     __slots__ = (
         "_bad",
@@ -81,36 +81,36 @@ class Search:
 
     def __init__(self, base: int, skip: int, packet: int, patience: int, budget: Budget, *, side: bool | None) -> None:
         self.base = base
-        """Offset in the stream of the run's first byte."""
+        """Offset of the run's first byte in the stream."""
         self.aligned = -1 if skip else base
-        """Offset at which a segment begins; a frame that begins there needs less proof. -1: there is none."""
+        """Offset of the start of a segment, where a frame needs less proof; -1 if there is none."""
         self.first = base + skip
-        """Offset of the first byte that is searched."""
+        """Offset of the first byte to search."""
         self.patience = patience
-        """Packets until the next alarm."""
+        """Number of packets until the next alarm."""
         self.alarm = packet + patience
         """The packet at which a decision is due."""
         self.side = side
-        """Whose commands count: the client's (True), the broker's, or (None) either's."""
+        """Side whose commands are accepted: the client's (True), the broker's (False), or either (None)."""
         self.candidate = -1
-        """Offset of the place that is tried; -1: none."""
+        """Offset of the current candidate; -1 if there is none."""
         self.wanted = 0
-        """Offset up to which bytes are needed before looking again is of use."""
+        """Offset up to which bytes are needed before the next attempt."""
         self.dropped = 0
-        """Bytes that were given up."""
+        """Number of bytes skipped without a frame."""
         self.silent = False
-        """Nothing is to be told when the very first byte is the place."""
+        """Whether to omit the note if the frame begins at the very first byte."""
         self._chain = base + skip
         self._path: list[int] = []
         self.kinds: list[int] = []
-        """The first command types on the chain."""
+        """The first command types of the chain."""
         self._bad: set[int] = set()
         self._budget = budget
 
     def look(self, run: bytearray, limit: int, *, final: bool, due: bool) -> bool:
-        """Look again with more bytes. True: ``candidate`` is the place to go on.
+        """Continue the search with more bytes. Return True if ``candidate`` is accepted.
 
-        ``final``: no more bytes follow these; ``due``: a decision is wanted now, if one can be had.
+        ``final``: no more bytes follow these; ``due``: a decision is required now if one is possible.
         """
         end = self.base + len(run)
         if end < self.wanted and not final and not due:
@@ -126,7 +126,7 @@ class Search:
             self._reject()
 
     def _next(self, run: bytearray, limit: int, end: int) -> bool:
-        """Go to the next candidate."""
+        """Advance to the next candidate and return whether there is one."""
         pattern = PATTERNS[self.side]
         position = self._chain - self.base
         while (found := pattern.search(run, position)) is not None:
@@ -141,7 +141,7 @@ class Search:
         return False
 
     def _follow(self, run: bytearray, limit: int, end: int) -> bool:
-        """Walk the chain as far as it is whole. False: it breaks."""
+        """Follow the chain to the last whole frame. Return False if it breaks."""
         while True:
             position = self._chain - self.base
             if end - self._chain < HEAD_SIZE:
@@ -164,7 +164,7 @@ class Search:
         return PATTERNS[self.side].match(run, position) is not None and self._head(run, position, limit, end)
 
     def _head(self, run: bytearray, position: int, limit: int, end: int) -> bool:
-        """Whether the lengths fit each other, and the command parses if all of it is here."""
+        """Whether the lengths are consistent, and the command parses if all of it is available."""
         size, command = _two(run, position)
         if size + 4 > limit or command + 4 > size:
             return False
@@ -180,7 +180,7 @@ class Search:
         return _parses(bytes(run[position + 8 : position + 8 + command]))
 
     def _enough(self, end: int, *, final: bool, due: bool) -> bool:
-        """Whether the chain, which holds so far, is good enough to go on with."""
+        """Whether the chain, which is valid so far, is long enough to be accepted."""
         aligned = self.candidate == self.aligned
         if self._path:
             whole = self._chain == end and aligned
@@ -188,7 +188,7 @@ class Search:
         return final and (aligned or end - self.candidate >= _SURE)
 
     def _reject(self) -> None:
-        """The chain from the candidate breaks, and with it that from each place on it."""
+        """Reject the candidate and every position in its broken chain."""
         self._bad.add(self.candidate)
         self._bad.update(self._path)
         self._path.clear()
@@ -196,7 +196,7 @@ class Search:
         self.candidate = -1
 
     def drop(self) -> int:
-        """How many bytes at the beginning of the run are of no more use; they count as dropped from now on."""
+        """Return how many bytes at the start of the run are no longer needed, and count them as dropped."""
         keep = self.candidate if self.candidate >= 0 else self._chain
         count = max(0, keep - self.base)
         self.base += count
@@ -207,7 +207,7 @@ class Search:
 
 
 def _varint(run: bytearray, position: int) -> tuple[int, int]:
-    """The value and the place behind it; -1 when its bytes are not here."""
+    """Return a varint and the position after it; the value is -1 if its bytes are incomplete."""
     value = shift = 0
     while position < len(run) and shift < 35:
         byte = run[position]
@@ -227,7 +227,7 @@ def _parses(command: bytes) -> bool:
 
 
 def follows(run: bytearray, position: int, limit: int) -> bool:
-    """Whether a frame can begin at run[position:], or nothing is there yet: then the frame before it ended rightly."""
+    """Whether a frame can begin at run[position:], or the run ends there; either confirms the frame before."""
     if len(run) - position < HEAD_SIZE:
         return len(run) == position
     size, command = _two(run, position)
@@ -235,5 +235,5 @@ def follows(run: bytearray, position: int, limit: int) -> bool:
 
 
 def check_frame(data: bytes) -> bool:
-    """Whether a whole frame is right in every respect: command, required fields, metadata, checksum."""
+    """Whether a whole frame is valid in every respect: command, required fields, metadata, checksum."""
     return not Frame.of(data).problems

@@ -1,11 +1,11 @@
-"""The order of the parts of a rotated recording: a pure function from names and times.
+"""The order of the parts of a rotated capture: a pure function of names and times.
 
 Rules of this file
-1. The time of the first packet decides, where it is known. Only it is right when a ring was written over: with
-   ``tcpdump -W 4`` part 00 may be the newest.
-2. Where times are equal or unknown the names decide, read as people read them, numbers as numbers. That covers
+1. The time of the first packet decides, if known. Names are wrong in an overwritten ring: with ``tcpdump -W 4`` part 00
+   may be the newest.
+2. If times are equal or unknown, names decide, in natural order with digits compared as numbers. That covers
    tcpdump -C (x, x1, x2, ... x10), -W (x00, x01), -G (times in the name), dumpcap and editcap (x_00001_20261120183458).
-3. A part without packets stands behind the part whose name comes before its own; it does not matter to the frames.
+3. A part without packets follows the part with the preceding name. Its position does not affect the frames.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ __all__ = ["Part", "order_parts", "pull_first_time"]
 
 _NUMBERS: Final = re.compile(r"(\d+)")
 _ENDING: Final = re.compile(r"\.(?:pcapng|pcap|cap)(?=\d*$)|\.(?:gz|zst)$", re.IGNORECASE)
-"""What a file is, and how it is packed; ``tcpdump -C`` puts its number behind it, others before it."""
+"""Suffixes of captures and compressed files. ``tcpdump -C`` puts its number after them, other tools before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of a recording."""
+    """A part of a capture."""
 
     name: str
     """The file's name, with or without its folder."""
     first_ns: int | None = None
-    """Time of its first packet, ns since 1970; None: not known, or no packet in it."""
+    """Time of its first packet, ns since 1970; None if unknown or if it has no packet."""
 
 
 def order_parts(parts: Iterable[Part]) -> list[Part]:
-    """The parts in the order in which they were written."""
+    """Return the parts in the order in which they were written."""
     named = sorted(parts, key=lambda part: _key(part.name))
     timed = sorted((part for part in named if part.first_ns is not None), key=_time)
     previous: Part | None = None
@@ -49,7 +49,7 @@ def order_parts(parts: Iterable[Part]) -> list[Part]:
 
 
 def pull_first_time(file: BinaryIO) -> int | None:
-    """Time of the first packet in a capture; None when it has none, or is no capture. The file has been read then."""
+    """Return the time of a capture's first packet, or None if there is none. The file's read position changes."""
     try:
         return next((item.time_ns for item in read_packets([("", file)]) if isinstance(item, Packet)), None)
     except CaptureError:
@@ -62,7 +62,7 @@ def _time(part: Part) -> int:
 
 
 def _key(name: str) -> tuple[tuple[str, int, str], ...]:
-    """Text and numbers in turn, a number by its length first: x before x1 before x2 before x10."""
+    """Return a sort key of alternating text and numbers, shorter numbers first: x before x1 before x2 before x10."""
     pieces = _NUMBERS.split(_ENDING.sub("", _ENDING.sub("", name)))
     return tuple(_number(piece) if index % 2 else (piece, -1, "") for index, piece in enumerate(pieces))
 

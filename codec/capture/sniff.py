@@ -1,11 +1,11 @@
-"""What a stream is, by its first bytes. Ports are only a hint, and none of the business of this file.
+"""The kind of a stream by its first bytes. This module does not consider ports.
 
 Rules of this file
-1. A verdict is a word; the empty one asks for more bytes. Asked with all there will ever be (``final``), the verdict
-   comes from what is there.
-2. A table of beginnings; the first that fits wins.
-3. A PROXY protocol header (HAProxy's, v1 a line of text, v2 binary) stands in front of something else: its length and
-   what it says are told, and the stream is sniffed again behind it.
+1. A verdict is a word; an empty one means that more bytes are needed. With ``final`` no more bytes will come, and the
+   verdict is based on the available bytes.
+2. A table lists possible beginnings; the first match decides.
+3. A PROXY protocol header (HAProxy's, v1 a line of text, v2 binary) precedes another protocol. Its length and content
+   are returned, and the caller classifies the bytes after it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["pull_proxy", "sniff"]
 _MAX_FRAME: Final = 1 << 28
 
 _TLS: Final = re.compile(rb"[\x14-\x17]\x03[\x00-\x04]")
-"""A TLS record: kind, version. In the middle of a connection it is most often application data."""
+"""A TLS record: content type and version. In the middle of a connection it is usually application data."""
 _MAX_RECORD: Final = 5 + 16384 + 2048
 _HTTP: Final = re.compile(rb"(?:GET|POST|PUT|HEAD|DELETE|OPTIONS|PATCH|CONNECT|TRACE) [ -~]|HTTP/[12]|PRI \* HTTP/2")
 _HTTP_STARTS: Final = (
@@ -31,17 +31,17 @@ _HTTP_STARTS: Final = (
 _PROXY_V1: Final = b"PROXY "
 _PROXY_V2: Final = b"\r\n\r\n\0\r\nQUIT\n"
 _MAX_V1: Final = 107
-"""The longest line of version 1, its end included."""
+"""The longest line of version 1, line end included."""
 
 _MAX_V2: Final = 4096
-"""More than any proxy has to say; the format has room for 64 KB."""
+"""Maximum size of a version 2 header, larger than any in practice; the format allows 64 KB."""
 
 _u16 = Struct(">H").unpack_from
 _two = Struct(">II").unpack_from
 
 
 def sniff(data: bytes, *, final: bool) -> str:
-    """pulsar, tls, http, proxy, other; empty: not known yet (or, when final, never)."""
+    """Return pulsar, tls, http, proxy or other, or an empty text if more bytes are needed."""
     if _is_tls(data):
         return "tls"
     if _HTTP.match(data):
@@ -56,7 +56,7 @@ def sniff(data: bytes, *, final: bool) -> str:
 
 
 def _is_tls(data: bytes) -> bool:
-    """A record header, and behind the record another one, or nothing."""
+    """Whether the bytes are a record header and, after the record, another one or nothing."""
     if not _TLS.match(data):
         return False
     if len(data) < 5:
@@ -66,13 +66,13 @@ def _is_tls(data: bytes) -> bool:
 
 
 def _is_pulsar(data: bytes) -> bool:
-    """Two lengths that fit each other, then a known command. The first frame of either side is a small one."""
+    """Whether the bytes are two consistent lengths and a known command. The first frame of either side is small."""
     size, command = _two(data, 0)
     return size <= _MAX_FRAME and command + 4 <= size and data[8] == 8 and data[10:].startswith(TAGS.get(data[9], b"-"))
 
 
 def _may_become(data: bytes) -> bool:
-    """Whether these few bytes are the beginning of something known."""
+    """Whether these few bytes can be the start of a known protocol."""
     starts = (*_HTTP_STARTS, _PROXY_V1, _PROXY_V2)
     if any(start.startswith(data) or data.startswith(start) for start in starts):
         return True
@@ -82,7 +82,7 @@ def _may_become(data: bytes) -> bool:
 
 
 def pull_proxy(data: bytes) -> tuple[int, str] | None:
-    """Length and content of the PROXY header at the beginning; None: not all of it is here. Length 0: damaged."""
+    """Return length and content of the PROXY header, or None if it is incomplete. Length 0 means a damaged header."""
     if data.startswith(_PROXY_V1):
         end = data.find(b"\r\n", 0, _MAX_V1)
         if end < 0:
@@ -98,7 +98,7 @@ def pull_proxy(data: bytes) -> tuple[int, str] | None:
 
 
 def _v2_addresses(data: bytes) -> str:
-    """Family 1 is IPv4, 2 is IPv6; command 0 is the proxy's own health check."""
+    """Return the addresses. Family 1 is IPv4, 2 is IPv6; command 0 is the proxy's own health check."""
     width = {1: 4, 2: 16}.get(data[13] >> 4, 0)
     if not width or not data[12] & 15 or len(data) < 16 + 2 * width + 4:
         return "no addresses"

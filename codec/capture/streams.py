@@ -1,17 +1,18 @@
-"""TCP: segments of both directions to bytes in order, each once, and holes (RFC 9293).
+"""TCP reassembly: segments of both directions to ordered bytes without duplicates, and gaps (RFC 9293).
 
 Rules of this file
-1. The first bytes win: what comes again is compared and dropped; a difference is told.
-2. A hole is declared when it will not be filled: the other side has acknowledged it (the capture lost it, or has its
-   packets in another order: GRACE packets are waited for that), or more is waiting behind it than a receiver would
-   keep, or the connection or the input ends. Memory is taken only for bytes that are there.
-3. What waits comes out in the order of its packets, both directions together: no answer before its request. So a
-   proven hole stops both. What fills a hole has its turn when the first piece behind the hole has.
-4. A SYN with another sequence number is a new connection on old ports. A connection that is over is kept for a
-   while, for late packets, and then forgotten.
-5. The end of a connection is told when all its bytes are delivered. A reset waits for what the other side has sent
-   before it heard of it, but not longer than until the next connection begins: that may be the successor.
-6. This is the slow path: a few microseconds a packet. `fast` passes on what is not ordinary.
+1. The first transmission wins: retransmitted bytes are compared and dropped; a difference is reported.
+2. A gap becomes final if it will not be filled: the peer has acknowledged it (the packets are lost or reordered in the
+   capture, so the gap waits for GRACE packets), more bytes are queued after it than a receiver would buffer, or the
+   connection or the input ends. Memory is used only for bytes that exist.
+3. Queued segments are delivered in the order of their packets, over both directions, so that no response precedes its
+   request. Therefore a confirmed gap holds both directions. A segment that fills a gap is delivered when the first
+   segment after the gap is due.
+4. A SYN with another sequence number starts a new connection on the same ports. A closed connection is kept for a
+   while for late packets, then removed.
+5. The end of a connection is reported after all its bytes. A reset waits for the bytes that the other side sent before
+   it received the reset, but only until the next connection begins, which may be a reconnection.
+6. This is the slow path, with a few microseconds per packet. `fast` forwards only unusual packets.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ from pcli.codec.wire.problems import Problem
 __all__ = ["GRACE", "Tcp", "signed_distance"]
 
 GRACE: Final = 32
-"""Packets of the capture that a proven hole waits for reordered ones, and a closed connection for late ones."""
+"""Number of packets for which a confirmed gap waits for reordered packets, and a closed connection for late ones."""
 
 HELD_BYTES: Final = 16 * 1024 * 1024
-"""Bytes behind a hole that are kept: more than any receiver's window in practice."""
+"""Maximum number of bytes queued after a gap, larger than any receive window in practice."""
 
 HELD_PIECES: Final = 8192
 
 HELD_ONE_SIDED: Final = 64
-"""Pieces behind a hole when the other side, whose acknowledgements would prove it, is not in the capture."""
+"""Maximum number of segments queued after a gap if the capture lacks the peer's acknowledgements."""
 
 _FAR_BACK: Final = -(1 << 28)
 _FAR_AHEAD: Final = 1 << 30
-"""A sequence number further off belongs to another connection, whose SYN the capture has not."""
+"""A larger sequence-number distance means another connection whose SYN the capture lacks."""
 
 _MASK: Final = 0xFFFFFFFF
 
@@ -59,14 +60,14 @@ class Tcp:
         self.limit = limit
         self.table = Table()
         self.history = History()
-        """The last data packets, to compare retransmissions with."""
+        """The most recent data packets, for comparison with retransmissions."""
         self.closing: dict[Connection, None] = {}
-        """Connections that are over and wait for late packets."""
+        """Closed connections that wait for late packets."""
 
     # -- one segment -----------------------------------------------------------------------------------------------
 
     def segment(self, segment: Segment, packet: int, time_ns: int) -> None:
-        """Take a segment in the general way."""
+        """Process a segment on the slow path."""
         way = self.table.ways.get(segment.key)
         flags = segment.flags
         if way is None or (flags & (SYN | ACK) == SYN and way.isn != segment.seq):
@@ -105,11 +106,11 @@ class Tcp:
             self.output.end(connection)
 
     def _data(self, way: Direction, segment: Segment, offset: int, packet: int, time_ns: int) -> int:
-        """The bytes of a segment; gives its offset again."""
+        """Process the bytes of a segment. Return its offset, which may have been corrected."""
         distance = offset - way.offset
         data, start, end = segment.data, segment.start, segment.end
         if distance == 1 and way.isn < 0 and not way.offset and not way.held:
-            # The first packet was a keep-alive, whose sequence number is one before the next byte's.
+            # The first packet was a keep-alive. Its sequence number is one less than that of the next byte.
             way.base = way.base + 1 & _MASK
             offset = distance = 0
         size = end - start + segment.missing
@@ -118,7 +119,7 @@ class Tcp:
             distance = 0
         if distance < 0:
             if size == 1:
-                return offset  # keep-alive: one byte before the next, of any value
+                return offset  # keep-alive: one arbitrary byte before the next byte
             if start < end:
                 self._compare_old(way, offset, data, start, end, packet)
             if size <= -distance:
@@ -144,7 +145,7 @@ class Tcp:
             self.walker.feed(way, data, start, end, packet, time_ns)
 
     def _jump(self, way: Direction, segment: Segment, packet: int, distance: int) -> int:
-        """The sequence numbers are those of another connection: whatever was open is over."""
+        """Handle sequence numbers of another connection: deliver the rest of the current one and start again."""
         self._deliver(way.connection, packet, (way,))
         text = f"the sequence number jumps by {distance}: another connection on the same ports, or a stray packet"
         self.output.note(way, "gap", text, packet, way.offset, 0)
@@ -155,7 +156,7 @@ class Tcp:
         return way.offset
 
     def skip_left_out(self, segment: Segment, packet: int) -> None:
-        """An excerpt has this packet without those before it, and says so: go on behind what was left out."""
+        """Continue after omitted packets: an excerpt marks this packet as the first one after them."""
         way = self.table.ways.get(segment.key)
         if way is None or way.base < 0 or way.mode == SKIP:
             return
@@ -165,10 +166,10 @@ class Tcp:
         if offset > way.offset:
             self.walker.skip_left_out(way, offset, packet)
 
-    # -- bytes that came before ------------------------------------------------------------------------------------
+    # -- retransmitted bytes ---------------------------------------------------------------------------------------
 
     def _compare_old(self, way: Direction, offset: int, data: bytes, start: int, end: int, packet: int) -> None:
-        """A retransmission of bytes that were delivered, as far as they are remembered."""
+        """Compare a retransmission with the delivered bytes that are still in the history."""
         for _, at, old, old_start, old_end in self.history.of(way):
             if at >= offset + end - start or at + old_end - old_start <= offset:
                 continue
@@ -184,10 +185,10 @@ class Tcp:
         if offset + size > way.offset - len(way.run) and way.mode != SKIP:
             way.trouble.append((offset, Problem("overlap", text)))
 
-    # -- bytes that wait -------------------------------------------------------------------------------------------
+    # -- queued bytes ----------------------------------------------------------------------------------------------
 
     def _hold(self, way: Direction, piece: Piece) -> None:
-        """Keep a piece behind a hole; of what is held already the first bytes win."""
+        """Queue a segment after a gap. In overlaps with queued segments, the earlier bytes win."""
         held = way.held
         at, size = piece[0], piece[2]
         end = at + size
@@ -216,7 +217,7 @@ class Tcp:
         way.held_bytes += len(part) if part is not None else 0
 
     def _next(self, way: Direction) -> None:
-        """Deliver the first piece, which is in order."""
+        """Deliver the first queued segment, which is in order."""
         at, data, size, number, time_ns, packets, _ = way.held.pop(0)
         if packets:
             self.output.remember_fragments(number, packets)
@@ -227,22 +228,22 @@ class Tcp:
             self._feed(way, at, data, 0, size, number, time_ns)
 
     def _hole_end(self, way: Direction) -> int:
-        """Where the hole ends that begins at ``offset``; ``offset`` itself when there is none."""
+        """Return the end of the gap that starts at ``offset``, or ``offset`` if there is no gap."""
         if way.held:
             return way.held[0][0]
         return max(way.fin, way.offset)
 
     def _acked(self, way: Direction) -> int:
-        """The offset up to which the other side has acknowledged; ``offset`` when it says nothing new."""
+        """Return the offset that the peer has acknowledged, or ``offset`` if it has acknowledged nothing new."""
         if way.peer.ack < 0 or way.base < 0:
             return way.offset
         ahead = way.peer.ack - way.base - way.offset & _MASK
         return way.offset + ahead if ahead < _FAR_AHEAD else way.offset
 
-    # -- order -----------------------------------------------------------------------------------------------------
+    # -- delivery order --------------------------------------------------------------------------------------------
 
     def _settle(self, connection: Connection, packet: int) -> None:
-        """Deliver what can be delivered, and decide about holes."""
+        """Deliver all segments that can be delivered, and update the state of gaps."""
         there, back = connection.there, connection.back
         if there.held or back.held or there.fin_packet or back.fin_packet:
             self._deliver(connection, packet)
@@ -254,9 +255,9 @@ class Tcp:
         self._arm(back)
 
     def _deliver(self, connection: Connection, packet: int, over: tuple[Direction, ...] = ()) -> None:
-        """Deliver what waits, by its turn, as far as no hole stops it; the directions ``over`` to their ends.
+        """Deliver queued segments in order up to the first gap that must wait; deliver directions in ``over`` entirely.
 
-        Each round takes a piece, makes a hole smaller or leaves a direction: so it ends.
+        Each iteration delivers a segment, shortens a gap or finishes a direction, so the loop ends.
         """
         ways = [connection.there, connection.back]
         while ways:
@@ -269,7 +270,7 @@ class Tcp:
                 ways.remove(way)
 
     def _give_up(self, way: Direction, packet: int, over: tuple[Direction, ...]) -> bool:
-        """Make a gap of the hole that comes next, if its time has come. False: it waits on, or there is none."""
+        """Report the next gap if it is final. Return False if it must wait or there is none."""
         self._judge_hole(way, packet)
         end = self._hole_end(way)
         if way not in over and not _full(way):
@@ -286,14 +287,14 @@ class Tcp:
         return True
 
     def _judge_hole(self, way: Direction, packet: int) -> None:
-        """Whether there is a hole that is proven, and until when it waits."""
+        """Set or clear the deadline of a direction's gap. A confirmed gap gets one."""
         if self._hole_end(way) <= way.offset or way.mode == SKIP:
             way.deadline = -1
         elif way.deadline < 0 and (self._acked(way) > way.offset or way.connection.closing >= 0):
             way.deadline = packet + GRACE
 
     def _arm(self, way: Direction) -> None:
-        """Choose between fast and slow for the next packet of a direction."""
+        """Select the fast or slow path for the next packet of a direction."""
         if way.mode == SKIP:
             way.next = SLOW if way.peer.mode != SKIP or way.connection.closing >= 0 else IGNORE
         elif (
@@ -316,7 +317,7 @@ class Tcp:
     # -- connections -----------------------------------------------------------------------------------------------
 
     def _new(self, segment: Segment, packet: int, old: Direction | None) -> Direction:
-        """A connection that was not seen before; one on the same ports is over."""
+        """Create a connection; one on the same ports is finished first."""
         if old is not None:
             self._finish(old.connection, packet, "the connection ends")
             self.table.forget(old.connection)
@@ -329,7 +330,7 @@ class Tcp:
         return self.table.create(segment, packet, self.limit, self.judge)
 
     def _syn(self, way: Direction, segment: Segment, packet: int) -> None:
-        """Sequence numbers begin behind the SYN."""
+        """Set the start of the sequence numbers, which is one after the SYN."""
         if way.isn < 0 and (way.base < 0 or not way.seen):
             stream = way.connection.stream
             if packet not in stream.opening:
@@ -341,11 +342,11 @@ class Tcp:
         return way.fin >= 0 and (way.mode == SKIP or way.fin <= way.offset)
 
     def _told_all(self, way: Direction) -> bool:
-        """Whether nothing more will come of a direction; one that is not in the capture has nothing to say."""
+        """Whether a direction is completely delivered. One without packets in the capture counts as delivered."""
         return not way.seen or (self._over(way) and not _waiting(way))
 
     def _close(self, connection: Connection, packet: int) -> None:
-        """Both ends are closed; late packets may still come."""
+        """Mark the connection as closed. It still waits for late packets."""
         if connection.closing < 0:
             connection.closing = packet + GRACE
             self.closing[connection] = None
@@ -355,7 +356,7 @@ class Tcp:
             self._set_alarm(connection, packet)
 
     def _finish(self, connection: Connection, packet: int, reason: str) -> None:
-        """Deliver all that is left of a connection."""
+        """Deliver the rest of a connection and end it."""
         if connection.finished:
             return
         connection.finished = True
@@ -369,10 +370,10 @@ class Tcp:
         self.output.end(connection)
 
     def _set_alarm(self, connection: Connection, packet: int) -> None:
-        """When somebody must look at the connection again."""
+        """Set the packet at which the connection must be processed again."""
         due = NEVER
         for way in (connection.there, connection.back):
-            if way.deadline > packet:  # one that has passed waits for the other direction's
+            if way.deadline > packet:  # a direction with a passed deadline waits for the other direction
                 due = min(due, way.deadline)
             if way.search is not None and way.run:
                 due = min(due, way.search.alarm)
@@ -381,7 +382,7 @@ class Tcp:
         self.table.set_alarm(connection, due, packet)
 
     def ring(self, packet: int) -> None:
-        """The packet of the next alarm has come: everything that is due."""
+        """Process all connections whose alarms are due at this packet."""
         for connection in self.table.due(packet):
             self._deliver(connection, packet)
             for way in (connection.there, connection.back):
@@ -392,7 +393,7 @@ class Tcp:
                 self.table.retire(connection)
 
     def end(self, packet: int) -> None:
-        """The input has ended."""
+        """Finish all connections at the end of the input."""
         for connection in list(self.table.living):
             self._finish(connection, packet, "the connection ends" if connection.closing >= 0 else "the capture ends")
             self.table.forget(connection)
@@ -403,27 +404,27 @@ def _offset(piece: Piece) -> int:
 
 
 def _turn(way: Direction) -> int:
-    """The turn of what comes next in a direction, a piece or a hole: the lowest comes first."""
+    """Return the delivery priority of a direction's next segment or gap; the lowest is delivered first."""
     return way.held[0][6] if way.held else way.fin_packet or NEVER
 
 
 def _waiting(way: Direction) -> bool:
-    """Whether bytes of a direction were seen of which no frame was made yet."""
+    """Whether a direction has bytes that are not yet part of a frame."""
     return bool(way.held or way.run or way.partial)
 
 
 def _full(way: Direction) -> bool:
-    """Whether more waits than is kept."""
+    """Whether the queue of a direction exceeds a limit."""
     lonely = not way.peer.seen and len(way.held) >= HELD_ONE_SIDED
     return lonely or way.held_bytes > HELD_BYTES or len(way.held) > HELD_PIECES
 
 
 def _part(piece: Piece, start: int, end: int) -> bytes | None:
-    """The bytes of a piece from one offset to another; None when they were cut away."""
+    """Return the bytes of a segment between two offsets, or None if they were truncated."""
     return None if piece[1] is None else piece[1][start - piece[0] : end - piece[0]]
 
 
 def signed_distance(distance: int) -> int:
-    """A difference of sequence numbers as a signed number."""
+    """Return a difference of sequence numbers as a signed number."""
     distance &= _MASK
     return distance - (1 << 32) if distance & 0x80000000 else distance

@@ -1,10 +1,10 @@
-"""Who listens to the bytes of the connections.
+"""The interface for observers of the bytes of live connections.
 
 Rules of this file
-1. A tap is told what crossed the socket, both ways, in order: what a fault kept from the broker, too, and of what the
-   broker said only what the client got.
-2. Connections are numbered from 0 in the order of their coming, as in a capture of them, HTTP and all.
-3. A tap never disturbs who is listened to: it raises nothing, and does what takes long elsewhere.
+1. A tap receives the bytes that crossed the socket, in both directions and in order. That includes client bytes that a
+   fault withheld from the broker, but only those broker bytes that reached the client.
+2. Connections, including HTTP, are numbered from 0 in the order in which they opened, as in a capture.
+3. A tap must not affect the connection: it raises no errors and does slow work elsewhere.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ Address = tuple[str, int]
 
 
 class Tap(Protocol):
-    """Listens to all connections of a broker or a proxy, in its loop."""
+    """An observer of all connections of a broker or a proxy. It runs in the event loop of that process."""
 
     def opened(self, number: int, client: Address, server: Address, time_ns: int) -> None:
-        """A client has come."""
+        """Handle a new connection from a client."""
 
     def passed(self, number: int, data: bytes, time_ns: int, *, from_client: bool) -> None:
-        """Bytes crossed the socket."""
+        """Handle bytes that crossed the socket."""
 
     def closed(self, number: int, time_ns: int, *, from_client: bool, reset: bool, reason: str) -> None:
-        """The connection has ended, by which side, by FIN or RST, and why the broker did it (empty: it did not)."""
+        """Handle the end of a connection, by FIN or RST. ``reason`` is empty unless the broker closed it."""

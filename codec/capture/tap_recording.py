@@ -1,10 +1,10 @@
-"""A capture of all that both ends of live connections say, as a sniffer between them would have made it.
+"""A tap that records live connections in a capture, like a sniffer between the two ends.
 
 Rules of this file
-1. Nothing is cut: payloads and credentials are in the file as they were on the wire.
-2. What was said is in the file at once; a broker or proxy that dies leaves a valid one.
-3. Segments are as large as on the loopback of Linux: nothing there cuts them, and few packets are quickly written.
-4. A disk that is full stops nobody: the capture ends there, and ``failure`` says why.
+1. Nothing is redacted: the file contains payloads and credentials as they were on the wire.
+2. Bytes are written at once, so the file is valid even if the broker or proxy is killed.
+3. Segments are as large as on the loopback interface of Linux, which needs few packets and is therefore fast.
+4. A full disk does not stop the broker or proxy: the capture ends, and ``failure`` contains the reason.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 __all__ = ["Recording"]
 
 _MTU: Final = 65535
-"""Bytes: the most that IPv4 can say; loopback's own is one more."""
+"""MTU in bytes: the maximum of IPv4; the loopback interface's own is one more."""
 
 
 class Recording:
     """The tap that writes a pcapng file."""
 
     def __init__(self, file: BinaryIO) -> None:
-        """``file`` is the caller's to close. OSError when not even its head can be written."""
+        """Write the file header. The caller closes ``file``. Raise OSError if the header cannot be written."""
         self.failure: OSError | None = None
-        """Why nothing is written any more."""
+        """Why recording stopped; None while it is active."""
         self._file = file
         self._recorder = TcpRecorder(PcapngWriter(file), _MTU)
         self._talks: dict[int, Conversation] = {}
         file.flush()
 
     def opened(self, number: int, client: Address, server: Address, time_ns: int) -> None:
-        """A handshake."""
+        """Record a handshake."""
 
         def write() -> None:
             self._talks[number] = self._recorder.open(client, server, time_ns)
@@ -45,13 +45,13 @@ class Recording:
         self._write(write)
 
     def passed(self, number: int, data: bytes, time_ns: int, *, from_client: bool) -> None:
-        """Segments with data."""
+        """Record data segments."""
         talk = self._talks.get(number)
         if talk is not None:
             self._write(lambda: self._recorder.data(talk, data, time_ns, from_client=from_client))
 
     def closed(self, number: int, time_ns: int, *, from_client: bool, reset: bool, reason: str) -> None:
-        """FIN or RST."""
+        """Record a FIN or RST."""
         talk = self._talks.pop(number, None)
         if talk is not None:
             self._write(lambda: self._recorder.close(talk, time_ns, from_client=from_client, reset=reset))

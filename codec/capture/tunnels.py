@@ -1,10 +1,10 @@
-"""From a packet to the TCP segment in it, through whatever wraps it.
+"""Extraction of the TCP segment from a packet, through any supported tunnels.
 
 Rules of this file
-1. A tunnel is a row: IP in IP (RFC 2003), 6in4 (RFC 4213), GRE (RFC 2784, 2890), VXLAN (RFC 7348), Geneve (RFC 8926).
-   They nest, up to MAX_DEPTH.
-2. Of UDP only the two tunnel ports are looked at. A packet on such a port that is no tunnel gives nothing.
-3. Here is the general case, some microseconds a packet; ``fast`` handles the ordinary one.
+1. The supported tunnels are IP in IP (RFC 2003), 6in4 (RFC 4213), GRE (RFC 2784, 2890), VXLAN (RFC 7348) and Geneve
+   (RFC 8926). They may be nested, up to MAX_DEPTH.
+2. UDP is examined only on the two tunnel ports. A packet on such a port that is not a tunnel is ignored.
+3. This is the general case, with some microseconds per packet; ``fast`` handles ordinary packets.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _GRE: Final = 47
 _IP_IN_IP: Final = {4: IPV4, 41: IPV6}
 _ETHERNET: Final = 0x6558
 _VXLAN_PORTS: Final = frozenset({4789, 8472})
-"""The registered port, and the one of Linux before it was registered."""
+"""The registered port, and the port that Linux used before the registration."""
 _GENEVE_PORT: Final = 6081
 
 _u16 = Struct(">H").unpack_from
@@ -39,7 +39,7 @@ _tcp = Struct(">4sIIBB").unpack_from
 
 
 class Segment:
-    """One TCP segment: its header, and the place of its bytes."""
+    """One TCP segment: its header fields, and the position of its bytes."""
 
     __slots__ = ("ack", "data", "end", "flags", "key", "missing", "packets", "seq", "start")
 
@@ -53,15 +53,15 @@ class Segment:
         self.start = start
         self.end = inner.end
         self.missing = inner.missing
-        """Bytes behind ``end`` that were on the wire."""
+        """Number of bytes after ``end`` that were on the wire but not captured."""
         self.packets = inner.packets
-        """The packets of the fragments; empty: only the packet at hand."""
+        """The packets of the fragments; empty if there is only the current packet."""
 
 
 def pull_segment(
     data: bytes, link: int, start: int, end: int, wire: int, packet: int, fragments: Fragments
 ) -> Segment | None:
-    """The TCP segment in a packet; None when there is none, or not all of its fragments yet."""
+    """Return the TCP segment in a packet, or None if there is none or fragments are still missing."""
     reader = LINKS.get(link)
     place = reader(data, start, end) if reader else None
     wire_end = start + wire
@@ -93,7 +93,7 @@ def _segment(inner: Inner) -> Segment | None:
         return None
     segment = Segment(inner.addresses + ports, seq, ack, flags, inner, payload)
     if payload > inner.end:
-        # The options themselves are cut: no byte of the payload is here, some may have been.
+        # The options themselves are truncated: no payload was captured, but the segment may have had some.
         over = payload - inner.end
         if over > inner.missing:
             return None
@@ -103,7 +103,7 @@ def _segment(inner: Inner) -> Segment | None:
 
 
 def _tunnel(inner: Inner) -> Place:
-    """What an IP packet that is no TCP wraps."""
+    """Return the segment inside an IP packet that is not TCP."""
     if inner.protocol in _IP_IN_IP:
         return _IP_IN_IP[inner.protocol], inner.start
     if inner.protocol == _GRE:
@@ -118,7 +118,7 @@ def _tunnel(inner: Inner) -> Place:
 
 
 def _gre(data: bytes, start: int, end: int) -> Place:
-    """Version 0: flags say which of checksum, key and sequence number are there, four bytes each."""
+    """Parse version 0. Flags indicate which of checksum, key and sequence number exist, four bytes each."""
     if start + 4 > end:
         return None
     flags, kind = _u16(data, start)[0], _u16(data, start + 2)[0]
@@ -129,12 +129,12 @@ def _gre(data: bytes, start: int, end: int) -> Place:
 
 
 def _vxlan(data: bytes, start: int, end: int) -> Place:
-    """Eight bytes with the flag of a valid network identifier, then Ethernet."""
+    """Parse eight bytes with the flag of a valid network identifier, then Ethernet."""
     return ethernet(data, start + 8, end) if data[start] & 0x08 else None
 
 
 def _geneve(data: bytes, start: int, end: int) -> Place:
-    """Version 0, options in words of four bytes, then what the EtherType says."""
+    """Parse version 0: options in words of four bytes, then the protocol of the EtherType."""
     if data[start] >> 6:
         return None
     position = start + 8 + (data[start] & 0x3F) * 4

@@ -1,14 +1,14 @@
-"""From the bytes of a direction, and the holes between them, to frames.
+"""Extraction of frames from the bytes of a direction and the gaps between them.
 
 Rules of this file
-1. Bytes come in order, each once; a hole comes as its size. Nothing here knows of sequence numbers.
-2. The length of the open frame carries over a hole: when the hole ends inside the frame, or at its end, the next
-   frame's place is certain ("anchored"). Only a hole that swallows the next frame's lengths starts a search.
-3. What a search finds is checked frame by frame, until the frames together are longer than the largest frame: then
-   they can't all have been the payload of one. When the check fails, the search goes on behind the place it failed
-   at, in the same bytes. So a wrong guess costs no frame behind it.
-4. A frame that is not all there is delivered as far as it goes, at its end, with the reason.
-5. This is the general way. `fast` does the same for frames in order, where they lie; both use the same fields.
+1. Bytes arrive in order, each once; a gap arrives as its size. This module does not use sequence numbers.
+2. The length of the open frame is carried over a gap: if the gap ends inside the frame, or at its end, the position of
+   the next frame is certain ("anchored"). A search starts only if the gap covers the next frame's lengths.
+3. The result of a search is checked frame by frame, until the frames together are longer than the largest frame. Then
+   they cannot all be in the payload of one frame. If the check fails, the search continues after the failed position
+   in the same bytes. So a wrong result costs no later frame.
+4. An incomplete frame is returned when its end is reached, with the available bytes and the reason.
+5. This is the slow path. `fast` does the same for frames in order, directly in the window; both use the same fields.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from pcli.codec.wire.problems import Problem
 __all__ = ["CONNECTED", "SEARCH_PACKETS", "Walker", "raise_limit"]
 
 SEARCH_PACKETS: Final = 64
-"""Packets of the capture after which a search takes what it has."""
+"""Number of packets after which a search must decide."""
 
 SEARCH_UNKNOWN: Final = 64 * 1024
-"""Bytes that are searched for frames in a stream of which nothing is known, before it is given up."""
+"""Number of bytes to search in a stream of unknown kind before it is classified as other."""
 
 MOST_FRAME: Final = 256 * 1024 * 1024
-"""No CONNECTED raises the limit above this."""
+"""Upper bound of the frame size limit, regardless of CONNECTED."""
 
 _SHOWN: Final = 10
-"""Bytes from which on a frame has a type, and so is shown."""
+"""Minimum number of bytes of an incomplete frame, enough for its type to be known."""
 
 CONNECTED: Final = 3
 
@@ -47,18 +47,18 @@ _two = Struct(">II").unpack_from
 
 
 class Walker:
-    """Cuts directions into frames."""
+    """Splits directions into frames."""
 
     def __init__(self, output: Output, judge: Judge) -> None:
         self.output = output
         self.judge = judge
         self.snapped = False
-        """Whether it was told of this file that packets are cut."""
+        """Whether truncated packets were already reported for this file."""
 
     # -- bytes ---------------------------------------------------------------------------------------------------
 
     def feed(self, way: Direction, data: bytes, start: int, end: int, packet: int, time_ns: int) -> None:
-        """The next bytes of a direction: data[start:end], brought by that packet."""
+        """Add the next bytes of a direction: data[start:end] from that packet."""
         if way.mode == SKIP:
             way.offset += end - start
             return
@@ -84,7 +84,7 @@ class Walker:
             self._look(way, packet, final=False, due=False)
 
     def _pass(self, way: Direction, partial: Partial, start: int, end: int, packet: int, time_ns: int) -> int:
-        """Bytes of a frame of which others are missing: they are not kept."""
+        """Skip bytes of a frame with missing bytes, without keeping them."""
         size = min(partial.left, end - start)
         partial.left -= size
         way.offset += size
@@ -96,7 +96,7 @@ class Walker:
         return start + size
 
     def _cut(self, way: Direction, packet: int) -> None:
-        """Deliver all whole frames from the beginning of the run."""
+        """Deliver all whole frames from the start of the run."""
         run, position, size, mark = way.run, 0, len(way.run), 0
         base = way.offset - size
         while True:
@@ -134,7 +134,7 @@ class Walker:
         trim(way, position)
 
     def _impossible(self, way: Direction, position: int, packet: int, total: int, command: int) -> None:
-        """The lengths at run[position:] are none of a frame."""
+        """Handle lengths at run[position:] that cannot be a frame's."""
         offset = way.offset - len(way.run) + position
         if total > way.limit:
             text = (
@@ -145,10 +145,10 @@ class Walker:
         self.output.note(way, "length", text, packet, offset, total)
         self.search(way, position, 1, packet)
 
-    # -- holes ---------------------------------------------------------------------------------------------------
+    # -- gaps ----------------------------------------------------------------------------------------------------
 
     def gap(self, way: Direction, size: int, packet: int, *, cut: bool) -> None:
-        """``size`` bytes of the direction are not in the capture; ``cut``: by the snap length, else lost."""
+        """Handle ``size`` missing bytes of the direction, truncated by the snap length (``cut``) or lost."""
         if way.mode == SNIFF and way.run:
             self._sniff(way, packet, final=True)
         if way.mode == SEARCH:
@@ -167,12 +167,12 @@ class Walker:
         else:
             self.search(way, 0, 0, packet)
             assert way.search is not None
-            way.search.silent = cut  # told once for the file
+            way.search.silent = cut  # reported once per file
         where = "truncated from packets" if cut else "missing from the capture"
         way.trouble.append((start, Problem(kind, f"{size} bytes {where} before this frame")))
 
     def _tell(self, way: Direction, size: int, packet: int, *, cut: bool) -> None:
-        """One note for each hole in a stream that may be Pulsar; one for each file with cut packets."""
+        """Add a note for each gap in a stream that may be Pulsar, and one per file with truncated packets."""
         if not cut and (way.stream.kind != "unknown" or not self.judge.may_give_up(way)):
             self.output.note(way, "gap", f"{size} bytes are missing from the capture", packet, way.offset, size)
         elif cut and not self.snapped:
@@ -181,7 +181,7 @@ class Walker:
             self.output.note(way, "snaplen", text, packet, way.offset, size)
 
     def _bridge(self, way: Direction, size: int, kind: str) -> bool:
-        """Carry the boundary over a hole. False: it is longer than the open frame, or that has no length yet."""
+        """Carry the frame boundary over a gap. Return False if the gap exceeds the open frame."""
         partial = way.partial or self._open_frame(way)
         if partial is None:
             return False
@@ -199,7 +199,7 @@ class Walker:
         return missing == size
 
     def _open_frame(self, way: Direction) -> Partial | None:
-        """Take the run as a frame that will not be whole; None when its length is not known or not possible."""
+        """Return the run as an incomplete frame, or None if its length is unknown or impossible."""
         size = len(way.run)
         if size < 4:
             return None
@@ -214,7 +214,7 @@ class Walker:
         return partial
 
     def _show(self, way: Direction, partial: Partial) -> None:
-        """Deliver a frame that is not all there."""
+        """Deliver an incomplete frame."""
         way.partial = None
         data, packet = partial.data, max(partial.packets)
         if len(data) < _SHOWN:
@@ -225,14 +225,14 @@ class Walker:
         self.output.frame(way, data, partial.offset, partial.sync, partial.packets, packet, partial.time_ns)
 
     def _leave(self, way: Direction, packet: int) -> None:
-        """Nothing more can be made of the run."""
+        """Discard the run and report its bytes."""
         size = len(way.run)
         if size and (way.stream.kind != "unknown" or not self.judge.may_give_up(way)):
             self.output.note(way, "leftover", f"{size} bytes outside complete frames", packet, way.offset - size, size)
         trim(way, size)
 
     def finish(self, way: Direction, packet: int, reason: str) -> None:
-        """No more bytes will come, for the reason given in words: what is left is told."""
+        """End a direction for the given reason, and report the remaining bytes."""
         if way.mode == SNIFF and way.run:
             self._sniff(way, packet, final=True)
         if way.mode == SEARCH:
@@ -247,26 +247,26 @@ class Walker:
         way.mode, way.next, way.search, way.trouble = SKIP, IGNORE, None, []
 
     def skip_left_out(self, way: Direction, offset: int, packet: int) -> None:
-        """Bytes up to ``offset`` were left out of an excerpt; a frame begins there."""
+        """Skip bytes up to ``offset`` that were omitted from an excerpt; a frame begins there."""
         size = offset - way.offset
         self.output.note(way, "gap", f"{size} bytes were omitted from this excerpt", packet, way.offset, size)
         trim(way, len(way.run))
         way.offset, way.partial, way.search, way.trouble = offset, None, None, []
         if way.mode != SNIFF:
-            # It is as certain as the walk was that the excerpt was made from.
+            # The position is as certain as it was when the excerpt was created.
             way.mode, way.need = SYNC, 8
             if way.sync == START:
                 way.sync = ANCHORED
 
     def interrupt(self, way: Direction, packet: int) -> None:
-        """The direction goes on at an unknown distance."""
+        """Restart a direction that continues at an unknown distance."""
         self.finish(way, packet, "another connection begins")
         way.mode, way.sync = SNIFF, RESYNC
 
-    # -- what it is, and where it goes on --------------------------------------------------------------------------
+    # -- classification and search ---------------------------------------------------------------------------------
 
     def search(self, way: Direction, position: int, skipped: int, packet: int) -> None:
-        """Look for a frame in the run from ``position + skipped`` on, and in what comes; ``position`` is lost."""
+        """Search for a frame from ``position + skipped`` in the run and in later bytes; drop the bytes before it."""
         trim(way, position)
         base = way.offset - len(way.run)
         way.mode, way.sync, way.trust, way.need = SEARCH, RESYNC, 0, 0
@@ -276,15 +276,15 @@ class Walker:
             self._look(way, packet, final=False, due=False)
 
     def alarm(self, way: Direction, packet: int) -> None:
-        """The packet has come at which a search must take what it has."""
+        """Force a decision of the search if its alarm is due."""
         if way.mode == SEARCH and way.search is not None and packet >= way.search.alarm:
-            # Twice as long each time: a thousand quiet connections should not be looked at all the time.
+            # The interval doubles, so that a thousand idle connections are not examined all the time.
             way.search.patience *= 2
             way.search.alarm = packet + way.search.patience
             self._look(way, packet, final=False, due=True)
 
     def _look(self, way: Direction, packet: int, *, final: bool, due: bool) -> None:
-        """Search on. Leaves the direction in SYNC when a place was found."""
+        """Continue the search. If a frame is found, the direction changes to SYNC."""
         search = way.search
         assert search is not None
         found = search.look(way.run, way.limit, final=final, due=due)
@@ -303,7 +303,7 @@ class Walker:
         self._cut(way, packet)
 
     def _sniff(self, way: Direction, packet: int, *, final: bool) -> None:
-        """Find out what the stream is, by the first bytes of this direction."""
+        """Classify the stream by the first bytes of this direction."""
         verdict = self.judge.verdict(way, final=final)
         if not verdict:
             return
@@ -320,7 +320,7 @@ class Walker:
             self._cut(way, packet)
 
     def _proxy(self, way: Direction, packet: int, *, final: bool) -> None:
-        """A PROXY header stands in front."""
+        """Handle a PROXY header at the start."""
         found = self.judge.proxy(way)
         if found is None and not final:
             return
@@ -335,7 +335,7 @@ class Walker:
             self._sniff(way, packet, final=final)
 
     def _is(self, way: Direction, kind: str, packet: int) -> None:
-        """The stream's kind is known. Whatever is no Pulsar is told once and skipped from now on."""
+        """Set the stream's kind. A stream that is not Pulsar is reported once and skipped from now on."""
         way.stream.kind = kind
         if kind == "pulsar":
             return
@@ -350,7 +350,7 @@ class Walker:
 
 
 def raise_limit(way: Direction, data: bytes) -> None:
-    """CONNECTED announces the largest message of this broker; a frame is that and its headers."""
+    """Raise the frame size limit to the maximum message size in CONNECTED plus the size of the headers."""
     announced = Frame(data, CONNECTED).command.connected.max_message_size
     limit = min(way.limit - DEFAULT_MAX_MESSAGE_SIZE + announced, MOST_FRAME)
     if announced > 0 and limit > way.limit:

@@ -1,9 +1,9 @@
-"""Writing packets: a pcapng file of one section (draft-ietf-opsawg-pcapng).
+"""Writer of packets: a pcapng file with one section (draft-ietf-opsawg-pcapng).
 
 Rules of this file
-1. Little-endian, times in nanoseconds, an interface block for each link type and name when its first packet comes.
-2. What is written is complete after each call: a file that stops being written is a valid file.
-3. Nothing is kept but the list of interfaces.
+1. Little-endian, times in nanoseconds, and an interface block for each link type and name at its first packet.
+2. The output is complete after each call, so an interrupted file is valid.
+3. Only the list of interfaces is kept in memory.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _packet = Struct("<IIIII").pack
 
 
 class PcapngWriter:
-    """Writes packets into a binary file object, which stays the caller's to close."""
+    """Writes packets to a binary file object, which the caller closes."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._interfaces: dict[tuple[int, str], int] = {}
-        # Version 1.0, the section's length not told; option 4 is the name of the writing program.
+        # Version 1.0, with an unspecified section length; option 4 is the name of the writing program.
         self._write(0x0A0D0D0A, _section(0x1A2B3C4D, 1, 0, -1) + _push_options([(4, _APPLICATION.encode())]))
 
     def packet(self, packet: Packet) -> None:
-        """Write a packet of any link type, as it is. Its number is not written: packets count as they come."""
+        """Write a packet of any link type unchanged. Its number is not written: readers count packets."""
         number = self._interface(packet.link, packet.interface)
         stamp = packet.time_ns & 0xFFFFFFFFFFFFFFFF
         size = len(packet.data)
@@ -44,7 +44,7 @@ class PcapngWriter:
         self._write(6, head + _padded(packet.data) + options)
 
     def secrets(self, secrets: Secrets) -> None:
-        """Write a block of decryption secrets; it must come before the packets that need it."""
+        """Write a block of decryption secrets, which must precede the packets that need it."""
         self._write(10, _block(secrets.kind, len(secrets.data)) + _padded(secrets.data))
 
     def _interface(self, link: int, name: str) -> int:
@@ -52,7 +52,7 @@ class PcapngWriter:
         number = self._interfaces.get(key)
         if number is None:
             number = self._interfaces[key] = len(self._interfaces)
-            # No limit of the packets' size. Option 2 is the name, 9 the resolution: ten to the minus ninth.
+            # No limit on packet size. Option 2 is the name, 9 the resolution: ten to the minus ninth.
             options = [(2, name.encode()[:0xFFFF])] if name else []
             self._write(1, _interface(link, 0, 0) + _push_options([*options, (9, b"\x09")]))
         return number

@@ -1,12 +1,13 @@
-"""Zstandard data, frame by frame, in bounded memory (RFC 8878).
+"""Zstandard decompression, frame by frame, in bounded memory (RFC 8878).
 
 Rules of this file
-1. The compression wheel of the core (cramjam) unpacks whole frames only. So frames are cut out here, block by block,
-   which also tells an upper bound of their size before anything is unpacked: a bomb does not get its memory.
-2. A frame above FRAME_LIMIT needs an engine that streams: the standard library's (Python 3.14), or pyarrow's where
-   it is installed. Without one that is said, with the way out.
-3. A frame that is cut or damaged gives what the whole blocks before that hold; of one whose checksum or size is wrong
-   all is given, and that is told at the end. Offsets are those of the packed file.
+1. The compression library of the core (cramjam) decompresses only whole frames. So frames are read here block by
+   block, which gives an upper bound of their size before decompression and rejects decompression bombs.
+2. A frame above FRAME_LIMIT needs a streaming decompressor: the standard library's (Python 3.14), or pyarrow's if it
+   is installed. Without one, the error names the remedy.
+3. From a truncated or damaged frame, the content of the whole blocks before the damage is returned. If only the
+   checksum or the size is wrong, all content is returned and the error follows at the end. Offsets are those of the
+   compressed file.
 """
 
 from __future__ import annotations
@@ -19,22 +20,22 @@ from pcli.codec.errors import CaptureError
 __all__ = ["FRAME_LIMIT", "unzstd"]
 
 FRAME_LIMIT: Final = 64 * 1024 * 1024
-"""Bytes of one frame, packed and unpacked, that are unpacked in one go."""
+"""Maximum size in bytes, compressed and decompressed, of a frame that is decompressed at once."""
 
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _BLOCK: Final = 128 * 1024
-"""No block is larger when unpacked."""
+"""Maximum size of a decompressed block."""
 _STEP: Final = 256 * 1024
 _BITE: Final = 16 * 1024
 _SIP: Final = 4 * 1024
 
 
 class _Cut(Exception):  # noqa: N818  (no error, an end; it never leaves this file)
-    """The data end here."""
+    """Raised at the end of the data."""
 
 
 class _Bytes:
-    """Pieces as a file that knows its place."""
+    """Chunks as a file with a known position."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self.pieces = pieces
@@ -42,7 +43,7 @@ class _Bytes:
         self.position = 0
 
     def take(self, count: int) -> bytes:
-        """Exactly ``count`` bytes."""
+        """Return exactly ``count`` bytes."""
         parts, size = [self.rest], len(self.rest)
         while size < count:
             piece = next(self.pieces, b"")
@@ -57,14 +58,14 @@ class _Bytes:
         return whole[:count]
 
     def ended(self) -> bool:
-        """Whether nothing is left."""
+        """Whether all data was read."""
         if not self.rest:
             self.rest = next(self.pieces, b"")
         return not self.rest
 
 
 class _Frame:
-    """A frame under construction: its window's size, its blocks as they come."""
+    """A frame while it is read: its header and its blocks so far."""
 
     def __init__(self, source: _Bytes) -> None:
         descriptor = source.take(1)[0]
@@ -82,7 +83,7 @@ class _Frame:
         self.packed = self.bound = 0
 
     def pull(self, source: _Bytes) -> bool:
-        """Take one block. True: it was the last."""
+        """Read one block. Return True if it is the last."""
         head = source.take(3)
         bits = int.from_bytes(head, "little")
         kind, size = bits >> 1 & 3, bits >> 3
@@ -95,7 +96,7 @@ class _Frame:
         return bool(bits & 1)
 
     def cut(self, count: int) -> bytes:
-        """A whole frame of the first ``count`` blocks: without size and checksum, the last marked as the last."""
+        """Build a frame from the first ``count`` blocks, without size and checksum, and mark the last block."""
         if not count:
             return b""
         descriptor = b"\0"
@@ -104,7 +105,7 @@ class _Frame:
         return b"".join([_MAGIC, descriptor, window, *self.blocks[: count - 1], last])
 
     def salvage(self) -> tuple[memoryview, int]:
-        """What the blocks hold up to the first that does not unpack, and how many these are."""
+        """Decompress the blocks before the first damaged one. Return the content and the number of blocks."""
         whole = _unpack(self.cut(len(self.blocks)), self.bound)
         if whole is not None:
             return whole, len(self.blocks)
@@ -119,12 +120,12 @@ class _Frame:
         return found, low
 
     def place(self, count: int) -> int:
-        """Offset, from the frame's beginning, behind so many blocks."""
+        """Return the offset after the first ``count`` blocks, from the start of the frame."""
         return sum(map(len, self.raw)) + sum(map(len, self.blocks[:count]))
 
 
 def unzstd(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The unpacked bytes. Raises CaptureError behind the last good byte when the data are damaged or cut."""
+    """Yield the decompressed bytes. Raise CaptureError after the last good byte if the data is damaged or truncated."""
     source = _Bytes(pieces)
     wrong: CaptureError | None = None
     while not source.ended():
@@ -142,7 +143,7 @@ def unzstd(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _one(source: _Bytes, start: int) -> Generator[bytes, None, CaptureError | None]:
-    """One frame, or one skippable frame, which is skipped; in the end what is wrong although all was given."""
+    """Yield one frame's content, or skip a skippable frame. Return a deferred error if all content was yielded."""
     magic = source.take(4)
     if magic[0] & 0xF0 == 0x50 and magic[1:] == b"\x2a\x4d\x18":
         left = int.from_bytes(source.take(4), "little")
@@ -176,7 +177,7 @@ def _one(source: _Bytes, start: int) -> Generator[bytes, None, CaptureError | No
 
 
 def _salvaged(frame: _Frame, start: int) -> Iterator[bytes]:
-    """What unpacks of a frame that is damaged somewhere; CaptureError at the block that does not."""
+    """Yield the good part of a damaged frame. Raise CaptureError at the damaged block."""
     data, count = frame.salvage()
     yield from _pack(data)
     if count < len(frame.blocks):
@@ -189,7 +190,7 @@ def _pack(data: memoryview) -> Iterator[bytes]:
 
 
 def _unpack(data: bytes, bound: int) -> memoryview | None:
-    """A whole frame by cramjam, into as much memory as its blocks can fill; None when it is damaged."""
+    """Decompress a whole frame with cramjam into a buffer of ``bound`` bytes. Return None if it is damaged."""
     import cramjam
 
     out = bytearray(bound)
@@ -201,7 +202,7 @@ def _unpack(data: bytes, bound: int) -> memoryview | None:
 
 
 class _Again:
-    """A frame that was taken apart, and all that is behind it, once more as a file."""
+    """A file with the bytes of a partly read frame and all data after it."""
 
     closed = False
 
@@ -211,7 +212,7 @@ class _Again:
         self._source = source
 
     def read(self, size: int = _SIP) -> bytes:
-        """At most ``size`` bytes; none at the end. Few: what an engine made of those with the damage is lost."""
+        """Return at most ``size`` bytes. Reads are small because a decompressor loses the output of a damaged chunk."""
         if self._place >= len(self._piece):
             if self._source.ended():
                 return b""
@@ -222,15 +223,15 @@ class _Again:
 
     @property
     def position(self) -> int:
-        """Offset in the packed file of what will be read next."""
+        """Offset of the next read in the compressed file."""
         return self._source.position - len(self._piece) + self._place
 
     def close(self) -> None:
-        """Nothing is to be closed; engines ask for it."""
+        """Do nothing; decompressors call this method."""
 
 
 def _stream(file: _Again) -> Iterator[bytes]:
-    """A large frame and all that is behind it, by an engine that streams."""
+    """Decompress a large frame and all data after it with a streaming decompressor."""
     opened = _stdlib(file) or _arrow(file)
     if opened is None:
         raise CaptureError(
@@ -241,7 +242,7 @@ def _stream(file: _Again) -> Iterator[bytes]:
     parts: list[bytes] = []
     damage: Exception | None = None
     try:
-        # In small bites: one that meets damage is lost.
+        # Reads are small because a read that meets damage is lost.
         while piece := opened.read(_BITE):
             parts.append(piece)
             if len(parts) * _BITE >= _STEP:
@@ -256,7 +257,7 @@ def _stream(file: _Again) -> Iterator[bytes]:
 
 
 def _stdlib(file: _Again) -> Any:
-    """The engine of Python 3.14; None before."""
+    """Return the decompressor of Python 3.14, or None in earlier versions."""
     try:
         from compression import zstd  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
@@ -265,7 +266,7 @@ def _stdlib(file: _Again) -> Any:
 
 
 def _arrow(file: _Again) -> Any:
-    """The engine of pyarrow; None where it is not installed."""
+    """Return the decompressor of pyarrow, or None if it is not installed."""
     try:
         import pyarrow  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
