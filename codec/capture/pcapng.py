@@ -85,7 +85,7 @@ class PcapngReader:
             raise CaptureError(text, source.position)
 
     def _walk(self, data: bytes, records: list[Record]) -> tuple[int, int, int]:
-        """Read the whole blocks of the window. Return the next block's position, its size, and bytes to skip instead."""
+        """Read the whole blocks of the window. Return the next block's position and size, and bytes to skip instead."""
         position, size = 0, len(data)
         limit = size - 12
         while position <= limit:

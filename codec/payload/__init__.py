@@ -1,12 +1,12 @@
-"""What is inside an entry: compression, batches, chunks, encryption, schemas.
+"""The contents of an entry: compression, batches, chunks, encryption, schemas.
 
-- ``entry``            from the payload of a SEND or MESSAGE to the messages of the application: begin here
-- ``compression``      LZ4, ZLIB, ZSTD, SNAPPY, both ways, bounded
-- ``batch``            messages out of a batch, and into one
+- ``entry``            from the payload of a SEND or MESSAGE to the messages of the application; start here
+- ``compression``      compression and bounded decompression with LZ4, ZLIB, ZSTD and SNAPPY
+- ``batch``            splitting and building batches
 - ``chunks``           large messages joined across frames
-- ``encryption``       payloads opened with given private keys
-- ``schemas``          values read with the schemas that the capture shows; ``primitives``, ``json_text``, ``avro``
-                       and ``protobuf_native`` are its kinds; ``texts``: strings that are no UTF-8
+- ``encryption``       decryption of payloads with given private keys
+- ``schemas``          values decoded with the schemas in the capture, by ``primitives``, ``json_text``, ``avro`` and
+                       ``protobuf_native``; ``texts``: strings with invalid UTF-8
 """
 
 from pcli.codec.payload.batch import join_batch, split_batch

@@ -1,12 +1,12 @@
-"""Avro: reading values of a schema that a stranger wrote, from bytes that another stranger wrote.
+"""Avro: decoding of untrusted values with untrusted schemas.
 
 Rules of this file
-1. A reader of our own, because the usual library is not safe here: an array of 2**60 nulls takes no bytes and all
-   memory, and a list of records that is deep enough overruns the stack of its compiled code. Here every value costs
-   one of a budget that grows with the payload, and depth is counted.
-2. Values come out fit for JSON: records and maps as objects, enums as their symbol, bytes and fixed as lower-case
-   hex, a union as the value of its branch, logical times as ISO 8601, decimals as text.
-3. Pulsar writes values without any header (the schema is known by version), so bytes left over mean another schema.
+1. The usual library is not safe here: an array of 2**60 nulls takes no bytes but exhausts memory, and a deeply nested
+   list of records overruns the stack of its compiled code. In this decoder every value is charged to a budget that
+   grows with the payload, and depth is limited.
+2. Values are suitable for JSON: records and maps are objects, enums are symbols, bytes and fixed are lower-case hex, a
+   union is the value of its branch, logical times are ISO 8601, and decimals are text.
+3. Pulsar writes values without a header (the schema is known by version), so trailing bytes indicate another schema.
 
 Source: Avro 1.11 specification, "Schema Declaration", "Binary Encoding", "Logical Types".
 """
@@ -24,13 +24,13 @@ from pcli.codec.wire.problems import Problem
 __all__ = ["AvroType", "decode_avro", "parse_avro"]
 
 _MAX_DEPTH: Final = 100
-"""Types inside types, and values inside values."""
+"""Maximum depth of nested types and of nested values."""
 
 _FREE_VALUES: Final = 10_000
-"""Values that a payload may hold beyond two a byte: nulls and empty records take no bytes."""
+"""Number of values allowed in addition to two per byte: nulls and empty records take no bytes."""
 
 _MAX_DECIMAL: Final = 64
-"""Bytes of a decimal that is written out, and (times ten) its scale; a larger one stays hex."""
+"""Maximum size in bytes of a decimal that is converted, and (times ten) its maximum scale; a larger one stays hex."""
 
 _PRIMITIVES: Final = frozenset(["null", "boolean", "int", "long", "float", "double", "bytes", "string"])
 _DAY_NS: Final = 86_400_000_000_000
@@ -40,29 +40,29 @@ _f64 = Struct("<d").unpack_from
 
 
 class _BadError(Exception):
-    """Ends the reading of one schema or value; never leaves this module."""
+    """Raised for an invalid schema or value; never leaves this module."""
 
 
 class AvroType:
-    """One type of a schema, its names resolved; may be part of itself."""
+    """One type of a schema with its names resolved. It may contain itself."""
 
     __slots__ = ("children", "kind", "logical", "names", "scale", "size")
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        """A primitive, or record, enum, fixed, array, map, union."""
+        """A primitive type, or record, enum, fixed, array, map, union."""
         self.logical = ""
         self.scale = 0
         self.size = 0
-        """Bytes of a fixed."""
+        """Size of a fixed in bytes."""
         self.names: list[str] = []
-        """Fields of a record, symbols of an enum."""
+        """Names of a record's fields, or symbols of an enum."""
         self.children: list[AvroType] = []
-        """Types of the fields, branches of the union, or the one type of items or values."""
+        """Types of the fields, branches of the union, or the single type of items or values."""
 
 
 def parse_avro(text: bytes) -> AvroType | Problem:
-    """The type that a schema's JSON declares."""
+    """Return the type that a schema's JSON declares."""
     declared = parse_json(text)
     if isinstance(declared, Problem):
         return declared
@@ -75,7 +75,7 @@ def parse_avro(text: bytes) -> AvroType | Problem:
 
 
 def decode_avro(kind: AvroType, data: bytes) -> object | Problem:
-    """The value that ``data`` holds, all of it."""
+    """Decode the value in ``data``. All bytes must be used."""
     reader = _Reader(data)
     try:
         value = reader.read(kind, 0)
@@ -89,7 +89,7 @@ def decode_avro(kind: AvroType, data: bytes) -> object | Problem:
 
 
 class _Parser:
-    """Reads declarations; keeps the types that have names."""
+    """Parses declarations and stores named types."""
 
     def __init__(self) -> None:
         self._named: dict[str, AvroType] = {}
@@ -135,7 +135,7 @@ class _Parser:
         if "." in name:
             own = name.rpartition(".")[0]
         kind = AvroType("record" if declared["type"] == "error" else declared["type"])
-        # Before its fields: they may be of this very type.
+        # Stored before its fields are parsed, because they may refer to this type.
         self._named[name if "." in name or not own else f"{own}.{name}"] = kind
         if kind.kind == "fixed":
             kind.size = _count(declared.get("size"))
@@ -172,7 +172,7 @@ def _list(value: Any) -> list[Any]:
 
 
 class _Reader:
-    """Walks the bytes of one value."""
+    """Decodes the bytes of one value."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -188,7 +188,7 @@ class _Reader:
         return _READ[kind.kind](self, kind, depth + 1)
 
     def long(self) -> int:
-        """A zigzag varint, as int, long, counts, lengths and branches are written."""
+        """Read a zigzag varint, the encoding of int, long, counts, lengths and branches."""
         data, position, value, shift = self._data, self.position, 0, 0
         while shift < 70:
             if position >= len(data):
@@ -203,7 +203,7 @@ class _Reader:
         raise _BadError("a number of more than ten bytes")
 
     def take(self, size: int) -> bytes:
-        """The next ``size`` bytes."""
+        """Read the next ``size`` bytes."""
         end = self.position + size
         if size < 0 or end > len(self._data):
             raise _BadError(f"{size} bytes are required, {len(self._data) - self.position} are left")
@@ -212,37 +212,37 @@ class _Reader:
         return data
 
     def text(self) -> str:
-        """A string."""
+        """Read a string."""
         try:
             return self.take(self.long()).decode()
         except UnicodeDecodeError:
             raise _BadError("a string that is not UTF-8") from None
 
     def integer(self, kind: AvroType) -> object:
-        """An int or long, as its logical type if it has one."""
+        """Read an int or long, converted to its logical type if it has one."""
         value = self.long()
         return _LOGICAL[kind.logical](value) if kind.logical in _LOGICAL else value
 
     def record(self, kind: AvroType, depth: int) -> dict[str, object]:
-        """Its fields in order."""
+        """Read the fields of a record in order."""
         return {name: self.read(child, depth) for name, child in zip(kind.names, kind.children)}
 
     def union(self, kind: AvroType, depth: int) -> object:
-        """The value of the branch that is named."""
+        """Read a union: the branch number, then the value of that branch."""
         branch = self.long()
         if not 0 <= branch < len(kind.children):
             raise _BadError(f"branch {branch} of a union of {len(kind.children)}")
         return self.read(kind.children[branch], depth)
 
     def symbol(self, kind: AvroType) -> str:
-        """The symbol of an enum."""
+        """Read the symbol of an enum."""
         index = self.long()
         if not 0 <= index < len(kind.names):
             raise _BadError(f"symbol {index} of an enum of {len(kind.names)}")
         return kind.names[index]
 
     def block(self) -> int:
-        """How many items come next; 0: no more. A negative count has the block's size in bytes behind it."""
+        """Read the number of items in the next block; 0 is the end. A negative count precedes the size in bytes."""
         count = self.long()
         if count < 0:
             self.long()
@@ -250,7 +250,7 @@ class _Reader:
         return count
 
     def array(self, kind: AvroType, depth: int) -> list[object]:
-        """Its items, block by block."""
+        """Read the items of an array, block by block."""
         items: list[object] = []
         while count := self.block():
             for _ in range(count):
@@ -258,7 +258,7 @@ class _Reader:
         return items
 
     def map(self, kind: AvroType, depth: int) -> dict[str, object]:
-        """Its pairs, block by block."""
+        """Read the pairs of a map, block by block."""
         pairs: dict[str, object] = {}
         while count := self.block():
             for _ in range(count):
@@ -299,7 +299,7 @@ _LOGICAL: Final[dict[str, Callable[[int], object]]] = {
     "local-timestamp-micros": _moment(6, ""),
     "local-timestamp-nanos": _moment(9, ""),
 }
-"""Logical types of int and long; any other reads as its number, as the specification asks for."""
+"""Logical types of int and long. As the specification requires, any other logical type is decoded as its number."""
 
 _READ: Final[dict[str, Callable[[_Reader, AvroType, int], object]]] = {
     "null": lambda _reader, _kind, _depth: None,

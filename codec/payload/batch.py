@@ -1,11 +1,10 @@
-"""The messages inside a batch: out of its bytes, and into them.
+"""Splitting and building of batches.
 
 Rules of this file
-1. A batch is ``u32 size, SingleMessageMetadata, payload`` again and again; ``payload_size`` says where a payload
-   ends (Commands.serializeSingleMessageInBatchWithPayload). Nothing says where the batch ends but its bytes.
-2. Splitting walks the lengths and keeps offsets: a payload is copied when somebody asks for it.
-3. The number of messages that the metadata announces is never believed: it bounds the walk and nothing is made
-   from it.
+1. A batch is a repetition of ``u32 size, SingleMessageMetadata, payload``; ``payload_size`` is the length of a payload
+   (Commands.serializeSingleMessageInBatchWithPayload). The batch ends where its bytes end.
+2. Splitting reads the lengths and records offsets. A payload is copied only on access.
+3. The number of messages in the metadata is untrusted: it limits the loop, and nothing is allocated from it.
 """
 
 from __future__ import annotations
@@ -23,20 +22,20 @@ from pcli.codec.wire.problems import Problem
 __all__ = ["MAX_BATCH", "Piece", "join_batch", "split_batch"]
 
 MAX_BATCH: Final = 100_000
-"""Messages of one batch that are split, unless the caller says otherwise. Clients stop at 1,000 by default; six bytes
-make a message, and a few hundred in memory, so a compressed entry of empty ones would be a bomb of its own."""
+"""Default limit on the messages split from one batch. Clients stop at 1,000 by default. A message takes at least six
+bytes in the batch and a few hundred in memory, so a compressed entry of empty messages would be a bomb."""
 
 Piece = tuple[pb.SingleMessageMetadata, int, int]
-"""One message of a batch: its metadata, and where its payload begins and ends in the batch's bytes."""
+"""One message of a batch: its metadata, and the start and end of its payload in the batch."""
 
 _u32 = Struct(">I")
 _pull = _u32.unpack_from
 
 
 def split_batch(data: bytes, count: int, missing: int = 0, most: int = MAX_BATCH) -> tuple[list[Piece], Problem | None]:
-    """The messages of a batch that are whole, and what is wrong with the rest.
+    """Return the complete messages of a batch, and the problem with the rest.
 
-    ``count`` is ``num_messages_in_batch``; ``missing`` the bytes of the batch that the capture has not.
+    ``count`` is ``num_messages_in_batch``; ``missing`` is the number of the batch's bytes that the capture lacks.
     """
     pieces: list[Piece] = []
     position, end = 0, len(data)
@@ -51,7 +50,7 @@ def split_batch(data: bytes, count: int, missing: int = 0, most: int = MAX_BATCH
 
 
 def _rest(split: int, count: int, most: int, position: int, end: int, missing: int) -> str | None:
-    """What is to be said of the rest when ``split`` messages have been split; None: there is none."""
+    """Return the problem with the rest of a batch after ``split`` messages, or None if there is no rest."""
     if count < 0:
         return f"{count} messages"
     if split == count:
@@ -66,7 +65,7 @@ def _rest(split: int, count: int, most: int, position: int, end: int, missing: i
 
 
 def _next(data: bytes, position: int, end: int) -> tuple[int, int, pb.SingleMessageMetadata | None]:
-    """Where the payload of the message at ``position`` begins and ends, and its metadata; None if it is not whole."""
+    """Return metadata, start and end of the payload of the message at ``position``, or None if it is incomplete."""
     start = position + 4
     if start > end:
         return 0, 0, None
@@ -84,10 +83,10 @@ def _next(data: bytes, position: int, end: int) -> tuple[int, int, pb.SingleMess
 
 
 def join_batch(messages: Iterable[tuple[pb.SingleMessageMetadata, bytes]]) -> bytes:
-    """A batch of these messages, in this order. ``payload_size`` is set here, on a copy; the rest is the caller's.
+    """Return a batch of these messages in this order. ``payload_size`` is set on a copy of each metadata.
 
-    The caller writes ``num_messages_in_batch`` into the metadata of the entry, also when it is 1: a batch of one is
-    known by the field's being there. LocalError: a payload of 2 GiB or more.
+    The caller sets ``num_messages_in_batch`` in the metadata of the entry, even if it is 1: the presence of the field
+    marks a batch. Raise LocalError for a payload of 2 GiB or more.
     """
     parts: list[bytes] = []
     for given, payload in messages:

@@ -1,16 +1,16 @@
-"""Large messages that travel in chunks, joined across frames.
+"""Large messages sent in chunks, joined across frames.
 
 Rules of this file
-1. The chunks of one message share ``uuid``; ``chunk_id`` counts from 0 to ``num_chunks_from_msg`` - 1. Chunks of
-   different messages may interleave, those of one message come in order.
-2. What happens to the others is what the Java client does (ConsumerImpl.processMessageChunk): a chunk 0 begins anew
-   (a redelivery begins at the first chunk), a chunk that was there already is passed over, any other is out of order
-   and the message is given up.
-3. Uuids are of one producer: what one producer sends and what each consumer is sent are different trains of chunks,
-   told apart by ``scope``, which is the caller's word for "this consumer on this connection".
-4. What a chunk says of itself is judged without the others (chunk_problems); a total that changes from chunk to chunk
-   is told, and the message joined all the same.
-5. Memory is bounded in bytes and in messages: the oldest message is given up first (``maxPendingChunkedMessage``).
+1. The chunks of one message have the same ``uuid``; ``chunk_id`` counts from 0 to ``num_chunks_from_msg`` - 1. Chunks
+   of different messages may be interleaved, but those of one message are in order.
+2. Other cases are handled like in the Java client (ConsumerImpl.processMessageChunk): a chunk 0 starts the message
+   again (a redelivery starts at the first chunk), a duplicate chunk is ignored, and any other chunk is out of order and
+   the message is discarded.
+3. A uuid is unique only within one producer, and each consumer receives its own sequence of chunks. The caller's
+   ``scope``, such as "this consumer on this connection", separates these sequences.
+4. The fields of a chunk are checked separately (chunk_problems). A total that differs between chunks is reported, and
+   the message is still joined.
+5. Memory is limited in bytes and in messages: the oldest message is discarded first (``maxPendingChunkedMessage``).
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ from pcli.codec.wire.problems import Problem
 __all__ = ["MAX_CHUNK_BYTES", "MAX_PENDING", "ChunkJoiner", "Joined", "chunk_problems", "is_chunk"]
 
 MAX_CHUNK_BYTES: Final = 128 * 1024 * 1024
-"""Bytes that wait for their last chunk, over all messages."""
+"""Maximum number of bytes of all incomplete messages."""
 
 MAX_PENDING: Final = 1000
-"""Messages that wait for their last chunk. A Java consumer keeps 10; one joiner serves a whole capture."""
+"""Maximum number of incomplete messages. A Java consumer keeps 10; one joiner serves a whole capture."""
 
 _CHUNK_COST: Final = 64
-"""What keeping a chunk costs beside its bytes: a million empty ones are no small thing either."""
+"""Memory overhead per chunk in bytes, so that a million empty chunks are limited too."""
 
 _SHOWN: Final = 80
-"""Characters of a uuid that are shown: nothing bounds what a producer writes there."""
+"""Maximum number of characters of a uuid in messages, because a producer may choose any length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """What came of one chunk."""
+    """The result of adding one chunk."""
 
     payload: bytes | None
-    """The whole message, still compressed; None while chunks are missing, or when this one was not taken."""
+    """The whole message, still compressed; None if chunks are missing or this chunk was rejected."""
     problems: tuple[Problem, ...] = ()
-    """What is wrong with this chunk, and which older messages were given up for it."""
+    """Problems of this chunk, and the older messages discarded because of it."""
 
 
 class _Pending:
-    """One message of which the chunks 0 … next-1 are here."""
+    """One message with its chunks 0 … next-1."""
 
     __slots__ = ("cost", "count", "parts", "total")
 
     def __init__(self, count: int, total: int, cost: int) -> None:
         self.count = count
         self.total = total
-        """``total_chunk_msg_size`` of chunk 0; 0: it has none."""
+        """``total_chunk_msg_size`` of chunk 0; 0 if unset."""
         self.parts: list[bytes] = []
         self.cost = cost
 
@@ -65,12 +65,12 @@ _NOTHING: Final = Joined(None)
 
 
 def is_chunk(metadata: pb.MessageMetadata) -> bool:
-    """Whether this entry is a part of a larger message."""
+    """Whether this entry is a chunk of a larger message."""
     return metadata.num_chunks_from_msg > 1 or metadata.chunk_id > 0
 
 
 def chunk_problems(metadata: pb.MessageMetadata, size: int) -> list[Problem]:
-    """What is wrong with a chunk by itself. ``size``: its bytes, decrypted; 0 when they are not known."""
+    """Return the problems of a chunk on its own. ``size`` is its decrypted size in bytes, or 0 if unknown."""
     found = []
     count, total = metadata.num_chunks_from_msg, metadata.total_chunk_msg_size
     if not 0 <= metadata.chunk_id < count:
@@ -86,7 +86,7 @@ def chunk_problems(metadata: pb.MessageMetadata, size: int) -> list[Problem]:
 
 
 class ChunkJoiner:
-    """Keeps chunks until their message is whole."""
+    """Stores chunks until their messages are complete."""
 
     __slots__ = ("_pending", "_size", "max_bytes", "max_pending")
 
@@ -98,16 +98,16 @@ class ChunkJoiner:
 
     @property
     def waiting(self) -> list[tuple[Hashable, str, int, int]]:
-        """Messages that are not whole, oldest first, as (scope, uuid, chunks here, chunks announced)."""
+        """Incomplete messages, oldest first, as (scope, uuid, chunks received, chunks announced)."""
         return [(scope, uuid, len(one.parts), one.count) for (scope, uuid), one in self._pending.items()]
 
     @property
     def size(self) -> int:
-        """Bytes that are kept now, uuids and the cost of keeping included."""
+        """Number of bytes currently stored, including uuids and overhead."""
         return self._size
 
     def add(self, metadata: pb.MessageMetadata, payload: bytes, scope: Hashable = None) -> Joined:
-        """Take one chunk, decrypted already: each is encrypted by itself, but they were compressed as one."""
+        """Add one decrypted chunk. Chunks are encrypted separately, but compressed as one message."""
         key = (scope, as_text(metadata.uuid))
         number, count = metadata.chunk_id, metadata.num_chunks_from_msg
         wrong = chunk_problems(metadata, len(payload))
@@ -136,7 +136,7 @@ class ChunkJoiner:
         return Joined(None, tuple(wrong)) if wrong else _NOTHING
 
     def forget(self, metadata: pb.MessageMetadata, scope: Hashable = None) -> None:
-        """Give up the message of this chunk: the chunk itself cannot be had (cut, or not to be decrypted)."""
+        """Discard the message of a chunk that is unusable (truncated, or not decrypted)."""
         self._drop((scope, as_text(metadata.uuid)))
 
     def _finish(self, key: tuple[Hashable, str], metadata: pb.MessageMetadata) -> Joined:
@@ -172,7 +172,7 @@ class ChunkJoiner:
 
 
 def _contradictions(one: _Pending, metadata: pb.MessageMetadata) -> list[Problem]:
-    """Where a chunk says otherwise than the chunks of the same message before it."""
+    """Return the fields of a chunk that contradict the earlier chunks of the message."""
     found = []
     total = metadata.total_chunk_msg_size
     if metadata.num_chunks_from_msg != one.count:

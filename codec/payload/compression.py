@@ -1,14 +1,14 @@
-"""The four compressions, both ways, with a bound on what comes out.
+"""Compression and bounded decompression for the four compression types.
 
 Rules of this file
-1. The size that a payload opens to is known beforehand (``uncompressed_size`` of the metadata), so every decoder
-   writes into a buffer of that size. One that wants to write more, or writes less, has been lied to: a Problem.
-2. No buffer is made before its size is below a limit. The wheel that does the work aborts the process when it is
-   asked for a size that memory has not.
-3. The forms are those of the Java client (CompressionCodecLZ4, …ZLib, …Zstd, …Snappy): LZ4 is one raw block without
-   a size in front, ZLIB has its two-byte header (and of the Java client a flush in place of its end), ZSTD is a
-   frame, SNAPPY is the raw format without framing. The Rust client writes SNAPPY with framing, which no other client
-   reads; here it is read too.
+1. The decompressed size is known in advance (``uncompressed_size`` of the metadata), so every decoder writes into a
+   buffer of that size. A different actual size is a Problem.
+2. Sizes are checked against a limit before a buffer is allocated, because the compression library aborts the process
+   if an allocation fails.
+3. The formats are those of the Java client (CompressionCodecLZ4, …ZLib, …Zstd, …Snappy): LZ4 is one raw block without
+   a size prefix, ZLIB has its two-byte header (and from the Java client a flush instead of the end of the stream),
+   ZSTD is a frame, SNAPPY is the raw format without framing. The Rust client writes SNAPPY with framing, which no
+   other client can read; this module reads it.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from pcli.codec.wire.problems import Problem
 __all__ = ["MAX_UNCOMPRESSED", "compress", "compression_kind", "decompress"]
 
 MAX_UNCOMPRESSED: Final = 32 * 1024 * 1024
-"""Bytes that a payload may open to unless the caller says otherwise: six times the default ``maxMessageSize``, so
-that brokers with a raised one are read too. A client refuses what is above CONNECTED.max_message_size."""
+"""Default limit on decompressed bytes: six times the default ``maxMessageSize``, so that messages of brokers with a
+higher setting can be read too. A client refuses messages above CONNECTED.max_message_size."""
 
 _COMPRESSION_FIELD: Final = pb.MessageMetadata.DESCRIPTOR.fields_by_name["compression"].number
 
 
 class _Codec(NamedTuple):
-    """One kind of compression."""
+    """One compression type."""
 
     compress: Callable[[bytes], bytes]
     decompress: Callable[[bytes, int], bytes]
-    """(compressed, expected size) to what came out, of that size or shorter; or an error of _ERRORS."""
+    """Function of (compressed, expected size) that returns at most that many bytes, or raises an error in _ERRORS."""
 
 
 def _into(decoder: Callable[[bytes, bytearray], int]) -> Callable[[bytes, int], bytes]:
@@ -51,7 +51,7 @@ def _into(decoder: Callable[[bytes, bytearray], int]) -> Callable[[bytes, int], 
 
 
 def _unzip(data: bytes, size: int) -> bytes:
-    # One byte more than expected shows that there is more; zlib takes 0 for "no limit".
+    # One byte more than expected reveals excess data; zlib treats 0 as "no limit".
     inflater = zlib.decompressobj()
     out = inflater.decompress(data, size + 1)
     if len(out) == size and not inflater.eof and not data.endswith(_SYNC_FLUSH):
@@ -60,8 +60,8 @@ def _unzip(data: bytes, size: int) -> bytes:
 
 
 _SYNC_FLUSH: Final = b"\x00\x00\xff\xff"
-"""The last bytes of what zlib flushes: an empty stored block. The Java client writes that and never ends the stream,
-so there is no check sum either."""
+"""The last bytes of a zlib flush: an empty stored block. The Java client writes this block and does not end the
+stream, so there is no checksum either."""
 
 
 def _unsnap(data: bytes, out: bytearray) -> int:
@@ -71,8 +71,8 @@ def _unsnap(data: bytes, out: bytearray) -> int:
 
 
 _SNAPPY_FRAMES: Final = b"\xff\x06\x00\x00sNaPpY"
-"""The stream identifier of the framing format. In the raw format these bytes copy from before the beginning, so
-nothing is taken for the other."""
+"""The stream identifier of the framing format. In the raw format these bytes would be an invalid copy from before the
+start, so the two formats cannot be confused."""
 
 _CODECS: Final[dict[int, _Codec]] = {
     pb.LZ4: _Codec(
@@ -94,10 +94,10 @@ _ERRORS: Final = (cramjam.DecompressionError, zlib.error)
 
 
 def compression_kind(metadata: pb.MessageMetadata) -> int:
-    """The number of the compression, also one that no known protocol has.
+    """Return the number of the compression type, even if it is unknown.
 
-    protobuf (proto2) puts an enum value that it does not know among the unknown fields, and the field then reads as
-    NONE: a payload of a newer kind would be shown as if it were plain.
+    protobuf (proto2) stores an unknown enum value as an unknown field, and the field then reads as NONE. A payload
+    with a newer type would be shown as uncompressed.
     """
     kind: int = metadata.compression
     if kind == pb.NONE:
@@ -108,9 +108,9 @@ def compression_kind(metadata: pb.MessageMetadata) -> int:
 
 
 def decompress(kind: int, data: bytes, size: int, limit: int = MAX_UNCOMPRESSED) -> bytes | Problem:
-    """Open ``data``, which the metadata says to be ``size`` bytes; a Problem when that is no truth or above ``limit``.
+    """Decompress ``data`` to ``size`` bytes. Return a Problem if the size is wrong or exceeds ``limit``.
 
-    ``kind`` is a number of pb.CompressionType; what is not compressed comes back as it is.
+    ``kind`` is a number of pb.CompressionType. Uncompressed data is returned unchanged.
     """
     if kind == pb.NONE:
         return data
@@ -133,7 +133,7 @@ def decompress(kind: int, data: bytes, size: int, limit: int = MAX_UNCOMPRESSED)
 
 
 def compress(kind: int, data: bytes) -> bytes:
-    """Close ``data``; LocalError for a kind that is not known. The caller writes its size into the metadata."""
+    """Compress ``data``. Raise LocalError for an unknown type. The caller stores the original size in the metadata."""
     if kind == pb.NONE:
         return data
     codec = _CODECS.get(kind)

@@ -1,19 +1,19 @@
-"""End-to-end encryption: opening payloads with private keys that somebody hands us.
+"""End-to-end encryption: decryption of payloads with given private keys.
 
 Rules of this file
-1. A payload is closed with AES-GCM under a data key of the producer (nonce: ``encryption_param``, tag behind the
-   ciphertext, no associated data). The data key travels in the metadata, wrapped once per reader's key
+1. A payload is encrypted with AES-GCM under the producer's data key (nonce: ``encryption_param``, tag after the
+   ciphertext, no associated data). The metadata contains the data key, wrapped once per reader's key
    (``encryption_keys``): class MessageCryptoBc, and MessageCrypto of the C++ client.
-2. RSA keys unwrap by OAEP with SHA-1. Elliptic keys (the Java client calls them ECDSA; the C++ client knows RSA
-   only) unwrap by ECIES as Bouncy Castle does it, IEEE P1363a in stream mode with KDF2 and HMAC, both of SHA-1, a
-   MAC key of 128 bits and no vectors (IESParameterSpec(null, null, 128))::
+2. RSA keys unwrap with OAEP and SHA-1. Elliptic-curve keys (the Java client calls them ECDSA; the C++ client supports
+   only RSA) unwrap with Bouncy Castle's ECIES: IEEE P1363a in stream mode with KDF2 and HMAC, both with SHA-1, a MAC
+   key of 128 bits and no vectors (IESParameterSpec(null, null, 128))::
 
        ephemeral point V | data key xor K1 | HMAC(K2, ciphertext | eight zero bytes)
        K2 (16 bytes) | K1 = SHA1(V | Z | 1) | SHA1(V | Z | 2) | …   Z: x of the shared point, as long as the field
 
-3. `cryptography` is asked for when the first key is loaded. Where it is missing, every encrypted payload says so.
-4. Unwrapping is a matter of a millisecond and producers keep a data key for hours: what a wrapped key opened to,
-   or that it did not open, is kept. Both that and the wrapped keys tried for one entry are bounded.
+3. `cryptography` is imported when the first key is loaded. If it is missing, every encrypted payload gets a Problem.
+4. Unwrapping takes about a millisecond, and producers keep a data key for hours. So the result of each wrapped key,
+   including a failure, is cached. The cache and the number of wrapped keys tried per entry are limited.
 """
 
 from __future__ import annotations
@@ -35,35 +35,35 @@ if TYPE_CHECKING:
 __all__ = ["MAC_KEY_SIZE", "PrivateKeys", "is_encrypted", "kdf2", "mac_of"]
 
 MAC_KEY_SIZE: Final = 16
-"""Bytes of K2."""
+"""Size of K2 in bytes."""
 
 _MAC_SIZE: Final = 20
 
 _MAX_DATA_KEY: Final = 32
-"""Bytes of an AES-256 key."""
+"""Size of an AES-256 key in bytes."""
 
 _MAX_WRAPPED: Final = 4096
-"""Bytes of a wrapped key that is tried: an RSA key of 32,768 bits."""
+"""Maximum size in bytes of a wrapped key that is tried: that of an RSA key of 32,768 bits."""
 
 _MAX_TRIED: Final = 32
-"""Wrapped keys of one entry that are tried. Producers name a handful; a lie could name a hundred thousand."""
+"""Maximum number of wrapped keys tried per entry. Producers use a few; a malicious entry could contain 100,000."""
 
 _MAX_KEPT: Final = 1000
-"""Wrapped keys whose outcome is kept."""
+"""Maximum number of wrapped keys in the cache."""
 
 _MISSING: Final = Problem("encryption", "the payload is encrypted; to decrypt it, install pulsar-pcli[crypto]")
 
 
 def is_encrypted(metadata: pb.MessageMetadata) -> bool:
-    """Whether the payload is ciphertext: the producer has named the keys that open it."""
+    """Whether the payload is encrypted: the metadata contains encryption keys."""
     return bool(metadata.encryption_keys)
 
 
 class PrivateKeys:
-    """The private keys that we were given; opens payloads with whichever fits.
+    """A set of private keys that decrypts payloads with any matching key.
 
-    ``pems`` are PEM files' contents: RSA or elliptic, PKCS#8 or the older forms, without a passphrase. LocalError
-    says which of them is something else: by its name in ``names``, or counted from 1.
+    ``pems`` are the contents of PEM files: RSA or elliptic-curve keys, PKCS#8 or the older forms, without a
+    passphrase. LocalError identifies an invalid file by its name in ``names``, or by its number from 1.
     """
 
     __slots__ = ("_elliptic", "_kept", "_missing", "_rsa")
@@ -77,7 +77,7 @@ class PrivateKeys:
             self._load(pem, names[number - 1] if number <= len(names) else str(number))
 
     def open(self, metadata: pb.MessageMetadata, payload: bytes) -> bytes | Problem:
-        """The payload (or the chunk) behind the ciphertext; a Problem when none of the keys opens it."""
+        """Decrypt a payload or chunk. Return a Problem if no key matches."""
         if self._missing:
             return _MISSING
         from cryptography.exceptions import InvalidTag
@@ -92,7 +92,7 @@ class PrivateKeys:
             try:
                 return AESGCM(data_key).decrypt(metadata.encryption_param, payload, None)
             except (InvalidTag, ValueError, OverflowError):
-                # A wrong tag, a data key or a nonce of an impossible size: another key may still fit.
+                # A wrong tag, or an impossible size of data key or nonce. Another key may still match.
                 continue
         names = ", ".join(
             sorted({repr(as_text(wrapped.key)[:80]) for wrapped in metadata.encryption_keys[:_MAX_TRIED]})
@@ -156,7 +156,7 @@ def _unwrap_rsa(key: RSAPrivateKey, wrapped: bytes) -> bytes | None:
     if len(wrapped) != (key.key_size + 7) // 8:
         return None
     try:
-        # SHA-1 is what the clients use; in OAEP its weakness does not matter.
+        # The clients use SHA-1. Its weakness does not affect OAEP.
         return key.decrypt(wrapped, OAEP(MGF1(SHA1()), SHA1(), None))  # noqa: S303
     except ValueError:
         return None
@@ -166,7 +166,7 @@ def _unwrap_elliptic(key: EllipticCurvePrivateKey, wrapped: bytes) -> bytes | No
     from cryptography.hazmat.primitives.asymmetric.ec import ECDH, EllipticCurvePublicKey
 
     field = (key.curve.key_size + 7) // 8
-    # The first byte of a point says its form: 4 = both coordinates, 2 or 3 = compressed.
+    # The first byte of a point is its format: 4 = both coordinates, 2 or 3 = compressed.
     point_size = 1 + (2 * field if wrapped[:1] == b"\x04" else field)
     size = len(wrapped) - point_size - _MAC_SIZE
     if not 0 < size <= _MAX_DATA_KEY:
@@ -184,12 +184,12 @@ def _unwrap_elliptic(key: EllipticCurvePrivateKey, wrapped: bytes) -> bytes | No
 
 
 def mac_of(stream: bytes, ciphertext: bytes) -> bytes:
-    """What stands behind a data key wrapped by ECIES; ``stream`` begins with K2."""
+    """Return the bytes that follow a data key wrapped by ECIES; ``stream`` begins with K2."""
     return hmac.digest(stream[:MAC_KEY_SIZE], ciphertext + bytes(8), "sha1")
 
 
 def kdf2(secret: bytes, size: int) -> bytes:
-    """KDF2 of IEEE P1363a and ISO 18033-2 with SHA-1: the hash of the secret with a counter from 1."""
+    """Return KDF2 of IEEE P1363a and ISO 18033-2 with SHA-1: hashes of the secret with a counter from 1."""
     out = b""
     counter = 1
     while len(out) < size:

@@ -1,15 +1,15 @@
-"""End-to-end encryption: closing payloads for the holders of private keys. `encryption` opens them and has the forms.
+"""End-to-end encryption: encryption of payloads for the owners of private keys. See `encryption` for the formats.
 
 Rules of this file (MessageCryptoBc, 4.2.4)
-1. A producer draws a data key of 256 bits and wraps it once for each public key; the wrapped keys stand in the metadata
-   of every entry, by their names in order. The data key is drawn anew by `PublicKeys.renew`, which the Java client does
+1. A producer generates a data key of 256 bits and wraps it once per public key. The metadata of every entry contains
+   the wrapped keys, in the order of their names. `PublicKeys.renew` generates a new data key; the Java client does this
    every four hours.
-2. Each payload has a nonce of its own, 96 random bits, which travels as ``encryption_param``.
-3. A public key is PEM: RSA or elliptic, SubjectPublicKeyInfo or an X.509 certificate; the parameters that OpenSSL
-   writes before an elliptic key are passed over. Named and explicit curves are read as far as `cryptography` knows
-   them.
-4. What can't be used (no such key, no `cryptography`) is a LocalError of `close` and `renew`, so that its caller may
-   decide to send in the clear.
+2. Each payload has its own nonce, 96 random bits, which is stored as ``encryption_param``.
+3. A public key is PEM: RSA or elliptic curve, SubjectPublicKeyInfo or an X.509 certificate. The parameters that
+   OpenSSL writes before an elliptic-curve key are skipped. Named and explicit curves are supported as far as
+   `cryptography` supports them.
+4. An unusable key or a missing `cryptography` makes `close` and `renew` raise LocalError, so that the caller may choose
+   to send the payload unencrypted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"
 
 
 class PublicKeys:
-    """The public keys of those who may read, by their names, each a PEM file's content; closes payloads for them."""
+    """The public keys of the readers by name, as contents of PEM files; encrypts payloads for them."""
 
     __slots__ = ("_data_key", "_pems", "_wrapped")
 
@@ -44,13 +44,13 @@ class PublicKeys:
         self._wrapped: list[pb.EncryptionKeys] = []
 
     def renew(self) -> None:
-        """Draw a new data key and wrap it. LocalError: a key can't be used, or `cryptography` is missing."""
+        """Generate and wrap a new data key. Raise LocalError if a key is unusable or `cryptography` is missing."""
         data_key = secrets.token_bytes(_DATA_KEY_SIZE)
         wrapped = [pb.EncryptionKeys(key=name, value=_wrap(name, pem, data_key)) for name, pem in self._pems.items()]
         self._data_key, self._wrapped = data_key, wrapped
 
     def close(self, metadata: pb.MessageMetadata, payload: bytes) -> bytes:
-        """The ciphertext of a payload; what opens it is written into the metadata. LocalError: see `renew`."""
+        """Encrypt a payload and store the wrapped keys and the nonce in the metadata. Raise LocalError like `renew`."""
         if not self._data_key:
             self.renew()
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -63,7 +63,7 @@ class PublicKeys:
 
 
 def _wrap(name: str, pem: bytes, data_key: bytes) -> bytes:
-    """A data key for the holder of one private key."""
+    """Wrap a data key for the owner of one private key."""
     try:
         from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
         from cryptography.hazmat.primitives.asymmetric.padding import MGF1, OAEP
@@ -93,7 +93,7 @@ def _load(name: str, pem: bytes) -> object:
 
 
 def _wrap_elliptic(key: EllipticCurvePublicKey, data_key: bytes) -> bytes:
-    """ECIES with an ephemeral key, whose point goes uncompressed."""
+    """Wrap with ECIES and an ephemeral key, whose point is stored uncompressed."""
     from cryptography.hazmat.primitives.asymmetric.ec import ECDH, generate_private_key
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 

@@ -1,12 +1,12 @@
-"""One entry opened: from the payload of a SEND or MESSAGE to the messages of the application.
+"""Opening of an entry: from the payload of a SEND or MESSAGE to the messages of the application.
 
 Rules of this file
 1. The order is the Java client's (ConsumerImpl.messageReceived): decrypt, join chunks, decompress, split the batch.
-   Each step that does not succeed ends the way with a Problem; nothing raises.
-2. An entry that does not open still has one message: the payload as it travelled, with the key and properties of
-   the entry, as a consumer without the key is given it. ``state`` says which of the two you hold.
-3. A plain entry, one message and nothing done to it, costs a handful of looks at its metadata and no copy. Keys of
-   a batch cost no copy of its payloads.
+   A step that fails ends the process with a Problem; nothing is raised.
+2. An entry that cannot be opened still has one message: the payload as transmitted, with the key and properties of the
+   entry, like in a consumer without the private key. ``state`` distinguishes the two cases.
+3. A plain entry, one unmodified message, costs a few checks of its metadata and no copy. Reading the keys of a batch
+   does not copy its payloads.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ if TYPE_CHECKING:
 __all__ = ["CHUNK", "CLOSED", "OPEN", "SEALED", "Entry", "Message", "open_entry"]
 
 OPEN: Final = "open"
-"""The messages are those of the application; of a cut or damaged batch those that are whole."""
+"""The messages are those of the application. A truncated or damaged batch has only the complete ones."""
 
 CHUNK: Final = "chunk"
-"""A part of a larger message, which comes with its last chunk: no messages here."""
+"""A chunk of a larger message that ends with a later entry. It has no messages."""
 
 SEALED: Final = "sealed"
-"""Encrypted, and not opened: one message, whose payload is the ciphertext. No problem if no keys were given."""
+"""Encrypted and not decrypted: one message with the ciphertext as payload. Without keys this is not a problem."""
 
 CLOSED: Final = "closed"
-"""Does not open, for the reason in ``problems``: one message, whose payload is what travelled."""
+"""Not opened, for the reason in ``problems``: one message with the transmitted payload."""
 
 _GROWTH: Final = 64
 _MAX_JOINED: Final = 256 * 1024 * 1024
-"""A joined message may open to this many times its compressed form, up to this size. Chunked messages have no size
-limit of their own, so that of single ones would be too small; what is linear in the bytes seen needs none."""
+"""Limits on a joined message: this many times its compressed size, up to this size. The limit for single messages
+would be too small because chunked messages have none. Sizes linear in the captured bytes need no limit."""
 
 
 class Message:
-    """One message of an entry. The payload is cut out of the entry when it is asked for."""
+    """One message of an entry. The payload is copied from the entry on access."""
 
     __slots__ = ("_data", "_end", "_source", "_start", "index", "metadata")
 
     def __init__(self, metadata: pb.MessageMetadata, data: bytes, index: int = -1, piece: Piece | None = None) -> None:
         self.metadata = metadata
-        """The metadata of the entry; of a chunked message that of its last chunk."""
+        """The metadata of the entry; for a chunked message, of its last chunk."""
         self.index = index
-        """Place in the batch, from 0; -1: the entry is no batch."""
+        """Index in the batch, from 0; -1 if the entry is not a batch."""
         self._data = data
         self._source: pb.MessageMetadata | pb.SingleMessageMetadata = metadata
         self._start, self._end = 0, len(data)
@@ -66,38 +66,38 @@ class Message:
 
     @property
     def single(self) -> pb.SingleMessageMetadata | None:
-        """What the batch says of this message; None outside of batches."""
+        """The message's own metadata in the batch; None outside of batches."""
         return self._source if isinstance(self._source, pb.SingleMessageMetadata) else None
 
     @property
     def payload(self) -> bytes:
-        """The bytes of the application (or, see Entry.state, of the wire)."""
+        """The bytes of the application, or as transmitted (see Entry.state)."""
         return self._data[self._start : self._end]
 
     @property
     def size(self) -> int:
-        """Bytes of the payload."""
+        """Size of the payload in bytes."""
         return self._end - self._start
 
     @property
     def key(self) -> str | None:
-        """The key as it is on the wire, in base64 when ``key_is_bytes``; None: no key.
+        """The key as transmitted, in base64 if ``key_is_bytes``; None if there is none.
 
-        A batch's metadata repeats the key of its first message, which says nothing about the others.
+        A batch's metadata repeats the key of its first message, so it is not used for the other messages.
         """
         return as_text(self._source.partition_key) if self._source.HasField("partition_key") else None
 
     @property
     def key_is_bytes(self) -> bool:
-        """Whether the key is bytes: ``key`` is their base64, ``key_bytes`` they themselves."""
+        """Whether the key is bytes: ``key`` is then their base64, and ``key_bytes`` the bytes."""
         return self._source.partition_key_b64_encoded
 
     @property
     def key_bytes(self) -> bytes | None:
-        """The bytes of the key; None: no key. What says it is base64 and is not, comes as its text."""
+        """The bytes of the key; None if there is none. Invalid base64 is returned as the bytes of its text."""
         if not self._source.HasField("partition_key"):
             return None
-        # Bytes here are a text that is no UTF-8.
+        # A bytes object here is a string with invalid UTF-8.
         key: str | bytes = self._source.partition_key
         text = key if isinstance(key, bytes) else key.encode()
         if not self.key_is_bytes:
@@ -114,39 +114,39 @@ class Message:
 
     @property
     def ordering_key(self) -> bytes | None:
-        """The key that Key_Shared goes by instead of ``key``; None: there is none."""
+        """The key that Key_Shared uses instead of ``key``; None if there is none."""
         return self._source.ordering_key if self._source.HasField("ordering_key") else None
 
     @property
     def properties(self) -> list[tuple[str, str]]:
-        """The application's properties; order and repetition as on the wire."""
+        """The application's properties, in transmitted order and with duplicates."""
         return [(as_text(one.key), as_text(one.value)) for one in self._source.properties]
 
     @property
     def event_time(self) -> int:
-        """Milliseconds since 1970 as the application says; 0: it does not."""
+        """The application's event time, milliseconds since 1970; 0 if unset."""
         return self._source.event_time or self.metadata.event_time
 
     @property
     def sequence_id(self) -> int:
-        """The producer's number; a batch that does not number its messages has one for all."""
+        """The producer's sequence id; without ids for its messages, a batch has one for all."""
         source = self._source
         return source.sequence_id if source.HasField("sequence_id") else self.metadata.sequence_id
 
     @property
     def null_value(self) -> bool:
-        """Whether there is no value at all, which is not the same as an empty one: it deletes the key."""
+        """Whether the message has no value, as opposed to an empty one: it deletes the key."""
         return self._source.null_value
 
     @property
     def compacted_out(self) -> bool:
-        """Whether compaction has taken this message out and left its place in the batch."""
+        """Whether compaction has removed this message and kept its index in the batch."""
         single = self.single
         return single is not None and single.compacted_out
 
 
 class Entry:
-    """What an entry turned out to hold."""
+    """The contents of an entry."""
 
     __slots__ = ("_values", "decoder", "messages", "problems", "state")
 
@@ -156,21 +156,21 @@ class Entry:
         """OPEN, CHUNK, SEALED or CLOSED."""
         self.problems = [] if problems is None else problems
         self.decoder: Decoder | None = None
-        """The schema of its messages, from whoever knows the conversation; None: not known."""
+        """The schema of its messages, set by the caller, which tracks the connection; None if unknown."""
         self._values: list[str | Problem] | None = None
 
     @property
     def payload(self) -> bytes | None:
-        """The payload of the only message; None: it is a batch, or not OPEN."""
+        """The payload of the only message; None for a batch, or if the entry is not OPEN."""
         if self.state != OPEN or len(self.messages) != 1 or self.messages[0].single is not None:
             return None
         return self.messages[0].payload
 
     @property
     def values(self) -> list[str | Problem]:
-        """What each message says by the schema, as JSON text (``null``: no value), or why that is not known.
+        """The value of each message as JSON text (``null`` if it has no value), or the Problem of its decoding.
 
-        Empty without a schema, and when the entry is not OPEN.
+        Empty without a schema, and if the entry is not OPEN.
         """
         if self._values is None:
             decoder = self.decoder if self.state == OPEN else None
@@ -179,7 +179,7 @@ class Entry:
 
     @property
     def misread(self) -> Iterator[Problem]:
-        """What does not decode with its schema. A schema that tells nothing of bytes is no fault of theirs."""
+        """Problems in decoding the values. A schema that does not define an encoding causes none."""
         if self.decoder is None or not self.decoder.reads:
             return
         for message, value in zip(self.messages, self.values):
@@ -194,7 +194,7 @@ def _json_text(decoder: Decoder, message: Message) -> str | Problem:
         return value
     try:
         return json.dumps(value, ensure_ascii=False)
-    except RecursionError:  # what could just be read may be too deep to be written
+    except RecursionError:  # a value just within the decoder's depth limit may be too deep for the JSON writer
         return Problem("schema", "a value that is nested too deeply")
 
 
@@ -210,9 +210,9 @@ def open_entry(
 ) -> Entry:
     """Open one entry.
 
-    ``missing`` are the bytes of the payload that the capture has not. ``chunks`` keeps chunks between the calls,
-    apart for each ``scope`` (a producer or a consumer of a connection); without it, chunked messages stay chunks.
-    ``max_size`` bounds the bytes that one entry opens to.
+    ``missing`` is the number of payload bytes that the capture lacks. ``chunks`` stores chunks between calls,
+    separately for each ``scope`` (a producer or a consumer of a connection); without it, chunks are not joined.
+    ``max_size`` limits the decompressed size of an entry.
     """
     if is_encrypted(metadata) or is_chunk(metadata):
         return _open_special(metadata, payload, missing, keys, chunks, scope, max_size)
@@ -229,7 +229,7 @@ def _open_plain(metadata: pb.MessageMetadata, payload: bytes, missing: int, max_
         if isinstance(opened, Problem):
             return _closed(metadata, payload, opened)
         payload = opened
-    # The field's being there says that this is a batch, also of one message.
+    # The presence of the field marks a batch, even of one message.
     if metadata.HasField("num_messages_in_batch"):
         return _open_batch(metadata, payload, missing, max(MAX_BATCH, travelled))
     if missing:
@@ -252,7 +252,7 @@ def _open_special(
     scope: Hashable,
     max_size: int,
 ) -> Entry:
-    """An entry that is encrypted, a chunk, or both."""
+    """Open an entry that is encrypted, a chunk, or both."""
     chunked = is_chunk(metadata)
     failed = _closed(metadata, payload, _cut(payload, missing)) if missing else None
     if failed is None and is_encrypted(metadata):

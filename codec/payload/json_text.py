@@ -1,9 +1,9 @@
-"""JSON written by strangers: parsed so that what comes out can be written as JSON again.
+"""Parser for untrusted JSON whose result can be written as JSON again.
 
 Rules of this file
-1. Depth is Python's own limit, sizes are those of the text; both end in a Problem.
-2. What JSON has no word for (``NaN``, a number beyond a double) is a string. Half of a surrogate pair is a Problem:
-   no output could be encoded with it.
+1. Depth is limited by Python, and sizes by the text; exceeding either is a Problem.
+2. Values that JSON cannot represent (``NaN``, a number beyond a double) are strings. A lone surrogate is a Problem,
+   because it cannot be encoded in any output.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["parse_json"]
 
 
 def parse_json(data: bytes) -> Any:
-    """The value of a JSON text, made of dict, list, str, int, float, bool and None; a Problem when it is none."""
+    """Return the value of a JSON text as dict, list, str, int, float, bool or None, or a Problem if it is invalid."""
     try:
         value = json.loads(data, parse_constant=str, parse_float=_float)
         if b"\\u" in data:
@@ -30,7 +30,7 @@ def parse_json(data: bytes) -> Any:
     except RecursionError:
         return Problem("schema", "JSON that is nested too deeply")
     except ValueError:
-        # No text at all, or a whole number of more digits than Python converts.
+        # Invalid text, or an integer with more digits than Python converts.
         return Problem("schema", f"not JSON: {len(data)} bytes with an invalid character or number")
     return value
 

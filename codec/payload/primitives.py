@@ -1,11 +1,11 @@
-"""The primitive kinds of schemas: bytes to a value fit for JSON.
+"""Primitive schema types: decoding of bytes to values suitable for JSON.
 
 Rules of this file
-1. One table: kind, size, how to read it. All numbers are big-endian, of exactly their size (classes ByteSchema …
-   LocalDateTimeSchema of the Java client); a kind that has no fixed size stands with None.
-2. Moments come as ISO 8601 in UTC, with as many digits as the kind has: milliseconds or nanoseconds. Years outside
-   0000 … 9999 are written as java.time does it: with a sign, and with more digits if need be.
-3. What JSON has no word for (not a number, the infinities) is a string; bytes are lower-case hex.
+1. One table: type, size, reader. All numbers are big-endian with exactly their size (classes ByteSchema …
+   LocalDateTimeSchema of the Java client); the size is None for a type without a fixed size.
+2. Times are ISO 8601 in UTC with the precision of the type: milliseconds or nanoseconds. Years outside 0000 … 9999
+   are written as in java.time: with a sign, and with more digits if required.
+3. Values that JSON cannot represent (NaN, infinities) are strings; bytes are lower-case hex.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pcli.codec.wire.problems import Problem
 __all__ = ["PRIMITIVES", "clock_text", "date_text", "decode_primitive", "moment_text", "number"]
 
 _BYTES: Final = 0
-"""Schema.Type.None, a word that Python keeps for itself: no schema, bytes."""
+"""Schema.Type.None, whose name is a Python keyword: no schema, bytes."""
 
 _DAY_MS: Final = 86_400_000
 _SECOND_NS: Final = 1_000_000_000
@@ -32,7 +32,7 @@ _two_i64 = Struct(">qq").unpack
 
 
 def number(value: float) -> float | str:
-    """A float, or its name where JSON has none: ``NaN``, ``Infinity``, ``-Infinity``."""
+    """Decode a float; return ``NaN``, ``Infinity`` or ``-Infinity`` as text because JSON lacks them."""
     if math.isfinite(value):
         return value
     if math.isnan(value):
@@ -41,11 +41,11 @@ def number(value: float) -> float | str:
 
 
 def date_text(day: int) -> str:
-    """A day, counted from 1970-01-01, of the proleptic Gregorian calendar, whatever the year.
+    """Return a day, counted from 1970-01-01, as a date of the proleptic Gregorian calendar with any year.
 
-    Whole 400-year eras have 146,097 days; within one, years begin in March so that the leap day comes last.
+    Each 400-year era has 146,097 days. Within an era, years start in March so that the leap day comes last.
     """
-    day += 719_468  # from 0000-03-01
+    day += 719_468  # counted from 0000-03-01
     era, day_of_era = divmod(day, 146_097)
     year = (day_of_era - day_of_era // 1_460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
     day_of_year = day_of_era - (365 * year + year // 4 - year // 100)
@@ -57,7 +57,7 @@ def date_text(day: int) -> str:
 
 
 def clock_text(nanos: int, digits: int) -> str:
-    """A time of day from nanoseconds since midnight, with that many digits behind the second's point."""
+    """Return a time of day from nanoseconds since midnight, with that many decimals of a second."""
     seconds, fraction = divmod(nanos, _SECOND_NS)
     minutes, second = divmod(seconds, 60)
     hour, minute = divmod(minutes, 60)
@@ -65,7 +65,7 @@ def clock_text(nanos: int, digits: int) -> str:
 
 
 def moment_text(ticks: int, digits: int) -> str:
-    """A moment in UTC from ticks since 1970, of which ``10**digits`` make a second."""
+    """Return a time in UTC from ticks since 1970, with ``10**digits`` ticks per second."""
     day, rest = divmod(ticks, 86_400 * 10**digits)
     return f"{date_text(day)}T{clock_text(rest * 10 ** (9 - digits), digits)}Z"
 
@@ -76,7 +76,7 @@ def _instant(data: bytes) -> str:
 
 
 def _time(data: bytes) -> str:
-    # java.sql.Time: a moment of 1970-01-01 of which only the time of day is meant.
+    # java.sql.Time: a timestamp on 1970-01-01 of which only the time of day matters.
     return clock_text(_i64(data)[0] % _DAY_MS * 1_000_000, 3)
 
 
@@ -126,11 +126,11 @@ PRIMITIVES: Final[dict[int, tuple[int | None, Callable[[bytes], object]]]] = {
     pb.Schema.LocalDateTime: (16, _local_date_time),
     _BYTES: (None, bytes.hex),
 }
-"""Kind to (size in bytes, reader). A reader is given bytes of that size."""
+"""(size in bytes, reader) by type. A reader receives bytes of that size."""
 
 
 def decode_primitive(kind: int, data: bytes) -> object | Problem:
-    """The value of a primitive kind (a key of PRIMITIVES); a Problem when the bytes are none."""
+    """Decode a value of a primitive type (a key of PRIMITIVES), or return a Problem if the bytes are invalid."""
     size, read = PRIMITIVES[kind]
     if size is not None and len(data) != size:
         return Problem("schema", f"{pb.Schema.Type.Name(kind)} has {size} bytes, not {len(data)}")  # type: ignore[arg-type]

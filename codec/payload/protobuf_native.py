@@ -1,12 +1,12 @@
-"""Protobuf values whose schema carries the descriptor (kind ProtobufNative).
+"""Protobuf values whose schema contains the descriptor (type ProtobufNative).
 
 Rules of this file
-1. ``schema_data`` is JSON: the name of the root message, the name of its file, and a FileDescriptorSet in base64
-   that holds this file and all that it imports (class ProtobufNativeSchemaData of the Java client).
-2. Every schema gets a pool of its own: two topics may well have different messages of one name.
-3. Values are objects under the field names of the .proto, with what is present: numbers exact, bytes as lower-case
-   hex, enums by name, a google.protobuf.Timestamp as ISO 8601. The library's own JSON is not used: it fails on an
-   Any of a type that the schema does not carry.
+1. ``schema_data`` is JSON: the name of the root message, the name of its file, and a FileDescriptorSet in base64 with
+   this file and all its imports (class ProtobufNativeSchemaData of the Java client).
+2. Every schema has its own descriptor pool, because two topics may have different messages with the same name.
+3. A value is an object with the present fields under their .proto names: exact numbers, bytes as lower-case hex, enums
+   by name, a google.protobuf.Timestamp as ISO 8601. The library's own JSON is not used because it fails on an Any
+   whose type is not in the schema.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["decode_native", "parse_native"]
 
 
 def parse_native(data: bytes) -> type[Message] | Problem:
-    """The message class that a schema describes."""
+    """Return the message class that a schema describes."""
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
     from google.protobuf.descriptor_pool import DescriptorPool
     from google.protobuf.message_factory import GetMessageClass
@@ -54,9 +54,9 @@ def parse_native(data: bytes) -> type[Message] | Problem:
 
 
 def _add_all(pool: DescriptorPool, files: dict[str, FileDescriptorProto]) -> None:
-    """Add each file behind those that it imports: that is what a pool asks for, and files come in any order.
+    """Add each file after its imports, as the pool requires; the input may have any order.
 
-    Files that import each other are added in the order in which they are met, and the pool refuses them.
+    Files that import each other are added in the order in which they are reached, and the pool rejects them.
     """
     begun: set[str] = set()
     path = list(files)
@@ -72,7 +72,7 @@ def _add_all(pool: DescriptorPool, files: dict[str, FileDescriptorProto]) -> Non
 
 
 def decode_native(kind: type[Message], data: bytes) -> object | Problem:
-    """The value of a message that ``parse_native`` has made a class for."""
+    """Decode a message with a class from ``parse_native``."""
     try:
         return _message(kind.FromString(data))
     except DecodeError:
@@ -88,7 +88,7 @@ def _message(message: Message) -> object:
 
 def _field(field: FieldDescriptor, value: Any) -> object:
     if isinstance(value, Message):
-        # Before the containers: the library makes a google.protobuf.Struct one, and a ListValue.
+        # Tested before containers, because the library treats google.protobuf.Struct and ListValue as containers.
         return _message(value)
     if isinstance(value, MutableMapping):
         assert field.message_type is not None  # a map is a repeated message of key and value

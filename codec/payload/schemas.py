@@ -1,12 +1,12 @@
-"""Payloads read with the schemas that the capture itself shows.
+"""Decoding of payloads with the schemas found in the capture.
 
 Rules of this file
-1. A schema becomes known when a command names its topic and another its version: PRODUCER and PRODUCER_SUCCESS,
+1. A schema is known when one command contains its topic and another its version: PRODUCER and PRODUCER_SUCCESS,
    GET_SCHEMA and its response, GET_OR_CREATE_SCHEMA and its response. Partitions share the schemas of their topic.
-2. SUBSCRIBE carries a schema that no answer gives a version. It reads messages without a version, as it does in the
-   client, and others only where every version of a kind reads alike: Avro of another version would be nonsense that
-   looks like sense.
-3. Values are plain (dict, list, str, int, float, bool, None) and fit for JSON. What does not decode is a Problem.
+2. SUBSCRIBE contains a schema whose version no response contains. As in the client, it decodes messages without a
+   version. It decodes other messages only if the encoding does not depend on the version: Avro with another version
+   could give plausible but wrong values.
+3. Values are plain (dict, list, str, int, float, bool, None) and suitable for JSON. A decoding failure is a Problem.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from pcli.codec.wire.topic_name import split_partition
 __all__ = ["Decoder", "SchemaBook", "decode"]
 
 _Read = Callable[[bytes | None, bytes | None], object]
-"""(payload or None for no value, bytes of the key) to a value or a Problem."""
+"""Function from (payload or None for no value, bytes of the key) to a value or a Problem."""
 
 _MAX_BYTES: Final = 64 * 1024 * 1024
-"""Bytes of schemas that a book keeps, and as many again that wait for their answers; the oldest go first."""
+"""Maximum bytes of stored schemas, and of schemas that wait for their responses; the oldest are dropped first."""
 
 _COST: Final = 1000
-"""What keeping a schema costs beside its bytes."""
+"""Memory overhead per stored schema in bytes."""
 
 _MAX_DEPTH: Final = 4
-"""KeyValue schemas inside each other. Clients make none deeper than one."""
+"""Maximum nesting of KeyValue schemas. Clients create only one level."""
 
 _BY_VERSION: Final = frozenset([pb.Schema.Avro, pb.Schema.KeyValue])
-"""Kinds whose bytes mean nothing without the very version."""
+"""Types whose bytes can be decoded only with the exact schema version."""
 
 _KINDS: Final[dict[str, int]] = {
     "BYTES": 0,
@@ -54,13 +54,13 @@ _KINDS: Final[dict[str, int]] = {
     "PROTOBUF_NATIVE": pb.Schema.ProtobufNative,
     **{name.upper(): number for name, number in pb.Schema.Type.items()},
 }
-"""The words for kinds inside a KeyValue schema: names of the Java enum SchemaType, not of the protocol's."""
+"""Type names inside a KeyValue schema, from the Java enum SchemaType and not from the protocol."""
 
 _i32 = Struct(">i").unpack_from
 
 
 class Decoder:
-    """One schema, ready to read with. What it declares is parsed at the first message."""
+    """A decoder for one schema. The schema is parsed at the first message."""
 
     __slots__ = ("_read", "schema")
 
@@ -69,16 +69,16 @@ class Decoder:
         self._read: _Read | Problem | None = None
 
     def decode(self, payload: bytes | None, key: bytes | None = None) -> object | Problem:
-        """The value of one message. ``payload`` None: it has no value. ``key``: its key, for separated KeyValues.
+        """Decode one message. ``payload`` is None for no value. ``key`` is the message key, for separated KeyValues.
 
-        A KeyValue comes as an object with ``key`` and ``value``; no value as None.
+        A KeyValue is an object with ``key`` and ``value``; no value is None.
         """
         read = self._prepared()
         return read if isinstance(read, Problem) else read(payload, key)
 
     @property
     def reads(self) -> bool:
-        """Whether the schema says how bytes are read: some kinds do not, and what it declares may be nonsense."""
+        """Whether the schema defines an encoding. Some types do not, and a schema definition may be invalid."""
         return not isinstance(self._prepared(), Problem)
 
     def _prepared(self) -> _Read | Problem:
@@ -87,17 +87,17 @@ class Decoder:
         return self._read
 
     def message(self, message: Message) -> object | Problem:
-        """The value of one message of an opened entry."""
+        """Decode one message of an opened entry."""
         return self.decode(None if message.null_value else message.payload, message.key_bytes)
 
 
 def decode(schema: pb.Schema, payload: bytes | None, key: bytes | None = None) -> object | Problem:
-    """The value of one message; see Decoder.decode, which parses the schema only once."""
+    """Decode one message. For many messages use Decoder.decode, which parses the schema only once."""
     return Decoder(schema).decode(payload, key)
 
 
 def _reader(schema: pb.Schema, depth: int) -> _Read | Problem:
-    """How to read with this schema, or why it can't be read with."""
+    """Return the reader for this schema, or a Problem if it is unusable."""
     kind = schema.type
     if kind in PRIMITIVES:
         return _plain(lambda payload: decode_primitive(kind, payload))
@@ -138,7 +138,7 @@ def _key_value(schema: pb.Schema, depth: int) -> _Read | Problem:
 
 
 def _parts(schema: pb.Schema, depth: int) -> tuple[_Read, _Read] | Problem:
-    """The readers of key and value of a KeyValue schema: class KeyValueSchemaInfo."""
+    """Return the readers for key and value of a KeyValue schema: class KeyValueSchemaInfo."""
     if depth >= _MAX_DEPTH:
         return Problem("schema", "KeyValue schemas nested too deeply")
     halves = _halves(schema.schema_data)
@@ -168,7 +168,7 @@ def _properties(text: str) -> list[pb.KeyValue]:
 
 
 def _halves(data: bytes) -> tuple[bytes | None, bytes | None] | Problem:
-    """The two parts of ``i32 size, key, i32 size, value``; size -1: null. KeyValue.decode."""
+    """Split ``i32 size, key, i32 size, value``; size -1 means null. KeyValue.decode."""
     halves: list[bytes | None] = []
     position = 0
     for _ in range(2):
@@ -191,8 +191,8 @@ def _pair(key: object, value: object) -> object:
 
 
 def _cost(topic: str, schema: pb.Schema | None) -> int:
-    # Counted by hand: protobuf tells no size of a message that lacks a required field. Twice: as it came, and as
-    # what is made of it.
+    # Counted here, because protobuf does not compute the size of a message that lacks a required field. Counted
+    # twice: for the original and for its parsed form.
     if schema is None:
         return _COST + len(topic)
     return (
@@ -204,7 +204,7 @@ _Value = TypeVar("_Value")
 
 
 class _Shelf(Generic[_Value]):
-    """A dict that is bounded in bytes: the oldest go first."""
+    """A dict with a limit in bytes: the oldest items are dropped first."""
 
     def __init__(self, room: int) -> None:
         self._room = room
@@ -230,22 +230,22 @@ class _Shelf(Generic[_Value]):
 
 
 class SchemaBook:
-    """The schemas of a capture, by topic and version."""
+    """The schemas of a capture by topic and version."""
 
     def __init__(self, max_bytes: int = _MAX_BYTES) -> None:
         self._known: _Shelf[Decoder] = _Shelf(max_bytes)
         self._asked: _Shelf[tuple[str, bytes, pb.Schema | None]] = _Shelf(max_bytes)
 
     def learn(self, topic: str, version: bytes, schema: pb.Schema) -> None:
-        """Write down the schema of one version; of b"": the schema that a subscription came with."""
+        """Store the schema of one version; version b"" is for the schema of a subscription."""
         key = (split_partition(as_text(topic))[0], version)
         known = self._known.get(key)
-        # AUTO_CONSUME declares nothing: it takes whatever the topic has.
+        # AUTO_CONSUME has no definition: it accepts any schema of the topic.
         if schema.type != pb.Schema.AutoConsume and (known is None or known.schema != schema):
             self._known.put(key, Decoder(schema), _cost(topic, schema))
 
     def find(self, topic: str, version: bytes) -> Decoder | None:
-        """The schema to read a message with; ``version`` is ``schema_version`` of its metadata, b"" if it has none."""
+        """Return the schema for a message; ``version`` is its ``schema_version``, or b"" if unset."""
         base = split_partition(as_text(topic))[0]
         found = self._known.get((base, version))
         if found is None and version:
@@ -255,7 +255,7 @@ class SchemaBook:
         return found
 
     def see(self, connection: Hashable, command: pb.BaseCommand) -> None:
-        """Learn from any command of a connection, in the order of the capture; most say nothing of schemas."""
+        """Store schemas from any command of a connection, in capture order; most commands contain none."""
         step = _STEPS.get(command.type)
         if step is not None:
             step(self, connection, command)
@@ -281,7 +281,7 @@ def _producer(book: SchemaBook, connection: Hashable, command: pb.BaseCommand) -
 
 
 def _producer_success(book: SchemaBook, connection: Hashable, command: pb.BaseCommand) -> None:
-    # A producer that waits for its turn is answered twice; the schema is settled with the second answer.
+    # A producer that waits for exclusive access gets two responses; the second one contains the schema version.
     body = command.producer_success
     if body.producer_ready:
         book._answer(connection, body.request_id, body.schema_version)

@@ -1,4 +1,4 @@
-"""Texts out of protobuf that are no UTF-8."""
+"""Protobuf strings with invalid UTF-8."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ __all__ = ["as_text"]
 
 
 def as_text(value: str | bytes) -> str:
-    r"""A string field as text, always: protobuf hands out one that is no UTF-8 as bytes (proto2 checks nothing).
+    r"""Return a string field always as text: protobuf returns invalid UTF-8 as bytes (proto2 does not check it).
 
-    A wrong byte is shown as ``\xff``; that such a text came at all is told with the frame's own problems.
+    An invalid byte becomes ``\xff``. The frame's own problems report the invalid text.
     """
     return value if isinstance(value, str) else value.decode(errors="backslashreplace")
