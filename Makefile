@@ -1,5 +1,5 @@
 # Two commands matter: `make demo` shows the main job end to end, `make test` passes the tests.
-# Both need Python 3.11+ with venv, and nothing else that they do not install themselves.
+# Both need Python 3.11 or newer with venv. They install everything else themselves.
 
 PYTHON ?= python3
 VENV   := .venv
@@ -25,21 +25,21 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-# Types are checked over the installed package: the editable one hides behind an import hook.
+# mypy checks the installed package, because it does not follow the import hook of an editable install.
 types: $(READY) build/installed
 	MYPYPATH=build/installed $(BIN)/mypy -p pcli
 
 imports: $(READY) build/installed
 	PYTHONPATH=build/installed $(BIN)/lint-imports
 
-# The wheel, unpacked where nothing else of ours can be imported by accident.
+# The wheel, unpacked into a folder of its own.
 build/installed: $(READY) $(shell git ls-files '*.py' '*.pyi' pyproject.toml)
 	rm -rf build && mkdir -p build
 	$(BIN)/pip -q wheel --no-deps --no-build-isolation -w build/wheel .
 	$(BIN)/pip -q install --no-deps --target $@ build/wheel/*.whl
 	touch $@
 
-# The wheel as a user has it: with the core dependencies only, and called from where nothing of the tree is at hand.
+# The wheel as a user installs it: only the core dependencies, and commands that run outside the source tree.
 ALONE = build/alone/bin
 wheel-check: build/installed
 	rm -rf build/alone && $(PYTHON) -m venv build/alone
@@ -51,7 +51,7 @@ wheel-check: build/installed
 	cd build/alone && bin/python -m pcli.cli fields message_id | grep -F -m 1 message_id
 	cd build/alone && bin/pcli replay ../../tests/captures/flex/01-produce-consume.pcap | grep -F -m 1 SEND_RECEIPT
 
-# The generated code of codec/proto; proto-check fails when it is not what the .proto gives.
+# The generated code of codec/proto. proto-check fails if it differs from what the .proto generates.
 proto: $(VENV)-proto/ready
 	PATH="$(CURDIR)/$(VENV)-proto/bin:$$PATH" python -m grpc_tools.protoc -I codec/proto \
 	  --python_out=$(or $(OUT),codec/proto) --mypy_out=quiet:$(or $(OUT),codec/proto) codec/proto/pulsar_api.proto
@@ -62,11 +62,11 @@ proto-check:
 	cmp build/proto/pulsar_api_pb2.py codec/proto/pulsar_api_pb2.py
 	cmp build/proto/pulsar_api_pb2.pyi codec/proto/pulsar_api_pb2.pyi
 
-# The tables in docs/ that are made from the code; a test holds them fresh.
+# The parts of docs/ that are generated from the code. A test fails if they are out of date.
 docs: $(READY)
 	$(BIN)/python docs/generate.py
 
-# Locks with hashes and without hosts; UV is uv's command.
+# Lock files with hashes and without index hosts. UV is the command of uv.
 UV ?= uv
 COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
           --no-emit-index-url --no-emit-find-links
@@ -84,15 +84,15 @@ bench: $(READY)
 	$(BIN)/python bench/observe.py
 	$(BIN)/python bench/spark.py
 
-# The mini-broker against conversations of a real one.
+# Recorded conversations of a real broker, replayed against the mini-broker.
 conform: $(READY)
 	$(BIN)/python tests/conform/run.py
 
-# All captures, played to a real broker that is fresh: make replay-real URL=pulsar://localhost:6650 ADMIN=http://localhost:8080
+# Replays of all captures against a new real broker: make replay-real URL=pulsar://localhost:6650 ADMIN=http://localhost:8080
 replay-real: $(READY)
 	PCLI_REAL_URL=$(URL) PCLI_REAL_ADMIN=$(ADMIN) $(BIN)/pytest -s tests/replay/player/test_corpus.py -k real
 
-# 10^5 mutated captures, mutated conversations with the mini-broker, and visits to it; the tests do 10^3 of each.
+# 10^5 mutated captures, mutated conversations with the mini-broker, and connections to it; the tests run 10^3 of each.
 fuzz: $(READY)
 	PCLI_FUZZ=100000 $(BIN)/pytest -q tests/codec/capture/test_mutated.py tests/minibroker/fuzz \
 	  tests/minibroker/test_scale.py

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The main job, end to end: captures of a real broker become readable, a broker of one's own serves real clients, and what
-# they said is played again. Run by `make demo`.
+# The main job, end to end: dissect captures of a real broker, run the mini-broker for real clients, and replay their
+# traffic. `make demo` runs it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PATH="$PWD/.venv/bin:$PATH"
