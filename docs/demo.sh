@@ -11,7 +11,7 @@ show() {
   "$@"
 }
 
-# The URL that a command of ours, running as process $1, writes to the file $2 once it accepts.
+# Print the URL that the pcli command with process id $1 writes to the file $2 once it accepts connections.
 url_of() {
   until grep -m 1 -o 'pulsar://[^" ]*' "$2" 2>/dev/null; do
     kill -0 "$1"
@@ -47,7 +47,7 @@ show pcli decode 0000000c00000008080b5a040801100a
 show pcli encode FLOW consumer_id=1 messagePermits=10
 
 echo
-echo "== A broker of one's own: a real client over the four subscription types, recorded, then dissected =="
+echo "== The mini-broker: a real client over the four subscription types, recorded, then dissected =="
 talk=$(mktemp -d)
 printf '\n$ pcli broker --port 0 --http-port 0 --capture talk.pcapng &\n'
 pcli broker --port 0 --http-port 0 --log quiet --capture "$talk/talk.pcapng" --ready-file "$talk/ready.json" &
