@@ -28,7 +28,7 @@ def stop_event() -> threading.Event:
 
 
 class Stopped(Exception):  # noqa: N818  (not an error)
-    """The command was asked to stop."""
+    """Raised if the stop is requested before the work is done."""
 
 
 class StopRequest:

@@ -25,7 +25,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 __all__ = ["LETTERS", "Series", "bars", "lines", "spans", "svg_of"]
 
 LETTERS: Final = "ABCDEFGH"
-"""Names of series."""
+"""Letters that name the series."""
 
 _COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999933")
 _DASHES: Final = ("-", "--", "-.", ":")

@@ -3,7 +3,7 @@
 Rules of this file
 1. It is deterministic: the same run over the same captures writes the same content. It has no clock times and no random
    names.
-2. A manifest of a later version is not interpreted: LocalError asks the user to update.
+2. A manifest of a later version is not interpreted: LocalError reports that pcli must be updated.
 """
 
 from __future__ import annotations

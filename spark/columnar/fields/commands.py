@@ -33,7 +33,7 @@ MANY: Final = 32
 _ACK: Final = BY_NAME["ACK"].number
 _SHAPES: Final = Book(shape_of_command, few=8, share=1 << 30)
 _TELLABLE: Final = np.isin(np.arange(128), list(TELLABLE))
-"""By type, of one byte."""
+"""Whether columns can represent a command, by its one-byte type."""
 
 
 class Commands:

@@ -169,7 +169,7 @@ def _words(words: list[str], which: Longs, there: Bools) -> pa.Array:
 
 
 def _lists(counts: Longs, values: pa.Array, kind: pa.DataType, there: Bools) -> pa.Array:
-    """Split the values into consecutive lists of the given lengths; null for an empty list."""
+    """Split the values into consecutive lists of the given lengths; null where ``there`` is false."""
     edges = np.zeros(len(counts) + 1, np.int32)
     np.cumsum(counts, out=edges[1:])
     return pa.ListArray.from_arrays(pa.array(edges), values, mask=pa.array(~there)).cast(kind)

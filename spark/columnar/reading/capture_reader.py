@@ -66,7 +66,7 @@ class Reader:
 
     @property
     def fed(self) -> int:
-        """Number of packets delivered to the reassembly, over all connections; valid between windows only."""
+        """Number of data packets delivered so far, over all connections; valid between windows only."""
         return self._past.fed
 
     @property
