@@ -65,7 +65,7 @@ def _rest(split: int, count: int, most: int, position: int, end: int, missing: i
 
 
 def _next(data: bytes, position: int, end: int) -> tuple[int, int, pb.SingleMessageMetadata | None]:
-    """Return metadata, start and end of the payload of the message at ``position``, or None if it is incomplete."""
+    """Return start and end of the payload of the message at ``position``, and its metadata or None if incomplete."""
     start = position + 4
     if start > end:
         return 0, 0, None

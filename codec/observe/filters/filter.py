@@ -1,14 +1,14 @@
-"""The filter language: `-Y`. A text becomes a tree, the tree becomes functions, apart for each command type.
+"""The filter language of `-Y`: a text is parsed to a tree, and the tree compiled to functions, one per command type.
 
 Rules of this file
-1. What cannot be is found out once. For a command type, a field that such frames never have is false, ``pulsar.type``
-   is a constant, and what follows from both is folded: ``pulsar.type == "MESSAGE" and pulsar.message.redelivery_count
-   > 0`` is just "no" for a SEND, and looks at nothing.
-2. Cheap terms go first: what the frame knows, then ids, then fields that cost a walk over the command, over the
-   metadata, and last what opens the payload. Terms have no effects, so their order is nobody's business.
-3. A field that is not there makes every relation false, ``!=`` too (Wireshark's rule); ``not (x == 1)`` is true then.
-   Of several values one is enough, but for ``!=`` and ``===``, which want all of them; ``any`` and ``all`` say it.
-4. Whatever is wrong is found when the filter is compiled. `match` raises nothing.
+1. Constants are folded per command type. A field that such frames never have is false, ``pulsar.type`` is a constant,
+   and so on: ``pulsar.type == "MESSAGE" and pulsar.message.redelivery_count > 0`` is simply false for a SEND, without
+   reading any field.
+2. Cheap terms are evaluated first: attributes of the frame, then ids, then fields that require parsing of the command,
+   then of the metadata, and last of the payload. Terms have no side effects, so their order does not matter.
+3. If a field is absent, every relation is false, even ``!=`` (Wireshark's rule); ``not (x == 1)`` is then true. One
+   matching value is enough, except for ``!=`` and ``===``, which require all; ``any`` and ``all`` select explicitly.
+4. All errors are found when the filter is compiled. `match` raises nothing.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ __all__ = ["Filter", "compile_filter"]
 
 _Plan = bool | Callable[[Facts], bool]
 _UNKNOWN_TYPES: Final = 16
-"""Plans kept for command types that nobody knows; hostile frames may have any number of them."""
+"""Maximum number of cached plans for unknown command types, which hostile frames may contain in any number."""
 
 
 class Filter:
-    """A compiled filter. Keeps one plan per command type, made when the first such frame comes."""
+    """A compiled filter, with one plan per command type, created at the first frame of that type."""
 
     __slots__ = ("_compiler", "_plans", "fields", "text", "tree")
 
@@ -41,11 +41,11 @@ class Filter:
         self._plans: dict[int, _Plan] = {}
         names = dict.fromkeys(_names(self.tree))
         self.fields: tuple[str, ...] = tuple(names)
-        """The names of the fields that it asks for."""
+        """The names of the fields in the filter."""
         _check(self.tree, self._compiler)
 
     def match(self, facts: Facts) -> bool:
-        """Whether the frame passes."""
+        """Whether the frame matches."""
         number = facts.frame.type
         plan = self._plans.get(number)
         if plan is None:
@@ -60,12 +60,12 @@ class Filter:
 
 
 def compile_filter(text: str) -> Filter:
-    """The filter of a text; LocalError, with the text and a caret under the place, when it is wrong."""
+    """Compile a filter. If it is wrong, raise LocalError with the text and a caret under the position."""
     return Filter(text)
 
 
 def _check(node: Node, compiler: Compiler) -> None:
-    """Compile every term once, so that all that is wrong is said now."""
+    """Compile every term once, so that all errors are reported now."""
     match node:
         case Not(of):
             _check(of, compiler)
@@ -93,7 +93,7 @@ def _name(operand: FieldName | Call) -> str:
 
 
 def _fold(node: Node, number: int, compiler: Compiler) -> tuple[_Plan, float]:
-    """What is left of a node for frames of one command type, and what it costs."""
+    """Return the folded form of a node for one command type, and its cost."""
     match node:
         case Not(of):
             plan, cost = _fold(of, number, compiler)
@@ -110,7 +110,7 @@ def _fold(node: Node, number: int, compiler: Compiler) -> tuple[_Plan, float]:
 
 
 def _fold_all(parts: tuple[Node, ...], number: int, compiler: Compiler, *, stop: bool) -> tuple[_Plan, float]:
-    """And (stop at False) or or (stop at True)."""
+    """Combine terms with "and" (stop at False) or "or" (stop at True)."""
     rest: list[tuple[Callable[[Facts], bool], float]] = []
     for part in parts:
         plan, cost = _fold(part, number, compiler)

@@ -1,11 +1,11 @@
-"""Values in a filter: what a word or a string means beside a field of a certain kind.
+"""Values in a filter: the meaning of a word or a string for the kind of field it is compared with.
 
 Rules of this file
-1. The kind of the field decides. A number against a text is an error when the filter is compiled, never a frame that
-   silently does not match.
-2. Sizes may have a unit (``64KiB``, ``5MB``: 1024 and 1000), durations too (``100ms``; without one they are seconds).
-   Times are seconds since 1970 or ISO text, UTC when it names no zone: the answer must not depend on where it is asked.
-3. Bytes are hex as a bare word (``0a0b``, ``0a:0b``), the bytes of the text in quotes.
+1. The kind of the field determines the meaning. Comparing a number with text is an error when the filter is compiled,
+   so no frame fails to match without a report.
+2. Sizes may have a unit (``64KiB``, ``5MB``: 1024 and 1000), durations too (``100ms``; the default is seconds). Times
+   are seconds since 1970 or ISO text, in UTC if without a zone, so that results do not depend on the local time zone.
+3. Bytes are hex as a bare word (``0a0b``, ``0a:0b``), and the bytes of the text in quotes.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class WrongValueError(ValueError):
-    """A value that the field cannot have; its text says why. It leaves as a LocalError with the place."""
+    """A value that the field cannot have, with the reason. It is converted to a LocalError with the position."""
 
 
 def value_of(field: Field, kind: str, literal: Literal) -> Any:
-    """The raw value that a literal means beside a value of this kind; WrongValueError when it means none."""
+    """Return the raw value of a literal for a field of this kind. Raise WrongValueError if it has none."""
     return _READERS[kind](field, literal)
 
 
 def enum_number(field: Field, name: str) -> int:
-    """The number of an enum's value, for ordering; that of ``UNKNOWN_9`` is 9."""
+    """Return the number of an enum value, for ordering; ``UNKNOWN_9`` is 9."""
     for word, number in field.words:
         if word == name:
             return number
@@ -153,7 +153,7 @@ def _text(_field: Field, literal: Literal) -> str:
 
 
 def _any(field: Field, literal: Literal) -> Any:
-    """A field of no known version: a number, or else bytes."""
+    """Parse a value for a field of no known version: a number, otherwise bytes."""
     if not literal.quoted and _NUMBER.fullmatch(literal.text):
         return _number(field, literal)
     return _bytes(field, literal)

@@ -39,10 +39,10 @@ from pcli.codec.observe.filters.syntax_tree import (
 __all__ = ["MAX_DEPTH", "MAX_TEXT", "OPERATORS", "fail", "parse_filter"]
 
 MAX_TEXT: Final = 100_000
-"""Characters of a filter."""
+"""Maximum number of characters in a filter."""
 
 MAX_DEPTH: Final = 50
-"""Brackets and ``not`` inside each other."""
+"""Maximum nesting of brackets and ``not``."""
 
 OPERATORS: Final[dict[str, str]] = {
     "eq": "==",
@@ -58,13 +58,13 @@ OPERATORS: Final[dict[str, str]] = {
     "~": "matches",
     **{sign: sign for sign in ("==", "!=", "<", "<=", ">", ">=", "===", "!==", "contains", "matches")},
 }
-"""Words and signs of the relations, with the form in which the tree has them."""
+"""Words and signs of the relations, with their form in the tree."""
 
 _AND: Final = ("and", "&&")
 _OR: Final = ("or", "||")
 _XOR: Final = ("xor", "^^")
 _NOT: Final = ("not", "!")
-_WINDOW: Final = 100  # characters of a long filter that a message shows
+_WINDOW: Final = 100  # maximum length of the part of a filter that a message shows
 _ROOTS: Final = ("frame.", "ip.", "pulsar.", "tcp.")
 
 _TOKEN: Final = re.compile(
@@ -82,14 +82,14 @@ _ESCAPED: Final = {"n": "\n", "r": "\r", "t": "\t", "0": "\0"}
 
 class _Token(NamedTuple):
     kind: str
-    """``string``, ``sign``, ``word`` or, behind the last, ``end``."""
+    """``string``, ``sign``, ``word`` or, after the last one, ``end``."""
     text: str
     at: int
     end: int
 
 
 def parse_filter(text: str) -> Node:
-    """The tree of a filter; LocalError, with a caret under the place, when it is none."""
+    """Parse a filter to its tree. If it is invalid, raise LocalError with a caret under the position."""
     if len(text) > MAX_TEXT:
         raise LocalError(f"invalid filter: {len(text)} characters, at most {MAX_TEXT} are allowed")
     parser = _Parser(text, _tokens(text))
@@ -100,7 +100,7 @@ def parse_filter(text: str) -> Node:
 
 
 def fail(text: str, message: str, at: int, end: int) -> NoReturn:
-    """Raise the LocalError of a wrong filter: what is wrong, the filter, a caret under the place."""
+    """Raise a LocalError with the reason, the filter, and a caret under the position."""
     first = max(0, at - _WINDOW // 2) if len(text) > _WINDOW else 0
     line = "".join(one if one.isprintable() else " " for one in text[first : first + _WINDOW])
     caret = "^" * max(1, min(end, first + _WINDOW) - at)
@@ -133,7 +133,7 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 class _Parser:
-    """One walk over the tokens; a method per rule of the grammar."""
+    """A recursive-descent parser with one method per rule of the grammar."""
 
     def __init__(self, text: str, tokens: list[_Token]) -> None:
         self._text = text
@@ -143,15 +143,15 @@ class _Parser:
 
     @property
     def token(self) -> _Token:
-        """The token that comes next."""
+        """The next token."""
         return self._tokens[self._next]
 
     def wrong(self, message: str, token: _Token) -> NoReturn:
-        """Raise the error of this place."""
+        """Raise an error at the current position."""
         fail(self._text, message, token.at, token.end)
 
     def either(self) -> Node:
-        """Or, the rule that binds least."""
+        """Parse "or", the rule with the lowest precedence."""
         parts = [self._odd()]
         while self._take(*_OR):
             parts.append(self._odd())
@@ -257,7 +257,7 @@ class _Parser:
         return operand
 
     def _take(self, *texts: str) -> bool:
-        """Whether the next token is one of these; then it is done with."""
+        """Whether the next token is one of these; if so, consume it."""
         if self.token.kind in ("sign", "word") and self.token.text in texts:
             self._next += 1
             return True

@@ -1,6 +1,6 @@
-"""The tree of a filter, and the tree as text again.
+"""The syntax tree of a filter, and its conversion back to text.
 
-Nodes are values: equal trees mean the same filter. Places in the text are kept for messages and don't count.
+Nodes are values: equal trees are the same filter. Positions in the text serve messages and are not compared.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FUNCTIONS: Final[dict[str, str]] = {
     "lower": "a string in lower case",
     "upper": "a string in upper case",
 }
-"""Functions of a field, with what they give."""
+"""Functions of a field, with the kinds of their results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class FieldName:
 
     name: str
     at: int = field(default=0, compare=False)
-    """Where it stands in the text."""
+    """Position in the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value as it was written. Its meaning depends on what it is compared with."""
+    """A value as written. Its meaning depends on the field it is compared with."""
 
     text: str
     quoted: bool
@@ -75,7 +75,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """Whether a field is there."""
+    """Whether a field is present."""
 
     of: FieldName | Call
 
@@ -88,7 +88,7 @@ class Compare:
     left: Operand
     right: Operand
     quantifier: str = ""
-    """``any``, ``all``, or empty: the operator's own way (all for !=, any for the others)."""
+    """``any``, ``all``, or empty for the operator's default (all for !=, any for the others)."""
     at: int = field(default=0, compare=False)
 
 
@@ -104,28 +104,28 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The opposite."""
+    """Negation of a node."""
 
     of: Node
 
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All of them."""
+    """True if all nodes are true."""
 
     of: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """One of them at least."""
+    """True if at least one node is true."""
 
     of: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Xor:
-    """An odd number of them."""
+    """True if an odd number of nodes is true."""
 
     of: tuple[Node, ...]
 
@@ -137,7 +137,7 @@ _ESCAPES: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\
 
 
 def to_text(node: Node) -> str:
-    """A filter that parses to this tree."""
+    """Return a filter text that parses to this tree."""
     match node:
         case Present(of):
             return _operand(of)

@@ -1,7 +1,6 @@
-"""The single terms of a filter, compiled: a field (or a function of one) against values, a set, another field.
+"""Compiler of single filter terms: a field (or a function of one) compared with values, a set, or another field.
 
-A term is checked and its values are read once; for each command type it is then bound to what gets the field from
-such frames.
+A term is checked and its values are parsed once. For each command type it is then bound to the getter of the field.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from pcli.codec.wire.commands import name_of
 __all__ = ["Compiler", "Test"]
 
 Check = Callable[[Any], bool]
-"""Whether one raw value passes."""
+"""Function that tests one raw value."""
 
 _ORDERED: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "<": operator.lt,
@@ -51,20 +50,20 @@ _COSTS: Final = {
     "pulsar.problem": 6.0,
     "pulsar.value": 9.0,
 }
-"""What makes a field dear, roughly in microseconds; by the first two words of its name."""
+"""Cost of a field, roughly in microseconds, by the first two words of its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A field, or a function of one: where the values of a term come from."""
+    """A field, or a function of one: the source of a term's values."""
 
     field: Field
     kind: str
-    """The kind of its values, of values.KINDS."""
+    """The kind of its values, a key of value_kinds.KINDS."""
     function: Callable[[Any], Any] | None = None
 
     def getter(self, number: int) -> Getter | None:
-        """What gets the value from frames of this command type; None: they never have it."""
+        """Return the getter of the value for this command type, or None if such frames never have it."""
         get, function = self.field.reader(number), self.function
         if get is None or function is None:
             return get
@@ -79,13 +78,13 @@ class _Source:
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A term, ready to be bound to a command type."""
+    """A term that can be bound to a command type."""
 
     bind: Callable[[int], bool | Callable[[Facts], bool]]
     cost: float
 
     def plan(self, number: int) -> bool | Callable[[Facts], bool]:
-        """The term for frames of this type: always true, always false, or to be asked of each frame."""
+        """Return the term for this command type: always true, always false, or a function of the frame."""
         return self.bind(number)
 
 
@@ -97,7 +96,7 @@ class Compiler:
         self._tests: dict[int, Test] = {}
 
     def test(self, node: Present | Compare | In) -> Test:
-        """The compiled term; LocalError when it makes no sense."""
+        """Compile a term. Raise LocalError if it is invalid."""
         test = self._tests.get(id(node))
         if test is None:
             test = self._tests[id(node)] = self._compile(node)
@@ -163,7 +162,7 @@ class Compiler:
         return lambda value: low(value) and high(value)
 
     def _plain(self, source: _Source, sign: str, literal: Literal) -> Any:
-        """The value of an equality that Python's own decides; None: it is another term."""
+        """Return the value of a term that Python's == can decide, or None for any other term."""
         return self._value(source, literal) if sign == "==" and source.kind not in ("address", "any") else None
 
     def _check(self, source: _Source, sign: str, literal: Literal) -> Check:
@@ -179,7 +178,7 @@ class Compiler:
         return lambda one: relation(one, value)
 
     def _relation(self, source: _Source, sign: str, place: Operand) -> Callable[[Any, Any], bool]:
-        """How two raw values of the same kind are compared."""
+        """Return the function that compares two raw values of the same kind."""
         if sign in ("==", "==="):
             return operator.eq
         if sign in ("!=", "!=="):
@@ -234,7 +233,7 @@ _FUNCTIONS: Final[dict[str, tuple[tuple[str, ...], str, Callable[[Any], Any]]]] 
     "lower": (_TEXTS, "text", lambda value: _each(str.lower, value)),
     "upper": (_TEXTS, "text", lambda value: _each(str.upper, value)),
 }
-"""Kinds that they take (all, if empty), kind of what they give, and how."""
+"""By function: accepted kinds (all if empty), kind of the result, and implementation."""
 
 
 def _each(function: Callable[[Any], Any], value: Any) -> Any:
@@ -257,7 +256,7 @@ def _equality(kind: str, value: Any) -> Check:
 
 
 def _in_network(network: Any) -> Check:
-    """Addresses of a recording are few and come again and again, so the answers are kept."""
+    """Return a check for a network. Results are cached, because a capture contains few distinct addresses."""
     import ipaddress
 
     known: dict[str, bool] = {}
@@ -288,7 +287,7 @@ def _bind_presence(source: _Source, number: int) -> bool | Callable[[Facts], boo
 
 
 def _checked(source: _Source, check: Check, *, every: bool, equal: Any = None) -> Test:
-    """A term that asks the values of one field."""
+    """Return a term that tests the values of one field."""
 
     def bind(number: int) -> bool | Callable[[Facts], bool]:
         get = source.getter(number)

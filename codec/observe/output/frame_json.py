@@ -1,12 +1,12 @@
-"""A frame as one flat object: what `-T ndjson` writes.
+"""A frame as one flat object, the output of `-T ndjson`.
 
 Rules of this file
-1. Keys are the field names, general ones first. Only what is there. An empty single message, which says something by
-   being there, is ``{}``.
-2. Repeated scalars are arrays; repeated messages are arrays of objects, whose keys are the rest of the field's name.
+1. Keys are the field names, general ones first. Absent fields have no key. An empty single message is ``{}``, because
+   its presence has a meaning.
+2. Repeated scalars are arrays; repeated messages are arrays of objects whose keys are the rest of the field's name.
    Unknown fields are always arrays.
-3. Values are in the shown form (value_kinds.py). Secrets and payloads are ``<hidden: 24 bytes>`` unless asked for.
-4. What has to be done to which key is compiled once per command type. Most values are shown as they are.
+3. Values are in the shown form (value_kinds.py). Secrets and payloads are ``<hidden: 24 bytes>`` unless requested.
+4. The conversion of each key is compiled once per command type. Most values need no conversion.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from pcli.codec.wire.redact import hidden
 __all__ = ["SCHEMA_VERSION", "column", "flatten", "show"]
 
 SCHEMA_VERSION: Final = 1
-"""Grows when a key changes its name or its form; new keys don't count."""
+"""Version of the format. It increases when a key changes its name or form, but not for new keys."""
 
 
 def flatten(facts: Facts, *, secrets: bool = False, payload: bool = False, batch: bool = True) -> dict[str, Any]:
-    """The object of a frame.
+    """Return the object of a frame.
 
-    ``secrets``: show credentials; ``payload``: show payloads; ``batch``: open batches, which costs
-    more than all the rest; without it they have neither `pulsar.batch` nor `pulsar.key` nor `pulsar.value`.
+    ``secrets``: show credentials; ``payload``: show payloads; ``batch``: open batches, which costs more than all other
+    fields together. Without it, batches have none of `pulsar.batch`, `pulsar.key` and `pulsar.value`.
     """
     number = facts.frame.type
     general, command = _layout(number, secrets)
     out = heading(facts)
-    # The keys of a batch are inside it.
+    # The keys of a batch are inside its payload.
     closed = not batch and "pulsar.metadata.num_messages_in_batch" in facts.metadata
     for name, get in general:
         if closed and name == "pulsar.key":
@@ -77,7 +77,7 @@ def flatten(facts: Facts, *, secrets: bool = False, payload: bool = False, batch
 
 
 def _shown_field(field: FieldDescriptor) -> Converter | None:
-    """Whole numbers, most of what there is, are shown as they are."""
+    """Return the conversion to shown values, or None for integers, the most frequent type, which need none."""
     kind = kind_of(field)
     return None if kind == "number" and field.type != FieldDescriptor.TYPE_DOUBLE else shown(kind)
 
@@ -88,7 +88,7 @@ def _layout(number: int, secrets: bool) -> tuple[tuple[tuple[str, Getter], ...],
 
 
 def column(field: Field, *, secrets: bool = False, payload: bool = False) -> Getter:
-    """What gets the shown value of a field, for `-e`; a repeated message as its objects, as in JSON."""
+    """Return the getter of a field's shown value, for `-e`; a repeated message is an array of objects, as in JSON."""
     if field.element == "message":
 
         def whole(facts: Facts) -> Any:
@@ -106,7 +106,7 @@ def column(field: Field, *, secrets: bool = False, payload: bool = False) -> Get
 
 
 def show(field: Field, value: Any, *, secrets: bool = False, payload: bool = False) -> Any:
-    """The shown form of a raw value of a field that is no message."""
+    """Return the shown form of a raw value of a field that is not a message."""
     if isinstance(value, list):
         return [show(field, one, secrets=secrets, payload=payload) for one in value]
     if field.secret and isinstance(value, (bytes, str)) and not (payload if field.source == "payload" else secrets):
@@ -116,7 +116,7 @@ def show(field: Field, value: Any, *, secrets: bool = False, payload: bool = Fal
 
 
 def _general(number: int) -> tuple[tuple[str, Getter], ...]:
-    """What gets the general fields from frames of one type; HEADING, problems and payload are seen to apart."""
+    """Return the getters of the general fields for one frame type, except HEADING, problems and payload."""
     apart = (*HEADING, "pulsar.problem", "pulsar.problem.detail", *PAYLOADS)
     found = []
     for field in general_fields().values():
@@ -144,7 +144,7 @@ def _converted(getter: Getter, converter: Converter | None) -> Getter:
 
 
 class _Shown:
-    """What has to be done to the values of one part of a frame, so that they can be shown."""
+    """The conversions from raw to shown values for one part of a frame."""
 
     __slots__ = ("bodies", "converters", "known", "secrets", "veiled")
 
@@ -154,9 +154,9 @@ class _Shown:
         self.bodies: frozenset[str] = frozenset()
         """Unknown fields that are bodies with credentials, in a frame of another type."""
         self.veiled: tuple[str, ...] = ()
-        """The beginnings of unknown fields that stand beside credentials and may be some too."""
+        """Prefixes of unknown fields next to credentials, which may be credentials too."""
         self.known: set[str] = set()
-        """All keys that the protocol has here."""
+        """All keys that the protocol defines for this part."""
         self._take(plan)
 
     def _take(self, plan: Plan) -> None:
@@ -174,7 +174,7 @@ class _Shown:
                     self.converters[key] = _of_each(converter) if how == LIST else converter
 
     def put(self, values: Values, out: dict[str, Any]) -> None:
-        """Put the shown values into ``out``."""
+        """Add the shown values to ``out``."""
         out.update(values)
         for key, converter in self.converters.items():
             if key in values:
@@ -184,7 +184,7 @@ class _Shown:
                 out[key] = [self._unknown(key, one) for one in values[key]]
 
     def object(self, values: Values) -> dict[str, Any]:
-        """The shown values as an object of their own."""
+        """Return the shown values as a new object."""
         out: dict[str, Any] = {}
         self.put(values, out)
         return out
@@ -198,7 +198,7 @@ class _Shown:
 def _shown_command(number: int, secrets: bool) -> _Shown:
     table = _Shown(command_plan(number), secrets=secrets)
     if not secrets:
-        # A body that is not the type's own is an unknown field of the envelope; it may be a whole CONNECT.
+        # A body of another type is an unknown field of the envelope; it may be a whole CONNECT.
         bodies = (row for row in COMMANDS.values() if row.number != number)
         base = pb.BaseCommand.DESCRIPTOR.fields_by_name
         table.bodies = frozenset(f"pulsar.unknown.{row.number}" for row in bodies if reaches_secrets(base[row.field]))

@@ -1,10 +1,10 @@
-"""One frame in one line of plain words: who speaks, about what, how much, how late, what is wrong.
+"""One frame as one line of text: sender, subject, amounts, delays and problems.
 
 Rules of this file
-1. One function a command type in a table, for what people look for first; a type without one shows its fields.
-2. Names behind ids come from what the observer learned; where the capture did not tell, the id stands as ``#3``.
-3. Everything from the wire passes `printable`. Secrets never appear here at all.
-4. The hot commands read what the observer has read already and no protobuf: most lines are theirs.
+1. A table contains one function per command type, for the most important facts; a type without one lists its fields.
+2. Names of ids come from the observer; if the capture lacks the name, the line has the id, such as ``#3``.
+3. All text from the wire passes through `printable`. Secrets are never included.
+4. The frequent commands use the observer's values instead of protobuf, because most lines are theirs.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ __all__ = ["describe"]
 
 
 def describe(facts: Facts) -> str:
-    """What a frame says, without its type: ``orders/worker (c-1)  7:0  redelivered 2``."""
+    """Return a frame's content without its type: ``orders/worker (c-1)  7:0  redelivered 2``."""
     describer = _DESCRIBERS.get(facts.frame.type)
     return describer(facts) if describer is not None else _fields(facts)
 
 
 Values = dict[str, Any]
-"""The present fields of a message by name, messages inside as the same, enums as their names."""
+"""The present fields of a message by name, nested messages likewise, enum values as names."""
 
 
 def _body(facts: Facts) -> Values:
-    """The body of the command; empty when there is none to be read."""
+    """Return the body of the command, empty if it cannot be read."""
     body = facts.frame.body
     return {} if body is None else _values(body)
 
@@ -53,8 +53,8 @@ def _value(field: FieldDescriptor, value: Any) -> Any:
     if field.enum_type is not None and value in field.enum_type.values_by_number:
         return field.enum_type.values_by_number[value].name
     if isinstance(value, bytes) and field.type == FieldDescriptor.TYPE_STRING:
-        return value.decode(errors="backslashreplace")  # a text that is not UTF-8
-    # The broker means Java's -1 by an unsigned field with all bits set.
+        return value.decode(errors="backslashreplace")  # a string that is not valid UTF-8
+    # An unsigned field with all bits set is the broker's Java value -1.
     return -1 if value == MINUS_ONE and field.type == FieldDescriptor.TYPE_UINT64 else value
 
 
@@ -70,7 +70,7 @@ def _id(place: Any) -> str:
 
 
 def _producer(facts: Facts, number: Any) -> str:
-    """``name → topic``, or the id where names are unknown."""
+    """Return ``name → topic``, or the id if the names are unknown."""
     peer = facts.peer
     if not isinstance(peer, Producer) or not (peer.name or peer.topic):
         return f"producer #{number}"
@@ -79,7 +79,7 @@ def _producer(facts: Facts, number: Any) -> str:
 
 
 def _consumer(facts: Facts, number: Any) -> str:
-    """``topic/subscription (name)``, or the id where names are unknown."""
+    """Return ``topic/subscription (name)``, or the id if the names are unknown."""
     peer = facts.peer
     if not isinstance(peer, Consumer) or not peer.topic:
         return f"consumer #{number}"
@@ -88,7 +88,7 @@ def _consumer(facts: Facts, number: Any) -> str:
 
 
 def _entry(facts: Facts) -> str:
-    """What the metadata tells of an entry: batch, size, compression, key, chunk, delay, transaction."""
+    """Describe an entry by its metadata: batch, size, compression, key, chunk, delay, transaction."""
     metadata = facts.metadata
     if not metadata:
         return ""
@@ -115,7 +115,7 @@ _SHOWN_METADATA: Final[dict[str, Callable[[Any, Any], str]]] = {
         f"  txn ({all_.get('pulsar.metadata.txnid_most_bits', 0)},{value})"
     ),
 }
-"""What a line shows of the metadata, by field, from its value and all values (see value_kinds.py)."""
+"""The metadata fields in a line: functions of the value and all values (see value_kinds.py), by field."""
 
 
 def _send(facts: Facts) -> str:
@@ -187,7 +187,7 @@ def _ack(facts: Facts) -> str:
 
 
 _SHOWN: Final = 5
-"""Ids that a line shows of a longer list."""
+"""Maximum number of ids in a line."""
 
 
 def _flow(facts: Facts) -> str:
@@ -271,7 +271,7 @@ def _error(values: Values) -> str:
 
 
 def _of_request(facts: Facts) -> str:
-    """What an answer is about, from its request: a SUCCESS carries nothing but a number."""
+    """Return the subject of a response from its request, because a SUCCESS contains only a request id."""
     request = facts.request
     if request is None:
         return ""
@@ -283,7 +283,7 @@ def _of_request(facts: Facts) -> str:
         about = _producer(facts, request.peer.id)
     elif request.topic:
         about = short_topic(request.topic)
-    # An answer that has a name of its own says by it what it answers.
+    # A response type other than SUCCESS and ERROR implies the type of its request.
     return f"to {row.name}  {about}".rstrip() if name_of(facts.frame.type) in _GENERIC else about
 
 
@@ -291,13 +291,13 @@ _GENERIC: Final = ("SUCCESS", "ERROR")
 
 
 def _transaction(values: Values) -> str:
-    """``  txn (most,least)``, taken out of the values; nothing outside of transactions."""
+    """Return ``  txn (most,least)`` and remove both from the values; empty without a transaction."""
     least = values.pop("txnid_least_bits", None)
     return "" if least is None else f"  txn ({values.pop('txnid_most_bits', 0)},{least})"
 
 
 def _lookup(facts: Facts) -> str:
-    """A question about a topic: the topic, and whatever is not as usual."""
+    """Describe a lookup: the topic, and all fields with unusual values."""
     values = {name: value for name, value in _body(facts).items() if name != "request_id"}
     topic = short_topic(values.pop("topic", "?"))
     unusual = {name: value for name, value in values.items() if _USUAL.get(name) != value}
@@ -305,7 +305,7 @@ def _lookup(facts: Facts) -> str:
 
 
 _USUAL: Final[Values] = {"authoritative": False, "metadata_auto_creation_enabled": True}
-"""What a question about a topic says nearly always."""
+"""The usual values of a lookup's fields."""
 
 
 def _partitions(facts: Facts) -> str:
@@ -325,7 +325,7 @@ def _lookup_answer(facts: Facts) -> str:
 
 
 def _answer(facts: Facts) -> str:
-    """An answer: to what, the error if it is one, and its other fields."""
+    """Describe a response: its request, its error if any, and its other fields."""
     values = {name: value for name, value in _body(facts).items() if name != "request_id"}
     about = _of_request(facts) + _transaction(values)
     if "error" in values or "error_code" in values:
@@ -357,14 +357,14 @@ def _redeliver(facts: Facts) -> str:
 
 
 def _fields(facts: Facts) -> str:
-    """The fields of a command without a function of its own."""
+    """List the fields of a command without a function of its own."""
     values = {name: value for name, value in _body(facts).items() if name != "request_id"}
     transaction = _transaction(values)
     return f"{_listing(values)}{transaction}".strip()
 
 
 def _listing(values: Values) -> str:
-    """``topic=orders  partitions=4``: topics short, ids as ids, credentials and long things by their size."""
+    """Return ``topic=orders  partitions=4``: short topics, ids as ids, sizes of credentials and long values."""
     return "  ".join(f"{name}={_item(name, value)}" for name, value in values.items())
 
 
@@ -375,7 +375,7 @@ def _item(name: str, value: Any) -> str:
         shown = " ".join(_item(name, item) for item in value[:_SHOWN])
         return f"[{shown}{f' and {len(value) - _SHOWN} more' if len(value) > _SHOWN else ''}]"
     if isinstance(value, bytes):
-        # Schema versions and the like are short numbers; anything longer may be a secret or a schema.
+        # Schema versions and similar values are short numbers; anything longer may be a secret or a schema.
         return f"0x{value.hex()}" if len(value) <= 8 and "auth" not in name else size_text(len(value))
     if "auth_data" in name:
         return size_text(len(value))

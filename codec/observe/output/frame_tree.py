@@ -1,7 +1,7 @@
-"""A frame as an indented tree: every field that is there, under its proto name, nothing hidden but secrets.
+"""A frame as an indented tree: every present field under its proto name, with only secrets hidden.
 
-What `decode` and `dissect -V` print. Each line is ``name: value``, indented by two blanks a level; a message inside
-is a line with its name alone. Payloads are sizes unless asked for.
+`decode` and `dissect -V` print this tree. Each line is ``name: value``, indented by two spaces per level; a nested
+message starts with a line that contains only its name. Payloads are shown as sizes unless requested.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ __all__ = ["hex_lines", "message_lines", "shown_bytes", "tree_lines"]
 
 
 def tree_lines(facts: Facts, *, secrets: bool = False) -> Iterator[str]:
-    """The tree of a frame: command, broker entry, checksum, metadata, payload size, problems.
+    """Return the tree of a frame: command, broker entry, checksum, metadata, payload size, problems.
 
-    ``secrets``: credentials in clear. The contents of the payload are the business of `contents`.
+    ``secrets``: show credentials. The module `payload_contents` describes the contents of the payload.
     """
     frame = facts.frame
     side = "client → broker" if frame.from_client else "broker → client"
@@ -59,7 +59,7 @@ def tree_lines(facts: Facts, *, secrets: bool = False) -> Iterator[str]:
 
 
 def message_lines(message: Message, indent: str, *, secrets: bool = False) -> Iterator[str]:
-    """Every present field of a message, and its unknown ones by number."""
+    """List every present field of a message, and its unknown fields by number."""
     for field, value in message.ListFields():
         for item in value if field.is_repeated else (value,):
             if field.message_type is None:
@@ -81,7 +81,7 @@ def _scalar(message: Message, field: FieldDescriptor, value: Any, secrets: bool)
         known = field.enum_type.values_by_number.get(value)
         return known.name if known is not None else str(value)
     if isinstance(value, bytes):
-        # A text field gives bytes when they are not UTF-8.
+        # The value of a string field is bytes if it is not valid UTF-8.
         is_text = field.type == FieldDescriptor.TYPE_STRING
         return printable(value.decode(errors="backslashreplace")) if is_text else value.hex()
     if isinstance(value, bool):
@@ -100,7 +100,7 @@ def _unknown_lines(unknown: UnknownFieldSet, indent: str) -> Iterator[str]:
 
 
 def shown_bytes(frame: ObservedFrame, *, secrets: bool = False, payload: bool = False) -> bytes:
-    """The bytes of a frame with stars in place of credentials and of the payload, unless they are asked for."""
+    """Return the bytes of a frame with asterisks in place of credentials and payload, unless requested."""
     data, parts = frame.data, frame.parts
     if not secrets:
         command = data[parts.command_start : parts.command_end]
@@ -114,7 +114,7 @@ def shown_bytes(frame: ObservedFrame, *, secrets: bool = False, payload: bool = 
 
 
 def hex_lines(data: bytes) -> Iterator[str]:
-    """The bytes as tshark's -x shows them: offset, sixteen bytes in hex, and what is printable of them."""
+    """Return a hex dump like tshark's -x: offset, sixteen bytes in hex, and their printable characters."""
     for start in range(0, len(data), 16):
         row = data[start : start + 16]
         text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)

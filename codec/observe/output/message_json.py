@@ -1,6 +1,6 @@
-"""Lives of messages for programs: plain values under names that stay.
+"""Message lifecycles for programs: plain values under stable names.
 
-Times are texts of seconds since 1970 with nine decimals, as in `dissect -T ndjson`; durations are milliseconds.
+Times are strings of seconds since 1970 with nine decimals, as in `dissect -T ndjson`; durations are in milliseconds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["lifecycle_object"]
 
 
 def lifecycle_object(lifecycle: Lifecycle) -> dict[str, Any]:
-    """A life; None where the capture does not tell."""
+    """Return a lifecycle as an object; a value that the capture does not contain is None."""
     return {
         "message_id": lifecycle.id or None,
         "topic": lifecycle.topic.name if lifecycle.topic is not None else None,

@@ -1,6 +1,6 @@
-"""Lives of messages for people: a block of lines each, or a sequence diagram of a few.
+"""Message lifecycles for people: a block of lines for each, or a sequence diagram of a few.
 
-What the capture has not seen is said: an incomplete life may have had more steps.
+The output states what the capture lacks: an incomplete lifecycle may have had more steps.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
 __all__ = ["lifecycle_diagram", "lifecycle_lines"]
 
 _WIDTH: Final = 100
-"""Columns of the text."""
+"""Width of the text in columns."""
 
 _INDENT: Final = " " * 40
-"""In front of what does not fit behind its step."""
+"""Indentation of text that does not fit on the line of its step."""
 
 
 def lifecycle_lines(lifecycle: Lifecycle) -> Iterator[tuple[str, str]]:
-    """A block of lines: each with what it is (head, state, a step's `what`, doubt), for whoever colours them."""
+    """Return a block of lines, each with its role for colouring (head, state, a step's `what`, doubt)."""
     yield "head", _head(lifecycle)
     yield "state", f"  {lifecycle.state}: {STATES[lifecycle.state]}"
     if lifecycle.other_ids:
@@ -64,7 +64,7 @@ def _wrapped(text: str) -> list[str]:
 
 
 def _left(lifecycle: Lifecycle) -> Iterator[str]:
-    """How much a subscription has not acknowledged, and who holds it, or held it last."""
+    """Describe how much a subscription has not acknowledged, and its current or last consumer."""
     for name, count in lifecycle.unacked.items():
         deliveries = lifecycle.deliveries.get(name)
         if count and deliveries:
@@ -76,7 +76,7 @@ def _left(lifecycle: Lifecycle) -> Iterator[str]:
 
 
 def lifecycle_diagram(lifecycles: Iterable[Lifecycle]) -> Iterator[str]:
-    """A Mermaid sequence diagram of a life, or a few: producers on the left, the broker, consumers on the right."""
+    """Return a Mermaid sequence diagram of a few lifecycles: producers, then the broker, then consumers."""
     lifecycles = list(lifecycles)
     steps = [(lifecycle, step) for lifecycle in lifecycles for step in steps_of(lifecycle)]
     senders = dict.fromkeys(step.who for _, step in steps if step.what in ("sent", "sent again"))

@@ -1,4 +1,4 @@
-"""A conversation as a Mermaid sequence diagram, for issues and docs."""
+"""Frames as a Mermaid sequence diagram, for issues and docs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pcli.codec.wire.commands import name_of
 
 __all__ = ["mermaid_lines", "safe"]
 
-# Mermaid ends a statement at ; and begins an entity at #; its own entities stand for them. < and > would be HTML.
+# In Mermaid, ; ends a statement and # begins an entity, so both are written as entities. < and > would be HTML.
 _ENTITIES = str.maketrans({";": "#59;", "#": "#35;", "<": "#lt;", ">": "#gt;", "%": "#37;"})
 
 
 def mermaid_lines(conversation: Iterable[Facts]) -> Iterator[str]:
-    """The lines of the diagram: a participant a connection and one for the broker, an arrow a frame.
+    """Return the lines of the diagram: one participant per connection and one for the broker, one arrow per frame.
 
-    Frames with problems get a note. Give it a conversation, not a capture: a diagram of a thousand arrows is none.
+    Frames with problems get a note. Pass a selection of frames: a diagram with a thousand arrows is unreadable.
     """
     yield "sequenceDiagram"
     yield "    autonumber"
@@ -41,5 +41,5 @@ def mermaid_lines(conversation: Iterable[Facts]) -> Iterator[str]:
 
 
 def safe(text: str) -> str:
-    """A text as it may stand in a diagram: on one line, and nothing in it means anything to Mermaid."""
+    """Return a text on one line, without characters that have a meaning in Mermaid."""
     return " ".join(printable(text).translate(_ENTITIES).split())

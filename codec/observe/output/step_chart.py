@@ -1,10 +1,10 @@
 """A number over time, drawn for a terminal with block characters.
 
 Rules of this file
-1. A column is a stretch of time. Solid is the lowest value in it, faint (``░``) reaches up to the highest: what was
-   there only for a moment is seen at any width.
-2. The line of zero is always there, values below hang from it. What is not zero is drawn, however small.
-3. Both sides have one unit. Above zero a line has eight steps; below there are characters for three.
+1. A column is a time interval. Its solid part reaches the lowest value and its faint part (``░``) the highest, so that
+   short peaks are visible at any width.
+2. The zero line is always drawn, and negative values extend below it. Any value other than zero is visible.
+3. Both sides use the same scale. Above zero a line has eight steps; below zero there are characters for three.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from typing import Final
 __all__ = ["HEIGHT", "step_chart"]
 
 HEIGHT: Final = 8
-"""Lines for values; one more when a few of them lie on the other side of zero."""
+"""Number of lines for values; one more if a few of them are on the other side of zero."""
 
 _UP: Final = "▁▂▃▄▅▆▇█"
 _FAINT: Final = "░"
 
 _Point = tuple[int, int]
-"""Time in ns, and the value from then on."""
+"""Time in ns, and the value from that time on."""
 
 _Span = tuple[int, int]
 """The lowest and the highest value in a column."""
 
 
 def step_chart(points: Sequence[_Point], end_ns: int, *, zero_ns: int, width: int) -> list[str]:
-    """Lines of a chart of values of which each lasts until the next, the last one until ``end_ns``.
+    """Return the lines of a chart. Each value lasts until the next one, the last until ``end_ns``.
 
-    ``zero_ns``: from when the axis counts its seconds; ``width``: columns in all. Without points there are no lines.
+    ``zero_ns``: origin of the time axis; ``width``: total number of columns. Without points the result is empty.
     """
     if not points:
         return []
@@ -71,7 +71,7 @@ def _line(label: object, indent: int, cells: Iterable[str]) -> str:
 
 
 def _over(span: _Span, row: int, unit: float) -> str:
-    """A cell of the line that is so far above zero, from 1 on."""
+    """Return a cell of the given line above zero, counted from 1."""
     solid = span[0] / unit - row + 1
     if solid > 0:
         return _UP[min(7, max(0, round(solid * 8) - 1))]
@@ -79,7 +79,7 @@ def _over(span: _Span, row: int, unit: float) -> str:
 
 
 def _under(span: _Span, row: int, unit: float) -> str:
-    """A cell of the line that is so far below zero, from 1 on."""
+    """Return a cell of the given line below zero, counted from 1."""
     depth = -span[0] / unit - row + 1
     if depth <= 0:
         return " "
@@ -87,7 +87,7 @@ def _under(span: _Span, row: int, unit: float) -> str:
 
 
 def _axis(first_ns: int, last_ns: int, room: int) -> str:
-    """The seconds at both ends and in the middle, as exact as their distance needs."""
+    """Return the seconds at both ends and in the middle, with as many decimals as their distance requires."""
     digits = 3 if last_ns - first_ns < 10_000_000_000 else 1
     left, middle, right = (f"{ns / 1e9:.{digits}f} s" for ns in (first_ns, (first_ns + last_ns) // 2, last_ns))
     space = room - len(left) - len(right)
