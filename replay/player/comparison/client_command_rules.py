@@ -1,8 +1,9 @@
-"""What live clients said, compared with the captured ones, and why it may differ.
+"""Compare the commands of live clients with the captured ones, and explain the allowed differences.
 
 Rules of this file
-1. It is compared as answers are (compare.py), after the live ids were put back (broker_words.py).
-2. The reasons are few: none excuses a message, an acknowledgement or a request that is lost, or another one.
+1. Commands are compared like responses (compare_responses.py), after the live ids were replaced by the captured ones
+   (recorded_broker_commands.py).
+2. The reasons are few: none allows a lost or different message, acknowledgement or request.
 """
 
 from __future__ import annotations
@@ -28,21 +29,21 @@ _GIVEN: Final = re.compile(r"[0-9a-zA-Z]{5,10}|reader-[0-9a-f]{10}|[0-9a-f-]{36}
 
 
 class Heard(Book):
-    """Lines of clients that are waited for, and what came: a book of the other side."""
+    """Matches live client commands to captured ones, as `Book` does for responses."""
 
     def __init__(self, script: Script) -> None:
-        """Every line of a client but for PINGs and PONGs."""
+        """Expect every client line except PINGs and PONGs."""
         super().__init__(())
         self._wanted = [line for line in script.lines if line.from_client and line.type not in KEEP_ALIVE]
 
     def missing(self) -> list[Line]:
-        """Captured lines that no live client said."""
+        """Return captured lines that no live client sent."""
         came = {pair.line.index for pair in self.pairs if pair.line is not None}
         return [line for line in self._wanted if line.index not in came]
 
 
 def report_on(heard: Heard, script: Script, unsaid: Collection[Line]) -> Report:
-    """Sum it up. ``unsaid``: lines of the captured broker for which there was no cause."""
+    """Return the report. ``unsaid``: lines of the captured broker that were not sent because they had no cause."""
     outcomes = compare(heard, Ids())
     grouped = _grouped_alike(outcomes)
     asked = {_question(one) for one in outcomes if one.name in QUESTIONS and one.frame is not None}
@@ -64,7 +65,7 @@ def report_on(heard: Heard, script: Script, unsaid: Collection[Line]) -> Report:
 
 
 def _clock(difference: Difference, outcome: Outcome) -> bool:
-    """The live client stamps what it publishes with its own time."""
+    """The live client stamps its messages with its own time."""
     if difference.field not in ("entry", "checksum") or outcome.line is None or outcome.line.frame is None:
         return False
     captured, live = outcome.line.frame, outcome.frame
@@ -80,13 +81,13 @@ def _untimed(frame: Frame) -> pb.MessageMetadata:
 
 
 def _version(difference: Difference, outcome: Outcome) -> bool:
-    """The live client is of another version, and says so."""
+    """The live client has another version."""
     told = difference.field in ("client_version", "protocol_version") or difference.field.startswith("feature_flags.")
     return outcome.name == "CONNECT" and told
 
 
 def _given_name(difference: Difference, _outcome: Outcome) -> bool:
-    """A client makes up names that nobody gave it."""
+    """The client generated a random name."""
     names = str(difference.captured or ""), str(difference.live or "")
     return difference.field in ("consumer_name", "subscription") and all(map(_GIVEN.fullmatch, names))
 
@@ -96,10 +97,10 @@ RULES_OF_CLIENTS: Final[dict[str, Callable[[Difference, Outcome], bool]]] = {
     "version": _version,
     "given name": _given_name,
 }
-"""With ``grouping`` and ``asked again``, which look at all lines, the reasons of this side."""
+"""The rules for single client commands; ``grouping`` and ``asked again`` need all lines."""
 
 
-# -- all of them -----------------------------------------------------------------------------------------------------
+# -- all differences -------------------------------------------------------------------------------------------------
 
 
 def _question(outcome: Outcome) -> tuple[str, str, str]:
@@ -109,18 +110,18 @@ def _question(outcome: Outcome) -> tuple[str, str, str]:
 
 
 def _is_idle(outcome: Outcome, came: Collection[int]) -> bool:
-    """The end of a captured connection that no live one stands for."""
+    """Return whether this is the end of a captured connection without a live counterpart."""
     return outcome.name == "END" and outcome.part not in came
 
 
 def _whose(outcome: Outcome) -> tuple[int, int]:
-    """Connection and captured id of a consumer."""
+    """Return the connection and the captured id of a consumer."""
     frame = outcome.frame if outcome.line is None or outcome.line.frame is None else outcome.line.frame
     return outcome.part, frame.body.consumer_id if frame is not None else -1
 
 
 def _grouped_alike(outcomes: Iterable[Outcome]) -> set[tuple[str, tuple[int, int]]]:
-    """Commands and consumers for which both sides said the same in all: ids settled, permits, ids to come again."""
+    """Return the commands and consumers with equal totals on both sides: acknowledged ids, permits, redelivered ids."""
     sums: dict[tuple[str, tuple[int, int]], list[Any]] = defaultdict(lambda: [_Sum(), _Sum()])
     for outcome in outcomes:
         if outcome.name in _GROUPED:

@@ -1,14 +1,14 @@
-"""A captured answer and its live one, field by field, ids read back.
+"""Compare captured responses with live ones field by field, after mapping live ids back to captured ones.
 
 Rules of this file
-1. Everything is compared that the protocol has: the command's fields, set or not set, and the entry behind it. What
-   may differ all the same is said by a rule (rules.py), not here.
-2. An id differs when the live one does not stand for the captured one (ids.py).
-3. The highest sequence id of a receipt is compared where the SEND named one; else 0 and -1 are the same nothing
-   (sends.py).
-4. Order: what a consumer of one connection got is compared in its order, for Key_Shared by key. A delivery that
-   overtook another is a difference of the field ``order``; missing ones do not make the ones behind them late. A Shared
-   subscription has no order for what is delayed or comes again.
+1. All protocol content is compared: the fields of the command, whether they are set, and the entry after it. Rules
+   (rules.py) explain allowed differences; this module reports them all.
+2. An id differs if the live one is not mapped to the captured one (id_translation.py).
+3. The highest sequence id of a receipt is compared if the SEND has one; otherwise 0 and -1 both mean none
+   (recorded_sends.py).
+4. The deliveries to a consumer are compared in order, for Key_Shared by key. A delivery that arrived after a later one
+   has a difference in the field ``order``; missing deliveries do not make the following ones late. A Shared
+   subscription has no order for delayed and redelivered messages.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _MESSAGE: Final = BY_NAME["MESSAGE"].number
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that was said otherwise."""
+    """One field that differs."""
 
     field: str
-    """Path in the command (``message_id``, ``metadata``), or what is about the whole: ``missing``, ``extra``,
+    """Path in the command (``message_id``, ``metadata``), or an aspect of the whole response: ``missing``, ``extra``,
     ``type``, ``order``, ``consumer``."""
     captured: Any
     live: Any
@@ -47,7 +47,7 @@ class Difference:
 
 @dataclass(slots=True)
 class Outcome:
-    """A captured answer, or a live one that nothing was captured for, and how they differ."""
+    """A captured response, or a live one without a captured counterpart, and the differences."""
 
     pair: Pair
     differences: list[Difference]
@@ -56,34 +56,34 @@ class Outcome:
 
     @property
     def line(self) -> Line | None:
-        """What was captured."""
+        """The captured response, or None."""
         return self.pair.line
 
     @property
     def frame(self) -> Frame | None:
-        """What came."""
+        """The live response, or None."""
         return self.pair.frame
 
     @property
     def part(self) -> int:
-        """The connection of the play."""
+        """The number of the connection in the script."""
         return self.pair.line.part if self.pair.line is not None else self.pair.part
 
     @property
     def name(self) -> str:
-        """The command's name, the captured one's if there is one."""
+        """The name of the captured command, or of the live one if there is no captured one."""
         if self.pair.line is not None:
             return self.pair.line.name
         return "END" if self.pair.frame is None else name_of(self.pair.frame.type)
 
     @property
     def unexplained(self) -> list[Difference]:
-        """Differences for which there is no rule."""
+        """Differences that no rule explains."""
         return [one for one in self.differences if one.field not in self.rules]
 
 
 def compare(book: Book, ids: Ids) -> list[Outcome]:
-    """Every answer, in the order of the capture; live ones that nothing was captured for at the end."""
+    """Return an outcome for each response in capture order, followed by the extra live ones."""
     late = set(_overtaken(book.pairs))
     found = []
     for pair in book.pairs:
@@ -107,7 +107,7 @@ def _place(outcome: Outcome) -> tuple[bool, int]:
 
 
 def _overtaken(pairs: list[Pair]) -> Iterator[int]:
-    """The live numbers of deliveries that came behind one that the capture has later, on the same consumer."""
+    """Yield the numbers of live deliveries that arrived after one that the capture has later, on the same consumer."""
     furthest: dict[tuple[int, int, bytes], int] = {}
     for pair in pairs:
         line = pair.line
@@ -122,7 +122,7 @@ def _overtaken(pairs: list[Pair]) -> Iterator[int]:
 
 
 def _has_no_order(consumer: Consumer | None, frame: Frame) -> bool:
-    """Whether an entry is given when its time has come, or somebody asked for it."""
+    """Return whether an entry of a Shared subscription is delayed or redelivered."""
     metadata = frame.metadata
     delayed = metadata is not None and metadata.HasField("deliver_at_time")
     return (
@@ -131,13 +131,13 @@ def _has_no_order(consumer: Consumer | None, frame: Frame) -> bool:
 
 
 def _order_key(pair: Pair) -> bytes:
-    """What Key_Shared keeps in order; all messages are one for other subscriptions."""
+    """Return the key within which Key_Shared keeps order; empty for other subscription types."""
     metadata = pair.frame.metadata if pair.frame is not None else None
     if metadata is None or pair.consumer is None or pair.consumer.type != "Key_Shared":
         return b""
     if metadata.HasField("ordering_key"):
         return metadata.ordering_key
-    # Damaged metadata may hold a key that is no text.
+    # Damaged metadata may contain a key that is not valid UTF-8.
     return f"{metadata.partition_key or (metadata.producer_name, metadata.sequence_id)}".encode()
 
 
@@ -209,7 +209,7 @@ def _same(name: str, captured: Any, live: Any, ids: Ids) -> bool:
         return False
     if name == "producer_name":
         return bool(ids.names.get(captured, captured) == live)
-    if name == "name":  # of a schema: its topic's, without the domain
+    if name == "name":  # a schema's name is its topic's name without the domain
         return bool(ids.mapped.get(f"persistent://{live}", f"persistent://{live}") == f"persistent://{captured}")
     if name == "schema_version":
         return bool(ids.versions.get(captured, captured) == live)

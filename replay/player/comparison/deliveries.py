@@ -1,10 +1,10 @@
-"""Who was there, and what he got: the deliveries of a replay, captured and live, by subscription and entry.
+"""The captured and live deliveries of a replay, by subscription and entry.
 
 Rules of this file
-1. Subscriptions are those of the capture; a live delivery belongs to the captured consumer whose SUBSCRIBE was said.
-2. A consumer has left where the capture closes it, by either side, or its connection.
-3. A live delivery has a cause: the entry's first to its subscription; or who had it before has left, or somebody asked
-   for it (REDELIVER, SEEK). Without one it is a duplicate, and no rule may explain it.
+1. Subscriptions are those of the capture; a live delivery belongs to the captured consumer whose SUBSCRIBE was sent.
+2. A consumer leaves where either side of the capture closes it or its connection.
+3. A live delivery must have a cause: it is the first of its entry to the subscription, the previous receiver left, or
+   the entry was requested (REDELIVER, SEEK). Otherwise it is a duplicate, and no rule may explain it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from pcli.replay.player.script.script import Line, Script
 __all__ = ["Deliveries", "Subscription"]
 
 Subscription = tuple[str, str]
-"""Topic and name."""
+"""Topic and subscription name."""
 
 _MESSAGE: Final = BY_NAME["MESSAGE"].number
 _LEAVING: Final = ("CLOSE_CONSUMER", "UNSUBSCRIBE")
 
 
 def messages_in(frame: Frame) -> int:
-    """Messages in an entry, less those that its bit set says are acknowledged: what it takes from the permits."""
+    """Return the number of messages in an entry that its ack set leaves unacknowledged: the permits that it uses."""
     words = frame.command.message.ack_set
     if words:
         return set_of(words).bit_count()
@@ -44,23 +44,23 @@ def messages_in(frame: Frame) -> int:
 
 
 class Deliveries:
-    """All deliveries of one replay that is over."""
+    """All deliveries of one finished replay."""
 
     def __init__(self, script: Script, book: Book, ids: Ids) -> None:
         self._ids = ids
         self.consumers: dict[Subscription, set[Consumer]] = defaultdict(set)
         self.leaves: dict[Consumer, Line] = {}
-        """The line with which each consumer of the capture left; who stayed is not in it."""
+        """The line with which each consumer left in the capture; consumers that stayed are absent."""
         self.permits: dict[int, int] = {}
-        """By the place of a captured MESSAGE: permits that its consumer had before it."""
+        """By the index of a captured MESSAGE: the consumer's permits before it."""
         self.sent = {line.content for line in script.lines if line.name == "SEND"}
-        """What somebody of the play publishes."""
+        """Content of the entries that the script publishes."""
         self._stored = {(send.topic, place): send.content for send, _, place in stored(script.lines)}
         self._left: Counter[Consumer] = Counter()
-        """Permits that each consumer had in the end, in the capture."""
+        """Each consumer's permits at the end of the capture."""
         self._given: Counter[Consumer] = Counter()
         self._asked: dict[Subscription, list[tuple[int, set[Place]]]] = defaultdict(list)
-        """Where somebody asked for entries again, and for which; none: for all."""
+        """Indexes of redelivery requests and SEEKs, with the requested entries; an empty set means all."""
         self._sought: dict[Subscription, list[int]] = defaultdict(list)
         self._acked: dict[tuple[Subscription, Place], int] = {}
         self._acked_up_to: dict[Subscription, list[tuple[int, Place]]] = defaultdict(list)
@@ -68,7 +68,7 @@ class Deliveries:
         self._live: dict[tuple[Subscription, Place], list[Pair]] = defaultdict(list)
         self._taken: Counter[Consumer] = Counter()
         self._furthest: dict[Consumer, int] = {}
-        """The last captured delivery of each consumer that came live."""
+        """The index of the last captured delivery of each consumer that also occurred live."""
         self._read(script)
         for pair in book.pairs:
             if pair.frame is not None and pair.frame.type == _MESSAGE and pair.consumer is not None:
@@ -117,22 +117,22 @@ class Deliveries:
                 ids = frame.command.redeliverUnacknowledgedMessages.message_ids
                 self._asked[subscription].append((line.index, set(map(place_of, ids))))
 
-    # -- questions -------------------------------------------------------------------------------------------------
+    # -- queries ---------------------------------------------------------------------------------------------------
 
     @staticmethod
     def subscription_of(consumer: object) -> Subscription:
-        """Topic and name; empty ones for who is no consumer."""
+        """Return topic and name, both empty if the argument is not a consumer."""
         return (consumer.topic, consumer.subscription) if isinstance(consumer, Consumer) else ("", "")
 
     def has_left(self, consumer: object, place: int) -> bool:
-        """Whether a consumer had left at this place of the play."""
+        """Return whether a consumer had left at this index of the script."""
         return isinstance(consumer, Consumer) and consumer in self.leaves and self.leaves[consumer].index <= place
 
     def is_starved(self, line: Line, consumer: Consumer) -> bool:
-        """Whether a captured delivery did not come live for want of permits: nobody who was there has any left.
+        """Return whether a captured delivery is missing live because no remaining consumer had permits.
 
-        Who is alone has an order: nothing that is behind it came either. Of a Key_Shared subscription the captured
-        consumer had none left itself.
+        Deliveries to a single consumer are ordered: nothing after the missing one was delivered either. For Key_Shared,
+        the captured consumer itself had no permits.
         """
         consumers = self.consumers[self.subscription_of(consumer)]
         if any(self._given[one] > self._taken[one] for one in consumers if not self.has_left(one, line.index)):
@@ -142,7 +142,7 @@ class Deliveries:
         return line.index > self._furthest.get(consumer, -1)
 
     def is_beyond(self, outcome: Outcome) -> bool:
-        """Whether a live delivery is a batch that nobody in the capture had permits for: no one message goes beyond."""
+        """Return whether an extra live delivery is a batch that exceeded the permits; a single message cannot."""
         frame, consumer = outcome.frame, outcome.pair.consumer
         metadata = frame.metadata if frame is not None else None
         if metadata is None or metadata.num_messages_in_batch < 2 or self.counts(outcome)[0]:
@@ -151,9 +151,10 @@ class Deliveries:
         return all(self._left[one] <= 0 for one in consumers) and self.is_founded(outcome)
 
     def is_founded(self, outcome: Outcome) -> bool:
-        """Whether a live MESSAGE that was not captured is one that a sound broker may give: rule 3.
+        """Return whether a correct broker may send a live MESSAGE that was not captured (rule 3).
 
-        Somebody sent it, it comes from where it was stored, was delivered before as often as it says, and has a cause.
+        A client sent the entry, it has the id of its receipt, its redelivery count does not exceed the earlier
+        deliveries, and it has a cause.
         """
         frame, consumer = outcome.frame, outcome.pair.consumer
         if frame is None or consumer is None:
@@ -166,9 +167,10 @@ class Deliveries:
         return known and counted and not self._is_doubled(consumer, frame) and not self._was_acked(outcome.pair, before)
 
     def is_lost(self, line: Line) -> bool:
-        """Whether a captured delivery that did not come live had to: who has the entry live has left, or nobody had it.
+        """Return whether a captured delivery that is missing live was required.
 
-        So had its first delivery, and one for which somebody asked.
+        It was if it is the first of its entry, if the previous captured receiver had not left, or if the entry was
+        never delivered live or its last live receiver left without an ACK.
         """
         subscription = self.subscription_of(line.peer)
         frame = line.frame
@@ -182,7 +184,7 @@ class Deliveries:
         return not live or (self.has_left(live[-1].consumer, line.index) and not acked)
 
     def counts(self, outcome: Outcome) -> tuple[int, int]:
-        """How often the entry of a MESSAGE went to its subscription: in the capture, and live."""
+        """Return how often the entry of a MESSAGE was delivered to its subscription: captured and live."""
         consumer = outcome.pair.consumer or (outcome.line.peer if outcome.line is not None else None)
         subscription = self.subscription_of(consumer)
         if outcome.frame is not None:
@@ -202,7 +204,7 @@ class Deliveries:
         return self._ids.live_places.get(place_of(frame.command.message.message_id))
 
     def _was_asked(self, subscription: Subscription, place: Place | None, after: int, until: int) -> bool:
-        """Whether somebody asked for an entry again, between two places of the play."""
+        """Return whether a redelivery of an entry was requested between two indexes of the script."""
         asked = (places for at, places in self._asked[subscription] if after < at <= until)
         return any(not places or place in places for places in asked)
 
@@ -215,7 +217,7 @@ class Deliveries:
         )
 
     def _was_acked(self, pair: Pair, before: list[Pair]) -> bool:
-        """Whether it was acknowledged by who had it, and nobody has sought another place since."""
+        """Return whether the entry was acknowledged before this delivery, with no SEEK in between."""
         assert pair.frame is not None
         subscription, captured = self.subscription_of(pair.consumer), self._captured_place(pair.frame)
         if captured is None or not before:
@@ -227,6 +229,6 @@ class Deliveries:
 
 
 def _wholly(ack: pb.CommandAck) -> Iterator[Place]:
-    """Entries that an ACK takes away one by one, outside of transactions."""
+    """Yield the entries that an individual ACK outside a transaction acknowledges completely."""
     if ack.ack_type == pb.CommandAck.Individual and not ack.HasField("txnid_least_bits"):
         yield from (place_of(one) for one in ack.message_id if not one.ack_set)

@@ -1,4 +1,4 @@
-"""Rules of whom an answer goes to, and how often: what is a matter of moments, and what the capture's end cut off."""
+"""Rules for the receiver and the number of deliveries and notifications: timing, and the end of the capture."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pcli.replay.player.comparison.rule_evidence import Evidence
 __all__ = ["choice", "crossed", "end_of_capture", "left_over", "overshoot", "told_again", "unanswered"]
 
 _SOON_MS: Final = 500
-"""How much slower than the live one the captured broker may have been, milliseconds."""
+"""How much slower the captured broker may have been than the live one, in milliseconds."""
 _WHOM: Final = ("consumer", "consumer_id")
 
 
@@ -51,7 +51,7 @@ def left_over(difference: Difference, outcome: Outcome, evidence: Evidence) -> b
 
 
 def _was_too_late(outcome: Outcome, consumer: Consumer, evidence: Evidence) -> bool:
-    """Whether the captured consumer left, or acknowledged the entry, soon after this place of the play."""
+    """Return whether the captured consumer left, or acknowledged the entry, soon after this index of the script."""
     lines, said = evidence.script.lines, outcome.pair.said
     start = lines[said].time_ms if said >= 0 else 0.0
     leave = evidence.deliveries.leaves.get(consumer)

@@ -1,4 +1,4 @@
-"""Rules of what the live broker does not have, or nobody does to it: administrators, logins, compaction, quotas."""
+"""Rules for features and operations missing on the live side: administration, authentication, compaction, quotas."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def transactions(difference: Difference, outcome: Outcome, evidence: Evidence) -
 
 
 def _message_of(difference: Difference, outcome: Outcome, evidence: Evidence) -> bool:
-    """What was published in one does not come; what was acknowledged in one comes again; what was behind one comes."""
+    """Return whether transactional publishing or acknowledgement explains a missing or an extra MESSAGE."""
     line, frame, found = outcome.line, outcome.frame, evidence.transactions
     captured, live = evidence.deliveries.counts(outcome)
     if difference.field == MISSING and line is not None and line.frame is not None:

@@ -1,7 +1,7 @@
-"""The result of a replay: a table of sums, the first differences, and all of it as JSON.
+"""The result of a replay: a summary table, the first differences, and everything as JSON.
 
-Shape of the JSON, documented in docs/replay.md: ``summary`` (by command), ``rules`` (name to count), ``differences``,
-``not_played`` (reason to count), ``not_said``.
+The shape of the JSON is documented in docs/replay.md: ``summary`` (by command), ``rules`` (name to count),
+``differences``, ``not_played`` (reason to count), ``not_said``.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ from pcli.replay.player.script.script import Line
 __all__ = ["Report", "report_of"]
 
 _LONG: Final = 60
-"""Characters of a value that are shown."""
+"""Maximum number of characters of a displayed value."""
 
 
 @dataclass(slots=True)
 class Report:
-    """Sums and differences of one replay against one broker."""
+    """Counts and differences of one replay against one broker."""
 
     equal: Counter[str] = field(default_factory=Counter)
-    """Answers by command."""
+    """Number of equal responses by command."""
     explained: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    """Answers by command and by the rule; one that needed several counts for each."""
+    """Number of responses by command and rule; a response that several rules explain counts for each."""
     unexplained: Counter[str] = field(default_factory=Counter)
     differences: list[dict[str, Any]] = field(default_factory=list)
     """Every difference, explained or not."""
     not_played: dict[str, int] = field(default_factory=dict)
     not_said: list[str] = field(default_factory=list)
-    """Lines of the clients for which there was no live connection, or no live id."""
+    """Client lines without a live connection or a live id."""
 
     @property
     def good(self) -> bool:
-        """Whether nothing is unexplained."""
+        """Whether every difference is explained."""
         return not self.unexplained
 
     @property
     def rules(self) -> Counter[str]:
-        """How often each rule was needed."""
+        """Number of responses that each rule explained."""
         return sum(self.explained.values(), Counter[str]())
 
     def rows(self) -> list[tuple[str, int, int, int, str]]:
-        """A row for each command: equal, explained, unexplained, the rules."""
+        """Return a row for each command: equal, explained, unexplained, the rules."""
         names = sorted({*self.equal, *self.explained, *self.unexplained})
         return [
             (name, self.equal[name], self._explained(name), self.unexplained[name], self._rules(name)) for name in names
@@ -67,11 +67,11 @@ class Report:
         return ", ".join(f"{rule} {count}" for rule, count in sorted(self.explained.get(name, Counter()).items()))
 
     def first(self, count: int) -> list[dict[str, Any]]:
-        """The first unexplained differences."""
+        """Return the first unexplained differences."""
         return [one for one in self.differences if not one["rule"]][:count]
 
     def json(self) -> dict[str, Any]:
-        """All of it as plain values."""
+        """Return the report as JSON-compatible values."""
         words = ("command", "equal", "explained", "unexplained", "rules")
         return {
             "good": self.good,
@@ -84,7 +84,7 @@ class Report:
 
 
 def report_of(outcomes: Iterable[Outcome], not_played: dict[str, int], not_said: Collection[Line]) -> Report:
-    """Sum outcomes up."""
+    """Summarize outcomes."""
     report = Report(not_played=dict(not_played), not_said=[_place(line) for line in not_said])
     for number, outcome in enumerate(outcomes):
         captured = outcome.line.frame if outcome.line is not None else None
@@ -116,12 +116,12 @@ def _place(line: Line) -> str:
 
 
 def _number(line: Line | None) -> int:
-    """``pulsar.number``; 0: it is in no frame of the capture."""
+    """Return ``pulsar.number``, or 0 if the line has no frame in the capture."""
     return line.frame.number if line is not None and line.frame is not None else 0
 
 
 def _shown(difference: Difference, value: Any, frame: Frame | None) -> str:
-    """A value in one line; where the whole answer is meant, its name and what it says."""
+    """Return a value on one line; if the difference concerns the whole response, its name and content."""
     if value is None:
         return ""
     if difference.field in (MISSING, EXTRA, "type") and frame is not None:
@@ -130,7 +130,7 @@ def _shown(difference: Difference, value: Any, frame: Frame | None) -> str:
 
 
 def _content(frame: Frame) -> str:
-    """The ids of a MESSAGE; all fields of another command."""
+    """Return the ids of a MESSAGE, or all fields of another command."""
     command = frame.command
     if command.HasField("message"):
         place = command.message.message_id

@@ -1,4 +1,4 @@
-"""Rules of what an answer says: the live broker calls itself, its time and its errors otherwise."""
+"""Rules for the content of a response: addresses, versions, times, error texts and topics of the live broker."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def address(difference: Difference, outcome: Outcome, _evidence: Evidence) -> bo
     if field == "proxy_through_service_url":
         captured, live = (one.command.lookupTopicResponse.brokerServiceUrl for one in (line.frame, frame))
         return _is_loopback(captured) != _is_loopback(live)
-    if field == "brokerServiceUrlTls":  # either may have no port with TLS
+    if field == "brokerServiceUrlTls":  # either broker may have no TLS port
         return all(url is None or _host(url) for url in (difference.captured, difference.live))
     return field == "brokerServiceUrl" and bool(_host(difference.captured)) and bool(_host(difference.live))
 
 
 def _host(url: Any) -> str:
-    """The host of a service URL; empty: it is none."""
+    """Return the host of a service URL, or an empty string if it is not one."""
     try:
         parts = urlsplit(str(url or ""))
         return parts.hostname or "" if parts.scheme in ("pulsar", "pulsar+ssl") else ""
@@ -93,7 +93,7 @@ _NAMED: Final = re.compile(r"(with consumer) \S+$")
 
 
 def _sentence(text: Any) -> str:
-    """What an error says, without class, cause and printed objects."""
+    """Return the text of an error without class, cause and printed objects."""
     plain = _CLASS.sub("", str(text or ""))
     plain = _IDS.sub("", plain)
     end = _BEHIND.search(plain)

@@ -1,6 +1,6 @@
-"""What the rules of comparison ask of a replay: what was unanswered, refused, told before; deliveries.py has the rest.
+"""Facts about a replay that the comparison rules use: unanswered requests, refusals, earlier notifications.
 
-Everything is told from the capture's lines and the live answers; nothing is assumed.
+deliveries.py has the facts about deliveries. All facts come from the captured lines and the live responses.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MAKING: Final = {"PRODUCER": "CLOSE_PRODUCER", "SUBSCRIBE": "CLOSE_CONSUMER"}
 
 
 class Evidence:
-    """One replay, ready to be asked."""
+    """The facts about one replay."""
 
     def __init__(
         self,
@@ -39,30 +39,30 @@ class Evidence:
         own_broker: bool,
         deeds: Collection[str] = (),
     ) -> None:
-        """Read a replay that is over.
+        """Collect the facts about a finished replay.
 
-        ``own_broker``: whether the live broker is the mini-broker; ``deeds``: topics to which an administrator did
-        something in the capture only; an empty name: the captured broker was restarted, and the live one not.
+        ``own_broker``: whether the live broker is the mini-broker; ``deeds``: topics with an administrative operation
+        in the capture only. An empty name means that only the captured broker was restarted.
         """
         self.script, self.ids, self.own_broker, self.deeds = script, ids, own_broker, frozenset(deeds)
         self.deliveries = Deliveries(script, book, ids)
         self.requests: dict[tuple[int, int], Line] = {}
         """Requests by connection and request id."""
         self.answered: set[int] = set()
-        """Numbers of the captured requests that were answered in the capture."""
+        """Frame numbers of the requests that have a response in the capture."""
         self.received: set[int] = {send.index for send, *_ in stored(script.lines)}
-        """Places of the SENDs that have a receipt in the capture."""
+        """Indexes of the SENDs that have a receipt in the capture."""
         self.last_told: dict[int, bool] = {}
-        """By the place of an ACTIVE_CONSUMER_CHANGE: what the consumer was told before."""
+        """By the index of an ACTIVE_CONSUMER_CHANGE: the consumer's previous state."""
         self.over_quota: set[str] = set()
-        """Topics whose producers were refused for a backlog quota."""
+        """Topics whose producers were refused because of a backlog quota."""
         self.refused_by_quota: set[int] = set()
-        """Places of these refusals."""
+        """Indexes of these refusals."""
         self.told_end: set[Subscription] = set()
-        """Subscriptions that were told of the end of their topic in the capture."""
+        """Subscriptions that received REACHED_END_OF_TOPIC in the capture."""
         self._made: Counter[Hashable] = Counter()
         self._sends: dict[tuple[int, int, int], list[Line]] = defaultdict(list)
-        """By connection, producer and sequence id."""
+        """By connection, producer id and sequence id."""
         self._read(script)
         self._heard = Counter(key_of(pair.part, pair.frame) for pair in book.pairs if pair.frame is not None)
         self.transactions = Transactions(script, outcomes)
@@ -97,10 +97,10 @@ class Evidence:
             self.over_quota.add(line.request.topic)
             self.refused_by_quota.add(line.index)
 
-    # -- questions -------------------------------------------------------------------------------------------------
+    # -- queries ---------------------------------------------------------------------------------------------------
 
     def is_repeated(self, outcome: Outcome) -> bool:
-        """Whether the live broker said such a thing more often than it was asked for it, or than there was cause."""
+        """Return whether the live broker sent such a response more often than the captured commands justify."""
         frame, part = outcome.frame, outcome.pair.part
         if frame is None:
             return False
@@ -113,7 +113,7 @@ class Evidence:
         return self._heard[key_of(part, frame)] > causes
 
     def request_of(self, outcome: Outcome) -> Line | None:
-        """The captured request that a live answer of the outcome answers."""
+        """Return the captured request to which the outcome's live frame is the response."""
         frame = outcome.frame
         if frame is None:
             return None
@@ -121,7 +121,7 @@ class Evidence:
         return self.requests.get((outcome.pair.part, getattr(body, "request_id", -1)))
 
     def send_of(self, outcome: Outcome) -> list[Line]:
-        """The captured SENDs with the producer and sequence id of a live receipt."""
+        """Return the captured SENDs with the producer and sequence id of a live receipt."""
         body = outcome.frame.body if outcome.frame is not None else None
         key = outcome.pair.part, getattr(body, "producer_id", -1), getattr(body, "sequence_id", -1)
         return self._sends.get(key, [])

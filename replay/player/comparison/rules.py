@@ -1,13 +1,13 @@
-"""Why a live answer may differ from the captured one. A difference that no rule explains is one.
+"""Reasons for which a live response may differ from the captured one. Any other difference is an error.
 
 Rules of this file
-1. A rule is one function: of one difference it says yes or no. It looks at the field, and at evidence that only its own
-   reason leaves; a fault of the broker that merely looks alike must stay unexplained, and has a test.
-2. Kinds: ``timing`` (both brokers are right, one was faster), ``policy`` (the live broker is set up, addressed or
-   limited otherwise), ``capture`` (the capture does not have it).
-3. Few: what playing or preparing better would do away with is no rule. What an answer says is judged in
-   rules_of_words.py, whom it goes to and how often in rules_of_deliveries.py, what the live broker has not in
-   rules_of_absence.py.
+1. A rule is one function: it returns whether it explains a difference. It checks the field, and evidence that only its
+   own reason produces. A broker error that looks similar must stay unexplained, and has a test.
+2. Kinds: ``timing`` (both brokers are correct, one was faster), ``policy`` (the live broker has another configuration,
+   address or limits), ``capture`` (the capture is incomplete).
+3. Rules are few: a difference that better replay or preparation can avoid needs no rule. response_content_rules.py has
+   the rules for the content of responses, delivery_rules.py those for their receiver and number, and
+   missing_feature_rules.py those for features that the live broker lacks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["RULES", "Rule", "explain"]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A reason with a name."""
+    """A named reason."""
 
     name: str
     kind: str
@@ -35,12 +35,12 @@ class Rule:
 
     @property
     def text(self) -> str:
-        """The reason, one sentence."""
+        """The reason in one sentence."""
         return (self.explains.__doc__ or "").partition("\n")[0]
 
 
 def explain(outcomes: Iterable[Outcome], evidence: Evidence) -> None:
-    """Note for every difference the first rule that explains it."""
+    """Record for each difference the first rule that explains it."""
     for outcome in outcomes:
         for difference in outcome.differences:
             rule = next((rule for rule in RULES if rule.explains(difference, outcome, evidence)), None)
@@ -67,4 +67,4 @@ RULES: Final = (
     Rule("no quotas", "policy", absence.quotas),
     Rule("no transactions", "policy", absence.transactions),
 )
-"""The first that explains a difference is named."""
+"""All rules in order of precedence."""

@@ -1,15 +1,14 @@
-"""What an administrator did to the captured broker, told from what the broker said unasked.
+"""The administrative operations on the captured broker, inferred from the commands that it sent unrequested.
 
 Rules of this file
-1. A CLOSE that no client asked for begins a deed; such CLOSEs of one topic within two seconds are one deed, until one
-   closes again who has come back.
-2. Which one: the end of the topic is told, or new producers are refused as on a terminated topic: terminate. Only the
-   consumers of one subscription were closed while others stayed: its cursor was reset, to the first entry that it gets
-   again, or, when it gets none again, the subscription was deleted. Watchers hear that the topic is gone, or a
-   subscription that came back gets nothing of what it had not acknowledged: it was deleted. Producers were
-   closed and consumers stayed: a quota, which is nobody's deed. Otherwise: unload.
-3. The broker ended all connections there were within two seconds, none over what its client had said last: it was
-   restarted.
+1. A CLOSE_PRODUCER or CLOSE_CONSUMER that no client command caused starts an operation. CLOSEs of one topic within two
+   seconds belong to one operation, until the same producer or consumer, after reconnecting, is closed once more.
+2. The kind of operation. Terminate: the broker reports the end of the topic or refuses new producers with
+   TopicTerminatedError. Delete: a topic watcher is notified of the deletion, or a subscription reconnects and receives
+   none of its unacknowledged entries. If only the consumers of one subscription are closed, its cursor was reset to the
+   first entry that it receives a second time; if there is none, the subscription was deleted. If only producers are
+   closed, the cause is a backlog quota and not an operation. Otherwise: unload.
+3. A restart: the broker ended all open connections within two seconds, and none because of the client's last command.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ _ASKING: Final = ("SEEK", "UNSUBSCRIBE")
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """One deed, and the captured answer that shows it first."""
+    """One operation, and the captured line that shows it first."""
 
     line: Line
     topic: str
-    """Empty: all topics."""
+    """Empty for all topics."""
     call: Call
 
 
 def interventions(script: Script, rename: Rename = str) -> list[Deed]:
-    """All deeds, in order; ``rename``: how topics are called in the calls."""
+    """Return all operations; ``rename`` maps captured topic names to those in the calls."""
     deeds: list[Deed] = []
     restart = _restart(script)
     for group in _groups(script):
@@ -57,7 +56,7 @@ def interventions(script: Script, rename: Rename = str) -> list[Deed]:
 
 
 def _groups(script: Script) -> Iterator[list[Line]]:
-    """Unasked closes, those of one deed together."""
+    """Yield the unrequested CLOSEs, grouped by operation."""
     open_: dict[str, list[Line]] = {}
     for line in _unasked(script):
         topic = line.topic
@@ -73,7 +72,7 @@ def _groups(script: Script) -> Iterator[list[Line]]:
 
 
 def _same_peer(one: Line, other: Line) -> bool:
-    """Whether both close the same producer or consumer of a client, that came back between them."""
+    """Return whether both lines close the same producer or consumer of a client, which reconnected in between."""
     mine, theirs = one.peer, other.peer
     alike = one.part == other.part and type(mine) is type(theirs)
     return alike and mine is not None and theirs is not None and mine.id == theirs.id
@@ -96,7 +95,7 @@ def _unasked(script: Script) -> Iterator[Line]:
 
 
 def _asks(line: Line) -> tuple[str, str] | None:
-    """What a client's line may make the broker close: topic, and subscription (empty: producers)."""
+    """Return the topic and subscription (empty for producers) that the broker may close because of a client's line."""
     if line.name in _ASKING and isinstance(line.peer, Consumer):
         return line.peer.topic, line.peer.subscription
     if line.name == "PRODUCER" and line.frame is not None:
@@ -107,7 +106,7 @@ def _asks(line: Line) -> tuple[str, str] | None:
 
 
 def _which(script: Script, group: list[Line], topic: str, path: str) -> Call | None:
-    """None: no call of an administrator closes these and leaves the others."""
+    """Return the call that closes this group and nothing else, or None if there is no such call."""
     if _terminated(script, topic, group):
         return Call("POST", f"{path}/terminate")
     if _deleted(script, topic, group[0].index) or _forgotten(script, group):
@@ -141,7 +140,7 @@ def _deleted(script: Script, topic: str, index: int) -> bool:
 
 
 def _forgotten(script: Script, group: list[Line]) -> bool:
-    """Whether a closed subscription had unacknowledged entries, came back, and got none of them."""
+    """Return whether a closed subscription reconnected and received none of its unacknowledged entries."""
     for peer in (line.peer for line in group):
         if not isinstance(peer, Consumer):
             continue
@@ -174,7 +173,7 @@ def _places(lines: list[Line], name: str) -> Iterator[Place]:
 
 
 def _others(script: Script, group: list[Line]) -> bool:
-    """Whether somebody else works on the topic, before and after, who was not closed."""
+    """Return whether another producer or consumer used the topic before and after the group and was not closed."""
     topic, closed = group[0].topic, {line.peer for line in group}
     start, end = group[0].index, group[-1].index
     before = {line.peer for line in script.lines[:start] if line.peer is not None and line.peer.topic == topic}
@@ -183,7 +182,7 @@ def _others(script: Script, group: list[Line]) -> bool:
 
 
 def _reset(script: Script, group: list[Line], path: str) -> Call:
-    """To the first entry that the subscription gets again; if it gets none, it was deleted."""
+    """Return a reset to the first entry that the subscription receives a second time, or its deletion if none."""
     peer = group[0].peer
     assert isinstance(peer, Consumer)
     seen: set[Place] = set()
@@ -199,7 +198,7 @@ def _reset(script: Script, group: list[Line], path: str) -> Call:
 
 
 def _unseen(script: Script, known: set[str], rename: Rename) -> Iterator[Deed]:
-    """Ends of topics that no CLOSE announced."""
+    """Yield the terminations and deletions that no CLOSE preceded."""
     for line in script.lines:
         topic = line.topic
         if line.name == "REACHED_END_OF_TOPIC" and topic not in known:
@@ -213,7 +212,7 @@ def _unseen(script: Script, known: set[str], rename: Rename) -> Iterator[Deed]:
 
 
 def _restart(script: Script) -> Line | None:
-    """The first connection that a broker ended when it went down; None: it did not."""
+    """Return the end of the first connection that the broker closed when it restarted, or None if it did not."""
     ends = [
         line for line in script.lines if line.frame is None and not line.from_client and not _asked_for(script, line)
     ]
@@ -221,13 +220,13 @@ def _restart(script: Script) -> Line | None:
 
 
 def _all_ended(script: Script, end: Line) -> bool:
-    """Whether no connection outlived this end by more than a little."""
+    """Return whether every connection that was open at this end also ended within two seconds of it."""
     begun = {line.part for line in script.lines[: end.index]}
     later = {line.part for line in script.lines[end.index :] if line.time_ms > end.time_ms + _TOGETHER_MS}
     return not begun & later
 
 
 def _asked_for(script: Script, end: Line) -> bool:
-    """Whether a connection ended over a refusal, or a SEND to a producer that was no more."""
+    """Return whether a connection ended because of a refusal, a login, or a SEND to a closed producer."""
     said = [line for line in script.lines[: end.index] if line.part == end.part]
     return not said or said[-1].name in ("ERROR", "AUTH_CHALLENGE", "SEND", "CONNECT", "AUTH_RESPONSE")

@@ -1,12 +1,13 @@
-"""What the broker of a replay must have, and what was done to the captured one from outside, told from the capture.
+"""What the live broker needs before and during a replay, inferred from the capture.
 
 Rules of this file
-1. Before the play: namespaces; topics with their partitions; schemas that a client was told of and no client of the
-   play brought. Settings that the broker's own words betray: the maximum message size of CONNECTED, the metadata of
-   entries in MESSAGE. Receipts for duplicates betray that a namespace deduplicates.
-2. During the play: more partitions before the answer that first knows of them. A CLOSE_PRODUCER or CLOSE_CONSUMER that
-   nobody's SEEK, UNSUBSCRIBE or fencing PRODUCER asked for is the sign of a deed of an administrator (`interventions`).
-3. Paths are those of the REST interface, so any broker can be prepared whose address is known.
+1. Before the replay: namespaces, topics with their partitions, and schemas that a response contains but no replayed
+   client registered. CONNECTED shows the maximum message size, and the broker entry metadata in MESSAGE shows the
+   interceptors. Receipts of duplicates show that a namespace has deduplication enabled.
+2. During the replay: partitions are added before the first response that contains the new count. A CLOSE_PRODUCER or
+   CLOSE_CONSUMER that no SEEK, UNSUBSCRIBE or fencing PRODUCER caused shows an administrative operation
+   (admin_interventions.py).
+3. Paths are those of the REST interface, so any broker with a known address can be prepared.
 """
 
 from __future__ import annotations
@@ -29,31 +30,31 @@ __all__ = ["Preparation", "prepare"]
 _TIMESTAMP: Final = "org.apache.pulsar.common.intercept.AppendBrokerTimestampMetadataInterceptor"
 _INDEX: Final = "org.apache.pulsar.common.intercept.AppendIndexMetadataInterceptor"
 _HUMP: Final = re.compile("(?<=[a-z])(?=[A-Z])")
-"""Where a word of the interface's spelling begins: KeyValue is KEY_VALUE there."""
+"""Word boundaries in the name of a schema type: the REST interface writes KeyValue as KEY_VALUE."""
 
 
 @dataclass(slots=True)
 class Preparation:
-    """What must be there, and what is to be done."""
+    """The settings and REST calls that a replay needs."""
 
     settings: dict[str, str] = field(default_factory=dict)
-    """Names and values of broker.conf that the capture betrays."""
+    """Names and values of broker.conf that the capture shows."""
     calls: list[Call] = field(default_factory=list)
-    """Before the play. What is there already may be refused."""
+    """Calls before the replay. The broker may refuse those that create what already exists."""
     before: dict[int, list[Call]] = field(default_factory=dict)
-    """Before a client's line is said."""
+    """Calls before a client's line is sent, by the line's index."""
     instead: dict[int, list[Call]] = field(default_factory=dict)
-    """When the live broker does not say a captured answer by itself."""
+    """Calls to make if the live broker does not send a captured line by itself, by the line's index."""
     topics: set[str] = field(default_factory=set)
-    """To which topics something was done; an empty name: to all."""
+    """Topics with an administrative operation; an empty name means all topics."""
     unsaid: set[int] = field(default_factory=set)
-    """Lines of clients that are not said, and the answers to them that are not waited for: swallowed.py."""
+    """Indexes of client lines that are not sent and of responses that are not awaited (commands_not_replayed.py)."""
 
 
 def prepare(script: Script, settings: Mapping[str, str], rename: Rename = str) -> Preparation:
-    """What the capture says.
+    """Return the preparation that the capture requires.
 
-    ``settings``: those that the user gave; they are not told from the capture. ``rename``: how topics are called live.
+    ``settings``: the user's settings, which take precedence. ``rename`` maps captured topic names to live ones.
     """
     found = Preparation()
     found.settings = {name: value for name, value in _settings(script) if name not in settings}
@@ -85,11 +86,11 @@ def _settings(script: Script) -> Iterator[tuple[str, str]]:
         yield "brokerEntryMetadataInterceptors", ",".join(classes)
 
 
-# -- what must be there ------------------------------------------------------------------------------------------------
+# -- namespaces, topics and schemas ------------------------------------------------------------------------------------
 
 
 def _namespaces(script: Script, rename: Rename) -> Iterator[Call]:
-    """Tenants and namespaces in which the captured broker served something."""
+    """Yield the calls that create the tenants and namespaces that the captured broker served."""
     names: dict[str, None] = {}
     for line in script.lines:
         if line.name in ("PRODUCER_SUCCESS", "SUCCESS", "LOOKUP_RESPONSE") and line.request is not None:
@@ -107,7 +108,7 @@ def _namespaces(script: Script, rename: Rename) -> Iterator[Call]:
 
 
 def _with_duplicates(script: Script) -> Iterator[TopicName]:
-    """Topics on which a receipt says -1:-1: the message was known."""
+    """Yield the topics with a receipt of -1:-1, which marks a duplicate."""
     for send, _, place in stored(script.lines):
         if place == (-1, -1):
             yield from topics_of(send.topic)
@@ -119,7 +120,7 @@ def _namespace(topic: TopicName, rename: Rename) -> str:
 
 
 def _partitions(script: Script, found: Preparation, rename: Rename, *, partitioned: bool) -> None:
-    """Partitioned topics, and where they grew; plain ones too where a missing topic would become partitioned."""
+    """Add the calls for partitioned topics and their growth, and for plain topics if auto-creation partitions them."""
     known: dict[str, int] = {}
     for line in script.lines:
         if line.name != "PARTITIONED_METADATA_RESPONSE" or line.request is None or line.frame is None:
@@ -138,14 +139,14 @@ def _partitions(script: Script, found: Preparation, rename: Rename, *, partition
 
 
 def _line_of(script: Script, answer: Line) -> int:
-    """The place of the request that an answer answers."""
+    """Return the index of the request that belongs to a response."""
     assert answer.request is not None
     number = answer.request.number
     return next(line.index for line in script.lines if line.frame is not None and line.frame.number == number)
 
 
 def _schemas(script: Script, rename: Rename) -> Iterator[Call]:
-    """Schemas that clients were told of, and that nobody in the play brought before."""
+    """Yield calls that create the schemas that a response contains and no client registered before."""
     brought: set[str] = set()
     for line in script.lines:
         if line.frame is None:
@@ -172,7 +173,7 @@ def _schema_call(topic: TopicName, schema: pb.Schema) -> Call:
 
 
 def _size_limits(script: Script, found: Preparation, rename: Rename) -> None:
-    """Topics that refused what is smaller than the broker's maximum have one of their own."""
+    """Add a maxMessageSize call for each topic that refused a message smaller than the broker's maximum."""
     largest: dict[str, int] = {}
     for send, answer in answers_to_sends(script.lines).items():
         if send.frame is None or answer.frame is None:

@@ -1,16 +1,16 @@
-"""A capture as a play: what its clients said, what its broker said to them, and what can't be played.
+"""Build the script of a replay from a capture: the lines of both sides, and what cannot be replayed.
 
 Rules of this file
-1. What is played are connections whose beginning was captured: they begin with CONNECT. One that began before the
-   capture has producers and consumers that nobody can make again, since nobody saw how they were made.
-2. Frames of the broker's own client (system topics, transactions' ends, compaction) are left out: the live broker has
-   such a client of its own.
-3. The play ends at the first hole in a connection that is played: what comes behind it, on any connection, may depend
-   on bytes that nobody has.
-4. What can't be played is listed with its reason, never guessed.
-5. Lines are in the order of the capture over all connections; that order is the play's causality (player.py).
-6. A pause of more than six hours is one of six hours: a broker does nothing by itself that takes longer, and a time
-   stamp that is damaged may lie years ahead.
+1. Only connections whose start was captured are replayed: they begin with CONNECT. If a connection started before the
+   capture, the commands that created its producers and consumers are unknown.
+2. Frames of the broker's internal client (system topics, transaction ends, compaction) are left out: the live broker
+   has its own internal client.
+3. The script ends at the first gap in a replayed connection: everything after it, on any connection, may depend on the
+   missing bytes.
+4. What cannot be replayed is listed with its reason and never guessed.
+5. Lines are in capture order over all connections; the player derives causality from that order (player.py).
+6. A pause of more than six hours is shortened to six hours: no broker operation takes longer, and a damaged timestamp
+   may be years ahead.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ def build_script(
     only: int | None = None,
     wanted: Wanted | None = None,
 ) -> Script:
-    """Make a play of what a capture tells. ``only``: one connection; ``wanted``: those with a frame that it chooses.
+    """Return the script of a capture.
 
-    CaptureError when there is no frame of Pulsar at all, with what there was instead.
+    ``only``: the number of a single connection; ``wanted``: replay the connections with a frame that it accepts.
+    CaptureError if the capture contains no Pulsar frame; it states what the capture contains instead.
     """
     seen, ends, others = _observe(events)
     if not seen:
@@ -72,7 +73,7 @@ def build_script(
 
 
 def _shorten_pauses(lines: list[Line]) -> None:
-    """Rule 6."""
+    """Shorten long pauses (rule 6)."""
     ahead = 0.0
     for before, line in pairwise(lines):
         line.time_ms -= ahead
@@ -108,7 +109,7 @@ def _observe(
 
 
 def _play(script: Script, seen: list[Facts], end: StreamEnd | None, wanted: Wanted | None) -> Iterator[Line]:
-    """The lines of one connection; none when it can't be played."""
+    """Yield the lines of one connection, or nothing if it cannot be replayed."""
     reason = _why_not(seen, wanted)
     if reason:
         script.left_out[reason] += 1
@@ -129,7 +130,7 @@ def _play(script: Script, seen: list[Facts], end: StreamEnd | None, wanted: Want
 
 
 def _why_not(seen: list[Facts], wanted: Wanted | None) -> str:
-    """Why a connection is not played; empty: it is."""
+    """Return why a connection is not replayed, or an empty string if it is."""
     first = seen[0].frame
     telling = [facts.system for facts in seen if facts.frame.type not in _GREETINGS]
     if telling and all(telling):
@@ -146,15 +147,15 @@ def _why_not(seen: list[Facts], wanted: Wanted | None) -> str:
 
 
 def _is_newer(number: int) -> bool:
-    """Whether a command belongs to a feature of 5.0: its segments and leases no replay can make again."""
+    """Return whether a command belongs to a feature of Pulsar 5.0, whose segments and leases cannot be recreated."""
     row = COMMANDS.get(number)
     return row is not None and row.feature in ("supports_scalable_topics", "supports_tc_metadata_discovery")
 
 
 _GREETINGS: Final = frozenset(BY_NAME[name].number for name in ("CONNECT", "CONNECTED", "PING", "PONG"))
-"""Commands that say nothing of whose connection it is."""
+"""Commands that do not show which client a connection belongs to."""
 
 
 def _place(line: Line) -> tuple[float, bool, int]:
-    """Order of the capture; an end comes behind the frames of its packet."""
+    """Return the sort key for capture order; the end of a connection follows the frames of its packet."""
     return line.time_ms, line.frame is None, line.index

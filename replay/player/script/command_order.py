@@ -1,14 +1,14 @@
-"""Lines that were under way at the same time, in the order in which the captured broker took them.
+"""Reorder concurrent lines into the order in which the captured broker processed them.
 
 Rules of this file
-1. A capture has the order of the packets at one place. What two connections said within a few milliseconds the broker
-   may have taken the other way round; its answers tell. Only lines of different connections change places, and none
-   moves before what it may depend on.
-2. SENDs to one topic were stored in the order of their receipts' ids.
-3. What was stored one after the other by two connections waits for each other: a live broker has other moments. The
-   receipt of the first stands before the SEND of the second, so the player waits for it.
-4. A subscription that begins at the latest message, and got an entry whose SEND was under way when it was made, was
-   made before that entry was stored; its SUCCESS stands before the SEND.
+1. A capture has the packet order of one observation point. The broker may have processed commands of two connections
+   in the opposite order if they were sent within a few milliseconds; its responses show the real order. Only lines of
+   different connections are exchanged, and no line moves before one that it may depend on.
+2. SENDs to one topic were stored in the order of the message ids in their receipts.
+3. If two connections stored consecutive entries, the receipt of the first is placed before the SEND of the second. The
+   player then waits for it, because the timing of a live broker differs.
+4. If a subscription starts at the latest message and received an entry whose SEND was in flight during the SUBSCRIBE,
+   it was created before the entry was stored. Its SUCCESS is placed before the SEND.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ __all__ = ["in_order_of_effects"]
 
 
 def in_order_of_effects(lines: list[Line]) -> list[Line]:
-    """The lines, some of them moved."""
+    """Return the lines in processing order."""
     ordered = list(lines)
     for earlier, later, answer in [*_crossed_sends(lines), *_crossed_subscribes(lines)]:
         _move(ordered, earlier, later, answer)
     places = {line: place for place, line in enumerate(ordered)}
     for answer, line in [*_receipts_first(lines), *_successes_first(lines)]:
-        if places[answer] > places[line]:  # most have come before: nothing is looked for
+        if places[answer] > places[line]:  # most are in order already; the check saves a linear search
             _put_before(ordered, answer, line)
     return ordered
 
 
 def _put_before(lines: list[Line], answer: Line, line: Line) -> None:
-    """Put an answer before a line, behind the answers of its kind and connection that came earlier."""
+    """Move a response before a line, after the earlier responses of its type and connection."""
     start, end = lines.index(line), lines.index(answer) + 1
     block = [one for one in lines[start:end] if one.part == answer.part and one.name == answer.name]
     if start < end - 1:
@@ -51,8 +51,8 @@ def _put_before(lines: list[Line], answer: Line, line: Line) -> None:
 def _move(lines: list[Line], earlier: Line, later: Line, answer: Line) -> None:
     """Exchange two lines of two connections.
 
-    The later goes forward unless its connection heard or said something between; else the earlier goes back, unless
-    its connection said something between, or it was answered.
+    The later line moves forward unless its connection has a line in between. Otherwise the earlier line moves back,
+    unless its client sent a command in between or its response is in between.
     """
     start, end = lines.index(earlier), lines.index(later)
     if start >= end:
@@ -65,7 +65,7 @@ def _move(lines: list[Line], earlier: Line, later: Line, answer: Line) -> None:
 
 
 def _neighbours(lines: list[Line]) -> Iterator[tuple[Line, Line, Line, Line]]:
-    """SENDs of two connections that were stored one after the other on a topic, each with its receipt."""
+    """Yield SENDs of two connections that were stored consecutively on a topic, each with its receipt."""
     topics: dict[str, list[tuple[Place, Line, Line]]] = {}
     for send, receipt, place in stored(lines):
         if place[0] >= 0:
@@ -78,20 +78,20 @@ def _neighbours(lines: list[Line]) -> Iterator[tuple[Line, Line, Line, Line]]:
 
 
 def _crossed_sends(lines: list[Line]) -> Iterator[tuple[Line, Line, Line]]:
-    """Pairs of SENDs to one topic of which the later was stored first, and the receipt of the earlier."""
+    """Yield pairs of SENDs to one topic of which the later was stored first, and the receipt of the earlier."""
     for first, _, second, answer in _neighbours(lines):
         if first.time_ms > second.time_ms:
             yield second, first, answer
 
 
 def _receipts_first(lines: list[Line]) -> Iterator[tuple[Line, Line]]:
-    """Receipts, and the SENDs of other connections that were stored next."""
+    """Yield receipts, and the SENDs of other connections that were stored next."""
     for _, receipt, second, _ in _neighbours(lines):
         yield receipt, second
 
 
 def _successes_first(lines: list[Line]) -> Iterator[tuple[Line, Line]]:
-    """Answers to the SUBSCRIBEs of rule 4, and the SENDs."""
+    """Yield the responses to the SUBSCRIBEs of rule 4, and the SENDs."""
     answers = {line.request.number: line for line in lines if line.request is not None}
     for send, subscribe, _ in _crossed_subscribes(lines):
         answer = answers.get(subscribe.frame.number) if subscribe.frame is not None else None
@@ -100,7 +100,7 @@ def _successes_first(lines: list[Line]) -> Iterator[tuple[Line, Line]]:
 
 
 def _crossed_subscribes(lines: list[Line]) -> Iterator[tuple[Line, Line, Line]]:
-    """SENDs that were under way at a SUBSCRIBE that got them, and that SUBSCRIBE."""
+    """Yield SENDs that were in flight during a SUBSCRIBE that received their entry, the SUBSCRIBE, and the receipt."""
     got = {
         (line.topic, line.peer.subscription, place_of(line.frame.command.message.message_id))
         for line in lines

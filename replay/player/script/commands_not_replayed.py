@@ -1,12 +1,12 @@
-"""What the captured broker did not take while an administrator was at work, and what is therefore not said.
+"""Commands that the captured broker refused or dropped during an administrative operation, and which are not replayed.
 
 Rules of this file
-1. While a topic was unloaded, or the broker went down, it refused (ServiceNotReady, "fenced", no broker found) or
-   swallowed what was said to the topic. A live broker may be done sooner and would take it. So it is not said, nor is
-   its answer waited for: the captured clients say it again.
-2. A SEND without a receipt was swallowed, unless the capture delivers its entry from a place that no receipt names:
-   then only the receipt was lost.
-3. An ACK was swallowed when what it acknowledges is delivered again afterwards.
+1. During an unload or restart the broker refused commands (ServiceNotReady, "fenced", no broker found) or dropped
+   them. A live broker may be ready sooner and accept them. These commands are not sent and their responses are not
+   awaited: the captured clients sent them once more later.
+2. A SEND without a receipt was dropped, unless the capture delivers its entry with a message id that no receipt
+   contains: then only the receipt was lost.
+3. An ACK was dropped if an entry that it acknowledges is delivered afterwards.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _AWAY: Final = frozenset({pb.ServiceNotReady, pb.PersistenceError, pb.MetadataEr
 
 
 def topics_of(names: str | list[str]) -> Iterator[TopicName]:
-    """The topics that a request named; what is no name is left out."""
+    """Yield the topics that a request named, without invalid names."""
     for name in names if isinstance(names, list) else [names]:
         try:
-            yield TopicName.parse(str(name))  # bytes, when it is no text
+            yield TopicName.parse(str(name))  # bytes if it is not valid UTF-8
         except LocalError:
             continue
 
 
 def unsaid(script: Script, deeds: list[Deed]) -> set[int]:
-    """The places of lines that are not said, and of the answers to them."""
+    """Return the indexes of lines that are not sent, and of their responses."""
     topics = {deed.topic for deed in deeds}
     if not topics:
         return set()
@@ -46,7 +46,7 @@ def unsaid(script: Script, deeds: list[Deed]) -> set[int]:
 
 
 def _refused(script: Script, topics: set[str]) -> Iterator[int]:
-    """Requests to these topics (an empty name: to all) that were refused for the time being."""
+    """Yield requests to these topics (an empty name: all topics) that were refused temporarily, and the responses."""
     answers = {line.request.number: line for line in script.lines if line.request is not None}
     for line in script.lines:
         answer = answers.get(line.frame.number) if line.from_client and line.frame is not None else None
@@ -57,7 +57,7 @@ def _refused(script: Script, topics: set[str]) -> Iterator[int]:
 
 
 def _error_of(answer: Line) -> int | None:
-    """The error of an answer; None: it has none."""
+    """Return the error of a response, or None if it has none."""
     command = answer.frame.command if answer.frame is not None else pb.BaseCommand()
     if command.HasField("error"):
         return command.error.error
@@ -67,7 +67,7 @@ def _error_of(answer: Line) -> int | None:
 
 
 def _lost_sends(script: Script, topics: set[str]) -> Iterator[int]:
-    """SENDs that were not stored, and their refusals."""
+    """Yield SENDs that were not stored, and their SEND_ERRORs."""
     answers = answers_to_sends(script.lines)
     unclaimed = _unclaimed(script, answers)
     for line in script.lines:
@@ -81,7 +81,7 @@ def _lost_sends(script: Script, topics: set[str]) -> Iterator[int]:
 
 
 def _unclaimed(script: Script, answers: dict[Line, Line]) -> dict[bytes, set[Place]]:
-    """Places from which an entry was delivered, and that no receipt names, by the entry."""
+    """Return the message ids, by entry, from which an entry was delivered and that no receipt contains."""
     found: dict[bytes, set[Place]] = {}
     for line in script.lines:
         if line.name == "MESSAGE" and line.frame is not None:
@@ -93,7 +93,7 @@ def _unclaimed(script: Script, answers: dict[Line, Line]) -> dict[bytes, set[Pla
 
 
 def _lost_acks(script: Script, deeds: list[Deed]) -> Iterator[int]:
-    """ACKs around an unload of which something is delivered again."""
+    """Yield ACKs during an unload, termination or restart of which an entry is redelivered afterwards."""
     for deed in deeds:
         if deed.call.place is not None or deed.call.method == "DELETE":
             continue

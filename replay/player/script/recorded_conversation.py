@@ -1,14 +1,15 @@
-"""The recording as its broker has it: what answers what, whom a command speaks of, and what a MESSAGE waits for.
+"""The script from the broker's side: requests with their responses, and what each MESSAGE depends on.
 
 Rules of this file
-1. An answer is the first line of the broker for a request that is open on its connection (book.py's keys). What comes
-   without one, or again for the same request, is unasked.
-2. A producer, consumer or watcher is the line that made it: ids are used again, lines are not.
-3. A client's line is told by its command and by what it is about: topic, subscription, namespace, transaction, or its
-   producer or consumer. ACKs also by their ids. A reader's subscription is a name that nobody chose: not looked at.
-4. A MESSAGE waits for the SEND of its entry; for whoever left or joined its subscription before; one that comes again
-   for the request to redeliver before it; one of a transaction for the end of one.
-5. What changes nothing at a broker is a question.
+1. A response is the broker's first line for a request that is open on its connection (keys of response_matching.py). A
+   line without an open request is unrequested.
+2. A producer, consumer or watcher is identified by the line that created it: ids are reused, lines are not.
+3. A client's line is identified by its command and subject: topic, subscription, namespace, transaction, or its
+   producer or consumer. ACKs are also identified by their message ids. A reader's generated subscription name is
+   ignored.
+4. A MESSAGE depends on the SEND of its entry, and on the last change of its subscription's consumers. A redelivery
+   depends on the last redelivery request; a transactional message depends on the last END_TXN.
+5. A command that changes no state of the broker is a query.
 """
 
 from __future__ import annotations
@@ -27,22 +28,22 @@ from pcli.replay.player.script.script import Line, Script
 __all__ = ["OWNERS", "QUESTIONS", "Owners", "Recorded", "about"]
 
 OWNERS: Final = {"consumer_id": "SUBSCRIBE", "producer_id": "PRODUCER", "watcher_id": "WATCH_TOPIC_LIST"}
-"""Ids that live on a connection, and the command that makes them."""
+"""Ids with the scope of a connection, and the command that creates them."""
 QUESTIONS: Final = frozenset(
     {"CONNECT", "LOOKUP", "PARTITIONED_METADATA", "GET_SCHEMA", "GET_TOPICS_OF_NAMESPACE", "CONSUMER_STATS"}
     | {"GET_LAST_MESSAGE_ID", "TC_CLIENT_CONNECT_REQUEST"}
 )
 _FREE: Final = QUESTIONS | {"ACK", "FLOW", "REDELIVER_UNACKNOWLEDGED_MESSAGES", "AUTH_RESPONSE"}
-"""When a client says these is a matter of its timers: nothing unasked waits for them."""
+"""Commands whose time depends on the client's timers: no unrequested line waits for them."""
 _TURNS: Final = ("SUBSCRIBE", "UNSUBSCRIBE", "CLOSE_CONSUMER", "SEEK")
 _ABOUT: Final = ("topic", "namespace", "topics_pattern", "txnid_most_bits", "txnid_least_bits")
 
 Owners = dict[tuple[int, str, int], Line]
-"""By connection, name of the id, and id: the captured line that made whom it means."""
+"""By connection, field name of the id, and id: the captured line that created the object."""
 
 
 def about(frame: Frame, owner: Line | None) -> Hashable:
-    """What two lines of clients have in common that mean the same."""
+    """Return the key that equivalent client lines have in common."""
     body, row = frame.body, COMMANDS.get(frame.type)
     if body is None or row is None:
         return frame.data
@@ -55,26 +56,26 @@ def about(frame: Frame, owner: Line | None) -> Hashable:
 
 
 class Recorded:
-    """A script, read for the broker's side."""
+    """A script, indexed for the broker's side."""
 
     def __init__(self, script: Script) -> None:
-        """Read it once, from front to back."""
+        """Index all lines in one pass."""
         self.owners: dict[Line, Line] = {}
-        """Of lines that speak of a producer, consumer or watcher: the line that made it."""
+        """For lines of a producer, consumer or watcher: the line that created it."""
         self.answers: dict[Line, Line] = {}
-        """Of requests that were answered."""
+        """Request to response."""
         self.messages: dict[Line, deque[Line]] = defaultdict(deque)
         """By consumer, in order."""
         self.unasked: dict[int, deque[Line]] = defaultdict(deque)
         """By connection."""
         self.said: dict[int, deque[Line]] = defaultdict(deque)
-        """By connection: everything that the broker said."""
+        """All lines of the broker, by connection."""
         self.needs: dict[Line, set[Line]] = {}
-        """What must have happened live before a MESSAGE is given."""
+        """Lines that must have occurred live before a MESSAGE is delivered."""
         self.open: dict[Hashable, list[Line]] = defaultdict(list)
-        """Lines of clients by what they are about; who hears one takes it out."""
+        """Client lines not yet received, by the key of `about`; a received line is removed."""
         self.bound: deque[Line] = deque()
-        """Lines of clients for which unasked ones wait."""
+        """Client lines that unrequested lines wait for."""
         self._causes = _Causes(script)
         waiting: dict[Hashable, list[Line]] = defaultdict(list)
         at: Owners = {}
@@ -127,7 +128,7 @@ class Recorded:
 
 
 class _Causes:
-    """What a MESSAGE waits for: rule 4."""
+    """The lines that each MESSAGE depends on (rule 4)."""
 
     def __init__(self, script: Script) -> None:
         self._sends: dict[Place, Line] = {place: send for send, _, place in stored(script.lines)}
@@ -138,7 +139,7 @@ class _Causes:
         self._transaction: Line | None = None
 
     def turn(self, line: Line, owner: Line | None) -> None:
-        """A client did something."""
+        """Record a client's line."""
         key = _subscription(owner)
         if line.name in _TURNS and owner is not None:
             self._turns[key] = line
@@ -151,7 +152,7 @@ class _Causes:
             self._turns.update(dict.fromkeys(self._parts[line.part], line))
 
     def of_message(self, frame: Frame, owner: Line) -> set[Line]:
-        """Lines of clients."""
+        """Return the client lines that a MESSAGE depends on."""
         key, place = _subscription(owner), place_of(frame.command.message.message_id)
         again, metadata = (key, place) in self._given, frame.metadata
         self._given.add((key, place))

@@ -1,4 +1,4 @@
-"""SENDs of a capture and what answered them: pairs by connection, producer and sequence id, in order."""
+"""SENDs of a capture with their responses, paired in order by connection, producer id and sequence id."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["answers_to_sends", "stored", "without_highest"]
 
 
 def answers_to_sends(lines: Iterable[Line]) -> dict[Line, Line]:
-    """Each SEND that was answered, and its SEND_RECEIPT or SEND_ERROR."""
+    """Return each SEND that has a response, with its SEND_RECEIPT or SEND_ERROR."""
     waiting: dict[tuple[int, int, int], list[Line]] = {}
     found: dict[Line, Line] = {}
     for line in lines:
@@ -34,17 +34,17 @@ def answers_to_sends(lines: Iterable[Line]) -> dict[Line, Line]:
 
 
 def stored(lines: Iterable[Line]) -> Iterator[tuple[Line, Line, Place]]:
-    """Each SEND that has a receipt, that receipt, and where it was stored."""
+    """Yield each SEND that has a receipt, the receipt, and the ledger and entry id in it."""
     for send, answer in answers_to_sends(lines).items():
         if answer.name == "SEND_RECEIPT" and answer.frame is not None:
             yield send, answer, place_of(answer.frame.command.send_receipt.message_id)
 
 
 def without_highest(lines: Iterable[Line]) -> set[Line]:
-    """Receipts of SENDs that named no highest sequence id, or one below the first: theirs means nothing.
+    """Return the receipts whose highest sequence id is undefined: their SEND has none, or one below its sequence id.
 
-    ServerCnx.handleSend then gives none to MessagePublishContext (Producer.java), which netty's Recycler may have used
-    before: the receipt tells 0 of a new one, -1 of a used one.
+    ServerCnx.handleSend then passes none to MessagePublishContext (Producer.java). If netty's Recycler reuses the
+    object, the receipt contains -1, else 0.
     """
     receipts, named = [], set()
     for line in lines:

@@ -1,4 +1,4 @@
-"""What the capture's clients did in transactions, and whether the live broker has any."""
+"""What the capture's clients did in transactions, and whether the live broker supports transactions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Transactions", "is_refusal"]
 
 _INSIDE: Final = frozenset(BY_NAME[name].number for name in ("SEND", "ACK"))
 _REFUSALS: Final = ("Transactions are not enabled.", "Transaction buffer disable!")
-"""What a broker without transactions says: ServerCnx.checkTransactionEnableAndSendError, TransactionBufferDisable."""
+"""Errors of a broker without transactions: ServerCnx.checkTransactionEnableAndSendError, TransactionBufferDisable."""
 
 
 class Transactions:
@@ -26,22 +26,22 @@ class Transactions:
         inside = [line for line in script.lines if line.frame is not None and _is_inside(line.frame)]
         sends = [line for line in inside if line.name == "SEND"]
         self.contents = {line.content for line in sends}
-        """Entries that were published in one."""
+        """Entries that were published in a transaction."""
         self.topics = {line.topic for line in sends}
-        """Topics on which something was."""
+        """Topics with entries that were published in a transaction."""
         self.acked = {
             place_of(one)
             for line in inside
             if line.name == "ACK" and line.frame is not None
             for one in line.frame.command.ack.message_id
         }
-        """Captured places of entries that were acknowledged in one."""
+        """Captured ids of entries that were acknowledged in a transaction."""
         self.refused = any(one.frame is not None and is_refusal(one.frame) for one in outcomes)
-        """Whether the live broker has none."""
+        """Whether the live broker refused a command because transactions are disabled."""
 
 
 def _is_inside(frame: Frame) -> bool:
-    """Whether a SEND or ACK belongs to a transaction."""
+    """Return whether a SEND or ACK belongs to a transaction."""
     if frame.type not in _INSIDE:
         return False
     metadata = frame.metadata
@@ -50,7 +50,7 @@ def _is_inside(frame: Frame) -> bool:
 
 
 def is_refusal(frame: Frame) -> bool:
-    """Whether a broker says that it has no transactions, in an ERROR, SEND_ERROR or ACK_RESPONSE."""
+    """Return whether an ERROR, SEND_ERROR or ACK_RESPONSE reports that transactions are disabled."""
     command = frame.command
     return any(
         body.error == pb.NotAllowedError and body.message in _REFUSALS

@@ -1,4 +1,4 @@
-"""Calls of a broker's REST interface, as values."""
+"""Calls of a broker's REST interface, as data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pcli.codec.wire.topic_name import TopicName
 __all__ = ["RESTART", "Call", "Rename", "topic_path"]
 
 Rename = Callable[[str], str]
-"""The live name of a captured topic."""
+"""Maps a captured topic name to the live one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,18 +20,18 @@ class Call:
 
     method: str
     path: str
-    """Behind ``/admin/v2/``."""
+    """The path after ``/admin/v2/``."""
     body: object = None
     place: tuple[int, int] | None = None
-    """A captured message id that is the body, once its live one is known."""
+    """A captured message id that becomes the body when its live id is known."""
 
 
 RESTART = Call("RESTART", "")
-"""No call, but what only a mini-broker of one's own can be asked for: to go down and come back."""
+"""Not a REST call: a restart, which only an embedded mini-broker supports."""
 
 
 def topic_path(topic: str | TopicName) -> str:
-    """Where a topic is found; a name that is none stays as it is, and is refused."""
+    """Return the REST path of a topic; an invalid name is returned unchanged, and the broker refuses it."""
     try:
         name = topic if isinstance(topic, TopicName) else TopicName.parse(str(topic))
     except LocalError:

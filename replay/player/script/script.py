@@ -17,23 +17,23 @@ __all__ = ["Line", "Part", "Script"]
 
 @dataclass(slots=True, eq=False)
 class Line:
-    """One thing that happened in the capture. Compared by identity."""
+    """One event in the capture: a frame or the end of a connection. Compared by identity."""
 
     index: int
-    """Its place in the play."""
+    """Its index in the script."""
     part: int
     """Its connection: ``tcp.stream``."""
     time_ms: float
     """Milliseconds since 1970."""
     from_client: bool
     frame: CapturedFrame | None
-    """None: the connection ends here, closed by that side."""
+    """None for the end of the connection, closed by that side."""
     peer: Producer | Consumer | None = None
-    """Whom the frame speaks of, as the capture knows."""
+    """The producer or consumer of the frame, if known from the capture."""
     request: Request | None = None
-    """The request that it answers."""
+    """The request to which the frame is the response."""
     reset: bool = False
-    """The end is an RST."""
+    """Whether the end is an RST."""
     name: str = field(init=False)
     """Name of the command; ``END`` for the end of a connection."""
 
@@ -42,7 +42,7 @@ class Line:
 
     @property
     def type(self) -> int:
-        """Command type; 0: the end of a connection."""
+        """Command type; 0 for the end of a connection."""
         return self.frame.type if self.frame is not None else 0
 
     @property
@@ -52,13 +52,13 @@ class Line:
 
     @property
     def topic(self) -> str:
-        """The topic of the producer or consumer that it speaks of; empty when that is unknown."""
+        """The topic of its producer or consumer; empty if unknown."""
         return self.peer.topic if self.peer is not None else ""
 
 
 @dataclass(slots=True)
 class Part:
-    """One connection that is played."""
+    """One replayed connection."""
 
     number: int
     client: tuple[str, int]
@@ -67,9 +67,9 @@ class Part:
 
 @dataclass(slots=True)
 class Script:
-    """The play."""
+    """The lines and connections of one replay."""
 
     lines: list[Line] = field(default_factory=list)
     parts: dict[int, Part] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
-    """What is not played: reason to number of connections or frames."""
+    """What is not replayed: reason to number of connections or frames."""

@@ -1,12 +1,12 @@
-"""Messages that the capture's clients got and nobody in the play sends: they are published before it.
+"""Messages that the capture's clients received but no replayed client sent: they are published before the replay.
 
 Rules of this file
-1. They were there before, or came from a connection that is not played. What is known of them is what MESSAGE showed:
-   metadata, payload and place; they are published in the order of their places, byte by byte as they were.
-2. That is a conversation like any other, on a connection of its own, with the receipts that the captured broker must
-   have given; so the ids are learned as in the play. It is not compared.
-3. A durable subscription that got such a message is made before, at the earliest one. What a reader of compacted
-   topics got is left out: nobody published it like that.
+1. These messages existed before, or came from a connection that is not replayed. MESSAGE shows their metadata, payload
+   and message id. They are published byte for byte in the order of their ids.
+2. They are published on a separate connection, whose script contains the receipts that the captured broker must have
+   sent; so their live ids are mapped like all others. These responses are not compared.
+3. A durable subscription that received such a message is created first, at the earliest position. Messages that a
+   reader of a compacted topic received are left out: no client published them in that form.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from pcli.replay.player.script.script import Line, Part, Script
 __all__ = ["SEED_PART", "seed"]
 
 SEED_PART: Final = -1
-"""The number of the connection that publishes them."""
+"""The number of the connection that publishes the seed messages."""
 
 _NAME: Final = "pcli-replay"
 _LATEST: Final = pb.CommandSubscribe.Latest
 
 
 def seed(script: Script, rename: Rename = str) -> list[Call]:
-    """Put what is to be published in front of the play; the subscriptions to be made before."""
+    """Insert the seed messages at the start of the script; return the calls that create their subscriptions."""
     found = _unsent(script)
     if not found:
         return []
@@ -54,7 +54,7 @@ def seed(script: Script, rename: Rename = str) -> list[Call]:
 
 
 def _unsent(script: Script) -> dict[str, dict[Place, CapturedFrame]]:
-    """Deliveries of persistent topics that nobody sent, by topic and place, in their order."""
+    """Return the deliveries on persistent topics that no client sent, by topic and sorted message id."""
     sent = {line.content for line in script.lines if line.name == "SEND"}
     compacted = {
         line.peer
@@ -72,7 +72,7 @@ def _unsent(script: Script) -> dict[str, dict[Place, CapturedFrame]]:
 
 
 def _conversation(found: dict[str, dict[Place, CapturedFrame]]) -> Iterator[tuple[bool, bytes]]:
-    """What is said and answered: whether the client says it, and the frame."""
+    """Yield the frames of both sides, each with whether the client sends it."""
     yield True, push_frame(pb.CommandConnect(client_version=_NAME, protocol_version=21))
     yield False, push_frame(pb.CommandConnected(server_version="", protocol_version=21))
     for number, (topic, entries) in enumerate(found.items()):
@@ -105,7 +105,7 @@ def _framed(data: bytes, stream: Stream, time_ms: float, *, from_client: bool) -
 
 
 def _subscriptions(script: Script, found: dict[str, dict[Place, CapturedFrame]], rename: Rename) -> Iterator[Call]:
-    """Durable subscriptions that got something of it, and would not begin early enough by themselves."""
+    """Yield calls for durable subscriptions that received a seed message but would start at the latest message."""
     made: set[tuple[str, str]] = set()
     for line in script.lines:
         peer, frame = line.peer, line.frame
