@@ -47,44 +47,44 @@ ONE: Final = 0
 LIST: Final = 1
 """One value of a repeated field."""
 MESSAGE: Final = 2
-"""A single message; its fields are put beside the others, under longer keys."""
+"""A single message. Its fields are added to the same object under longer keys."""
 MESSAGES: Final = 3
-"""One message of a repeated field: an object in an array."""
+"""One message of a repeated field, decoded as an object in an array."""
 PACKED: Final = 4
-"""Many varints of a repeated field in one run of bytes."""
+"""Packed varints of a repeated field."""
 SKIP: Final = 5
-"""The type of the command, which the frame knows already."""
+"""The command type, which the frame already contains."""
 
 Slot = tuple[int, str, Any, FieldDescriptor]
-"""How to put it, under which key, by what (a converter, or the Plan of the message), and the field itself."""
+"""Storage mode, key, converter (or the Plan of a message), and the field itself."""
 
 PARTS: Final[dict[str, Descriptor]] = {
     "metadata": pb.MessageMetadata.DESCRIPTOR,
     "entry": pb.BrokerEntryMetadata.DESCRIPTOR,
     "batch": pb.SingleMessageMetadata.DESCRIPTOR,
 }
-"""The parts of a frame beside the command, by the first word of their fields behind ``pulsar.``."""
+"""The parts of a frame other than the command, by the first word of their fields after ``pulsar.``."""
 
 _BASE: Final = pb.BaseCommand.DESCRIPTOR
 _BYTES = 2
 
 
 class Plan:
-    """What the bytes of one message at one place mean."""
+    """The decoding rules for one message type at one position."""
 
     __slots__ = ("message", "slots", "unknown")
 
     def __init__(self, message: Descriptor, prefix: str) -> None:
         self.message = message
         self.slots: dict[int, Slot] = {}
-        """By tag."""
+        """Slots by tag."""
         self.unknown = f"{prefix}unknown."
-        """What the keys of unknown fields begin with; their number follows."""
+        """Prefix of the keys of unknown fields, before their number."""
 
 
 @lru_cache(1024)
 def command_plan(number: int) -> Plan:
-    """The plan of a whole BaseCommand whose type has this number, known or not."""
+    """Return the plan of a whole BaseCommand of a known or unknown type."""
     plan = Plan(_BASE, "pulsar.")
     kind = _BASE.fields_by_name["type"]
     plan.slots[kind.number << 3] = (SKIP, "", None, kind)
@@ -96,12 +96,12 @@ def command_plan(number: int) -> Plan:
 
 @cache
 def part_plan(part: str) -> Plan:
-    """The plan of a part of PARTS. The messages of a batch are many, so their keys are relative."""
+    """Return the plan of a part in PARTS. Keys for the messages of a batch are relative, because they are in a list."""
     return _plan(PARTS[part], "" if part == "batch" else f"pulsar.{part}.", ())
 
 
 def field_slots(plan: Plan) -> Iterator[Slot]:
-    """The slots of a plan in order of the fields, each once, without those of messages inside it."""
+    """Return the slots of a plan in field order, each once, without those of nested messages."""
     seen = set()
     for slot in plan.slots.values():
         if slot[0] not in (SKIP, PACKED) and slot[1] not in seen:
@@ -110,12 +110,12 @@ def field_slots(plan: Plan) -> Iterator[Slot]:
 
 
 def has_secrets(message: Descriptor) -> bool:
-    """Whether one of the fields of a message holds credentials; then an unknown one beside it may hold some too."""
+    """Whether a field of a message contains credentials. Unknown fields next to it may then contain some too."""
     return any(is_secret(field) for field in message.fields)
 
 
 def reaches_secrets(field: FieldDescriptor, above: tuple[Descriptor, ...] = ()) -> bool:
-    """Whether there are credentials in a field, or in the message that it is, however deep."""
+    """Whether a field contains credentials, directly or in nested messages."""
     message = field.message_type
     if message is None or message in above:
         return is_secret(field)

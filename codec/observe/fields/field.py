@@ -13,10 +13,10 @@ from pcli.codec.observe.observer_state import Facts
 __all__ = ["Field", "Getter", "Reader", "enum_words"]
 
 Getter = Callable[[Facts], Any]
-"""From the facts of a frame to a raw value; None: it has none."""
+"""Function from the facts of a frame to a raw value, or None if it has none."""
 
 Reader = Callable[[int], Getter | None]
-"""From the number of a command type to what gets the field from such frames; None: they never have it."""
+"""Function from a command type to the field's getter, or None if such frames never have the field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,21 +24,21 @@ class Field:
     """One field."""
 
     name: str
-    """As in filters and JSON: ``pulsar.subscribe.subType``."""
+    """The name in filters and JSON: ``pulsar.subscribe.subType``."""
     kind: str
-    """One of values.KINDS, or ``list of`` one."""
+    """A key of value_kinds.KINDS, or ``list of`` one."""
     source: str
-    """``Message.field = number`` of the protocol, or where else it comes from."""
+    """``Message.field = number`` of the protocol, or another source."""
     help: str
-    """One line."""
+    """One line of help."""
     reader: Reader
-    """How to get it, by command type."""
+    """The getter by command type."""
     words: tuple[tuple[str, int], ...] = ()
     """Names and numbers of an enum."""
     secret: bool = False
-    """Whether it is hidden unless asked for: credentials, payloads."""
+    """Whether it is hidden unless requested: credentials, payloads."""
     listed: bool = True
-    """Whether it stands in JSON; the others gather what stands there under other names."""
+    """Whether it is in JSON. Other fields collect values that JSON has under other names."""
 
     @property
     def element(self) -> str:
@@ -51,11 +51,11 @@ class Field:
         return self.kind.startswith("list of ")
 
     def get(self, facts: Facts) -> Any:
-        """The raw value (see value_kinds.py), a list if it is repeated; None: the frame has none."""
+        """Return the raw value (see value_kinds.py), a list for a repeated field, or None if the frame has none."""
         getter = self.reader(facts.frame.type)
         return None if getter is None else getter(facts)
 
 
 def enum_words(enum: EnumDescriptor) -> tuple[tuple[str, int], ...]:
-    """Names and numbers of a protobuf enum."""
+    """Return the names and numbers of a protobuf enum."""
     return tuple((value.name, value.number) for value in enum.values)

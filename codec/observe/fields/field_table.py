@@ -1,11 +1,11 @@
-"""THE table of fields: names, kinds, sources, and how to get each from a frame.
+"""The table of all fields: names, kinds, sources, and getters.
 
-Filters, JSON keys, columns and `pcli fields` are all read from here.
+Filters, JSON keys, columns and `pcli fields` are derived from this table.
 
-Two sources, one list: the general fields (general.py) and those of the protocol's messages (leaves.py):
-``pulsar.<field of BaseCommand>.<proto path>``, ``pulsar.metadata.…``, ``pulsar.entry.…``, ``pulsar.batch.…``. Where
-both have a name (pulsar.error), the general field has it. Fields of no known version are ``….unknown.<number>``; they
-are found by name but stand in no list. Nothing is made before somebody asks: one name costs the plan of one command.
+It combines the general fields (general_fields.py) and those of the protocol's messages (protocol_fields.py):
+``pulsar.<field of BaseCommand>.<proto path>``, ``pulsar.metadata.…``, ``pulsar.entry.…``, ``pulsar.batch.…``. If both
+have the same name (pulsar.error), the general field is used. Fields of no known version are ``….unknown.<number>``;
+they can be looked up by name but are not listed. Fields are created on demand: one name costs the plan of one command.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["all_fields", "describe_fields", "find_field", "lookup_field", "neare
 
 
 def lookup_field(name: str) -> Field | None:
-    """The field of this name; None when there is none."""
+    """Return the field with this name, or None if there is none."""
     field = general_fields().get(name)
     if field is None and name.startswith("pulsar."):
         field = family(name.split(".", 2)[1]).get(name) or unknown_field(name)
@@ -31,7 +31,7 @@ def lookup_field(name: str) -> Field | None:
 
 
 def find_field(name: str) -> Field:
-    """The field of this name; LocalError with the nearest names when there is none."""
+    """Return the field with this name. Raise LocalError with the most similar names if there is none."""
     field = lookup_field(name)
     if field is None:
         raise LocalError(f"no field {name!r}{nearest(name, [one.name for one in _all()])}")
@@ -39,20 +39,20 @@ def find_field(name: str) -> Field:
 
 
 def all_fields() -> list[Field]:
-    """Every field but the unknown ones: the general ones first, then commands by number, then the other parts."""
+    """Return every field except unknown ones: the general ones first, then commands by number, then the other parts."""
     return list(_all())
 
 
 def describe_fields(pattern: str = "") -> list[Field]:
-    """The fields whose name or help holds the pattern: a piece of text, case ignored, with ``*`` and ``?``."""
+    """Return the fields whose name or help contains the pattern: text without case, with ``*`` and ``?``."""
     wanted = re.compile(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."), re.IGNORECASE)
     return [field for field in _all() if wanted.search(field.name) or wanted.search(field.help)]
 
 
 def nearest(word: str, words: list[str]) -> str:
-    """``; did you mean a, b?``, or nothing when no word is near."""
+    """Return ``; did you mean a, b?``, or an empty text if no name is similar."""
     found = difflib.get_close_matches(word[:200], words, 3, 0.6)
-    # Who leaves out the beginning of a long name is not near it by letters.
+    # A long name without its beginning is not similar by letters.
     last = word.rpartition(".")[2].lower()
     found += [one for one in words if last and one.lower().endswith(f".{last}") and one not in found][:3]
     return f"; did you mean {', '.join(found[:4])}?" if found else ""
