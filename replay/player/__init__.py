@@ -1,6 +1,6 @@
-"""The player: the clients of a capture, replayed against a live broker, and its responses compared.
+"""The player: replays the clients of a capture against a live broker and compares the responses.
 
-- script: what the clients sent, in the order in which the broker received it, and what the broker must have first
+- script: what the clients sent, in the order in which the broker processed it, and what the broker must have first
 - player.py: the next commands to send (id_translation.py, response_matching.py, entry_holders.py);
   asyncio_player.py runs it on sockets
 - comparison: how responses differ, and the rules that allow a difference

@@ -1,12 +1,12 @@
-"""The player on sockets: the only file of it with a loop, ports and a clock.
+"""The player on sockets: its only module with an event loop, ports and a clock.
 
 Rules of this file
-1. One socket for each connection of the capture, to the address that was given. A broker that says in LOOKUP_RESPONSE
-   that a topic is elsewhere is answered by the difference, not by another connection: the captured client stayed.
-2. Calls of the REST interface go to the administrator's address, one after the other; without one they are not made.
-3. The end of a socket is an event like a frame. A broker that can't be reached is a RemoteError; so is one whose first
-   word is the end of the connection, or no frame: it is no broker, or a port with TLS that is spoken to in clear; and
-   one that refuses the first login, where the captured one did not.
+1. Each connection of the capture has one socket to the given address. If LOOKUP_RESPONSE names another broker, that is
+   a difference; the player opens no other connection, because the captured client did not either.
+2. REST calls are sent one after another to the administrator's address; without an address they are skipped.
+3. The end of a socket is an event like a frame. RemoteError if the broker is unreachable, if it first sends no frame or
+   closes the connection (it is no broker, or a TLS port that receives cleartext), or if it refuses the first login
+   and the captured broker accepted it.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ __all__ = ["call_rest", "play"]
 _READ: Final = 1 << 16
 _CONNECT_S: Final = 10
 _QUIET_MS: Final = 300
-"""How long the broker must be silent at the end: what it says too much comes then."""
+"""How long the broker must be silent at the end; extra responses arrive in this time."""
 
 
 def play(
     player: Player, to: ServiceUrl, security: Security, *, admin: str = "", progress: Callable[[float], None]
 ) -> None:
-    """Play to the end. RemoteError: nobody is there; LocalError: a certificate or token can't be read."""
+    """Replay to the end. RemoteError if the broker is unreachable; LocalError if a certificate or token is."""
     if to.http:
         raise LocalError(f"{to}: a replay speaks the binary protocol: give a pulsar:// or pulsar+ssl:// URL")
     asyncio.run(_Stage(player, to, security, admin, progress).run())
 
 
 def call_rest(admin: str, call: Call, token: str = "") -> int:
-    """One call; its status. RemoteError: nobody is there."""
+    """Make one REST call and return its status. RemoteError if the address is unreachable."""
     body = None if call.body is None else json.dumps(call.body).encode()
     request = urllib.request.Request(  # noqa: S310  (the user's own address)
         f"{admin.rstrip('/')}/admin/v2/{call.path}", data=body, method=call.method
@@ -62,7 +62,7 @@ def call_rest(admin: str, call: Call, token: str = "") -> int:
 
 
 class _Stage:
-    """One replay under way."""
+    """One replay in progress."""
 
     def __init__(
         self, player: Player, to: ServiceUrl, security: Security, admin: str, progress: Callable[[float], None]
@@ -75,7 +75,7 @@ class _Stage:
         self._stirred = asyncio.Event()
 
     async def run(self) -> None:
-        """Until everything was said, and heard."""
+        """Run until every line is sent and every response has arrived or timed out."""
         player = self._player
         try:
             while not player.done:
@@ -93,7 +93,7 @@ class _Stage:
             await self._close()
 
     def _check_greeting(self) -> None:
-        """RemoteError when the first answer leaves nothing to play: rule 3."""
+        """Raise RemoteError if the first response makes a replay impossible (rule 3)."""
         for first in self._player.book.pairs[:1]:
             if first.frame is None:
                 other = "without TLS" if self._to.tls else "with TLS"

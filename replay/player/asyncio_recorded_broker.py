@@ -1,9 +1,9 @@
-"""The recorded broker on a socket: the only file of it with a loop, a port and signals.
+"""The recorded broker on a socket: its only module with an event loop, a port and signals.
 
 Rules of this file
-1. It listens on the loopback address: what is played is somebody's recording.
-2. It ends when the recording is told and the clients have left, when no client has come back for three seconds (some
-   connect for every request), or at SIGINT and SIGTERM.
+1. It listens on the loopback address, because a capture may contain private data.
+2. It ends when the recording is complete and the clients have disconnected, when no client has connected for three
+   seconds after the last one left (some clients connect for every request), or on SIGINT and SIGTERM.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _GRACE_S: Final = 3
 
 
 def play_broker(script: Script, port: int, *, ready: Callable[[str], None], note: Callable[[str], None]) -> BrokerSide:
-    """Play it to whoever comes, to the end. LocalError: the port is taken.
+    """Replay the recording to live clients until it ends. LocalError if the port is in use.
 
-    ``ready`` is told the service URL once clients can connect, ``note`` what was asked that is not recorded.
+    ``ready`` receives the service URL once clients can connect, ``note`` each request that is not in the recording.
     """
     return asyncio.run(_Stage(script, note).run(port, ready))
 
 
 class _Stage:
-    """One play under way."""
+    """One replay in progress."""
 
     def __init__(self, script: Script, note: Callable[[str], None]) -> None:
         self._script, self._note = script, note
@@ -62,18 +62,18 @@ class _Stage:
         return self.side
 
     def joined(self, link: _Link) -> int:
-        """A client has come; its number."""
+        """Add a client's connection and return its number."""
         self._count += 1
         self._links[self._count] = link
         self.side.open(self._count)
         return self._count
 
     def received(self, number: int, data: bytes) -> None:
-        """Bytes of a client."""
+        """Process bytes from a client."""
         self._do(self.side.receive(number, data))
 
     def left(self, number: int) -> None:
-        """A connection is closed, by whomever; at the end by us, which is nothing that a client said."""
+        """Process the end of a connection; at the end of the replay it is ignored, because this side closes it."""
         if self._links.pop(number, None) is None:
             return
         self._do(self.side.lost(number))
@@ -83,7 +83,7 @@ class _Stage:
             asyncio.get_running_loop().call_later(_GRACE_S, self._look, self._count)
 
     def _look(self, count: int) -> None:
-        """Three seconds later: nobody has come since."""
+        """End the replay if no client has connected in the last three seconds."""
         if count == self._count:
             self._over.set()
 
@@ -108,15 +108,15 @@ class _Link(asyncio.Protocol):
         self._stage = stage
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client has come."""
+        """Register the client's connection."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         self._number = self._stage.joined(self)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of the client."""
+        """Pass bytes from the client on."""
         self._stage.received(self._number, data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is closed."""
+        """Report that the socket is closed."""
         self._stage.left(self._number)

@@ -1,4 +1,4 @@
-"""Who has an entry of a Shared subscription, live: he asks for its redelivery, a broker hears it from nobody else."""
+"""The live holders of entries of a Shared subscription: a broker accepts a redelivery request only from the holder."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _REDELIVER: Final = BY_NAME["REDELIVER_UNACKNOWLEDGED_MESSAGES"].number
 
 
 class Holders:
-    """Of Shared subscriptions: connection and consumer that got each live entry last."""
+    """For Shared subscriptions: the connection and consumer that received each live entry last."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[str, str], dict[Place, tuple[int, int]]] = {}
 
     def give(self, part: int, consumer: Consumer, message: pb.CommandMessage) -> None:
-        """A consumer of this connection got an entry."""
+        """Record that a consumer of this connection received an entry."""
         if consumer.type == "Shared":
             holders = self._last.setdefault((consumer.topic, consumer.subscription), {})
             holders[place_of(message.message_id)] = part, consumer.id
 
     def shares(self, part: int, peer: Consumer, data: bytes) -> list[tuple[int, bytes]]:
-        """A REDELIVER with live ids, and its connection: the same, or one for each who has some of its entries."""
+        """Split a REDELIVER with live ids by holder; return each request with the connection to send it on."""
         holders = self._last.get((peer.topic, peer.subscription))
         ids = Frame(data, _REDELIVER).command.redeliverUnacknowledgedMessages.message_ids
         if holders is None or not ids:

@@ -1,16 +1,16 @@
-"""Ids of the capture as the live broker gives them: what is sent carries the live ones, what comes is read back.
+"""Translate between the ids of the capture and those of the live broker, in both directions.
 
 Rules of this file
-1. An id is learned where capture and live broker speak of the same thing: SEND_RECEIPT and SEND_RECEIPT of one SEND,
-   MESSAGE and MESSAGE of one entry, PRODUCER_SUCCESS and PRODUCER_SUCCESS of one PRODUCER. The first lesson counts; a
-   later one that contradicts it is a difference. So is one that no broker could give: a name or version that stands for
-   two, another name than the client asked for, a version where there was none, entries of a ledger in another order.
-2. Of a message id ledger and entry are rewritten; partition, batch index and bit sets are the client's own words.
-   Ids that mean no message (earliest, latest: ledger -1 or 2^63-1) stay.
-3. A frame in which nothing changes goes out as the bytes that were captured.
-4. The producer's name in a message's metadata stays: no broker compares it, deduplication asks for it, and Key_Shared
-   spreads messages without a key by it.
-5. Topics are mapped by the user's rule alone, in requests; answers are mapped back.
+1. An id is mapped when a captured and a live frame concern the same object: the SEND_RECEIPTs of one SEND, the MESSAGEs
+   of one entry, the PRODUCER_SUCCESSes of one PRODUCER. The first mapping counts; a later one that contradicts it is a
+   difference. So is an impossible one: one live name or version for two captured ones, another name than the client
+   requested, a version where the capture has none, or entries of a ledger in another order.
+2. In a message id, ledger and entry are rewritten; partition, batch index and ack sets are the client's own values.
+   Ids of no message (earliest, latest: ledger -1 or 2^63-1) are unchanged.
+3. A frame in which nothing changes is sent as the captured bytes.
+4. The producer's name in a message's metadata is unchanged: no broker compares it with the PRODUCER's, deduplication
+   uses it, and Key_Shared hashes it for messages without a key.
+5. Topics are mapped only by the user's rules: forward in requests, backward in responses.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pcli.codec.wire.message_id import signed
 __all__ = ["Ids", "Place", "TopicRule", "place_of"]
 
 Place = tuple[int, int]
-"""Ledger and entry, signed."""
+"""Ledger and entry id, signed."""
 
 TopicRule = tuple[re.Pattern[str], str]
 
@@ -39,39 +39,39 @@ _TOPICS: Final = ("topic", "topics", "topics_pattern", "partitions")
 
 
 def place_of(data: pb.MessageIdData) -> Place:
-    """Ledger and entry of an id."""
+    """Return the ledger and entry id of a message id."""
     return signed(data.ledgerId), signed(data.entryId)
 
 
 @dataclass(slots=True)
 class Ids:
-    """What was learned in one replay."""
+    """The id mappings of one replay."""
 
     topics: Sequence[TopicRule] = ()
     places: dict[Place, Place] = field(default_factory=dict)
-    """Captured to live."""
+    """Ledger and entry ids, captured to live."""
     live_places: dict[Place, Place] = field(default_factory=dict)
-    """Live to captured."""
+    """Ledger and entry ids, live to captured."""
     names: dict[str, str] = field(default_factory=dict)
-    """Producer names that the broker gave: captured to live."""
+    """Producer names that the broker generated, captured to live."""
     versions: dict[bytes, bytes] = field(default_factory=dict)
     """Schema versions, captured to live."""
     transactions: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
     """Transaction ids (most bits, least bits), captured to live."""
     contents: dict[bytes, bytes] = field(default_factory=dict)
-    """Metadata and payload of entries that were rewritten: as they went out to as they were captured."""
+    """Metadata and payload of rewritten entries: as sent to as captured."""
     shift_ms: int = 0
-    """How much later than in the capture it is: when a message is to be delivered, and how far back a reader begins,
-    is shifted by it. Times of publishing stay as they were captured."""
+    """Milliseconds from the capture to the replay. Delivery times and the rollback duration of a reader are shifted by
+    it; publish times are unchanged."""
     mapped: dict[str, str] = field(default_factory=dict)
-    """Topics that were mapped: live to captured."""
+    """Topics that a rule renamed, live to captured."""
     unknown: list[Place] = field(default_factory=list)
-    """Captured ids that had to be sent and have no live one."""
+    """Captured ids in commands to send for which no live id is known."""
 
-    # -- lessons ---------------------------------------------------------------------------------------------------
+    # -- mapping ---------------------------------------------------------------------------------------------------
 
     def learn(self, captured: Any, live: Any) -> None:
-        """Both bodies answer the same request, or carry the same entry."""
+        """Map the ids of two bodies that belong to the same request or the same entry."""
         for name in ("message_id", "producer_name", "schema_version", "txnid_least_bits"):
             fields = captured.DESCRIPTOR.fields_by_name
             if name in fields and fields[name].is_repeated is False and captured.HasField(name) and live.HasField(name):
@@ -95,10 +95,10 @@ class Ids:
         mine = captured.txnid_most_bits, captured.txnid_least_bits
         self.transactions.setdefault(mine, (live.txnid_most_bits, live.txnid_least_bits))
 
-    # -- what goes out ---------------------------------------------------------------------------------------------
+    # -- requests --------------------------------------------------------------------------------------------------
 
     def rewritten(self, frame: Frame) -> bytes:
-        """The frame as it has to be said to the live broker; empty: every id in it is unknown there."""
+        """Return the frame with live ids, or no bytes if none of its message ids has a live one."""
         if frame.type not in COMMANDS:
             return frame.data
         command = pb.BaseCommand()
@@ -115,7 +115,7 @@ class Ids:
         )
 
     def _put_ids(self, body: Any) -> bool:
-        """False when the body names messages, and none of them is known."""
+        """Replace message ids; return False if the body contains some but none has a live one."""
         for name, value in body.ListFields():
             if name.name in _FIELDS:
                 if not name.is_repeated:
@@ -169,7 +169,7 @@ class Ids:
             value[:] = [self.topic(one) for one in value]
 
     def topic(self, name: str) -> str:
-        """The live name of a topic: the first rule that finds something in it."""
+        """Return the live name of a topic, according to the first rule that matches."""
         for pattern, replacement in self.topics:
             live, count = pattern.subn(replacement, name)
             if count:
@@ -178,7 +178,7 @@ class Ids:
         return name
 
     def _entry(self, frame: Frame) -> bytes | None:
-        """Headers and payload with shifted times and live ids; None: as they were captured."""
+        """Return headers and payload with shifted times and live ids, or None if nothing changes."""
         metadata = frame.metadata
         if metadata is None or not (self._shifts(metadata) or self._versions_in(metadata) or self._txn_of(metadata)):
             return None
@@ -207,15 +207,15 @@ class Ids:
         live = self.transactions.get(mine) if metadata.HasField("txnid_least_bits") else None
         return live if live != mine else None
 
-    # -- what comes ------------------------------------------------------------------------------------------------
+    # -- responses -------------------------------------------------------------------------------------------------
 
     def content(self, frame: Frame) -> bytes:
-        """Metadata and payload of a live MESSAGE, as they were captured where they were rewritten."""
+        """Return metadata and payload of a live MESSAGE; if they were rewritten when sent, the captured ones."""
         content = frame.data[frame.parts.checked_start :]
         return self.contents.get(content, content)
 
     def same_place(self, captured: Place, live: Place) -> bool:
-        """Whether a live id stands for a captured one. An id of which nothing is known is learned here."""
+        """Return whether a live id is mapped to a captured one. If both are unmapped, map them first."""
         if captured in self.places or live in self.live_places:
             return self.places.get(captured) == live and self._in_order(captured, live)
         if captured[0] < 0 or live[0] < 0:
@@ -226,13 +226,13 @@ class Ids:
         return True
 
     def _in_order(self, captured: Place, live: Place) -> bool:
-        """Whether the entries before and behind it in its captured ledger are so live, too."""
+        """Return whether the live ids of the previous and the next entry of the captured ledger have the same order."""
         ledger, entry = captured
         before, behind = self.places.get((ledger, entry - 1)), self.places.get((ledger, entry + 1))
         return (before is None or before < live) and (behind is None or live < behind)
 
     def captured_topics(self, names: Sequence[str]) -> Iterator[str]:
-        """Live topics under their captured names."""
+        """Return the captured names of live topics."""
         return (self.mapped.get(name, name) for name in names)
 
 

@@ -1,20 +1,19 @@
-"""The player: what to say to the live broker now, given what it has said and the time. No socket, no clock.
+"""The player: which commands to send next, given the live broker's responses and the time. No socket, no clock.
 
 Rules of this file
-1. Causality: a line of a client is said when every answer that the capture has before it, on any connection, has come,
-   and every earlier line of a client has been said. The captured client knew no more than that, and the broker was in
-   no other state; so this keeps a SEND behind its PRODUCER_SUCCESS, an ACK behind its MESSAGE, and also what lay
-   between connections: a SUBSCRIBE before the SEND, a CLOSE before the next SUBSCRIBE.
-2. Time: a line is said not before its time in the capture, scaled by the speed; without a speed causality is all.
-3. Every wait ends: an answer that does not come within the captured pause before it and ``patience`` is waited for no
-   more. It may still come; if it never does, that is a difference.
-4. A PING is answered with a PONG at once, the captured PONGs are not said: they belong to other PINGs. So is an
-   AUTH_RESPONSE only said to a broker that asked.
-5. What somebody did to the captured broker from outside (an unload, more partitions) is asked of whoever keeps the live
-   one, at its place in the play: before the line that shows it, or when the broker does not say by itself what the
-   captured one said.
-6. A Shared subscription may give an entry to another consumer than the captured one did. Who has it asks for its
-   redelivery: a broker hears that from nobody else.
+1. Causality: a client's line is sent when every response before it in the capture, on any connection, has arrived, and
+   every earlier client line was sent. The captured client had received no more, and the broker was in no other state.
+   This keeps a SEND after its PRODUCER_SUCCESS and an ACK after its MESSAGE, and also the order between connections: a
+   SUBSCRIBE before the SEND, a CLOSE before the next SUBSCRIBE.
+2. Time: a line is not sent before its time in the capture, scaled by the speed. Without a speed only causality counts.
+3. Every wait ends: a response is awaited for the captured pause before it plus ``patience``. It may arrive later; if it
+   never does, that is a difference.
+4. A PING is answered immediately with a PONG. The captured PONGs are not sent, because they belong to other PINGs. An
+   AUTH_RESPONSE is sent only after an AUTH_CHALLENGE.
+5. Administrative operations of the capture (an unload, more partitions) are returned as calls at their position in the
+   script: before the line that shows them, or when the live broker does not send the captured frame by itself.
+6. A Shared subscription may deliver an entry to another consumer than in the capture. The live holder then sends the
+   redelivery request, because a broker accepts it from no other consumer.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """Write to it."""
+    """Write to this connection."""
 
     part: int
     data: bytes
@@ -64,7 +63,7 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class HangUp:
-    """Close it."""
+    """Close this connection."""
 
     part: int
     reset: bool = False
@@ -75,13 +74,13 @@ Action = Open | Say | HangUp | Call
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How time goes."""
+    """The timing of a replay."""
 
     speed: float = 0
-    """1: as in the capture; 0: no pauses, causality alone."""
+    """1 for the pauses of the capture; 0 for no pauses, only causality."""
     patience_ms: int = 3000
     latency_ms: int = 0
-    """How long a live broker may take to say something by itself before it is done to it."""
+    """How long to wait for the live broker to send a captured frame by itself before the call that causes it."""
 
 
 @dataclass(slots=True)
@@ -91,7 +90,7 @@ class _Talk:
     reader: FrameReader = field(default_factory=FrameReader)
     consumers: dict[int, Consumer] = field(default_factory=dict)
     challenges: int = 0
-    """How often the live broker asked who one is, and has no answer."""
+    """Number of AUTH_CHALLENGEs without a response."""
     lost: bool = False
 
 
@@ -112,13 +111,13 @@ class Player:
     ) -> None:
         """Begin at ``now``, milliseconds since 1970.
 
-        ``before``, ``instead``: calls by the line that shows them, rule 5; ``unsaid``: lines that are left out;
-        ``auth``: method and data for CONNECT.
+        ``before``, ``instead``: calls by the index of the line that shows them (rule 5); ``unsaid``: indexes of lines
+        to leave out; ``auth``: method and data for CONNECT.
         """
         self.script, self.ids = script, ids
         self.book = Book(line for line in script.lines if line.index not in unsaid)
         self.unsaid: list[Line] = []
-        """Lines that could not be said: their connection was gone, or their ids are unknown."""
+        """Lines that could not be sent: their connection was closed, or their ids are unknown."""
         self._pace, self._auth = pace, auth
         self._before, self._instead = dict(before or {}), dict(instead or {})
         self._lines = [
@@ -131,14 +130,14 @@ class Player:
         self._first_ms = script.lines[0].time_ms if script.lines else 0.0
         self._slip = 0.0
         self._since = now
-        """When the last line was said: waits are counted from here."""
+        """When the last line was sent: waits are measured from here."""
         self._since_ms = self._first_ms
-        """Its time in the capture."""
+        """The time of that line in the capture."""
 
-    # -- what came -------------------------------------------------------------------------------------------------
+    # -- input -----------------------------------------------------------------------------------------------------
 
     def receive(self, part: int, data: bytes) -> list[Action]:
-        """Bytes of the live broker; what to answer at once."""
+        """Process bytes from the live broker; return immediate replies."""
         talk, out = self._talks[part], list[Action]()
         for frame in talk.reader.feed(data):
             if frame.type == _PING:
@@ -167,7 +166,7 @@ class Player:
             self.ids.learn(pair.line.frame.body, body)
 
     def lost(self, part: int) -> None:
-        """The live broker closed a connection."""
+        """Process the live broker's closing of a connection."""
         talk = self._talks[part]
         if not talk.lost:
             talk.lost = True
@@ -175,23 +174,23 @@ class Player:
 
     @property
     def said(self) -> int:
-        """The place of the last line that was said; -1: none."""
+        """The index of the last line that was sent; -1 if none."""
         return self._lines[self._at - 1].index if self._at else -1
 
-    # -- what to do ------------------------------------------------------------------------------------------------
+    # -- output ----------------------------------------------------------------------------------------------------
 
     @property
     def done(self) -> bool:
-        """Everything was said, and nothing is waited for."""
+        """Whether every line was sent and no response is awaited."""
         return self._at >= len(self._lines) and self.book.missing_before(len(self.script.lines)) is None
 
     @property
     def progress(self) -> float:
-        """How much was said, 0 to 1."""
+        """The fraction of lines that were sent, 0 to 1."""
         return self._at / len(self._lines) if self._lines else 1.0
 
     def actions(self, now: int) -> list[Action]:
-        """What to do now; empty: nothing before `deadline`, unless something comes."""
+        """Return what to do now; if empty, nothing is due before `deadline` unless bytes arrive."""
         line = self._next()
         place = line.index if line is not None else len(self.script.lines)
         missing = self.book.missing_before(place)
@@ -211,7 +210,7 @@ class Player:
 
     @property
     def deadline(self) -> int | None:
-        """When to look again although nothing came; None: it is done."""
+        """When to call `actions` although nothing arrived; None if the replay is done."""
         line = self._next()
         missing = self.book.missing_before(line.index if line is not None else len(self.script.lines))
         if missing is not None:
@@ -221,7 +220,7 @@ class Player:
         return None if line is None else self._due(line)
 
     def _live(self, call: Call) -> Call:
-        """A call with the live id in it."""
+        """Return a call with the live message id in its body."""
         if call.place is None:
             return call
         ledger, entry = self.ids.places.get(call.place, call.place)
@@ -232,13 +231,13 @@ class Player:
         return self._lines[self._at] if self._at < len(self._lines) else None
 
     def _due(self, line: Line) -> int:
-        """When a line is to be said."""
+        """Return when a line is due."""
         if not self._pace.speed:
             return self._since
         return int(self._start + self._slip + (line.time_ms - self._first_ms) / self._pace.speed)
 
     def _own_time(self, missing: Line) -> int:
-        """When an answer came in the capture, told from the last line that was said."""
+        """Return when a response is due, from its captured pause after the last line that was sent."""
         pause = missing.time_ms - self._since_ms
         return int(self._since + max(0.0, pause) / (self._pace.speed or 1))
 
@@ -253,7 +252,7 @@ class Player:
             self.ids.shift_ms = int(now - line.time_ms)
         talk = self._talks.get(line.part)
         if talk is None and line.frame is None:
-            return []  # nothing was said on it before the capture, or all that was is left out
+            return []  # the connection was never opened: all its earlier lines are left out
         if talk is not None and talk.lost:
             if line.frame is not None:
                 self.unsaid.append(line)

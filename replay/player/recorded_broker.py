@@ -1,17 +1,18 @@
-"""The recorded broker, played to live clients: what to say to them, given what they say. No socket, no clock.
+"""The recorded broker: which frames to send to live clients, given their commands. No socket, no clock.
 
 Rules of this file
-1. A line of a live client is the captured one that is about the same (recorded.py): the one with its sequence id or
-   name first, then one of the connection that its own stands for, then the first.
-2. An answer is given when its request has come; a MESSAGE when its consumer has permits, those before it to the same
-   consumer were given, and what it waits for has happened; anything else when every line of a client before it has
-   come, FLOWs, ACKs and questions aside, and everything before it on its connection was said. Pauses are not played.
-3. Request, producer, consumer, watcher and sequence ids are the live client's; message ids, names, versions and the
-   rest are as they were captured. Addresses of brokers are ours.
-4. PINGs are answered. A question that was captured may be asked again and is answered again; so is a CONNECT.
-5. What the capture has no line for is noted. A request gets an ERROR, a lookup its own response that failed, a SEND a
-   SEND_ERROR, all with NotAllowedError: clients do not try that again. An ACK that asks for its receipt gets it: how
-   ACKs are grouped is the client's matter.
+1. A live client's command is matched to a captured line with the same subject (recorded_conversation.py): preferably
+   one with its sequence id or name, then one of the matching connection, then the first.
+2. A response is sent when its request has arrived. A MESSAGE is sent when its consumer has permits, the earlier ones to
+   that consumer were sent, and the lines that it depends on have occurred. Any other frame is sent when every earlier
+   client line has arrived, except FLOWs, ACKs and queries, and every earlier frame on its connection was sent. Pauses
+   are not replayed.
+3. Request, producer, consumer, watcher and sequence ids are those of the live client; message ids, names, versions and
+   the rest are as captured. Broker addresses are replaced by the recorded broker's own.
+4. PINGs are answered. A captured query, or a CONNECT, may be repeated and receives its response each time.
+5. A command without a captured line is noted. A request receives an ERROR, a lookup its own failed response, a SEND a
+   SEND_ERROR, all with NotAllowedError, which clients do not retry. An ACK that requests a response receives one,
+   because each client groups ACKs in its own way.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _PING: Final = BY_NAME["PING"].number
 _LIVE_IDS: Final = (*OWNERS, "request_id", "sequence_id")
 _SOFT: Final = ("sequence_id", "consumer_name", "producer_name", "message_ids")
 _NEAR: Final = 32
-"""Lines that are about the same come nearly in order: so many are compared."""
+"""Number of lines to compare: those with the same subject arrive nearly in order."""
 _GROUPED: Final = ("ACK", "FLOW", "REDELIVER_UNACKNOWLEDGED_MESSAGES")
 
 
@@ -51,18 +52,18 @@ class _Talk:
 
     reader: FrameReader = field(default_factory=FrameReader)
     part: int = -1
-    """The captured connection that it stands for; -1: none."""
+    """The captured connection that it is matched to; -1 if none."""
 
 
 class BrokerSide:
-    """One play of a recording to live clients."""
+    """One replay of a recording to live clients."""
 
     def __init__(self, script: Script, service_url: str) -> None:
-        """``service_url``: ours, for the answers to lookups."""
+        """``service_url``: the recorded broker's own, for lookup responses."""
         self.script, self._url = script, service_url
         self.heard = Heard(script)
         self.notes: list[str] = []
-        """What was asked and not recorded, a line each."""
+        """One line for each command that is not in the recording."""
         self._recorded = Recorded(script)
         self._talks: dict[int, _Talk] = {}
         self._owners: Owners = {}
@@ -70,20 +71,20 @@ class BrokerSide:
         """Live connection and id of a captured producer, consumer or watcher."""
         self._permits: dict[Line, int] = {}
         self._last: dict[Hashable, Line] = {}
-        """The last captured line that was heard, by what it is about."""
+        """The last captured line that was matched, by subject."""
         self._answers: list[tuple[int, int, bytes]] = []
-        """Place, live connection, frame: a heap of what is to be said."""
+        """A heap of responses to send: index, live connection, frame."""
         self._done: set[int] = set()
-        """Places of captured lines that were heard or said."""
+        """Indexes of captured lines that were received or sent."""
 
-    # -- what came -------------------------------------------------------------------------------------------------
+    # -- input -----------------------------------------------------------------------------------------------------
 
     def open(self, talk: int) -> None:
-        """A client has connected; ``talk`` is a number of its own."""
+        """Add a client's connection with the unique number ``talk``."""
         self._talks[talk] = _Talk()
 
     def receive(self, talk: int, data: bytes) -> list[Say | HangUp]:
-        """Bytes of a client; what to say now, to it and to others."""
+        """Process bytes from a client; return what to send now to any client."""
         out: list[Say | HangUp] = []
         reader = self._talks[talk].reader
         for frame in reader.feed(data):
@@ -95,7 +96,7 @@ class BrokerSide:
         return out if reader.error is None else [*out, HangUp(talk)]
 
     def lost(self, talk: int) -> list[Say | HangUp]:
-        """A client has closed its connection, or we have."""
+        """Process the end of a connection that either side closed."""
         part = self._talks.pop(talk).part
         ends = self._recorded.open["END", part]
         if ends:
@@ -135,7 +136,7 @@ class BrokerSide:
         return min(lines[:_NEAR], key=unlike, default=None)
 
     def _bind(self, talk: int, line: Line, body: Any) -> None:
-        """Note which captured connection, producer or consumer a live one stands for."""
+        """Record which captured connection, producer or consumer a live one is matched to."""
         mine = self._talks[talk]
         makes = [name for name, maker in OWNERS.items() if maker == line.name]
         if makes or line.name == "CONNECT":
@@ -153,7 +154,7 @@ class BrokerSide:
         self.heard.pairs.append(Pair(line, part, frame, -1, len(self.heard.pairs), None))
 
     def _take_unknown(self, talk: int, frame: Frame, key: Hashable) -> None:
-        """Rules 4 and 5."""
+        """Respond to a command without a captured line (rules 4 and 5)."""
         body, name = frame.body, name_of(frame.type)
         self._hear(None, self._talks[talk].part, frame)
         last = self._last.get(key)
@@ -167,7 +168,7 @@ class BrokerSide:
             topic = getattr(body, "topic", "")
             self.notes.append(f"the recording has no more of {name}{f' for {topic}' if topic else ''}")
 
-    # -- what to say -----------------------------------------------------------------------------------------------
+    # -- output ----------------------------------------------------------------------------------------------------
 
     def _answer(self, talk: int, body: Any, line: Line) -> None:
         answer = self._recorded.answers[line]
@@ -184,7 +185,7 @@ class BrokerSide:
         heappush(self._answers, (answer.index, talk, spoken(answer.frame, ids, self._url)))
 
     def _ready(self) -> Iterator[Say | HangUp]:
-        """Everything that can be said now, in the order of the capture."""
+        """Yield everything that can be sent now, in capture order."""
         while True:
             line = min([*self._messages(), *self._unasked()], key=lambda one: one.index, default=None)
             if self._answers and (line is None or self._answers[0][0] < line.index):
@@ -219,7 +220,7 @@ class BrokerSide:
                 yield first
 
     def _target(self, line: Line) -> tuple[int, dict[str, int]]:
-        """The live connection to which a captured line goes, and the live ids in it; -1: there is none."""
+        """Return the live connection for a captured line, or -1 if none, and the live ids to put in it."""
         owner = self._recorded.owners.get(line)
         if owner is None:
             return next((number for number, talk in self._talks.items() if talk.part == line.part), -1), {}
@@ -242,7 +243,7 @@ class BrokerSide:
 
     @property
     def left(self) -> list[Line]:
-        """Captured lines of the broker that were not said."""
+        """Captured lines of the broker that were not sent."""
         return [
             line
             for line in self.script.lines
@@ -251,9 +252,9 @@ class BrokerSide:
 
     @property
     def told(self) -> bool:
-        """Whether everything was heard and said, and every client has left."""
+        """Whether every line was received or sent and every client has disconnected."""
         return not self._talks and not self.heard.missing() and not self.left
 
     def report(self) -> Report:
-        """What the live clients said, compared with the captured ones."""
+        """Compare the commands of the live clients with the captured ones."""
         return report_on(self.heard, self.script, self.left)

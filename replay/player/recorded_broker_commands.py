@@ -1,4 +1,4 @@
-"""What the recorded broker's words become for a live client, and a live client's as they were captured."""
+"""Convert frames between the capture and live clients: the recorded broker's output and the clients' commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNKNOWN: Final = "the recording has no such request"
 
 
 def spoken(frame: Frame, ids: Mapping[str, int], url: str) -> bytes:
-    """A captured frame of the broker with live ids, by field, and our address; the same bytes if nothing changes."""
+    """Return a captured broker frame with live ids, by field, and the recorded broker's address."""
     row = COMMANDS.get(frame.type)
     if row is None:
         return frame.data
@@ -38,7 +38,7 @@ def spoken(frame: Frame, ids: Mapping[str, int], url: str) -> bytes:
 
 
 def as_captured(live: Frame, captured: Frame) -> Frame:
-    """A live frame with the request, producer, consumer and watcher ids of the captured one that it stands for."""
+    """Return a live frame with the request, producer, consumer and watcher ids of its captured counterpart."""
     row = COMMANDS.get(live.type)
     if row is None:
         return live
@@ -56,9 +56,9 @@ def _joined(command: pb.BaseCommand, frame: Frame) -> bytes:
 
 
 def refusal(name: str, body: Any) -> Any:
-    """The answer to what was not captured; None: nobody answers such a command.
+    """Return the response to a command that was not captured, or None if the command has no response.
 
-    The C++ client (ClientConnection::handleError) finds no lookup for an ERROR, and would wait until its time is up.
+    The C++ client (ClientConnection::handleError) does not match an ERROR to a lookup and would wait for its timeout.
     """
     why: dict[str, Any] = {"error": pb.NotAllowedError, "message": _UNKNOWN}
     if name == "SEND":
@@ -78,7 +78,7 @@ def refusal(name: str, body: Any) -> Any:
 
 
 def permits_of(frame: Frame) -> int:
-    """What a MESSAGE takes: the messages of its batch that were not acknowledged before (Consumer.sendMessages)."""
+    """Return the permits that a MESSAGE uses: the unacknowledged messages of its batch (Consumer.sendMessages)."""
     words = frame.command.message.ack_set
     if words:
         return set_of(words).bit_count()

@@ -1,7 +1,6 @@
-"""A player that notes what was said and heard, in order and with its time: what `pcli reproduce` writes a test of.
+"""A player that records what was sent and received, in order and with its time; `pcli reproduce` writes a test from it.
 
-Notes are live words: ids are those of the broker that was played to. What the capture says otherwise is found in the
-outcomes of the comparison.
+The records contain live ids. Differences from the capture are in the outcomes of the comparison.
 """
 
 from __future__ import annotations
@@ -22,20 +21,20 @@ __all__ = ["Noting", "Step"]
 
 @dataclass(slots=True)
 class Step:
-    """Something that was done, or an answer that came."""
+    """An action or a response."""
 
     what: Action | Pair
     place: int
-    """Of the last line of the play that was said."""
+    """The index of the last line of the script that was sent."""
     ms: int
-    """When, milliseconds since 1970."""
+    """The time in milliseconds since 1970."""
 
 
 class Noting(Player):
     """One replay in the capture's own time."""
 
     def __init__(self, replay: Replay) -> None:
-        """Nothing was said yet."""
+        """Start with no line sent."""
         found = replay.preparation
         super().__init__(
             replay.script,
@@ -50,7 +49,7 @@ class Noting(Player):
         self._undated = 0
 
     def actions(self, now: int) -> list[Action]:
-        """What to do now."""
+        """Return what to do now."""
         self.date(now)
         found = super().actions(now)
         self.steps += [Step(action, self.said, now) for action in found]
@@ -58,14 +57,14 @@ class Noting(Player):
         return found
 
     def receive(self, part: int, data: bytes) -> list[Action]:
-        """Bytes of the live broker; they came before the time that is told next."""
+        """Process bytes from the live broker; they arrived before the time of the next call."""
         count = len(self.book.pairs)
         found = super().receive(part, data)
         self._note(count)
         return found
 
     def lost(self, part: int) -> None:
-        """The live broker closed a connection."""
+        """Process the live broker's closing of a connection."""
         count = len(self.book.pairs)
         super().lost(part)
         self._note(count)
@@ -74,13 +73,13 @@ class Noting(Player):
         self.steps += [Step(pair, self.said, 0) for pair in islice(self.book.pairs, count, None)]
 
     def date(self, now: int) -> None:
-        """It is so late, and was so since the last time was told."""
+        """Set the time of the events since the previous call."""
         for step in islice(self.steps, self._undated, None):
             step.ms = now
         self._undated = len(self.steps)
 
     def outcomes(self) -> list[Outcome]:
-        """How the answers differ from the captured ones, and which rules say why."""
+        """Return how the responses differ from the captured ones, and which rules explain it."""
         found = compare(self.book, self.ids)
         explain(found, Evidence(self.script, self.book, self.ids, found, own_broker=True))
         return found

@@ -1,7 +1,7 @@
-"""One capture, ready to be played any number of times, against any broker.
+"""One capture, ready to be replayed any number of times against any broker.
 
-The way: a script (script.py), what the broker must have (preparation.py, seeding.py), a player for each time
-(player.py), and when it is done a report (compare.py, rules.py, report.py).
+The steps: build the script (script/build_script.py), prepare the broker (script/broker_preparation.py,
+script/seed_messages.py), replay it (player.py), and report the differences (comparison).
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from pcli.replay.player.script.seed_messages import SEED_PART, seed
 __all__ = ["Replay"]
 
 _SAME_TIME_MS: Final = 1000
-"""A live broker whose clock is nearer than this to the capture's lives in its time."""
+"""If the live broker's clock is closer to the capture's than this, times are not shifted."""
 
 
 @dataclass(slots=True)
 class Replay:
-    """A capture and what it needs."""
+    """A capture and what its replay needs."""
 
     script: Script
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Settings of the live broker that the user named."""
+    """Settings of the live broker that the user gave."""
     topics: Sequence[TopicRule] = ()
-    """How topics are renamed."""
+    """Rules that rename topics."""
     calls: list[Call] = field(default_factory=list)
-    """To be made before the play, in order."""
+    """Calls to make before the replay, in order."""
     preparation: Preparation = field(default_factory=Preparation)
 
     def __post_init__(self) -> None:
@@ -48,11 +48,11 @@ class Replay:
 
     @property
     def start_ms(self) -> int:
-        """When the play begins, milliseconds since 1970."""
+        """When the replay begins, in milliseconds since 1970."""
         return int(self.script.lines[0].time_ms) if self.script.lines else 0
 
     def player(self, now: int, pace: Pace, *, administered: bool, auth: tuple[str, bytes] | None = None) -> Player:
-        """Somebody who plays it once. ``administered``: whether calls can be made while it is played."""
+        """Return a player for one replay. ``administered``: whether REST calls can be made during it."""
         ids = Ids(topics=self.topics)
         if abs(now - self.start_ms) > _SAME_TIME_MS:
             ids.shift_ms = now - self.start_ms
@@ -69,9 +69,9 @@ class Replay:
         )
 
     def report(self, player: Player, *, own_broker: bool, administered: bool) -> Report:
-        """How it went."""
+        """Return the report of a finished replay."""
         outcomes = [one for one in compare(player.book, player.ids) if one.part != SEED_PART]
-        undone = {""} if not own_broker else set[str]()  # nobody's call restarts a broker
+        undone = {""} if not own_broker else set[str]()  # no REST call restarts a broker
         deeds = self.preparation.topics & undone if administered else self.preparation.topics
         evidence = Evidence(self.script, player.book, player.ids, outcomes, own_broker=own_broker, deeds=deeds)
         explain(outcomes, evidence)

@@ -1,12 +1,12 @@
-"""What the broker said in the capture, and which live answer stands for which captured one.
+"""Match live responses to the captured responses of the broker.
 
 Rules of this file
-1. Answers are paired by what their request had: request id on its connection, producer and sequence id. What the broker
-   says unasked is paired by its kind and whom it speaks to, in order.
-2. A MESSAGE is paired by its entry (metadata and payload) and its consumer; among several deliveries of one entry the
-   one with the same redelivery count is taken, then the first. On a Shared subscription, which gives to anybody, a
-   delivery to another consumer is as good; on a Key_Shared one it is the second choice. Both differ in the consumer.
-3. PING and PONG are nobody's answer here: who is silent when is a matter of time.
+1. Responses are matched by their request: request id on its connection, or producer and sequence id. Unrequested frames
+   are matched in order by command and by producer or consumer.
+2. A MESSAGE is matched by its entry (metadata and payload) and its consumer. Among several deliveries of one entry the
+   one with the same redelivery count is preferred, then the first. On a Shared subscription, a delivery to another
+   consumer is an equal match; on a Key_Shared one it is the second choice. Both then differ in the consumer.
+3. PING and PONG are not matched: they depend on timing alone.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SPREADING: Final = ("Shared", "Key_Shared")
 
 
 class Pair:
-    """A captured answer and the live one that stands for it. One of them may be missing."""
+    """A captured response and the live one that matches it. One of them may be missing."""
 
     __slots__ = ("consumer", "frame", "line", "order", "part", "said")
 
@@ -46,33 +46,33 @@ class Pair:
         self, line: Line | None, part: int, frame: Frame | None, said: int, order: int, consumer: Consumer | None
     ) -> None:
         self.line = line
-        """What was captured; None: the live broker said something that the captured one did not."""
+        """The captured response; None if only the live broker sent one."""
         self.part = part
-        """The connection on which the live answer came."""
+        """The connection on which the live response arrived."""
         self.frame = frame
-        """What came; None for the end of a connection, and where nothing came."""
+        """The live response; None for the end of a connection, and if none arrived."""
         self.said = said
-        """The place of the last line that was said when it came."""
+        """The index of the last line that was sent before it arrived."""
         self.order = order
-        """Live answers are counted from 0; -1: it never came."""
+        """The number of the live response, from 0; -1 if none arrived."""
         self.consumer = consumer
-        """To whom a live MESSAGE went."""
+        """The receiver of a live MESSAGE."""
 
 
 class Book:
-    """Captured answers that are waited for."""
+    """The captured responses, and the live ones matched to them so far."""
 
     def __init__(self, said: Iterable[Line]) -> None:
-        """``said``: both sides' lines, of which the broker's are waited for."""
+        """``said``: the lines of both sides; those of the broker are expected."""
         lines = list(said)
         self.nameless = without_highest(lines)
-        """Receipts whose highest sequence id means nothing."""
+        """Receipts whose highest sequence id is undefined."""
         self._open: dict[Hashable, list[Line]] = defaultdict(list)
         self._first: list[Line] = []
-        """Every captured answer, in order; those in front that are settled are passed by ``_at``."""
+        """All captured responses in order; ``_at`` is the index of the first that may still be awaited."""
         self._at = 0
         self.settled: set[int] = set()
-        """Indexes of captured answers that came, or are waited for no more."""
+        """Indexes of captured responses that arrived or are no longer awaited."""
         self.pairs: list[Pair] = []
         for line in lines:
             if not line.from_client and line.type not in KEEP_ALIVE:
@@ -80,10 +80,10 @@ class Book:
                 for key in _keys_of(line):
                     self._open[key].append(line)
 
-    # -- live answers ----------------------------------------------------------------------------------------------
+    # -- live responses --------------------------------------------------------------------------------------------
 
     def take(self, part: int, frame: Frame, content: bytes, consumer: Consumer | None, said: int) -> Pair:
-        """A live answer came; the pair that it makes."""
+        """Match a live response and return the pair."""
         if frame.type == _MESSAGE:
             line = self._delivery(part, frame, content, consumer)
         else:
@@ -91,7 +91,7 @@ class Book:
         return self._pair(line, part, frame, said, consumer)
 
     def end(self, part: int, said: int) -> Pair:
-        """The live broker closed a connection: nothing is waited for on it any more."""
+        """Process the live broker's closing of a connection: its responses are no longer awaited."""
         self.settled.update(line.index for line in self._first if line.part == part)
         return self._pair(self._pop((part, "end")), part, None, said, None)
 
@@ -124,7 +124,7 @@ class Book:
     # -- waiting ---------------------------------------------------------------------------------------------------
 
     def missing_before(self, index: int) -> Line | None:
-        """The first captured answer before this place of the play that has not come, and is still waited for."""
+        """Return the first captured response before this index that is still awaited, or None."""
         first, settled = self._first, self.settled
         while self._at < len(first) and first[self._at].index in settled:
             self._at += 1
@@ -133,14 +133,14 @@ class Book:
         return None
 
     def give_up(self, index: int) -> None:
-        """Wait no more for what is before this place; it may still come."""
+        """Stop waiting for the responses before this index; they may still arrive."""
         for line in self._first[self._at :]:
             if line.index >= index:
                 break
             self.settled.add(line.index)
 
     def missing(self) -> list[Line]:
-        """Captured answers that never came."""
+        """Return the captured responses that never arrived."""
         came = {pair.line.index for pair in self.pairs if pair.line is not None}
         return [line for line in self._first if line.index not in came]
 
@@ -160,7 +160,7 @@ def _likeness(
 
 
 def _keys_of(line: Line) -> list[Hashable]:
-    """Under which keys a captured answer is found."""
+    """Return the keys under which a captured response is indexed."""
     frame = line.frame
     if frame is None:
         return [(line.part, "end")]
@@ -173,7 +173,7 @@ def _keys_of(line: Line) -> list[Hashable]:
 
 
 def key_of(part: int, frame: Frame) -> Hashable:
-    """Whose answer a frame is, as far as it says: what the live one and the captured one have in common."""
+    """Return the key that a live response and its captured counterpart have in common."""
     row = COMMANDS.get(frame.type)
     if row is None:
         return part, name_of(frame.type)

@@ -1,8 +1,8 @@
-"""A proxy for a test: `with Proxy(to=…) as proxy`, in a thread and a loop of its own.
+"""A proxy for a test: `with Proxy(to=…) as proxy`, in its own thread and event loop.
 
 Rules of this file
-1. The words are those of MiniBroker where they mean the same. What is counted is in the faults that were given.
-2. Errors are LocalError: an address that makes no sense, a port that is taken, a certificate or capture that is no use.
+1. Names are the same as in MiniBroker if they mean the same. The given fault objects contain the counts.
+2. Errors are LocalError: an invalid address, a port in use, an unusable certificate or capture.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 __all__ = ["Proxy"]
 
 _LARGEST: Final = 1 << 28
-"""Bytes of a frame that faults see; more is none, or nobody's."""
+"""Bytes of the largest frame that faults can match."""
 _NOTES: Final = 1000
-"""Notes that are kept."""
+"""Maximum number of notes kept."""
 
 
 class Proxy:
-    """A proxy that runs while its ``with`` block does; `start` and `stop` do the same without a block."""
+    """A proxy that runs during its ``with`` block; `start` and `stop` do the same without a block."""
 
     def __init__(
         self,
@@ -63,16 +63,16 @@ class Proxy:
         taps: Iterable[Tap] = (),
         on_note: Callable[[str], None] | None = None,
     ) -> None:
-        """Nothing runs yet. LocalError for what makes no sense.
+        """Check the arguments without starting anything. LocalError if one is invalid.
 
-        - ``to``: service URL of the broker; ``security``: how TLS is spoken to it
-        - ``listen``: port, 0 is any that is free; ``bind``: its address; ``advertised_address``: the host in the URLs
-          that clients are given
-        - ``http_listen``, ``http_to``: a port for HTTP, and the URL of the web service behind it; None: no HTTP
-        - ``listen_cert``, ``listen_key``: paths of the certificate and key for TLS with clients; empty: in the clear
-        - ``capture``: path of a pcapng file for every byte of every connection with a client
-        - ``faults``: by protocol; ``byte_faults``: by bytes, their chances drawn from ``seed``
-        - ``taps``: from the first connection on; ``on_note``: told a line when something is wrong
+        - ``to``: service URL of the broker; ``security``: TLS settings for the connection to it
+        - ``listen``: port, 0 for any free one; ``bind``: its address; ``advertised_address``: the host in the URLs
+          that clients receive
+        - ``http_listen``, ``http_to``: a port for HTTP, and the URL of the web service; None for no HTTP
+        - ``listen_cert``, ``listen_key``: paths of the certificate and key for TLS with clients; empty for no TLS
+        - ``capture``: path of a pcapng file for all bytes of all client connections
+        - ``faults``: faults in the protocol; ``byte_faults``: faults in the bytes, with chances drawn from ``seed``
+        - ``taps``: active from the first connection on; ``on_note``: receives one line for each problem
         """
         self._to = ServiceUrl.parse(to)
         if self._to.http:
@@ -92,16 +92,16 @@ class Proxy:
         self._capture = capture
         self._recording: Recording | None = None
         self.faults = list(faults)
-        """What goes wrong by protocol, in the order of asking."""
+        """Faults in the protocol, in the order in which they are checked."""
         self.byte_faults = list(byte_faults)
-        """What goes wrong by bytes."""
+        """Faults in the bytes."""
         self._random = Random(seed)  # noqa: S311  (a bad line, no secret)
         self._taps = list(taps)
         self.notes: list[str] = []
-        """What was said to the user lately."""
+        """The latest notes for the user."""
         self._on_note = on_note
         self.failures: list[BaseException] = []
-        """Exceptions that are the proxy's own fault; empty, or a bug of pcli."""
+        """Unexpected exceptions in the proxy; each one is a bug of pcli."""
         self.service_url = ""
         """``pulsar://host:port``, for clients; empty before the start."""
         self.http_url = ""
@@ -110,10 +110,10 @@ class Proxy:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._over: asyncio.Event | None = None
 
-    # -- life ------------------------------------------------------------------------------------------------------
+    # -- start and stop --------------------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Run; it accepts connections when this returns. LocalError: a port is taken, a file is no use."""
+        """Start, and accept connections on return. LocalError if a port is in use or a file is unusable."""
         ready: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, args=(ready,), name="pcli-proxy", daemon=True)
         self._thread.start()
@@ -125,7 +125,7 @@ class Proxy:
         return self
 
     def stop(self) -> None:
-        """Reset all connections, and close the ports; a second call does nothing."""
+        """Reset all connections and close the ports; a second call does nothing."""
         if self._thread is not None and self._loop is not None and self._thread.is_alive():
             assert self._over is not None
             self._loop.call_soon_threadsafe(self._over.set)
@@ -139,7 +139,7 @@ class Proxy:
 
     @property
     def capture_failure(self) -> OSError | None:
-        """Why the capture ended early; None: it did not."""
+        """Why the capture ended early, or None if it did not."""
         return None if self._recording is None else self._recording.failure
 
     # -- the proxy's thread ----------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ class Proxy:
         except BaseException as fault:
             if ready.done():
                 raise
-            ready.set_exception(fault)  # or `start` would wait for ever
+            ready.set_exception(fault)  # otherwise `start` would wait forever
 
     async def _serve(
         self,
@@ -183,13 +183,13 @@ class Proxy:
             await listener.stop()
 
     def _open(self, listener: Listener, broker_tls: ssl.SSLContext | None, stack: ExitStack) -> None:
-        """Open ports and capture. Nobody comes in before all is open, as the loop waits for the end of this."""
+        """Open ports and capture. No client is accepted before all are open, because this blocks the event loop."""
         listener.start(self._bind, self._listen, self._advertised)
         lookups = None
         if self._http_to is not None:
             lookups = Lookups(listener, self._to, self._http_to, broker_tls)
             self.http_url = lookups.start(self._http_listen or 0)
-        for recording in self._open_capture(stack):  # behind the ports: a second proxy does not empty the first's
+        for recording in self._open_capture(stack):  # after the ports: a second proxy must not truncate the first's
             listener.taps.append(recording)
             if lookups is not None:
                 lookups.taps.append(recording)
@@ -245,6 +245,6 @@ class Proxy:
 
 
 def _close(file: BinaryIO) -> None:
-    """Close a capture; what could not be written before can't be now, and was told."""
+    """Close a capture. A failure to write was already reported and is ignored here."""
     with suppress(OSError):
         file.close()

@@ -21,7 +21,7 @@ _HEAD: Final = 10
 _TYPE_KEY: Final = 8
 """Field 1, a varint."""
 _MOST: Final = 1 << 16
-"""No frame that names a broker comes near it; the bytes that are held are fewer."""
+"""Size limit for frames that are held: frames that name a broker are far smaller."""
 
 
 class Passage:
@@ -30,18 +30,18 @@ class Passage:
     __slots__ = ("_change", "_held", "_lost", "_rest", "_types")
 
     def __init__(self, types: Container[int], change: Callable[[bytes], bytes]) -> None:
-        """``change`` is given each whole frame of these types, and gives what goes on in its place."""
+        """``change`` receives each whole frame of these types and returns its replacement."""
         self._types = types
         self._change = change
         self._rest = 0
-        """Bytes of the frame that passes that are still to come."""
+        """Bytes still to come of a frame that passes unchanged."""
         self._held = b""
         self._lost = False
 
     def feed(self, data: bytes) -> bytes:
-        """What goes on of what came."""
+        """Return the bytes that can be forwarded now."""
         size = len(data)
-        if self._rest >= size:  # the middle of a large frame, as most bytes are
+        if self._rest >= size:  # the middle of a large frame, the most frequent case
             self._rest -= size
             return data
         if self._lost:
@@ -51,7 +51,7 @@ class Passage:
         return self._cut(data)
 
     def end(self) -> bytes:
-        """What was held, at the end of the stream."""
+        """Return the held bytes at the end of the stream."""
         data, self._held = self._held, b""
         return data
 

@@ -1,9 +1,9 @@
-"""The web service through the proxy, for clients whose service URL is ``http://``: only lookups are changed.
+"""The web service through the proxy, for clients with an ``http://`` service URL: only lookups are changed.
 
 Rules of this file
-1. A connection carries one request, with its body, and one answer, as ``Connection: close`` says.
-2. A lookup that is redirected is followed here, as the client would do it: its answer, too, must name the proxy.
-3. What the web service does not answer is 502 with the reason.
+1. A connection carries one request with its body and one response, which contains ``Connection: close``.
+2. The proxy itself follows the redirect of a lookup, because the final response must also name the proxy.
+3. If the web service does not respond, the response is 502 with the reason.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ _LOOKUP: Final = ("/lookup/v2/topic/", "/lookup/v2/destination/")
 _HOP: Final = frozenset(
     ("connection", "keep-alive", "transfer-encoding", "content-length", "upgrade", "host", "accept-encoding")
 )
-"""Headers that speak of one connection (RFC 9110, 7.6.1), or are made anew; and no encoding is asked for, because
-answers are to be changed."""
+"""Headers for a single connection (RFC 9110, 7.6.1), or that the proxy sets itself. Accept-Encoding is removed because
+response bodies are rewritten."""
 _LARGEST: Final = 64 << 20
-"""Bytes of a body."""
+"""Maximum bytes of a response."""
 _BODILESS: Final = ("204", "304")
-"""Answers without a body; their length, as that of an answer to HEAD, is not ours to tell (RFC 9110, 8.6)."""
+"""Responses without a body; like responses to HEAD, the proxy sends them without a length (RFC 9110, 8.6)."""
 _REDIRECTS: Final = 20
-"""As the Java client's HttpClient."""
+"""The limit of the Java client's HttpClient."""
 _PATIENCE: Final = 30.0
-"""Seconds for a request to come."""
+"""Seconds to wait for a request."""
 _TIMEOUT: Final = 60.0
-"""Seconds for the web service's answer."""
+"""Seconds to wait for the web service's response."""
 _Answer = tuple[str, list[tuple[str, str]], bytes]
 """Status, headers, body."""
 
@@ -60,10 +60,10 @@ class Lookups:
         self._http_to = http_to
         self._tls = tls
         self.taps: list[Tap] = []
-        """Who hears all of it."""
+        """Receivers of all bytes."""
 
     def start(self, port: int) -> str:
-        """Listen; the URL for clients. LocalError when the port is taken."""
+        """Listen and return the URL for clients. LocalError if the port is in use."""
         sock = self._listener.bound(port)
         self._listener.serve(sock, self._serve)
         return f"http://{self._listener.host}:{sock.getsockname()[1]}"
@@ -82,7 +82,7 @@ class Lookups:
             writer.write(answer)
             await writer.drain()
         except (OSError, EOFError, ValueError, asyncio.LimitOverrunError, asyncio.CancelledError):
-            pass  # it went away, this is no request, or the proxy stops: there is nobody to answer
+            pass  # the client disconnected or sent no valid request, or the proxy stops: no response is possible
         finally:
             writer.close()
             for tap in self.taps:
@@ -93,7 +93,7 @@ class Lookups:
             tap.passed(number, data, now_ns(), from_client=from_client)
 
     async def _answer(self, request: _Request) -> bytes:
-        """The whole answer, head and body."""
+        """Return the whole response, head and body."""
         try:
             async with asyncio.timeout(_TIMEOUT):
                 status, headers, body = await self._ask(request)
@@ -110,7 +110,7 @@ class Lookups:
         return "\r\n".join(lines).encode("latin-1") + body
 
     async def _ask(self, request: _Request) -> _Answer:
-        """The web service's answer. OSError, ValueError, HTTPException, LocalError: there is none."""
+        """Return the web service's response. OSError, ValueError, HTTPException or LocalError if there is none."""
         url, target = self._http_to, request.target
         for _ in range(_REDIRECTS):
             answer = await self._exchange(url, target, request)
@@ -125,7 +125,7 @@ class Lookups:
         raise HTTPException(f"more than {_REDIRECTS} redirects")
 
     async def _exchange(self, url: ServiceUrl, target: str, request: _Request) -> _Answer:
-        """One request, one answer, one connection."""
+        """Send one request on a new connection and return the response."""
         host, port = url.hosts[0]
         reader, writer = await asyncio.open_connection(host, port, ssl=(self._tls or True) if url.tls else None)
         try:
@@ -140,7 +140,7 @@ class Lookups:
 
 
 async def _all(reader: asyncio.StreamReader) -> bytes:
-    """All that comes until the end. ValueError when that is too much."""
+    """Read to the end of the stream. ValueError if it is too large."""
     try:
         await reader.readexactly(_LARGEST)
     except asyncio.IncompleteReadError as end:
@@ -149,31 +149,31 @@ async def _all(reader: asyncio.StreamReader) -> bytes:
 
 
 class _Said:
-    """What was read, to an HTTPResponse, which wants no more of a socket than this."""
+    """Bytes with the one socket method that HTTPResponse uses."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
 
     def makefile(self, mode: str) -> BytesIO:
-        """The data as a file."""
+        """Return the data as a file."""
         return BytesIO(self._data)
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A request that was read."""
+    """A parsed request."""
 
     raw: bytes
     """Head and body."""
     method: str
     target: str
     headers: list[tuple[str, str]]
-    """Without those of the connection."""
+    """The headers without those for a single connection."""
     body: bytes
 
     @classmethod
     async def read(cls, reader: asyncio.StreamReader) -> Self:
-        """ValueError, EOFError or LimitOverrunError: there is none, or none of a known length."""
+        """Read a request. ValueError, EOFError or LimitOverrunError if it is invalid or has no known length."""
         head = await reader.readuntil(b"\r\n\r\n")
         first, *lines = head.decode("latin-1").split("\r\n")[:-2]
         method, target, _ = first.split(" ")
@@ -188,7 +188,7 @@ class _Request:
         return cls(head + raw, method, target, [pair for pair in headers if pair[0].lower() not in _HOP], body)
 
     def to(self, target: str, host: str) -> bytes:
-        """The request for this target at that host."""
+        """Return the bytes of the request for this target and host."""
         own = [("Host", host), ("Connection", "close")]
         if self.body:
             own.append(("Content-Length", str(len(self.body))))
@@ -197,12 +197,12 @@ class _Request:
 
     @property
     def is_lookup(self) -> bool:
-        """Whether its answer names a broker."""
+        """Whether the response names a broker."""
         return self.target.startswith(_LOOKUP)
 
 
 async def _chunks(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
-    """A body in chunks (RFC 9112, 7.1): as it came, and what it says. ValueError when it is none, or too large."""
+    """Return a chunked body (RFC 9112, 7.1) as received and decoded. ValueError if it is invalid or too large."""
     raw, body = bytearray(), bytearray()
     while True:
         line = await reader.readuntil(b"\r\n")
@@ -214,7 +214,7 @@ async def _chunks(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
         data = await reader.readexactly(size + 2)
         body += data[:-2]
         raw += line + data
-    while line != b"\r\n":  # trailers, and the end of them
+    while line != b"\r\n":  # trailers up to the empty line
         raw += line
         line = await reader.readuntil(b"\r\n")
     return bytes(raw + line), bytes(body)

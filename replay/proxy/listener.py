@@ -1,9 +1,9 @@
-"""Where clients come: the listener for the broker of ``--to``, and a door for every other broker that is named.
+"""The proxy's listening ports: one for the broker of ``--to``, and one for each other broker that a response names.
 
 Rules of this file
-1. Everything here belongs to the loop that calls `start`.
-2. A broker is tried host by host, as its URL lists them.
-3. What a user should know and no connection can carry is a note: one line, not said twice before all is well again.
+1. Everything here belongs to the event loop that calls `start`.
+2. The hosts of a broker are tried in the order of its URL.
+3. A problem that no connection can report to the client is a note: one line, repeated only after a success in between.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 __all__ = ["Listener", "reason_of"]
 
 _Welcome = Callable[[socket.socket, "Address"], Coroutine[None, None, None]]
-"""What is done with a client that was accepted."""
+"""Handles an accepted client."""
 
 _ANY: Final = ("0.0.0.0", "::", "")  # noqa: S104  (compared with, not bound to)
 _BACKLOG: Final = 1024
-"""Connections that may wait to be accepted, as at a broker."""
+"""Connections that may wait to be accepted, as in a broker."""
 _PAUSE: Final = 1.0
-"""Seconds before accepting is tried again."""
+"""Seconds before the next attempt to accept."""
 _CONNECT: Final = 10.0
-"""Seconds for a connection to one host of a broker, TLS and all, as the clients' connectionTimeoutMs."""
+"""Seconds to connect to one host of a broker, including TLS; the value of the clients' connectionTimeoutMs."""
 _WORDLESS: Final = {True: "it took too long", False: "no TLS: it ended the connection"}
-"""Of errors without words: a time-out of asyncio, or else the end of a handshake."""
+"""Texts for errors without a message: whether it is a timeout of asyncio, otherwise the end of a handshake."""
 _DOORS: Final = 1000
-"""Brokers beside that of ``--to``. A cluster has fewer; what names more is mad, and each takes a port."""
+"""Maximum number of brokers besides that of ``--to``. Each uses a port, and no real cluster has as many."""
 
 
 class Listener:
@@ -62,7 +62,7 @@ class Listener:
         random: Random,
         note: Callable[[str], None],
     ) -> None:
-        """``client_tls``, ``broker_tls``: how TLS is spoken to either side; None for clients: not at all."""
+        """``client_tls``, ``broker_tls``: TLS settings of either side; None for clients means no TLS."""
         self._to = to
         self._client_tls = client_tls
         self._broker_tls = broker_tls
@@ -73,15 +73,15 @@ class Listener:
         self._note = note
         self._noted = ""
         self._opened = 0
-        """Doors beside the listener."""
+        """Number of ports for brokers besides that of ``--to``."""
         self.relays: set[Relay] = set()
-        """Connections that are open."""
+        """Open connections."""
         self._numbers = itertools.count()
         self.tasks: set[asyncio.Task[None]] = set()
-        """What listens, and what begins."""
+        """Tasks that accept clients or set up a connection."""
 
     def start(self, bind: str, port: int, advertised: str) -> None:
-        """Listen. LocalError when the address is taken, or not ours."""
+        """Listen. LocalError if the address is in use or not local."""
         self._bind = bind
         sock = self.bound(port)
         host = advertised or bind
@@ -92,51 +92,51 @@ class Listener:
 
     @property
     def service_url(self) -> str:
-        """The URL that clients are given."""
+        """The URL for clients."""
         return self.doors.url(self._to)
 
     async def stop(self) -> None:
-        """Reset what is still open, and listen no more."""
+        """Reset the open connections and stop listening."""
         for task in self.tasks:
             task.cancel()
         for relay in list(self.relays):
             relay.cut("the proxy stops")
-        for _ in range(3):  # a closed socket says so in the loop's next round
+        for _ in range(3):  # the event loop reports a closed socket only in a later iteration
             await asyncio.sleep(0)
 
     def number(self) -> int:
-        """The number of a new connection."""
+        """Return the number of a new connection."""
         return next(self._numbers)
 
     def shapers(self) -> tuple[Shaper | None, Shaper | None]:
-        """What befalls the bytes of a new connection: on their way to the broker, and to the client."""
+        """Draw the byte faults of a new connection; return those toward the broker and those toward the client."""
         befalling = [fault for fault in self._byte_faults if fault.befalls(self._random)]
         ways = ([fault for fault in befalling if fault.side in ("", side)] for side in ("client", "broker"))
         to_broker, to_client = (Shaper(faults, self._random) if faults else None for faults in ways)
         return to_broker, to_client
 
     async def connect(self, factory: Callable[[], asyncio.BaseProtocol], broker: ServiceUrl) -> str:
-        """Connect to a broker; why not, empty when it is done."""
+        """Connect to a broker; return the reason for a failure, or an empty string."""
         loop, reason = asyncio.get_running_loop(), ""
         for host, port in broker.hosts:
             context = self._broker_tls if broker.tls else None
             try:
                 async with asyncio.timeout(_CONNECT):
                     await loop.create_connection(factory, host, port, ssl=context)
-            except (OSError, UnicodeError) as fault:  # a name that is none breaks the codec of names (idna)
+            except (OSError, UnicodeError) as fault:  # the idna codec raises UnicodeError for an invalid host name
                 reason = reason_of(fault)
             else:
                 return ""
         return reason
 
     def note(self, text: str) -> None:
-        """Tell the user."""
+        """Report a problem to the user, unless it repeats the previous one."""
         if text != self._noted:
             self._noted = text
             self._note(text)
 
     def all_is_well(self) -> None:
-        """A broker has answered: what goes wrong from now on is news."""
+        """Report the next problem even if it is the same: a broker has responded since."""
         self._noted = ""
 
     def _open_door(self, broker: ServiceUrl) -> str:
@@ -152,7 +152,7 @@ class Listener:
         return f"{self.host}:{sock.getsockname()[1]}"
 
     def bound(self, port: int) -> socket.socket:
-        """A socket that listens at this port. LocalError when it is taken, or the address is not ours."""
+        """Return a socket that listens on this port. LocalError if it is in use or the address is not local."""
         family = socket.AF_INET6 if ":" in self._bind else socket.AF_INET
         try:
             return socket.create_server((self._bind, port), family=family, backlog=_BACKLOG)
@@ -160,7 +160,7 @@ class Listener:
             raise LocalError(f"port {port} of {self._bind}: {reason_of(fault)}") from None
 
     def serve(self, sock: socket.socket, welcome: _Welcome) -> None:
-        """Accept clients, by ourselves: a server of the loop would not say why a handshake failed."""
+        """Accept clients without asyncio's server, which would not report why a handshake failed."""
         sock.settimeout(0)
         self._begin(self._accept(sock, welcome)).add_done_callback(lambda _: sock.close())
 
@@ -169,7 +169,7 @@ class Listener:
         while True:
             try:
                 client, address = await loop.sock_accept(sock)
-            except OSError as fault:  # no file descriptor is left, say
+            except OSError as fault:  # for example, no file descriptor is left
                 self.note(f"a client can't come in: {reason_of(fault)}")
                 await asyncio.sleep(_PAUSE)
             else:
@@ -195,18 +195,18 @@ class Listener:
 
 
 def _left(client: socket.socket, task: asyncio.Task[None]) -> None:
-    """Close the socket of a client whose task was cancelled, perhaps before its first step."""
+    """Close the socket of a client whose task was cancelled, possibly before its first step."""
     if task.cancelled():
         client.close()
 
 
 def reason_of(fault: OSError | UnicodeError) -> str:
-    """Why there is no connection, as the end of a sentence. A loop wraps the system's words in words of its own."""
+    """Return why there is no connection, as the end of a sentence, without the text that asyncio adds to errors."""
     if isinstance(fault, UnicodeError):
         return "no host's name"
     told = getattr(fault, "verify_message", None) or getattr(fault, "reason", None)
     if isinstance(told, str):
         return f"no TLS: {told.lower().replace('_', ' ')}"
-    # Errors of name look-ups have negative numbers.
+    # Errors of name resolution have negative numbers.
     text = os.strerror(fault.errno) if fault.errno is not None and fault.errno > 0 else fault.strerror or str(fault)
     return text.lower().partition(" (while ")[0] or _WORDLESS[isinstance(fault, TimeoutError)]

@@ -1,12 +1,12 @@
-"""One client's connection and that to its broker: two sockets, and what passes between them.
+"""The relay between one client's connection and its broker's.
 
 Rules of this file
-1. Nobody is connected to before the client's first frame is there: it may name the broker.
-2. From the client: taps, faults, the broker. From the broker: addresses rewritten, faults, taps, the client. So taps
-   hear what crosses the client's socket.
-3. Who does not read is not read for: what waits for one side is bounded, and the other side's socket fills up.
-4. The end of a stream is passed on as one, behind all that came before; the other direction goes on. A reset is
-   passed on as a reset, at once.
+1. The relay connects to the broker after the client's first frame has arrived, because that frame may name the broker.
+2. From the client: taps, faults, the broker. From the broker: address rewriting, faults, taps, the client. Taps thus
+   receive the bytes of the client's socket.
+3. Buffers are bounded: if one side does not read, the relay stops reading from the other side.
+4. The end of a stream is forwarded after all bytes before it, and the other direction stays open. A reset is forwarded
+   immediately as a reset.
 """
 
 from __future__ import annotations
@@ -32,18 +32,19 @@ if TYPE_CHECKING:
 __all__ = ["Relay"]
 
 _HIGH: Final = 1 << 20
-"""Bytes that wait in one side's transport at which the other side is not read any more."""
+"""Bytes in one side's write buffer at which reading from the other side stops."""
 _PATIENCE: Final = 30.0
-"""Seconds for the first frame; a broker waits as long (keepAliveIntervalSeconds)."""
+"""Seconds to wait for the first frame, as in a broker (keepAliveIntervalSeconds)."""
 _RESET: Final = struct.pack("ii", 1, 0)
-"""The SO_LINGER with which a close is a reset."""
+"""The SO_LINGER value that turns a close into a reset."""
 _STRANGERS: Final = {
     "tls": "speaks TLS; --to pulsar+ssl://… is for that",
     "http": "speaks HTTP; --to is for its binary port",
 }
-"""What is wrong with a broker that answers like this: with an alert, say, or 400 Bad Request."""
+"""Notes for a broker whose first bytes are not Pulsar's, such as a TLS alert or 400 Bad Request."""
 _SILENT: Final = "ends the connection without a word; if it speaks TLS, --to pulsar+ssl://… is for that"
-"""So do the TLS port of a real broker that is spoken to in clear, and a binary port that is spoken to in TLS."""
+"""The note for a broker that closes the connection without a response: a TLS port that receives cleartext does, and so
+does a cleartext port that receives TLS."""
 
 
 class _End(asyncio.Protocol):
@@ -53,11 +54,11 @@ class _End(asyncio.Protocol):
         self.relay = relay
         self.transport: Any = None
         self.lane = Lane(self.write, self.finish, relay.cut, lambda change: self.other.hold(change))
-        """What is on its way to this side."""
+        """Bytes on the way to this side."""
         self.ended = False
-        """Whether this side has said all."""
+        """Whether this side has ended its stream."""
         self.finished = False
-        """Whether this side has been told that the other one has."""
+        """Whether the end of the other side's stream was forwarded to this side."""
         self.closed = False
         self._holds = 0
 
@@ -68,7 +69,7 @@ class _End(asyncio.Protocol):
         return relay.broker if self is relay.client else relay.client
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It is connected."""
+        """Start to relay on this connection."""
         self.transport = transport
         self._socket = transport.get_extra_info("socket")
         self._tls = transport.get_extra_info("ssl_object") is not None
@@ -77,32 +78,32 @@ class _End(asyncio.Protocol):
             self.relay.arrived()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of this side."""
+        """Process bytes from this side."""
         if self is self.relay.client:
             self.relay.from_client(data)
         else:
             self.relay.from_broker(data)
 
     def eof_received(self) -> bool:
-        """This side has said all. TLS knows no half of a connection: there it is the end of both."""
+        """Process the end of this side's stream. asyncio's TLS cannot be half-closed: there it ends both directions."""
         self.relay.ends(self)
         return not self._tls
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is closed."""
+        """Process the closing of the socket."""
         self.closed = True
         self.relay.lost(self, exc)
 
     def pause_writing(self) -> None:
-        """This side does not read as fast as it gets."""
+        """Stop reading from the other side, because this side's write buffer is full."""
         self.other.hold(1)
 
     def resume_writing(self) -> None:
-        """It has read most of it."""
+        """Resume reading from the other side."""
         self.other.hold(-1)
 
     def hold(self, change: int) -> None:
-        """One more reason (1), or one less (-1), not to read from this side."""
+        """Add (1) or remove (-1) a reason not to read from this side."""
         self._holds += change
         if self.transport is not None and not self.transport.is_closing():
             if self._holds:
@@ -111,7 +112,7 @@ class _End(asyncio.Protocol):
                 self.transport.resume_reading()
 
     def write(self, data: bytes) -> None:
-        """Bytes to this side."""
+        """Write bytes to this side."""
         if self is self.relay.client:
             self.relay.tell(data, from_client=False)
         elif self.relay.opening is not None:
@@ -121,7 +122,7 @@ class _End(asyncio.Protocol):
             self.transport.write(data)
 
     def finish(self) -> None:
-        """The other side has said all, and this side has it."""
+        """Forward the end of the other side's stream to this side."""
         self.finished = True
         transport, other = self.transport, self.other
         if self is self.relay.broker and self.relay.opening is not None:
@@ -133,24 +134,24 @@ class _End(asyncio.Protocol):
             transport.write_eof()
 
     def cut(self) -> None:
-        """Close it now, with a reset."""
+        """Reset the connection immediately."""
         self.lane.clear()
         if self.transport is not None and not self.closed:
-            with suppress(OSError):  # of a socket that is just being closed
+            with suppress(OSError):  # the socket may be closing already
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             self.transport.abort()
 
 
 class Relay:
-    """A client, and the broker that it talks to."""
+    """A client's connection and the matching one to its broker."""
 
     def __init__(self, listener: Listener, number: int, address: Address, asked: ServiceUrl) -> None:
-        """``address``: the client's, as it was accepted; ``asked``: the broker to whose door it has come."""
+        """``address``: the client's, when it was accepted; ``asked``: the broker of the port that accepted it."""
         self._listener = listener
         self._number = number
-        self._address = address  # a socket that was reset already can't be asked for it
+        self._address = address  # a socket that was already reset does not return it
         self.opening: Opening | None = Opening(listener.doors, asked)
-        """What the client says before its broker has heard any of it; None afterwards."""
+        """The client's bytes before the broker is connected; None afterwards."""
         self._broker_url = asked
         self.client = _End(self)
         self.broker = _End(self)
@@ -159,14 +160,14 @@ class Relay:
         self._reason = ""
         self._cut = False
         self._answered = False
-        """Whether the broker has said anything."""
+        """Whether the broker has sent any bytes."""
         self._task: asyncio.Task[None] | None = None
         self._timer = asyncio.get_running_loop().call_later(_PATIENCE, self.cut, "no first frame")
 
-    # -- the beginning ---------------------------------------------------------------------------------------------
+    # -- start -----------------------------------------------------------------------------------------------------
 
     def arrived(self) -> None:
-        """A client has come."""
+        """Register the client's connection with taps and faults."""
         client, listener = self._address, self._listener
         server = self.client.transport.get_extra_info("sockname")[:2]
         listener.relays.add(self)
@@ -177,7 +178,7 @@ class Relay:
         self.broker.lane.shaper, self.client.lane.shaper = listener.shapers()
 
     def wait_for_broker(self, opening: Opening, data: bytes) -> None:
-        """Bytes of the client before there is a broker."""
+        """Keep the client's bytes, and connect to the broker once the first frame is complete."""
         opening.data += data
         if self._task is not None or not opening.whole:
             return
@@ -205,14 +206,14 @@ class Relay:
             self.client.hold(-1)
 
     def without_broker(self) -> None:
-        """The client has said all, and there is no broker yet: one that comes is told, else none comes."""
+        """Process the end of the client's stream without a broker: close unless a connect is in progress."""
         if self._task is None:
             self.client.transport.close()
 
     # -- bytes -----------------------------------------------------------------------------------------------------
 
     def from_client(self, data: bytes) -> None:
-        """Bytes of the client."""
+        """Forward bytes from the client."""
         self.tell(data, from_client=True)
         if self._listener.injector is None:
             self.broker.lane.send(data)
@@ -220,7 +221,7 @@ class Relay:
             self._inject(data, from_client=True)
 
     def from_broker(self, data: bytes) -> None:
-        """Bytes of the broker."""
+        """Forward bytes from the broker with rewritten addresses."""
         if not self._answered:
             self._answered = True
             if stranger := _STRANGERS.get(sniff(data[:4096], final=False)):
@@ -241,14 +242,14 @@ class Relay:
             (self.broker if step.to_broker else self.client).lane.do(step)
 
     def tell(self, data: bytes, *, from_client: bool) -> None:
-        """Bytes crossed the client's socket."""
+        """Pass bytes of the client's socket to the taps."""
         for tap in self._listener.taps:
             tap.passed(self._number, data, now_ns(), from_client=from_client)
 
-    # -- the end ---------------------------------------------------------------------------------------------------
+    # -- end -------------------------------------------------------------------------------------------------------
 
     def ends(self, end: _End) -> None:
-        """A side has said all: the other one hears of it, behind what is on its way."""
+        """Forward the end of a side's stream to the other side, after the bytes on the way."""
         if not end.ended:
             end.ended = True
             if not self._cut:
@@ -258,7 +259,7 @@ class Relay:
             end.other.lane.end()
 
     def lost(self, end: _End, exc: Exception | None) -> None:
-        """The socket of a side is closed."""
+        """Process the closing of a side's socket."""
         if exc is not None and not self._cut:
             self._first_to_end = self._first_to_end or end
             self.cut()
@@ -276,7 +277,7 @@ class Relay:
             self.broker.cut()
 
     def _end(self) -> None:
-        """It is over."""
+        """Report the end to taps and faults once both sockets are closed."""
         self._timer.cancel()
         if self not in self._listener.relays:
             return

@@ -48,10 +48,10 @@ class Input:
 
 
 def open_inputs(paths: Sequence[str], *, rewindable: bool = False) -> list[Input]:
-    """Open every path; globs and folders are expanded, several files sorted into reading order.
+    """Open every path. Globs and folders are expanded, and several files are sorted into reading order.
 
-    ``-`` is stdin; with ``rewindable`` it, and any other pipe, is copied to a temporary file first. CaptureError if a
-    path is not there or not readable, LocalError if nothing matches.
+    ``-`` is stdin. With ``rewindable``, stdin and other pipes are copied to a temporary file first. CaptureError if a
+    path does not exist or is not readable, LocalError if there is no path.
     """
     names = [name for path in paths for name in _expand(path)]
     if not names:
@@ -59,7 +59,7 @@ def open_inputs(paths: Sequence[str], *, rewindable: bool = False) -> list[Input
     turn = Turn()
     with ExitStack() as opened:
         inputs = [opened.enter_context(_open(name, turn)) for name in names]
-        opened.pop_all()  # all could be opened: from here on they are the caller's
+        opened.pop_all()  # all are open: from here on the caller closes them
     if rewindable:
         inputs = [one if one.size is not None else _spooled(one) for one in inputs]
     return inputs if len(inputs) == 1 else _in_order(inputs)
@@ -72,7 +72,7 @@ def _expand(path: str) -> list[str]:
         children = sorted(child for child in Path(path).iterdir() if child.is_file() and child.name[0] != ".")
         if not children:
             raise CaptureError(f"{path}: an empty folder")
-        # Notes and truth files lie beside captures; who names one means it, who names their folder does not.
+        # A folder may also contain notes and truth files. They are skipped here, but not if they are named explicitly.
         found = [str(child) for child in children if _may_be_capture(child)]
         if not found:
             raise CaptureError(f"{path}: no capture in this folder")
@@ -86,7 +86,7 @@ def _expand(path: str) -> list[str]:
 
 
 def _may_be_capture(path: Path) -> bool:
-    """False only when a file is something else: what can't be read, or is damaged, is told later."""
+    """Return False only if the file is of another type; unreadable or damaged files are reported later."""
     from pcli.codec.capture.reading import is_other_file
 
     try:
@@ -101,7 +101,7 @@ def _open(name: str, turn: Turn) -> Input:
         return Input("-", sys.stdin.buffer, None)
     path = Path(name)
     try:
-        # Unbuffered: a buffer would hold back what a pipe has.
+        # Unbuffered: a buffer would delay the data of a pipe.
         file = path.open("rb", buffering=0)
     except OSError as error:
         raise CaptureError(f"{name}: {reason_of(error)}") from None
@@ -126,7 +126,7 @@ def _in_order(inputs: list[Input]) -> list[Input]:
     from pcli.codec.capture.rotated import Part, order_parts, pull_first_time
 
     if any(source.size is None for source in inputs):
-        return inputs  # a pipe cannot be looked into and rewound
+        return inputs  # the first packet of a pipe cannot be read without consuming it
     found = {}
     for source in inputs:
         part = Part(source.name, pull_first_time(source.file))
@@ -137,7 +137,7 @@ def _in_order(inputs: list[Input]) -> list[Input]:
 
 @contextmanager
 def open_interface(interface: str, capture_filter: str = "") -> Iterator[BinaryIO]:
-    """A live capture as a file that grows until the block ends; CaptureError when the capture program refuses."""
+    """Yield a live capture as a file that grows until the block ends; CaptureError if the capture program fails."""
     import tempfile
 
     command = capture_command(interface, capture_filter, "-")
@@ -147,13 +147,13 @@ def open_interface(interface: str, capture_filter: str = "") -> Iterator[BinaryI
         return
     with (
         tempfile.TemporaryFile() as errors,
-        # Unbuffered: a raw file, whose read gives what is there and does not wait for more.
+        # Unbuffered: the read of a raw file returns the available bytes and does not wait for more.
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, bufsize=0) as process,  # noqa: S603
     ):
         try:
             yield cast(BinaryIO, process.stdout)
         except CaptureError:
-            # An empty capture is what a program leaves that refused: its own word is the better one.
+            # A failed program leaves an empty capture: its own error message is better than one about that.
             said = ""
             if process.wait():
                 errors.seek(0)
@@ -166,7 +166,7 @@ def open_interface(interface: str, capture_filter: str = "") -> Iterator[BinaryI
 
 
 def refusal(said: bytes) -> str:
-    """Why a capture program failed: the first lines on its stderr that are no progress, up to an empty one."""
+    """Return why a capture program failed: its first stderr lines except progress, up to an empty one."""
     reason: list[str] = []
     for line in map(str.strip, said.decode(errors="replace").splitlines()):
         if line and not _PROGRESS.match(line):
@@ -180,10 +180,10 @@ _PROGRESS = re.compile(r"Capturing on|File: |Packets|\d+ packets?\b|tcpdump: (li
 
 
 def capture_command(interface: str, capture_filter: str, output: str, ring: Sequence[str] = ()) -> list[str] | None:
-    """The command line of the best capture program at hand; None where there is only scapy.
+    """Return the command line of the best installed capture program, or None if only scapy is installed.
 
-    ``output`` is a path or ``-``; ``ring`` are the values of dumpcap's ``-b`` (``filesize:1000``, ``files:5``).
-    LocalError with the way out when nothing can do it.
+    ``output`` is a path or ``-``; ``ring`` contains the values of dumpcap's ``-b`` (``filesize:1000``, ``files:5``).
+    LocalError with the remedy if none is installed.
     """
     dumpcap, tcpdump = shutil.which("dumpcap"), shutil.which("tcpdump")
     if dumpcap and (ring or output != "-" or not tcpdump):
@@ -193,7 +193,7 @@ def capture_command(interface: str, capture_filter: str, output: str, ring: Sequ
     if ring:
         raise LocalError("a ring of files (-b) needs dumpcap: Debian has it in wireshark-common")
     if tcpdump:
-        # -U: every packet at once; --immediate-mode is not known everywhere.
+        # -U writes every packet at once; some versions do not support --immediate-mode.
         return [tcpdump, "-n", "-s", "0", "-U", "-i", interface, "-w", output, *capture_filter.split()]
     if has_scapy():
         return None

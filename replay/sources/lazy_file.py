@@ -19,7 +19,7 @@ __all__ = ["LazyFile", "Turn", "reason_of"]
 
 
 class Turn:
-    """Which of several files is the open one."""
+    """The one open file among several."""
 
     __slots__ = ("holder",)
 
@@ -27,7 +27,7 @@ class Turn:
         self.holder: LazyFile | None = None
 
     def pass_to(self, file: LazyFile) -> None:
-        """Close whatever is open, for this one."""
+        """Close the open file so that this one can be opened."""
         if self.holder is not None and self.holder is not file:
             self.holder.release()
         self.holder = file
@@ -43,7 +43,7 @@ class LazyFile(io.RawIOBase):
         self._position = 0
 
     def read(self, size: int = -1, /) -> bytes:
-        """Up to ``size`` bytes, all that is left when negative; CaptureError when the file can't be read."""
+        """Return up to ``size`` bytes, or all remaining ones if negative; CaptureError if the file is unreadable."""
         if self.closed:
             raise ValueError("I/O operation on closed file")
         try:
@@ -58,7 +58,7 @@ class LazyFile(io.RawIOBase):
     def _opened(self) -> io.FileIO:
         if self._file is None:
             self._turn.pass_to(self)
-            # The reader has windows of its own: another buffer would only copy.
+            # The reader has its own buffers: another one would only add a copy.
             self._file = self._path.open("rb", buffering=0)
             self._file.seek(self._position)
         return self._file
@@ -70,7 +70,7 @@ class LazyFile(io.RawIOBase):
             self._file = None
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        """Go to an offset from the beginning; the file opens there at the next read."""
+        """Set the offset of the next read, which opens the file if necessary."""
         if whence != os.SEEK_SET:
             raise io.UnsupportedOperation("only from the beginning")
         self.release()
@@ -78,19 +78,19 @@ class LazyFile(io.RawIOBase):
         return offset
 
     def tell(self) -> int:
-        """The offset of the next read, whether the file is open or not."""
+        """Return the offset of the next read, whether the file is open or not."""
         return self._position
 
     def readable(self) -> bool:
-        """True: that is what it is for."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """True: it is a regular file."""
+        """Return True, because it is a regular file."""
         return True
 
     def close(self) -> None:
-        """Close for good."""
+        """Close the file; it is not read afterwards."""
         self.release()
         super().close()
 

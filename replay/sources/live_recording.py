@@ -47,7 +47,7 @@ class Recorded:
 _COUNT = re.compile(r"Packets(?: captured)?: (\d+)|(\d+) packets? captured")
 _DROPPED = re.compile(r"': \d+/(\d+) \(|(\d+) packets? dropped by kernel")
 _LINES_KEPT: Final = 50
-"""Lines of a program's talk that may hold its reason for failing; it is in the first ones."""
+"""Number of stderr lines to keep; the reason for a failure is in the first ones."""
 
 
 def record(
@@ -59,11 +59,11 @@ def record(
     duration: float = 0,
     on_count: Callable[[int], None] = lambda _count: None,
 ) -> Recorded:
-    """Record until the duration (seconds; 0: for ever) is over or Ctrl-C.
+    """Record for the duration (in seconds; 0 for no limit) or until Ctrl-C.
 
-    ``on_count`` is told the packets so far about once a second. CaptureError when the program refuses (no such
-    interface, no permission, a wrong filter, no space), with its own words and the counts so far; LocalError when
-    there is no program.
+    ``on_count`` receives the number of packets about once a second. CaptureError if the program fails (no such
+    interface, no permission, an invalid filter, no space), with its own message and the counts so far; LocalError if
+    no program is installed.
     """
     command = capture_command(interface, capture_filter, path, ring)
     if command is None:
@@ -71,7 +71,7 @@ def record(
     program = Path(command[0]).name
     said = _Said(on_count)
     until = time.monotonic() + duration if duration else None
-    # Ctrl-C is how a recording ends; the program gets it too.
+    # Ctrl-C is a normal end of a recording; the program receives the signal too.
     fine = {0}
     with (
         _interrupts_later() as let_go,
@@ -96,9 +96,9 @@ def record(
 
 @contextmanager
 def _interrupts_later() -> Iterator[Callable[[], None]]:
-    """Signals that end us in Python (Ctrl-C) wait until what this gives is called, or for the end of the block.
+    """Defer SIGINT and SIGTERM until the yielded function is called or the block ends.
 
-    One that comes while a program is being started would leave it running, with nobody who knows it.
+    A signal while a program is being started would leave it running without a parent that stops it.
     """
     before: dict[int, Callable[[int, Any], object]] = {}
     came: list[int] = []
@@ -121,32 +121,32 @@ def _interrupts_later() -> Iterator[Callable[[], None]]:
 
 
 class _Said:
-    """What a capture program says on stderr, as far as it has said it."""
+    """The stderr output of a capture program so far."""
 
     def __init__(self, on_count: Callable[[int], None]) -> None:
         self.packets: int | None = None
         self.dropped: int | None = None
         self.spoke = False
-        """Whether it has said anything: then it is up and knows its signals."""
+        """Whether there was any output: then the program runs and handles its signals."""
         self._on_count = on_count
         self._rest = ""
         self._lines: list[str] = []
 
     @property
     def refusal(self) -> str:
-        """Why it failed, if it did."""
+        """The reason for a failure, if any."""
         return refusal("\n".join(self._lines).encode())
 
     @property
     def counts(self) -> str:
-        """The counts so far, for the end of an error; empty before the first."""
+        """The counts so far, as the end of an error message; empty if there are none yet."""
         if self.packets is None:
             return ""
         lost = "" if self.dropped is None else f", {self.dropped} dropped"
         return f" ({self.packets} packets captured{lost})"
 
     def feed(self, data: bytes | None) -> None:
-        """Take the next bytes; the programs end lines with a carriage return as well."""
+        """Parse the next bytes; lines may also end with a carriage return."""
         *lines, self._rest = re.split(r"[\r\n]", self._rest + (data or b"").decode(errors="replace"))
         self.spoke = self.spoke or bool(data)
         if not data:
@@ -163,7 +163,7 @@ class _Said:
 
 
 def _watch(process: subprocess.Popen[bytes], program: str, said: _Said, until: float | None) -> bool:
-    """Read what the program says until it ends by itself (True) or the time is over."""
+    """Read the program's output until it ends by itself (True) or the time is over (False)."""
     assert process.stderr is not None
     with selectors.DefaultSelector() as selector:
         selector.register(process.stderr, selectors.EVENT_READ)
@@ -173,13 +173,13 @@ def _watch(process: subprocess.Popen[bytes], program: str, said: _Said, until: f
                 if not data:
                     return True
                 said.feed(data)
-            elif program == "tcpdump" and said.spoke:  # it tells its counts when it is asked
+            elif program == "tcpdump" and said.spoke:  # it prints its counts on SIGUSR1
                 process.send_signal(signal.SIGUSR1)
     return False
 
 
 def _check_all_written(path: str, said: _Said) -> None:
-    """Tcpdump does not look whether its packets reach the file; CaptureError when some did not."""
+    """Raise CaptureError if the file lacks packets: tcpdump itself does not check that they were written."""
     from pcli.codec.capture import Packet, read_packets
 
     with Path(path).open("rb") as file:

@@ -24,16 +24,16 @@ __all__ = ["has_scapy", "open_with_scapy", "record_with_scapy"]
 _ETH_P_ALL: Final = 3
 """All protocols, for a packet socket of Linux (if_ether.h)."""
 _ETHERNET: Final = 1
-"""The link type of pcap for what scapy has no number for."""
+"""The pcap link type for interfaces without one in scapy."""
 
 
 def has_scapy() -> bool:
-    """Whether the extra is installed."""
+    """Return whether scapy, an optional dependency, is installed."""
     return importlib.util.find_spec("scapy") is not None
 
 
 def _listening(interface: str, capture_filter: str) -> Any:
-    """Scapy's socket on the interface; CaptureError with scapy's reason."""
+    """Return scapy's socket on the interface; CaptureError with scapy's reason."""
     import scapy.layers.all  # noqa: F401  (without its layers scapy can only guess at the link)
     from scapy.error import Scapy_Exception
     from scapy.interfaces import resolve_iface
@@ -50,7 +50,7 @@ def _listening(interface: str, capture_filter: str) -> Any:
 def record_with_scapy(
     interface: str, path: str, capture_filter: str, duration: float, on_count: Callable[[int], None]
 ) -> int:
-    """Record to a pcap file until the duration (seconds; 0: for ever) is over or Ctrl-C; the packets written."""
+    """Record to a pcap file for a duration (in seconds; 0 for no limit) or until Ctrl-C; return the packet count."""
     from scapy.sendrecv import sniff
 
     packets = 0
@@ -86,7 +86,7 @@ def record_with_scapy(
 
 @contextmanager
 def open_with_scapy(interface: str, capture_filter: str) -> Iterator[BinaryIO]:
-    """A live capture as a file that grows until the block ends: scapy's thread writes pcap into a pipe."""
+    """Yield a live capture as a file that grows until the block ends: scapy's thread writes pcap to a pipe."""
     from scapy.error import Scapy_Exception
     from scapy.sendrecv import AsyncSniffer
 
@@ -95,7 +95,7 @@ def open_with_scapy(interface: str, capture_filter: str) -> Iterator[BinaryIO]:
     def keep(packet: Any) -> None:
         try:
             writer.write(packet)
-        except OSError:  # nobody reads any more
+        except OSError:  # the reader has closed the pipe
             closed.set()
 
     with closing(_listening(interface, capture_filter)) as socket:
@@ -113,13 +113,13 @@ def open_with_scapy(interface: str, capture_filter: str) -> Iterator[BinaryIO]:
                 sniffer.start()
                 started.wait()
                 yield cast(BinaryIO, file)
-            # The reader's end is closed by now: a thread that waits for room in the pipe goes on, and ends.
-            with suppress(Scapy_Exception):  # it says so when the thread has ended by itself
+            # The reader's end is closed by now, so a thread that is blocked on a full pipe continues and ends.
+            with suppress(Scapy_Exception):  # raised if the thread has already ended
                 sniffer.stop()
 
 
 def _writer(file: IO[bytes], socket: Any) -> Any:
-    """Scapy's writer of pcap, its header written: a capture without packets is one all the same."""
+    """Return scapy's pcap writer with the header written, so that a capture without packets is valid too."""
     from scapy.config import conf
     from scapy.utils import PcapWriter
 

@@ -10,7 +10,7 @@ __all__ = ["Spool"]
 
 
 class Spool(io.RawIOBase):
-    """Reads from a live source, keeping everything; after `seek(0)` it reads what was kept."""
+    """Reads from a live source and keeps all bytes; after `seek(0)` it reads the kept bytes."""
 
     def __init__(self, source: BinaryIO) -> None:
         super().__init__()
@@ -18,7 +18,7 @@ class Spool(io.RawIOBase):
         self._kept = tempfile.TemporaryFile()  # noqa: SIM115  (closed with this)
 
     def read(self, size: int = -1, /) -> bytes:
-        """The next bytes: as many as there are now, at most ``size``; empty at the end."""
+        """Return the available bytes, at most ``size``; empty at the end."""
         if self._source is None:
             return self._kept.read(size)
         data = self._source.read(size)
@@ -26,16 +26,16 @@ class Spool(io.RawIOBase):
         return data
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Go to a place in what was kept; the source is not read any more."""
+        """Set the position in the kept bytes; the source is not read afterwards."""
         self._source = None
         return self._kept.seek(offset, whence)
 
     def tell(self) -> int:
-        """Bytes read so far, or since the beginning of what was kept."""
+        """Return the number of bytes read so far, or the position in the kept bytes."""
         return self._kept.tell()
 
     def close(self) -> None:
-        """Forget what was kept; the source is its owner's to close."""
+        """Delete the kept bytes; the owner of the source closes it."""
         if not self.closed:
             self._kept.close()
         super().close()
