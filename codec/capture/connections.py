@@ -17,7 +17,7 @@ from typing import Final
 
 from pcli.codec.capture.flows import Connection, Direction
 from pcli.codec.capture.frames import Stream
-from pcli.codec.capture.judge import Judge
+from pcli.codec.capture.stream_kind import Judge
 from pcli.codec.capture.tunnels import ACK, SYN, Segment
 
 __all__ = ["MAX_CLOSED", "MAX_CONNECTIONS", "NEVER", "Table"]

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, Final
 
-from pcli.codec.capture.zst import unzstd
+from pcli.codec.capture.zstd import unzstd
 from pcli.codec.errors import CaptureError
 
 __all__ = ["CHUNK", "Source", "open_source"]

@@ -13,16 +13,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
-from pcli.codec.capture.fast import Reader
+from pcli.codec.capture.fast_path import Reader
 from pcli.codec.capture.files import Source, open_source
+from pcli.codec.capture.frame_extraction import Walker
 from pcli.codec.capture.frames import CapturedFrame, Note, StreamEnd
-from pcli.codec.capture.judge import Judge
 from pcli.codec.capture.output import Output
 from pcli.codec.capture.packets import Packet, Secrets, Window
 from pcli.codec.capture.pcap import MAGICS, pcap_windows
 from pcli.codec.capture.pcapng import MAGIC, PcapngReader
+from pcli.codec.capture.stream_kind import Judge
 from pcli.codec.capture.streams import Tcp
-from pcli.codec.capture.walk import Walker
 from pcli.codec.errors import CaptureError
 from pcli.codec.wire.constants import MAX_FRAME_SIZE
 

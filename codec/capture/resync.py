@@ -20,7 +20,7 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
-from pcli.codec.capture.legal import HEAD_SIZE, PATTERNS, TAGS
+from pcli.codec.capture.command_start_patterns import HEAD_SIZE, PATTERNS, TAGS
 from pcli.codec.proto import pb
 from pcli.codec.wire.commands import PAYLOAD_TYPES
 from pcli.codec.wire.frame import Frame

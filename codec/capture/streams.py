@@ -22,12 +22,12 @@ from typing import Final
 
 from pcli.codec.capture.connections import NEVER, Table
 from pcli.codec.capture.flows import IGNORE, SKIP, SLOW, SYNC, Connection, Direction, Piece
+from pcli.codec.capture.frame_extraction import Walker
 from pcli.codec.capture.frames import RESYNC
-from pcli.codec.capture.history import History
-from pcli.codec.capture.judge import Judge
 from pcli.codec.capture.output import Output
+from pcli.codec.capture.recent_packets import History
+from pcli.codec.capture.stream_kind import Judge
 from pcli.codec.capture.tunnels import ACK, FIN, RST, SYN, Segment
-from pcli.codec.capture.walk import Walker
 from pcli.codec.wire.problems import Problem
 
 __all__ = ["GRACE", "Tcp", "signed_distance"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pcli.codec.capture.sniff import sniff
+from pcli.codec.capture.stream_kind_by_bytes import sniff
 from pcli.replay.proxy.address_rewriting import rewritten_connect
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import struct
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from pcli.codec.capture.sniff import sniff
+from pcli.codec.capture.stream_kind_by_bytes import sniff
 from pcli.replay.event_loop import now_ns
 from pcli.replay.proxy.address_rewriting import FROM_BROKER, rewritten_answer
 from pcli.replay.proxy.delayed_output import Lane

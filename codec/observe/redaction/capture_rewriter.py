@@ -18,15 +18,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from pcli.codec.capture.flows import Direction
+from pcli.codec.capture.frame_extraction import Walker
 from pcli.codec.capture.frames import RESYNC, CapturedFrame, Note, Stream
 from pcli.codec.capture.ip import Fragments
-from pcli.codec.capture.judge import Judge
 from pcli.codec.capture.output import Output
 from pcli.codec.capture.packets import Packet, Secrets
 from pcli.codec.capture.recorder import push_segment
+from pcli.codec.capture.stream_kind import Judge
 from pcli.codec.capture.streams import Tcp
 from pcli.codec.capture.tunnels import ACK, FIN, RST, SYN, Segment, pull_segment
-from pcli.codec.capture.walk import Walker
 from pcli.codec.capture.writer import PcapngWriter
 from pcli.codec.errors import LocalError
 from pcli.codec.observe.redaction.frame_selection import EVERYTHING, Selection

@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pcli.codec.capture import fast
+from pcli.codec.capture import fast_path
+from pcli.codec.capture.frame_extraction import Walker
 from pcli.codec.capture.frames import Note, Stream
-from pcli.codec.capture.judge import Judge
 from pcli.codec.capture.output import Output
 from pcli.codec.capture.reading import Files, ReadOptions, opened
+from pcli.codec.capture.stream_kind import Judge
 from pcli.codec.capture.streams import Tcp
-from pcli.codec.capture.walk import Walker
 from pcli.spark.columnar.frame_columns import Places
 from pcli.spark.columnar.reading.capture_windows import WINDOW, windows
 from pcli.spark.columnar.reading.packet_records import Records
@@ -41,7 +41,7 @@ SMALL: Final = 32
 class State:
     """All open connections and the counters. It shares the reader's objects: pickle it before reading on."""
 
-    fast: fast.Reader
+    fast: fast_path.Reader
     """The reader of the object path, with its tables."""
 
 
@@ -155,7 +155,7 @@ def new_tcp(options: ReadOptions) -> Tcp:
     return tcp
 
 
-def _fresh(tcp: Tcp, options: ReadOptions) -> fast.Reader:
-    reader = fast.Reader(tcp, tcp.output)
+def _fresh(tcp: Tcp, options: ReadOptions) -> fast_path.Reader:
+    reader = fast_path.Reader(tcp, tcp.output)
     reader.careful = options.careful
     return reader

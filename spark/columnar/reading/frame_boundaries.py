@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pcli.codec.capture.legal import HEAD_SIZE
+from pcli.codec.capture.command_start_patterns import HEAD_SIZE
 from pcli.codec.capture.resync import check_frame
 from pcli.spark.columnar.frame_columns import Bools, Longs
 from pcli.spark.columnar.reading.direction_packets import Lane

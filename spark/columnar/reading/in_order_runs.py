@@ -14,8 +14,8 @@ from typing import Final
 
 import numpy as np
 
+from pcli.codec.capture.command_start_patterns import HEAD_SIZE
 from pcli.codec.capture.flows import IGNORE, SLOW, Direction
-from pcli.codec.capture.legal import HEAD_SIZE
 from pcli.spark.columnar.frame_columns import Bools, Longs
 from pcli.spark.columnar.reading.direction_packets import Lane, Traffic
 from pcli.spark.columnar.reading.frame_boundaries import Cut, cut, look

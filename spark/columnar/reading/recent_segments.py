@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from pcli.codec.capture.flows import Direction
-from pcli.codec.capture.history import HISTORY, Entry, History
+from pcli.codec.capture.recent_packets import HISTORY, Entry, History
 from pcli.spark.columnar.frame_columns import Longs
 
 __all__ = ["Past"]

@@ -14,9 +14,9 @@ from typing import Final
 
 import numpy as np
 
+from pcli.codec.capture.command_start_patterns import HEAD_SIZE, PATTERNS, TAGS
 from pcli.codec.capture.flows import SLOW, SYNC, Direction
 from pcli.codec.capture.frames import RESYNC
-from pcli.codec.capture.legal import HEAD_SIZE, PATTERNS, TAGS
 from pcli.codec.capture.resync import BUDGET
 from pcli.spark.columnar.frame_columns import Bools, Longs
 

@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from pcli.codec.capture import fast
+from pcli.codec.capture import fast_path
 from pcli.codec.capture.connections import MAX_CONNECTIONS
 from pcli.codec.capture.flows import SLOW, Direction
 from pcli.codec.capture.tunnels import Segment, pull_segment
@@ -40,7 +40,9 @@ LATER: Final = 48
 class WindowDecoder:
     """Decodes one window."""
 
-    def __init__(self, reader: fast.Reader, past: Past, found: Found, records: Records, segments: Segments) -> None:
+    def __init__(
+        self, reader: fast_path.Reader, past: Past, found: Found, records: Records, segments: Segments
+    ) -> None:
         self._reader = reader
         self._tcp = reader.tcp
         self._past = past

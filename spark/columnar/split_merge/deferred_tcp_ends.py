@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pcli.codec.capture.flows import Connection, Direction
+from pcli.codec.capture.frame_extraction import Walker
 from pcli.codec.capture.frames import StreamEnd
-from pcli.codec.capture.judge import Judge
 from pcli.codec.capture.output import Output
+from pcli.codec.capture.stream_kind import Judge
 from pcli.codec.capture.streams import Tcp
 from pcli.codec.capture.tunnels import RST, Segment
-from pcli.codec.capture.walk import Walker
 
 __all__ = ["IMMEDIATE", "DeferredEndsOutput", "DeferredEndsTcp", "ReportInterval", "ReportIntervals"]
 

@@ -16,16 +16,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from pcli.codec.capture.command_start_patterns import HEAD_SIZE
 from pcli.codec.capture.flows import SYNC, Connection, Direction
+from pcli.codec.capture.frame_extraction import Walker
 from pcli.codec.capture.frames import RESYNC
 from pcli.codec.capture.ip import Inner
-from pcli.codec.capture.judge import Judge
-from pcli.codec.capture.legal import HEAD_SIZE
 from pcli.codec.capture.output import Output
 from pcli.codec.capture.resync import Budget, Search
+from pcli.codec.capture.stream_kind import Judge
 from pcli.codec.capture.streams import GRACE, signed_distance
 from pcli.codec.capture.tunnels import ACK, FIN, RST, SYN, Segment
-from pcli.codec.capture.walk import Walker
 
 __all__ = ["FAR", "MOST_HELD", "HeldConnection", "HeldSegment", "need_of", "segment_of"]
 

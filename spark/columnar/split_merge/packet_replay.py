@@ -15,9 +15,9 @@ from typing import Final
 
 from pcli.codec.capture.flows import IGNORE, Connection, Direction
 from pcli.codec.capture.frames import Stream
-from pcli.codec.capture.history import HISTORY, Entry, History
-from pcli.codec.capture.judge import Judge
 from pcli.codec.capture.reading import ReadOptions
+from pcli.codec.capture.recent_packets import HISTORY, Entry, History
+from pcli.codec.capture.stream_kind import Judge
 from pcli.codec.capture.tunnels import FIN, RST, SYN, Segment
 from pcli.spark.columnar.split_merge.connection_state import direction_of
 from pcli.spark.columnar.split_merge.deferred_tcp_ends import DeferredEndsOutput, DeferredEndsTcp, ReportInterval

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from pcli.codec.capture.flows import Direction
+from pcli.codec.capture.frame_extraction import Walker
 from pcli.codec.capture.frames import Stream
-from pcli.codec.capture.judge import Judge
 from pcli.codec.capture.output import Output
-from pcli.codec.capture.walk import Walker
+from pcli.codec.capture.stream_kind import Judge
 
 __all__ = ["NO_OFFSET", "EdgeWalker", "ResyncMarks"]
 

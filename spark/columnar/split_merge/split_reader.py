@@ -22,8 +22,8 @@ import numpy as np
 
 from pcli.codec.capture.flows import IGNORE, SKIP, Connection, Direction
 from pcli.codec.capture.frames import Note, Stream, StreamEnd
-from pcli.codec.capture.judge import Judge
 from pcli.codec.capture.reading import ReadOptions
+from pcli.codec.capture.stream_kind import Judge
 from pcli.codec.capture.streams import signed_distance
 from pcli.codec.capture.tunnels import ACK, FIN, SYN, Segment
 from pcli.spark.columnar.frame_columns import Places

@@ -7,7 +7,7 @@ import pytest
 from pcli.codec.capture import connections
 from pcli.codec.capture.connections import NEVER, Table
 from pcli.codec.capture.ip import Inner
-from pcli.codec.capture.judge import Judge
+from pcli.codec.capture.stream_kind import Judge
 from pcli.codec.capture.tunnels import ACK, SYN, Segment
 
 

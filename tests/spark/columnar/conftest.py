@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from pcli.codec.capture import CapturedFrame, Packet, ReadOptions, fast, read_capture, read_packets
-from pcli.codec.capture.judge import Judge
+from pcli.codec.capture import CapturedFrame, Packet, ReadOptions, fast_path, read_capture, read_packets
+from pcli.codec.capture.frame_extraction import Walker
 from pcli.codec.capture.output import Output
 from pcli.codec.capture.reading import opened
+from pcli.codec.capture.stream_kind import Judge
 from pcli.codec.capture.streams import Tcp
-from pcli.codec.capture.walk import Walker
 from pcli.codec.proto import pb
 from pcli.codec.wire import push_frame
 from pcli.codec.wire.hot import push_ack, push_message, push_send, push_send_receipt
@@ -141,7 +141,7 @@ def object_state(blob, options=OPTIONS):
     output, judge = Output(), Judge(options.decode_as)
     tcp = Tcp(output, Walker(output, judge), judge, options.max_frame_size)
     output.ends = True
-    reader = fast.Reader(tcp, output)
+    reader = fast_path.Reader(tcp, output)
     for name, source, _ in opened(files_of([blob])):
         for item in windows(name, source, 1 << 24):
             if isinstance(item, Records):

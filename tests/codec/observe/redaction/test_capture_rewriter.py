@@ -243,7 +243,7 @@ def test_a_window_has_its_frames_in_their_order_and_says_that_others_were_left_o
     assert [(one.time_ns, one.type) for one in found] == [(one.time_ns, one.type) for one in wanted]
     assert len(found) < len(frames)
     assert {one.type for one in wanted} >= {pb.BaseCommand.CONNECT, pb.BaseCommand.SUBSCRIBE}
-    assert "left out" in next(one.text for one in new if isinstance(one, Note) and one.kind == "gap")
+    assert "were omitted" in next(one.text for one in new if isinstance(one, Note) and one.kind == "gap")
 
 
 def test_too_much_is_refused(small, monkeypatch):

@@ -214,7 +214,7 @@ def test_several_interfaces_fragments_and_left_out(both, eager):
     assert LEFT_OUT in blob
     for size in (2000, WHOLE):
         told = both.same([blob], size)
-    assert any("left out of this excerpt" in str(row) for row in told)
+    assert any("were omitted from this excerpt" in str(row) for row in told)
 
 
 # -- bounds --------------------------------------------------------------------------------------------------------

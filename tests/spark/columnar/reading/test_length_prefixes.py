@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pcli.codec.capture.legal import PATTERNS, TAGS
+from pcli.codec.capture.command_start_patterns import PATTERNS, TAGS
 from pcli.spark.columnar.reading.length_prefixes import missing, unusual, unusual_open, walk
 from pcli.spark.columnar.reading.resync_checks import may_begin, plausible
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pcli.codec.capture.history import HISTORY, History
+from pcli.codec.capture.recent_packets import HISTORY, History
 from pcli.spark.columnar.reading.recent_segments import Past
 
 

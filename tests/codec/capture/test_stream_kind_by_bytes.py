@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from pcli.codec.capture.sniff import pull_proxy, sniff
+from pcli.codec.capture.stream_kind_by_bytes import pull_proxy, sniff
 
 V2 = b"\r\n\r\n\0\r\nQUIT\n"
 TLS_HELLO = b"\x16\x03\x01\x00\x05hello"

@@ -15,6 +15,7 @@ from struct import error as struct_error
 from typing import Final
 
 from pcli.codec.capture.flows import IGNORE, MAX_MARKS, SLOW, Direction
+from pcli.codec.capture.frame_extraction import CONNECTED, raise_limit
 from pcli.codec.capture.frames import CapturedFrame
 from pcli.codec.capture.ip import Fragments
 from pcli.codec.capture.link import IPV4
@@ -22,7 +23,6 @@ from pcli.codec.capture.output import Output
 from pcli.codec.capture.packets import Record
 from pcli.codec.capture.streams import Tcp
 from pcli.codec.capture.tunnels import pull_segment
-from pcli.codec.capture.walk import CONNECTED, raise_limit
 from pcli.codec.wire.frame import pull_type
 
 __all__ = ["Reader"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from pcli.codec.capture.history import HISTORY, History
+from pcli.codec.capture.recent_packets import HISTORY, History
 
 
 def test_the_last_packets_of_a_direction_the_oldest_first():

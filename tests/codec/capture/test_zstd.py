@@ -9,8 +9,8 @@ import subprocess
 import cramjam
 import pytest
 
-from pcli.codec.capture import zst
-from pcli.codec.capture.zst import unzstd
+from pcli.codec.capture import zstd
+from pcli.codec.capture.zstd import unzstd
 from pcli.codec.errors import CaptureError
 
 DATA = b"".join(b"line %d of some text\n" % (number * number) for number in range(60_000))
@@ -122,7 +122,7 @@ def test_the_blocks_before_a_damaged_one_are_delivered(which):
 @pytest.mark.parametrize("damage", ["cut", "damaged"])
 def test_a_large_frame_gives_what_was_streamed_before_the_damage(monkeypatch, damage):
     pytest.importorskip("pyarrow")
-    monkeypatch.setattr(zst, "FRAME_LIMIT", 300_000)
+    monkeypatch.setattr(zstd, "FRAME_LIMIT", 300_000)
     frame = bytearray(packed(DATA, "-3"))
     start = blocks(frame)[7]
     if damage == "cut":
@@ -152,23 +152,23 @@ def test_other_bytes_behind_a_frame():
 
 def test_a_large_frame_is_streamed(monkeypatch):
     pytest.importorskip("pyarrow")
-    monkeypatch.setattr(zst, "FRAME_LIMIT", 300_000)
+    monkeypatch.setattr(zstd, "FRAME_LIMIT", 300_000)
     frame = bytes(cramjam.zstd.compress(DATA))
     assert unpacked(frame + frame) == DATA * 2
 
 
 def test_a_large_frame_without_an_engine_says_what_to_do(monkeypatch):
-    monkeypatch.setattr(zst, "FRAME_LIMIT", 300_000)
-    monkeypatch.setattr(zst, "_stdlib", lambda file: None)
-    monkeypatch.setattr(zst, "_arrow", lambda file: None)
+    monkeypatch.setattr(zstd, "FRAME_LIMIT", 300_000)
+    monkeypatch.setattr(zstd, "_stdlib", lambda file: None)
+    monkeypatch.setattr(zstd, "_arrow", lambda file: None)
     with pytest.raises(CaptureError, match="zstd -d"):
         unpacked(bytes(cramjam.zstd.compress(DATA)))
 
 
 def test_a_bomb_does_not_get_its_memory(monkeypatch):
     """Blocks of three bytes and one that say 128 KB each: the sum is known before anything is unpacked."""
-    monkeypatch.setattr(zst, "_stdlib", lambda file: None)
-    monkeypatch.setattr(zst, "_arrow", lambda file: None)
+    monkeypatch.setattr(zstd, "_stdlib", lambda file: None)
+    monkeypatch.setattr(zstd, "_arrow", lambda file: None)
     block = ((128 << 10) << 3 | 1 << 1).to_bytes(3, "little") + b"\0"
     with pytest.raises(CaptureError, match="more than 64 MB"):
         unpacked(b"\x28\xb5\x2f\xfd\x00\x58" + block * 10_000)

@@ -16,12 +16,12 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
+from pcli.codec.capture.command_start_patterns import HEAD_SIZE
 from pcli.codec.capture.flows import IGNORE, MAX_MARKS, SEARCH, SKIP, SNIFF, SYNC, Direction, Partial
 from pcli.codec.capture.frames import ANCHORED, RESYNC, START
-from pcli.codec.capture.judge import Judge
-from pcli.codec.capture.legal import HEAD_SIZE
 from pcli.codec.capture.output import Output, carriers_of, trim
 from pcli.codec.capture.resync import Search, check_frame, follows
+from pcli.codec.capture.stream_kind import Judge
 from pcli.codec.wire.constants import DEFAULT_MAX_MESSAGE_SIZE
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.problems import Problem

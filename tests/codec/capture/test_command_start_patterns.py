@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pcli.codec.capture.legal import HEAD_SIZE, PATTERNS, TAGS, legal_types
+from pcli.codec.capture.command_start_patterns import HEAD_SIZE, PATTERNS, TAGS, legal_types
 from pcli.codec.proto import pb
 from pcli.codec.wire.commands import COMMANDS
 

@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from struct import Struct
 from typing import Final
 
-from pcli.codec.capture.legal import TAGS
+from pcli.codec.capture.command_start_patterns import TAGS
 
 __all__ = ["pull_proxy", "sniff"]
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from pcli.codec.capture.command_start_patterns import BROKER_ONLY, CLIENT_ONLY
 from pcli.codec.capture.flows import Direction
 from pcli.codec.capture.frames import START
-from pcli.codec.capture.legal import BROKER_ONLY, CLIENT_ONLY
-from pcli.codec.capture.sniff import pull_proxy, sniff
+from pcli.codec.capture.stream_kind_by_bytes import pull_proxy, sniff
 from pcli.codec.wire.constants import DEFAULT_PORT, DEFAULT_TLS_PORT
 
 __all__ = ["ADVICE", "Judge"]
