@@ -38,7 +38,7 @@ def test_a_service_url_is_written_with_its_ports():
         ("pulsar://one/two", "is no service URL"),
         ("pulsar://one:x", "'one:x' is no host:port"),
         ("pulsar://one,,two", "'' is no host:port"),
-        ("pulsar://one:65536", "65536 is no port"),
+        ("pulsar://one:65536", "65536 is not a port"),
         ("pulsar://user@one", "'user@one' is no host:port"),
     ],
 )

@@ -65,8 +65,13 @@ def test_a_table_that_is_not_there(spark, captures, tmp_path):
         pcli.spark.analyze(spark.createDataFrame([(str(tmp_path / "x"),)], "path string"), str(tmp_path / "out"))
 
 
-def test_frames_as_a_data_source(spark, small_captures, wanted):
+@pytest.fixture(autouse=True)
+def data_source(spark):
+    """Each worker of pytest-xdist has a session of its own, and runs some of these tests only."""
     spark.dataSource.register(PulsarCapture)
+
+
+def test_frames_as_a_data_source(spark, small_captures, wanted):
     frames = spark.read.format("pulsar_capture").load(str(small_captures / NAME))
     assert frames.columns == TABLES["frames"].schema.names
     assert rows(frames) == sorted(wanted.read("frames").to_pylist(), key=repr)

@@ -225,7 +225,7 @@ def test_more_connections_than_are_remembered(both, eager, monkeypatch):
     monkeypatch.setattr(window_decoder, "MAX_CONNECTIONS", 8)
     link, packets = both.wrapped(both.talk(random.Random(7), 600, connections=30), "ethernet")
     told = both.same([both.pcap(packets, link)], WHOLE)
-    assert any("forgotten" in str(row) for row in told)
+    assert any("evicted" in str(row) for row in told)
 
 
 def test_keys_that_cannot_be_told_apart(both, monkeypatch):
