@@ -176,7 +176,7 @@ def _show_text(lifecycles: Iterable[Lifecycle], color: bool, packets: PacketInde
     shown = 0
     for lifecycle in lifecycles:
         shown += 1
-        for kind, line in lifecycle_lines(lifecycle):
+        for kind, line in lifecycle_lines(lifecycle) if width is None else lifecycle_lines(lifecycle, width):
             begin = colors.get(kind, "")
             for part in _fitted(line if packets is None else packets.label(line), width):
                 write_line(f"{begin}{part}\x1b[0m" if begin else part)

@@ -18,14 +18,17 @@ from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
 __all__ = ["lifecycle_diagram", "lifecycle_lines"]
 
 _WIDTH: Final = 100
-"""Width of the text in columns."""
+"""Default width of the text in columns."""
 
 _INDENT: Final = " " * 40
 """Indentation of text that does not fit on the line of its step."""
 
 
-def lifecycle_lines(lifecycle: Lifecycle) -> Iterator[tuple[str, str]]:
-    """Return a block of lines, each with its role for colouring (head, state, a step's `what`, doubt)."""
+def lifecycle_lines(lifecycle: Lifecycle, width: int = _WIDTH) -> Iterator[tuple[str, str]]:
+    """Return a block of lines, each with its role for coloring (head, state, a step's `what`, doubt).
+
+    The text of a step that exceeds ``width`` columns continues on lines of its own.
+    """
     yield "head", _head(lifecycle)
     yield "state", f"  {lifecycle.state}: {STATES[lifecycle.state]}"
     if lifecycle.other_ids:
@@ -40,10 +43,10 @@ def lifecycle_lines(lifecycle: Lifecycle) -> Iterator[tuple[str, str]]:
         after = f"+{latency_text(step.after_ns)}" if step.after_ns >= 0 else ""
         who = f"{step.who} → broker" if step.whom == BROKER else f"broker → {step.whom}"
         line = f"  {at:>10} {after:>11}  frame {step.frame:<7} {step.what:<11} {who}"
-        fits = len(line) + len(step.says) + 2 <= _WIDTH
+        fits = len(line) + len(step.says) + 2 <= width
         yield step.what, f"{line}  {step.says}".rstrip() if fits else line
         if not fits:
-            yield from ((step.what, part) for part in _wrapped(step.says))
+            yield from ((step.what, part) for part in _wrapped(step.says, width))
     for word in sorted(lifecycle.doubts):
         yield "doubt", f"  evidence incomplete: {DOUBTS[word]}"
 
@@ -59,8 +62,8 @@ def _head(lifecycle: Lifecycle) -> str:
     return "  ".join(filter(None, (topic, place, batch, chunks, size_text(lifecycle.size), key, txn, marker)))
 
 
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False)
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False)
 
 
 def _left(lifecycle: Lifecycle) -> Iterator[str]:

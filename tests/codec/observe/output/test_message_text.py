@@ -1,4 +1,6 @@
-"""Lives for people."""
+"""Message lifecycles as text."""
+
+import pytest
 
 from pcli.codec.observe.output.message_text import lifecycle_diagram, lifecycle_lines
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
@@ -83,3 +85,10 @@ def test_names_do_not_break_a_diagram():
     one = a_batch()
     one.producer_name = "a;b\n%% x"
     assert "    participant p0 as a#59;b\\n#37;#37; x" in list(lifecycle_diagram([one]))
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_the_text_of_a_step_fits_the_width(width):
+    steps = [line for kind, line in lifecycle_lines(a_batch(), width) if kind not in ("head", "state", "doubt")]
+    assert steps
+    assert all(len(line) <= width for line in steps)
