@@ -19,42 +19,42 @@ url_of() {
   done
 }
 
-echo "== A conversation of the Java client: a transaction =="
+echo "== A transaction of the Java client =="
 show pcli dissect -r $captures/java/txn-commit.pcap -c 60
 
 echo
-echo "== One question: which messages were delivered again, to whom? =="
+echo "== Redelivered messages and their consumers =="
 show pcli dissect -r $captures/python/10-shared-redelivery.pcap \
   -Y 'pulsar.type == "MESSAGE" and pulsar.message.redelivery_count > 0' \
   -T fields -E header=y -e pulsar.number -e pulsar.consumer_name -e pulsar.message_id
 
 echo
-echo "== How long did answers take? =="
+echo "== Response times =="
 show pcli stats latency -r $captures/flex/01-produce-consume.pcap
 
 echo
-echo "== Payloads, decoded with the schemas that the capture itself shows =="
+echo "== Payloads, decoded with the schemas in the capture =="
 show pcli dissect -r $captures/java/schemas.pcap -Y 'pulsar.type == "MESSAGE"' --payload
 
 echo
-echo "== A message's life as a sequence diagram =="
+echo "== The lifecycle of a message as a sequence diagram =="
 show pcli follow -r $captures/go/nack.pcap --message-id "$(pcli dissect -r $captures/go/nack.pcap \
   -Y 'pulsar.message.redelivery_count > 0' -T fields -e pulsar.message_id | head -n 1)" -T mermaid
 
 echo
-echo "== A frame by itself: decoded, taken apart, put together again =="
+echo "== A single frame, decoded and encoded =="
 show pcli decode 0000000c00000008080b5a040801100a
 show pcli encode FLOW consumer_id=1 messagePermits=10
 
 echo
-echo "== The mini-broker: a real client over the four subscription types, recorded, then dissected =="
-talk=$(mktemp -d)
-printf '\n$ pcli broker --port 0 --http-port 0 --capture talk.pcapng &\n'
-pcli broker --port 0 --http-port 0 --log quiet --capture "$talk/talk.pcapng" --ready-file "$talk/ready.json" &
+echo "== The mini-broker with a Python client and all four subscription types: captured, then dissected =="
+folder=$(mktemp -d)
+printf '\n$ pcli broker --port 0 --http-port 0 --capture capture.pcapng &\n'
+pcli broker --port 0 --http-port 0 --log quiet --capture "$folder/capture.pcapng" --ready-file "$folder/ready.json" &
 broker=$!
 proxy=
-trap 'kill $broker $proxy 2>/dev/null || true; rm -rf "$talk"' EXIT
-PCLI_URL=$(url_of $broker "$talk/ready.json")
+trap 'kill $broker $proxy 2>/dev/null || true; rm -rf "$folder"' EXIT
+PCLI_URL=$(url_of $broker "$folder/ready.json")
 export PCLI_URL
 python - <<'PYTHON'
 import os
@@ -74,52 +74,52 @@ for kind in (types.Exclusive, types.Failover, types.Shared, types.KeyShared):
         print(f"{kind.name:<10} received {message.data().decode()!r} with key {message.partition_key()}")
 client.close()
 PYTHON
-show pcli dissect -r "$talk/talk.pcapng" -Y 'pulsar.type in {"SUBSCRIBE" "FLOW" "SEND" "MESSAGE" "ACK"}'
+show pcli dissect -r "$folder/capture.pcapng" -Y 'pulsar.type in {"SUBSCRIBE" "FLOW" "SEND" "MESSAGE" "ACK"}'
 
 echo
-echo "== Messages through a pipe, and a proxy in between that cuts the connection at the second SEND =="
+echo "== Messages from a pipe, through a proxy that closes the connection at the second SEND =="
 printf '\n$ pcli proxy --listen 0 --to %s -w fault.pcapng --fault "close after=1 times=1 on pulsar.type == '"'SEND'"'" &\n' "$PCLI_URL"
-pcli proxy --listen 0 --to "$PCLI_URL" --log quiet -w "$talk/fault.pcapng" \
-  --fault "close after=1 times=1 on pulsar.type == 'SEND'" > "$talk/proxy.txt" &
+pcli proxy --listen 0 --to "$PCLI_URL" --log quiet -w "$folder/fault.pcapng" \
+  --fault "close after=1 times=1 on pulsar.type == 'SEND'" > "$folder/proxy.txt" &
 proxy=$!
-through=$(url_of $proxy "$talk/proxy.txt")
+through=$(url_of $proxy "$folder/proxy.txt")
 printf '\n$ seq 6 | pcli produce numbers --batch 2 -k key -u %s\n' "$through"
 seq 6 | pcli produce numbers --batch 2 -k key -u "$through"
 kill -TERM $proxy
 wait $proxy
-show pcli dissect -r "$talk/fault.pcapng" -Y 'pulsar.type in {"CONNECT" "PRODUCER" "SEND" "SEND_RECEIPT"}'
-show pcli consume numbers --reader --from earliest --exit-at-end -f '%i %k %s\n'
+show pcli dissect -r "$folder/fault.pcapng" -Y 'pulsar.type in {"CONNECT" "PRODUCER" "SEND" "SEND_RECEIPT"}'
+show pcli consume numbers --reader --from earliest --exit-at-end --format '%i %k %s\n'
 
 kill -TERM $broker
 wait $broker
 
 echo
-echo "== All that the clients said to the broker, said again to another one: every answer compared =="
-show pcli replay "$talk/talk.pcapng"
+echo "== The commands of the clients, replayed against another broker, with every response compared =="
+show pcli replay "$folder/capture.pcapng"
 
 echo
-echo "== Which dispatcher serves what =="
+echo "== The dispatchers of the mini-broker =="
 show pcli broker --dispatchers
 
 echo
-echo "== What was that with the proxy? The broker's own recording tells: two lives of the same messages, and why =="
-show pcli trace -r "$talk/talk.pcapng" --sequence "$(pcli dissect -r "$talk/fault.pcapng" -T fields \
+echo "== The effect of the proxy's fault in the broker's capture: messages that were stored twice =="
+show pcli trace -r "$folder/capture.pcapng" --sequence "$(pcli dissect -r "$folder/fault.pcapng" -T fields \
   -Y 'pulsar.type == "PRODUCER_SUCCESS"' -e pulsar.producer_name | head -n 1):0"
-show pcli diagnose -r "$talk/talk.pcapng" --only resend-stored
+show pcli diagnose -r "$folder/capture.pcapng" --only resend-stored
 
 echo
-echo "== All of that as tables, by Spark (Java comes along if there is none), and as a page for people =="
-show pcli spark-analyze "$talk/talk.pcapng" -o "$talk/tables"
-printf '\n$ python  # the tables are Parquet: for Spark, DuckDB, pandas, or as here\n'
-python - "$talk/tables" <<'PYTHON'
+echo "== The capture as tables, created with Spark, and as an HTML report =="
+show pcli spark-analyze "$folder/capture.pcapng" -o "$folder/tables"
+printf '\n$ python  # the tables are Parquet files for Spark, DuckDB, pandas or pyarrow\n'
+python - "$folder/tables" <<'PYTHON'
 import sys
 
 from pcli.spark.tables.stored_tables import StoredTables
 
 for row in StoredTables(sys.argv[1]).read("messages", ["topic", "ledger", "entry", "producer", "deliveries", "state"]).to_pylist():
-    waited = [(one["acked_ns"] - row["producer"]["sent_ns"]) / 1e6 for one in row["deliveries"] if one["acked_ns"]]
-    acked = ", ".join(f"{one:.1f} ms" for one in waited) or "never"
+    times = [(delivery["acked_ns"] - row["producer"]["sent_ns"]) / 1e6 for delivery in row["deliveries"] if delivery["acked_ns"]]
+    acked = ", ".join(f"{time:.1f} ms" for time in times) or "never"
     print(f"{row['ledger']}:{row['entry']} {row['topic'].rsplit('/', 1)[-1]:<16} {row['state']:<8} acknowledged after {acked}")
 PYTHON
-show pcli report "$talk/tables" -o "$talk/report.html"
-printf 'the report: %s bytes of HTML\n' "$(wc -c < "$talk/report.html")"
+show pcli report "$folder/tables" -o "$folder/report.html"
+printf 'the report: %s bytes of HTML\n' "$(wc -c < "$folder/report.html")"

@@ -44,7 +44,7 @@ def consume(
             "--from",
             metavar="earliest|latest|ID|TIME",
             help="Where a new subscription or a reader begins: ID as 5:0; TIME as 2026-01-31T08:00:00Z, in ms since "
-            "1970, or as -10m. An existing subscription is refused unless --move-cursor is given. [latest]",
+            "1970, or as -10m. For an existing subscription, --move-cursor is required. [latest]",
         ),
     ] = "",
     move_cursor: Annotated[

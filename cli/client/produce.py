@@ -38,7 +38,7 @@ def produce(
     ] = None,
     number: Annotated[
         int | None,
-        typer.Option("-n", "--num-produce", min=1, metavar="N", help="Send N messages; those of -m are repeated."),
+        typer.Option("-n", "--num-produce", min=1, metavar="N", help="Send N messages; repeat the messages of -m."),
     ] = None,
     rate: Annotated[
         float, typer.Option("--rate", min=0, max=1e9, metavar="N", help="Messages per second; 0: no limit.")
@@ -46,7 +46,7 @@ def produce(
     key: Annotated[str, typer.Option("-k", "--key", metavar="KEY", help="Key of every message.")] = "",
     key_delimiter: Annotated[
         str,
-        typer.Option("-K", "--key-delimiter", metavar="DELIM", help="Each line is KEY, DELIM, payload; \\t is a tab."),
+        typer.Option("-K", "--key-delimiter", metavar="DELIM", help="Each line is KEY DELIM PAYLOAD; \\t is a tab."),
     ] = "",
     json: Annotated[
         bool,
@@ -88,7 +88,7 @@ def produce(
     ] = None,
     producer_name: Annotated[
         str,
-        typer.Option("--producer-name", metavar="NAME", help="Producer name; the broker's choice by default."),
+        typer.Option("--producer-name", metavar="NAME", help="Producer name; by default assigned by the broker."),
     ] = "",
     token: Token = "",
     tls_trust: TlsTrust = "",

@@ -116,7 +116,7 @@ PacketNumbers = Annotated[
     bool, typer.Option("--packet-numbers", help="Show the packet number (Wireshark's frame.number) of each frame.")
 ]
 
-NoColor = Annotated[bool, typer.Option("--no-color", help="Print no colors on a terminal; same as NO_COLOR=1.")]
+NoColor = Annotated[bool, typer.Option("--no-color", help="Do not color the output; same as NO_COLOR=1.")]
 PrivateKey = Annotated[
     list[str] | None,
     typer.Option("--private-key", metavar="PEM", help="Decrypt payloads with this private key. Repeatable."),

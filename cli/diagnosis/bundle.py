@@ -18,16 +18,14 @@ def bundle(
     filter_: ConnectionFilter = "",
     around: Annotated[
         int,
-        typer.Option(
-            "--around", metavar="N", min=0, help="Include only the surroundings of frame number N (pulsar.number)."
-        ),
+        typer.Option("--around", metavar="N", min=0, help="Include only frames near frame number N (pulsar.number)."),
     ] = 0,
     window: Annotated[
         str,
         typer.Option(
             "--window",
             metavar="FRAMES|TIME",
-            help="Size of the surroundings: a number of frames, or a time (2s, 300ms). [500]",
+            help="Extent of --around on each side: a number of frames, or a time (2s, 300ms). [500]",
         ),
     ] = "",
     keep_names: Annotated[
@@ -36,7 +34,7 @@ def bundle(
     ] = False,
     decode_as: DecodeAs = None,
 ) -> None:
-    """Make a zip file for an issue: the capture without payloads, keys, names and secrets, and its findings.
+    """Create a zip file for an issue: the capture without payloads, keys, names and secrets, and its findings.
 
     pcli bundle -r capture.pcap -o issue.zip
 

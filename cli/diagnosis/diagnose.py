@@ -64,7 +64,7 @@ def diagnose(
         typer.Option(
             "--fail-on",
             metavar="RULE|error|warning|any",
-            help="Exit with code 1 if this is found. Repeatable.",
+            help="Exit with code 1 if there is such a finding. Repeatable.",
             autocompletion=complete_severity_or_rule,
         ),
     ] = None,

@@ -42,7 +42,8 @@ def trace(
         str, typer.Option("--key", metavar="KEY", help="Select messages with this key, including those in batches.")
     ] = "",
     sequence: Annotated[
-        str, typer.Option("--sequence", metavar="PRODUCER:N", help="Select what this producer sent with sequence id N.")
+        str,
+        typer.Option("--sequence", metavar="PRODUCER:N", help="Select messages with this producer and sequence id."),
     ] = "",
     payload_contains: Annotated[
         str,
@@ -58,7 +59,7 @@ def trace(
             "--slower-than",
             metavar="MS",
             min=0,
-            help="Select messages that took longer from the first step to the last.",
+            help="Select messages with more time between the first and the last step.",
         ),
     ] = None,
     filter_: Annotated[

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from pcli.replay.player.player import Action, Player
     from pcli.replay.player.script.rest_calls import Call
 
-__all__ = ["OwnBroker"]
+__all__ = ["InMemoryBroker"]
 
 _URL: Final = "pulsar://localhost:6650"
 
 
-class OwnBroker:
+class InMemoryBroker:
     """A broker in memory."""
 
     def __init__(self, settings: Mapping[str, str], now: int) -> None:

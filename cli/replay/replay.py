@@ -36,7 +36,7 @@ def replay(
         typer.Option("--admin", metavar="URL", help="Web service URL of the broker; one for each --to."),
     ] = None,
     speed: Annotated[
-        _Speed, typer.Option("--speed", help="Original pace, ten times faster, or as fast as causality allows.")
+        _Speed, typer.Option("--speed", help="Original speed, ten times that speed, or as fast as causality permits.")
     ] = _Speed.most,
     filter_: ConnectionFilter = "",
     only_stream: OnlyStream = None,

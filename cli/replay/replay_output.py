@@ -16,17 +16,17 @@ __all__ = ["print_left_out", "print_plan", "print_report", "print_two"]
 
 _TITLES = {name: name for name in ("command", "equal", "explained", "unexplained", "rules")}
 _OF_EACH = ("address", "clock")
-"""Rules for values that differ between any two brokers."""
+"""Rules for values that differ between all brokers."""
 _TWO = {"frame": "frame", "command": "command", "field": "field"}
 
 
 def print_plan(replay: Replay) -> None:
-    """Print what would be played, and the settings and calls that the broker would need."""
+    """Print what would be replayed, and the required settings and REST calls."""
     script, found = replay.script, replay.preparation
     for part in script.parts.values():
         lines = [line for line in script.lines if line.part == part.number]
-        asked = sum(line.from_client for line in lines)
-        write_line(f"stream {part.number}: {asked} lines of the client, {len(lines) - asked} of the broker")
+        sent = sum(line.from_client for line in lines)
+        write_line(f"stream {part.number}: {sent} commands of the client, {len(lines) - sent} of the broker")
     for name, value in found.settings.items():
         write_line(f"setting {name}={value}")
     for call in replay.calls:
@@ -37,33 +37,33 @@ def print_plan(replay: Replay) -> None:
         for call in calls:
             write_line(f"at frame {number} ({line.name}): {call.method} {call.path}")
     if found.unsaid:
-        write_line(f"not said: {len(found.unsaid)} lines that the captured broker refused or lost while it unloaded")
+        write_line(f"omitted: {len(found.unsaid)} commands that the captured broker refused or lost during an unload")
 
 
 def print_left_out(reasons: Mapping[str, int]) -> None:
-    """Print what is not played, one line for each reason."""
+    """Print what is not replayed, one line for each reason."""
     for reason, count in reasons.items():
-        say(f"not played: {reason}: {count}")
+        say(f"not replayed: {reason}: {count}")
 
 
 def print_report(name: str, report: Report, count: int) -> None:
     """Print the totals, then the first differences."""
     print_left_out(report.not_played)
     for line in report.not_said[:count]:
-        say(f"not said: {line}")
+        say(f"not sent: {line}")
     if len(report.not_said) > count:
-        say(f"not said: {len(report.not_said) - count} more")
+        say(f"not sent: {len(report.not_said) - count} more")
     write_line(f"against {name}")
     print_rows([dict(zip(_TITLES, row, strict=True)) for row in report.rows()], "text", _TITLES)
     first = report.first(count)
     if first:
         write_line("")
-        write_line(f"the first {len(first)} of {sum(report.unexplained.values())} lines that no rule explains")
+        write_line(f"the first {len(first)} of {sum(report.unexplained.values())} differences that no rule explains")
         print_rows(first, "text", {**_TWO, "captured": "captured", "live": "live"})
 
 
 def print_two(one: tuple[str, Report], other: tuple[str, Report], count: int) -> None:
-    """Print where two brokers differ from each other, each compared with the capture."""
+    """Print the differences between two brokers, each compared with the capture."""
     seen = [{_key(row): row for row in report.differences} for _, report in (one, other)]
     rows: list[dict[str, Any]] = []
     for key in sorted({*seen[0], *seen[1]}, key=str):
@@ -74,7 +74,7 @@ def print_two(one: tuple[str, Report], other: tuple[str, Report], count: int) ->
             rows.append({**row, "one": live[0], "other": live[1]})
     write_line("")
     if not rows:
-        write_line("the two brokers answer alike")
+        write_line("the responses of the two brokers are equal")
         return
     write_line(f"the two brokers differ in {len(rows)} places; the first {min(count, len(rows))}")
     print_rows(rows[:count], "text", {**_TWO, "one": one[0], "other": other[0]})
@@ -85,7 +85,7 @@ def _key(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _live(side: dict[str, Any] | None, row: dict[str, Any] | None) -> str:
-    """Return the value of a broker: the captured one if there is no difference."""
+    """Return the value of a broker; the captured value if there is no difference."""
     if side is None:
         return str(row["captured"]) if row is not None else ""
     return str(side["live"]) or "nothing"

@@ -1,4 +1,4 @@
-"""The run of `pcli replay`: from captures and options to scripts, reports and an exit code."""
+"""The run of `pcli replay`: captures and options to scripts, reports and an exit code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "read_script"]
 
-_OWN = "a broker of its own"
+_OWN = "the mini-broker"
 _SHOWN = 10
 """Number of differences that are shown."""
 
@@ -44,14 +44,14 @@ class Run:
     report: str
     settings: list[str]
     side: str
-    """The side that is played: ``client`` or ``broker``."""
+    """The side that is replayed: ``client`` or ``broker``."""
     port: int | None
     """Port of the broker's side; None for 6650."""
     decode_as: dict[int, str]
     security: Security
 
     def run(self, *, dry: bool) -> None:
-        """Play against every broker, ``repeat`` times, and end with the exit code; raise LocalError if invalid."""
+        """Replay against every broker, ``repeat`` times; raise typer.Exit with the exit code, LocalError if invalid."""
         from pcli.cli.replay.replay_output import print_left_out, print_plan, print_report, print_two
 
         self._check()
@@ -60,7 +60,7 @@ class Run:
             print_plan(replay)
         if not replay.script.lines:
             print_left_out(replay.script.left_out)
-            say("there is nothing in it that can be played")
+            say("the capture contains nothing that can be replayed")
             raise typer.Exit(Exit.USAGE)
         if dry:
             return
@@ -75,15 +75,15 @@ class Run:
 
     def _check(self) -> None:
         if self.admin and len(self.admin) != len(self.to):
-            raise LocalError("--admin: give one for each --to, in their order")
+            raise LocalError("--admin: give one URL for each --to, in the same order")
         if self.to and self.settings:
-            raise LocalError("--set is for a broker of its own: the one behind --to has its settings already")
+            raise LocalError("--set is for the mini-broker: a broker given with --to has its own settings")
         if self.side == "broker" and (self.to or self.settings or self.topics or self.repeat > 1 or self.speed):
             raise LocalError("--side broker: --to, --set, --map-topic, --repeat and --speed are for --side client")
         if self.side == "client" and self.port is not None:
-            raise LocalError("--port goes with --side broker")
+            raise LocalError("--port requires --side broker")
         if len(self.to) > 2:
-            raise LocalError("--to: one broker, or two to compare")
+            raise LocalError("--to: give at most two brokers")
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -93,7 +93,7 @@ class Run:
         script = read_script(self.captures, self.filter, self.only, self.decode_as)
         return Replay(script, _pairs("--set", self.settings), [_topic_rule(text) for text in self.topics])
 
-    # -- playing ---------------------------------------------------------------------------------------------------
+    # -- replaying -------------------------------------------------------------------------------------------------
 
     def _plays(self, replay: Replay) -> Iterator[tuple[str, Report]]:
         if self.side == "broker":
@@ -104,11 +104,11 @@ class Run:
             yield url, self._other(replay, url, self.admin[number] if self.admin else "")
 
     def _own(self, replay: Replay) -> Report:
-        from pcli.cli.replay.in_memory_broker import OwnBroker
+        from pcli.cli.replay.in_memory_broker import InMemoryBroker
         from pcli.replay.player.player import Pace
 
         start = replay.start_ms
-        broker = OwnBroker({**replay.preparation.settings, **replay.settings}, start)
+        broker = InMemoryBroker({**replay.preparation.settings, **replay.settings}, start)
         for call in replay.calls:
             broker.call(call)
         player = replay.player(start, Pace(speed=1), administered=True)
@@ -159,7 +159,7 @@ def read_script(captures: list[str], filter_: str, only: int | None, decode_as: 
 
     wanted = compile_filter(filter_).match if filter_ else None
     with ExitStack() as opened:
-        inputs = open_inputs(captures, rewindable=True)  # so that the parts of a recording from pipes are sorted, too
+        inputs = open_inputs(captures, rewindable=True)  # to sort the parts of a recording, also from pipes
         for one in inputs:
             opened.callback(one.file.close)
         events = read_capture(((one.name, one.file) for one in inputs), ReadOptions(decode_as=decode_as, ends=True))

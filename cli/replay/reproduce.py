@@ -36,7 +36,7 @@ def reproduce(
 
 
 def _write_test(captures: list[str], output: str, *, filter_: str, only: int | None, decode_as: dict[int, str]) -> None:
-    """Write the test; end with exit code 2 if nothing can be played."""
+    """Write the test; exit with code 2 if nothing can be replayed."""
     from pcli.cli.replay.replay_output import print_left_out
     from pcli.cli.replay.replay_session import read_script
 
@@ -59,14 +59,14 @@ def reproduction(name: str, script: Script) -> str:
     """Return the text of a test of this script; ``name``: the name of the capture."""
     from dataclasses import asdict
 
-    from pcli.cli.replay.in_memory_broker import OwnBroker
+    from pcli.cli.replay.in_memory_broker import InMemoryBroker
     from pcli.minibroker.settings import Settings
     from pcli.replay.player.recording_player import Noting
     from pcli.replay.player.replay import Replay
     from pcli.replay.player.reproduce.test_module_source import reproduce
 
     replay = Replay(script)
-    broker = OwnBroker(replay.preparation.settings, replay.start_ms)
+    broker = InMemoryBroker(replay.preparation.settings, replay.start_ms)
     for call in replay.calls:
         broker.call(call)
     noted = Noting(replay)

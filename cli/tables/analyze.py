@@ -31,7 +31,7 @@ def analyze(
     report: Report = "",
     decode_as: DecodeAs = None,
 ) -> None:
-    """Make Parquet tables of captures: lifecycles of messages, requests, consumers, findings, gaps.
+    """Create Parquet tables of captures: lifecycles of messages, requests, consumers, findings, gaps.
 
     pcli analyze captures/ -o out/
 

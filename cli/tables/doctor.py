@@ -24,9 +24,9 @@ def doctor(
     ] = None,
     output: Output = TextOrJson.text,
 ) -> None:
-    """Check for Java, Spark, tcpdump, capture rights and extras, and print how to get what is missing.
+    """Check Java, Spark, tcpdump, capture rights and extras, and print how to install what is missing.
 
-    Exit code: 1 if a part that was named lacks something. Without a name the exit code is 0.
+    Exit code: 1 if a requirement of a given PART is missing; 0 if no PART is given.
 
     pcli doctor
 

@@ -1,9 +1,8 @@
 """The checks of `pcli doctor`, part by part.
 
 Rules of this file
-1. Nothing is imported to check whether it is installed: the metadata of installed packages is read in milliseconds.
-   Only Java is run.
-2. Rights are tested, not inferred: a raw socket that opens is the proof.
+1. Packages are checked by their metadata, which is read in milliseconds, and not imported. Only Java is run.
+2. Rights are tested by opening a raw socket.
 3. A failed check includes one line with the remedy.
 """
 
@@ -32,7 +31,7 @@ class Check:
     name: str
     good: bool
     found: str
-    """What was found, or why it is not sufficient."""
+    """The version, path or amount, or the reason why the check failed."""
     get: str
     """The remedy; empty if the check passed."""
 
@@ -88,7 +87,7 @@ def _java(part: str) -> Check:
         if look.found is not None:
             java = look.found
             because = f" ({'; '.join(passed_over)})" if passed_over else ""
-            return Check(part, "Java", True, f"{java.version} of {java.source}: {java.home}{because}", "")  # noqa: FBT003
+            return Check(part, "Java", True, f"{java.version} from {java.source}: {java.home}{because}", "")  # noqa: FBT003
         passed_over.append(f"{look.source}: {look.why_not}")
     return Check(part, "Java", False, "; ".join(passed_over), "pip install 'pulsar-pcli[spark]'")  # noqa: FBT003
 
@@ -97,7 +96,7 @@ def _temporary(part: str) -> Check:
     folder = tempfile.gettempdir()
     free = shutil.disk_usage(folder).free >> 20
     good = free >= _LEAST_TEMPORARY_MB
-    get = "" if good else "room there, or --conf spark.local.dir=FOLDER and TMPDIR=FOLDER"
+    get = "" if good else "free space in that folder, or --conf spark.local.dir=FOLDER and TMPDIR=FOLDER"
     return Check(part, "temporary files", good, f"{free} MB free in {folder}", get)
 
 
@@ -122,16 +121,16 @@ def _scapy(part: str) -> Iterator[Check]:
         get = (
             "apt install tcpdump (or dnf, brew); dumpcap is in wireshark-common; or pip install 'pulsar-pcli[capture]'"
         )
-        yield Check(part, "capture program", False, "neither dumpcap nor tcpdump nor scapy", get)  # noqa: FBT003
+        yield Check(part, "capture program", False, "dumpcap, tcpdump and scapy are not installed", get)  # noqa: FBT003
 
 
 def _rights(part: str, programs: list[str]) -> Check:
     name = "right to capture"
     if _may_capture():
-        return Check(part, name, True, "this process may", "")  # noqa: FBT003
+        return Check(part, name, True, "granted to this process", "")  # noqa: FBT003
     able = [program for program in programs if _has_capabilities(program)]
     if able:
-        return Check(part, name, True, f"{able[0]} may", "")  # noqa: FBT003
+        return Check(part, name, True, f"granted to {able[0]}", "")  # noqa: FBT003
     program = programs[0] if programs else sys.executable
     get = f"sudo, or once: sudo setcap cap_net_raw,cap_net_admin+eip {program}"
     return Check(part, name, False, "raw sockets are refused", get)  # noqa: FBT003
@@ -149,7 +148,7 @@ def _may_capture() -> bool:
 
 
 def _has_capabilities(program: str) -> bool:
-    """Return whether the program has file capabilities, as Debian's dumpcap has, and may be run."""
+    """Return whether the program has file capabilities, as dumpcap on Debian, and can be executed."""
     try:
         return bool(os.getxattr(program, "security.capability")) and os.access(program, os.X_OK)
     except (AttributeError, OSError):

@@ -54,7 +54,7 @@ def spark_analyze(
     decode_as: DecodeAs = None,
     debug: Debug = False,
 ) -> None:
-    """Make the tables of `pcli analyze` with Spark, for many gigabytes or several machines.
+    """Create the tables of `pcli analyze` with Spark, for many gigabytes or several machines.
 
     pcli spark-analyze captures/ -o out/
 

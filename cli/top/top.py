@@ -41,7 +41,9 @@ def top(
     speed: Annotated[
         str,
         typer.Option(
-            "--speed", metavar="X|max", help="With -r: factor of the original pace; max: show the end of the capture."
+            "--speed",
+            metavar="X|max",
+            help="With -r: factor of the original speed; max: show the final state.",
         ),
     ] = "1",
     once: Annotated[bool, typer.Option("--once", help="Print the state once as text; for a file, at its end.")] = False,

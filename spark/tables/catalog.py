@@ -1,7 +1,8 @@
-"""All tables of a run: name, meaning of a row, schema, order of rows.
+"""The catalog of tables: name, meaning of a row, schema, order of rows.
 
 Rules of this file
-1. Each schema is defined next to the code that makes its rows. This module lists them in the order of docs/tables.md.
+1. Each schema is defined next to the code that computes its rows. This module lists them in the order of
+   docs/tables.md.
 2. Rows of a file are sorted by ``order``, so that the same run writes the same bytes.
 3. ``hour`` is the time column by which a large table is partitioned; small tables are one or a few files.
 """
@@ -18,8 +19,8 @@ from pcli.codec.errors import LocalError
 from pcli.codec.observe.fields.field_table import nearest
 from pcli.spark.columnar import permits
 from pcli.spark.columnar.fields import frame_table
-from pcli.spark.columnar.lifecycles import lifecycle_schemas as lives
-from pcli.spark.columnar.observation import observation_schemas as seen
+from pcli.spark.columnar.lifecycles import lifecycle_schemas as lifecycles
+from pcli.spark.columnar.observation import observation_schemas as observed
 from pcli.spark.tables import inventory_schemas
 
 __all__ = ["ON_REQUEST", "TABLES", "Table", "chosen_tables"]
@@ -55,25 +56,29 @@ _ALL: Final = (
     ),
     Table(
         "messages",
-        "an entry as brokers store it (a message, or a batch of them): how it was published, to whom it was delivered, "
-        "what became of it",
-        lives.MESSAGES,
-        lives.MESSAGES_ORDER,
-        lives.MESSAGES_HOUR,
+        "an entry as brokers store it (a message or a batch), with its publication, deliveries and final state",
+        lifecycles.MESSAGES,
+        lifecycles.MESSAGES_ORDER,
+        lifecycles.MESSAGES_HOUR,
     ),
     Table(
         "exchanges",
-        "a request with its answer, or without one",
-        lives.EXCHANGES,
-        lives.EXCHANGES_ORDER,
-        lives.EXCHANGES_HOUR,
+        "a request with its response, if there is one",
+        lifecycles.EXCHANGES,
+        lifecycles.EXCHANGES_ORDER,
+        lifecycles.EXCHANGES_HOUR,
     ),
-    Table("findings", "something that is wrong, as `pcli diagnose` says it", seen.FINDINGS, seen.FINDINGS_ORDER),
-    Table("topics", "a topic", seen.TOPICS, seen.TOPICS_ORDER),
-    Table("subscriptions", "a subscription", seen.SUBSCRIPTIONS, seen.SUBSCRIPTIONS_ORDER),
-    Table("consumers", "a consumer on a connection", seen.CONSUMERS, seen.CONSUMERS_ORDER),
-    Table("producers", "a producer on a connection", seen.PRODUCERS, seen.PRODUCERS_ORDER),
-    Table("connections", "a TCP connection", seen.CONNECTIONS, seen.CONNECTIONS_ORDER),
+    Table(
+        "findings",
+        "a problem that `pcli diagnose` reports",
+        observed.FINDINGS,
+        observed.FINDINGS_ORDER,
+    ),
+    Table("topics", "a topic", observed.TOPICS, observed.TOPICS_ORDER),
+    Table("subscriptions", "a subscription", observed.SUBSCRIPTIONS, observed.SUBSCRIPTIONS_ORDER),
+    Table("consumers", "a consumer on a connection", observed.CONSUMERS, observed.CONSUMERS_ORDER),
+    Table("producers", "a producer on a connection", observed.PRODUCERS, observed.PRODUCERS_ORDER),
+    Table("connections", "a TCP connection", observed.CONNECTIONS, observed.CONNECTIONS_ORDER),
     Table(
         "permits",
         "a second of a consumer's session in which permits changed",
@@ -81,7 +86,12 @@ _ALL: Final = (
         permits.PERMITS_ORDER,
         permits.PERMITS_HOUR,
     ),
-    Table("keys", "a key whose order was broken, or that changed its owner", seen.KEYS, seen.KEYS_ORDER),
+    Table(
+        "keys",
+        "a key whose order was broken, or that changed its owner",
+        observed.KEYS,
+        observed.KEYS_ORDER,
+    ),
     Table(
         "frames",
         "a frame, without its payload",
@@ -95,11 +105,11 @@ TABLES: Final[dict[str, Table]] = {table.name: table for table in _ALL}
 """Every table by its name."""
 
 ON_REQUEST: Final = frozenset({"frames"})
-"""Tables that are made only on request."""
+"""Tables that are created only on request."""
 
 
 def chosen_tables(only: Iterable[str], *, frames: bool = False) -> list[Table]:
-    """Return the tables of a run: those named, or all except the large ones on request.
+    """Return the tables of a run: the named tables, or all except those on request.
 
     ``captures`` and ``gaps`` are always included, because they show how reliable the others are. Raise LocalError for
     a name that is not a table.

@@ -12,7 +12,7 @@ from pcli.codec.observe.tracking.records.lifecycle import STATES
 from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
 from pcli.codec.observe.tracking.records.topic_records import AGAIN
 from pcli.spark.columnar.lifecycles import EVIDENCE
-from pcli.spark.columnar.table_schema import what_of
+from pcli.spark.columnar.table_schema import description_of
 from pcli.spark.tables.catalog import ON_REQUEST, TABLES, Table
 
 __all__ = ["tables_page"]
@@ -27,12 +27,12 @@ _HEAD: Final = """# Tables
 - Connections are identified by tcp.stream, frames by pulsar.number and packets by frame.number, counted by
   `pcli dissect` and tshark over all captures of the cluster in order.
 - A large table is partitioned into `cluster=…/hour=2026-11-21-14/` (UTC). The column `cluster` is then part of the
-  path, where readers of Parquet find it, and there is an additional column `hour`. Spark converts labels that look like
+  path, where readers of Parquet find it, and there is an additional column `hour`. Spark converts labels of digits to
   numbers, unless `spark.sql.sources.partitionColumnTypeInference.enabled` is false.
 - `OUT/_manifest.json` lists the files of the tables. A run replaces it at its end and then removes the old files. A
   reader that lists the folder at that moment may return old and new rows. Readers of the manifest (`pcli report`,
-  `pcli.spark.tables.stored_tables`) never do.
-- Repeating a run changes nothing. Names that begin with `_` are internal.
+  `pcli.spark.tables.stored_tables`) return only rows of one run.
+- A repeated run writes the same rows. Names that begin with `_` are internal.
 
 ```sql
 -- the slowest topics, with DuckDB
@@ -78,8 +78,8 @@ def _section(table: Table) -> Iterator[str]:
 
 def _rows(field: pa.Field, before: str) -> Iterator[str]:
     name = f"{before}{field.name}"
-    said = what_of(field).replace("|", "\\|")
-    yield f"| `{name}` | {_kind(field.type)} | {said} |"
+    text = description_of(field).replace("|", "\\|")
+    yield f"| `{name}` | {_kind(field.type)} | {text} |"
     inner, mark = field.type, "."
     if pa.types.is_list(inner):
         inner, mark = inner.value_type, "[]."

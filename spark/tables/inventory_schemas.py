@@ -12,9 +12,9 @@ __all__ = ["CAPTURES", "CAPTURES_ORDER", "GAPS", "GAPS_ORDER", "STATUSES"]
 
 STATUSES: Final = {
     "read": "read to its end",
-    "partly": "damaged or cut: what came before the damage was read",
-    "unreadable": "it could not be opened or read",
-    "not a capture": "it is neither pcap nor pcapng, packed or not",
+    "partly": "damaged or truncated; everything before the damage was read",
+    "unreadable": "not opened or not read because of an error",
+    "not a capture": "neither pcap nor pcapng, compressed or not",
 }
 """Statuses of a file and their meanings."""
 
@@ -27,7 +27,7 @@ CAPTURES: Final = pa.schema(
         column(
             "error",
             TEXT,
-            "why it was not read, or not to its end; for a file read in an earlier run: why it cannot be read now",
+            "reason why the file was not read to its end; for a file of an earlier run, why it cannot be read now",
         ),
         column("format", TEXT, "`pcap` or `pcapng`"),
         column("packing", TEXT, "`gzip` or `zstd`; null if not compressed"),
@@ -57,7 +57,7 @@ GAPS: Final = pa.schema(
             TEXT,
             "`client` or `broker`, the sender of the bytes; null for both, or if it concerns the file",
         ),
-        column("kind", TEXT, "as the notes of `dissect` are called: `gap`, `leftover`, `resync`, `file`, `snaplen`, …"),
+        column("kind", TEXT, "kind of the note, as in `dissect`: `gap`, `leftover`, `resync`, `file`, `snaplen`, …"),
         column("offset", LONG, "offset at which it begins, in the direction of the connection or in the file"),
         column("bytes", LONG, "number of bytes"),
         column(

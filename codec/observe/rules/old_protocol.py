@@ -17,8 +17,8 @@ version that is missing in the capture or truncated is not assumed.
 
 ## What to do
 
-Update it. Until then, do not rely on the listed features. If a subscription has several clients, the oldest one
-determines the limits, because batches and keys are distributed among all of them.
+Update the client or broker. Until then, do not rely on the listed features. If a subscription has several clients, the
+oldest one determines the limits, because batches and keys are distributed among all of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A client and a broker that count permits differently: a batch as one message, or FLOWs that only one of them saw.
+"""A client and a broker that count permits differently: a batch as one message, or FLOWs that only one side processed.
 
 ## What it means
 

@@ -23,8 +23,8 @@ def row(text, name):
 
 def test_all_is_equal(replay, small_captures):
     done = replay(small_captures / SIMPLE)
-    assert (done.code, done.err) == (0, "pcli: not played: connections that began before the capture: 1\n")
-    assert done.out.startswith("against a broker of its own\n")
+    assert (done.code, done.err) == (0, "pcli: not replayed: connections that began before the capture: 1\n")
+    assert done.out.startswith("against the mini-broker\n")
     assert row(done.out, "MESSAGE") == [35, 0, 0]
 
 
@@ -34,7 +34,7 @@ def test_a_difference(replay, small_captures, broker, tmp_path):
     done = replay(small_captures / SIMPLE, *words)
     assert done.code == 1
     assert row(done.out, "MESSAGE") == [34, 0, 1]
-    assert "the first 1 of 1 lines that no rule explains" in done.out
+    assert "the first 1 of 1 differences that no rule explains" in done.out
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["good"] is False
     assert result["to"] == broker.service_url
@@ -60,7 +60,7 @@ def test_two_brokers_alike(replay, small_captures, broker):
         sides = ("--to", broker.service_url, "--to", other.service_url)
         done = replay(small_captures / SIMPLE, *sides, "--admin", broker.http_url, "--admin", other.http_url)
     assert done.code == 0
-    assert "the two brokers answer alike" in done.out
+    assert "the responses of the two brokers are equal" in done.out
 
 
 def test_topics_are_renamed(replay, small_captures, broker):
@@ -78,7 +78,7 @@ def test_a_dry_run_connects_to_nobody(replay, small_captures):
 
 def test_again_and_again(replay, small_captures):
     done = replay(small_captures / SIMPLE, "--repeat", 3)
-    assert done.out.count("against a broker of its own") == 3
+    assert done.out.count("against the mini-broker") == 3
 
 
 def test_settings(replay, small_captures):
@@ -91,7 +91,7 @@ def test_settings(replay, small_captures):
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["java/late-capture.pcap"], "there is nothing in it that can be played"),
+        (["java/late-capture.pcap"], "the capture contains nothing that can be replayed"),
         (["python/21-tls.pcapng"], "this is TLS"),
         (["python/21-tls.truth.json"], "neither pcap nor pcapng"),
         (["nobody.pcap"], "no such file"),
@@ -101,10 +101,10 @@ def test_settings(replay, small_captures):
         ([SIMPLE, "--map-topic", "(=x"], "--map-topic (=x: "),
         ([SIMPLE, "--set", "maxMessageSize"], "write NAME=VALUE"),
         ([SIMPLE, "--set", "maxMesageSize=5"], "maxMessageSize"),
-        ([SIMPLE, "--to", "x", "--set", "a=b"], "--set is for a broker of its own"),
+        ([SIMPLE, "--to", "x", "--set", "a=b"], "--set is for the mini-broker"),
         ([SIMPLE, "--admin", "http://x"], "give one for each --to"),
         ([SIMPLE, "-Y", "pulsar.type =="], "pulsar.type =="),
-        ([SIMPLE, "--only-stream", "99"], "there is nothing in it that can be played"),
+        ([SIMPLE, "--only-stream", "99"], "the capture contains nothing that can be replayed"),
         ([SIMPLE, "--to", "localhost", "--token", "file:/nonexistent"], "/nonexistent"),
     ],
 )

@@ -15,7 +15,7 @@ def test_a_file(reproduce, small_captures, tmp_path):
     path = tmp_path / "test_it.py"
     done = reproduce(small_captures / SIMPLE, "-o", path)
     assert (done.code, done.out) == (0, "")
-    assert done.err == "pcli: not played: connections that began before the capture: 1\n"
+    assert done.err == "pcli: not replayed: connections that began before the capture: 1\n"
     text = path.read_text()
     assert "def test_01_produce_consume() -> None:" in text
     assert text == reproduce(small_captures / SIMPLE).out

@@ -11,7 +11,7 @@ from pcli.codec.observe.tracking.records.lifecycle import STATES
 from pcli.codec.observe.tracking.records.missing_evidence import DOUBTS
 from pcli.codec.observe.tracking.records.topic_records import AGAIN
 from pcli.spark.columnar.lifecycles import EVIDENCE
-from pcli.spark.columnar.table_schema import what_of
+from pcli.spark.columnar.table_schema import description_of
 from pcli.spark.request import Request, RequiredData
 from pcli.spark.tables.catalog import ON_REQUEST, TABLES, chosen_tables
 from pcli.spark.tables.documentation import tables_page
@@ -39,7 +39,7 @@ def test_all_tables_of_the_issue_are_there():
 def test_every_column_says_what_it_is_and_spark_knows_its_type(table):
     plain = {"string", "int8", "int16", "int32", "int64", "bool", "double", "binary"}
     for name, field in fields(table.schema):
-        assert what_of(field), name
+        assert description_of(field), name
         kind = field.type.value_type if pa.types.is_list(field.type) else field.type
         assert pa.types.is_struct(kind) or str(kind) in plain, (name, field.type)
         if name.endswith("_ns"):
@@ -92,7 +92,10 @@ def test_only_what_is_needed_is_done(only, wanted):
 @pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
 def test_no_column_sends_its_reader_into_the_code(table):
     for name, field in fields(table.schema):
-        assert not re.search(r"\b(?:pcli|tracking)\.|\bkey of [A-Z]", what_of(field)), (name, what_of(field))
+        assert not re.search(r"\b(?:pcli|tracking)\.|\bkey of [A-Z]", description_of(field)), (
+            name,
+            description_of(field),
+        )
 
 
 @pytest.mark.parametrize("words", [STATES, EVIDENCE, AGAIN, ENDS, DOUBTS])

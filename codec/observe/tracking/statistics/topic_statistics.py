@@ -133,7 +133,7 @@ def _unseen(topic: TopicState) -> str:
     written = sum(last + 1 for last in topic.ledgers.values())
     others = written - topic.record.entries_in - len(topic.markers)
     were = "1 entry was" if others == 1 else f"{others} entries were"
-    return f"{were} written by somebody whom the capture does not show" if others > 0 else ""
+    return f"{were} written by producers that the capture does not contain" if others > 0 else ""
 
 
 def _object(fields: dict[str, _Figure]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pcli.codec.observe import Observer
 from pcli.codec.wire.commands import name_of
 from pcli.spark.columnar.fields import places_of, read_fields
 from pcli.spark.columnar.fields.frame_table import FRAMES, FRAMES_HOUR, FRAMES_ORDER, frame_rows
-from pcli.spark.columnar.table_schema import what_of
+from pcli.spark.columnar.table_schema import description_of
 
 
 def rows_of(path) -> tuple[list[CapturedFrame], list[dict]]:
@@ -78,7 +78,7 @@ def test_what_is_not_there_is_null_and_columns_are_explained(captures):
     assert flow["consumer_id"] is not None
     for name in ("producer_id", "ledger", "producer_name", "batch", "messages", "num_messages", "acked", "ack_type"):
         assert flow[name] is None
-    assert all(what_of(field) for field in FRAMES)
+    assert all(description_of(field) for field in FRAMES)
     assert set(FRAMES_ORDER) | {FRAMES_HOUR} <= set(FRAMES.names)
 
 
