@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pcli.cli.replay.in_memory_broker import OwnBroker
+from pcli.cli.replay.in_memory_broker import InMemoryBroker
 from pcli.codec.capture import ReadOptions, read_capture
 from pcli.codec.wire.build import join_frame
 from pcli.codec.wire.commands import COMMANDS
@@ -111,7 +111,7 @@ def play() -> Callable[..., Any]:
         path: Path, settings: dict[str, str] | None = None, *, fault: Spoil | None = None, administered: bool = True
     ) -> Any:
         replay = Replay(read(path), settings or {})
-        broker = OwnBroker({**replay.preparation.settings, **replay.settings}, replay.start_ms)
+        broker = InMemoryBroker({**replay.preparation.settings, **replay.settings}, replay.start_ms)
         for call in replay.calls:
             broker.call(call)
         player = replay.player(replay.start_ms, Pace(speed=1), administered=administered)

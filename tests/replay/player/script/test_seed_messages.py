@@ -2,7 +2,7 @@
 
 import pytest
 
-from pcli.cli.replay.in_memory_broker import OwnBroker
+from pcli.cli.replay.in_memory_broker import InMemoryBroker
 from pcli.replay.player.player import Pace
 from pcli.replay.player.replay import Replay
 from pcli.replay.player.script.seed_messages import SEED_PART
@@ -14,7 +14,7 @@ def played_alone(script):
 
     def run(path, number):
         replay = Replay(script(path, only=number))
-        broker = OwnBroker(replay.preparation.settings, replay.start_ms)
+        broker = InMemoryBroker(replay.preparation.settings, replay.start_ms)
         for call in replay.calls:
             broker.call(call)
         player = replay.player(replay.start_ms, Pace(speed=1), administered=True)
