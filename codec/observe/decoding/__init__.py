@@ -1,3 +1,3 @@
-"""Bytes of protobuf messages to fields and values, by plans that are compiled once for each message type."""
+"""Decoding of protobuf messages into fields and values by plans that are compiled once per message type."""
 
 __all__: list[str] = []

@@ -1,16 +1,16 @@
-"""Plans: what the bytes of a message mean, compiled once per place where the message can stand.
+"""Decode plans: the meaning of the bytes of a protobuf message, compiled once per position of the message in a frame.
 
-A plan maps each tag (``field number << 3 | wire type``) to what is done with the value: the key under which it is
-put, and the function that makes the value. Keys are whole field names (``pulsar.message.message_id.ledgerId``), so
-that nothing is glued together per frame; inside a repeated message they are relative (``ledgerId``), because there
-the values stand in objects of their own. The field table and the JSON of a frame are made from the same plans.
+A plan maps each tag (``field number << 3 | wire type``) to a slot: the storage mode, the key of the value, and the
+function that converts it. Keys are complete field names (``pulsar.message.message_id.ledgerId``), therefore no strings
+are joined per frame. Inside a repeated message keys are relative (``ledgerId``), because each of its messages is an
+object of its own. The field table and the JSON of frames use the same plans.
 
 Rules of this file
-1. Plans come from the descriptors alone. They are made when first needed, and kept.
-2. A message inside itself (first_chunk_message_id) is followed once; a deeper one is kept as unknown bytes. So the
-   list of fields is finite, and a hostile frame can't make long keys out of short bytes.
-3. The plan of a command knows the body that belongs to its type. Other bodies in the same frame are nothing that a
-   peer would look at: they are unknown fields of the envelope, ``pulsar.unknown.<number>``.
+1. Plans are derived from the descriptors alone, on demand, and are cached.
+2. A recursive message (first_chunk_message_id) is expanded once; deeper levels stay as unknown bytes. Therefore the
+   list of fields is finite, and a malicious frame cannot produce long keys from few bytes.
+3. The plan of a command contains only the body for its type. Peers ignore other bodies in the same frame, therefore
+   these are unknown fields of the envelope, ``pulsar.unknown.<number>``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 ONE: Final = 0
-"""A single value: the last one in the bytes counts."""
+"""A single value. If the bytes contain several, the last one is used."""
 LIST: Final = 1
 """One value of a repeated field."""
 MESSAGE: Final = 2
@@ -56,21 +56,21 @@ SKIP: Final = 5
 """The command type, which the frame already contains."""
 
 Slot = tuple[int, str, Any, FieldDescriptor]
-"""Storage mode, key, converter (or the Plan of a message), and the field itself."""
+"""Storage mode, key, converter (or the Plan of a message), and field descriptor."""
 
 PARTS: Final[dict[str, Descriptor]] = {
     "metadata": pb.MessageMetadata.DESCRIPTOR,
     "entry": pb.BrokerEntryMetadata.DESCRIPTOR,
     "batch": pb.SingleMessageMetadata.DESCRIPTOR,
 }
-"""The parts of a frame other than the command, by the first word of their fields after ``pulsar.``."""
+"""The parts of a frame other than the command, by the first component of their field names after ``pulsar.``."""
 
 _BASE: Final = pb.BaseCommand.DESCRIPTOR
 _BYTES = 2
 
 
 class Plan:
-    """The decoding rules for one message type at one position."""
+    """The decoding rules for one message type at one position in a frame."""
 
     __slots__ = ("message", "slots", "unknown")
 
@@ -96,12 +96,12 @@ def command_plan(number: int) -> Plan:
 
 @cache
 def part_plan(part: str) -> Plan:
-    """Return the plan of a part in PARTS. Keys for the messages of a batch are relative, because they are in a list."""
+    """Return the plan of a part in PARTS. The keys of batch messages are relative, because the messages are a list."""
     return _plan(PARTS[part], "" if part == "batch" else f"pulsar.{part}.", ())
 
 
 def field_slots(plan: Plan) -> Iterator[Slot]:
-    """Return the slots of a plan in field order, each once, without those of nested messages."""
+    """Yield the slots of a plan in field order, each once, without those of nested messages."""
     seen = set()
     for slot in plan.slots.values():
         if slot[0] not in (SKIP, PACKED) and slot[1] not in seen:
@@ -110,7 +110,7 @@ def field_slots(plan: Plan) -> Iterator[Slot]:
 
 
 def has_secrets(message: Descriptor) -> bool:
-    """Whether a field of a message contains credentials. Unknown fields next to it may then contain some too."""
+    """Whether a field of a message contains credentials. Unknown fields next to it may contain credentials too."""
     return any(is_secret(field) for field in message.fields)
 
 

@@ -1,12 +1,12 @@
-r"""Kinds of values, and the two forms in which a value stands: raw for filters, shown for JSON and columns.
+r"""Kinds of values and their two representations: raw for filters, display form for JSON and columns.
 
 Rules of this file
-1. Raw: numbers are int (float for double), times and durations int nanoseconds, bytes are bytes, texts, addresses and
-   enum values str, truth values bool.
-2. Shown: what JSON can carry. Times and durations are strings of seconds with nine decimals, bytes lower-case hex,
-   secrets and payloads ``<hidden: 24 bytes>`` unless asked for. The rest is as in raw.
-3. An unsigned 64-bit field with all bits set is -1: the broker means Java's -1 by it. No other number is changed.
-4. A text that is not UTF-8 keeps its bytes as ``\xff``; an enum value of no known version is ``UNKNOWN_9``.
+1. Raw: numbers are int (float for double), times and durations int nanoseconds, bytes are bytes. Texts, addresses and
+   enum values are str, booleans bool.
+2. Display form: a value that JSON can represent. Times and durations are strings of seconds with nine decimals, bytes
+   are lower-case hex, secrets and payloads ``<hidden: 24 bytes>`` unless requested. Other values are as in raw form.
+3. An unsigned 64-bit field with all bits set is -1, which is how the broker sends Java's -1. No other number is changed.
+4. Invalid UTF-8 in a text is escaped as ``\xff``. An unknown enum value is ``UNKNOWN_9``.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ KINDS: Final[dict[str, str]] = {
     "message": "a group of fields, present or absent; repeated groups are arrays of objects in JSON",
     "any": "a field that belongs to no known version: a number, or bytes as hex",
 }
-"""Every kind of field, with what its values look like. The kind of a repeated field is ``list of …``."""
+"""Every kind of field, with the format of its values. The kind of a repeated field is ``list of …``."""
 
 _MILLISECONDS: Final = frozenset({
     "BrokerEntryMetadata.broker_timestamp",
@@ -64,7 +64,7 @@ _MILLISECONDS: Final = frozenset({
     "SegmentInfoProto.sealed_at_ms",
     "SingleMessageMetadata.event_time",
 })  # fmt: skip
-# Fields that hold ms since 1970; the protocol has them as plain numbers.
+# Fields with times in ms since 1970, which the protocol declares as integers.
 
 _KIND_OF_TYPE: Final = {
     FieldDescriptor.TYPE_STRING: "text",
@@ -79,37 +79,37 @@ _double = Struct("<d").unpack
 
 
 class NotText(str):
-    """A text whose bytes are not UTF-8."""
+    """A text whose bytes are not valid UTF-8."""
 
     __slots__ = ()
 
 
 class UnknownName(str):
-    """An enum value of no known version."""
+    """The name of an unknown enum value."""
 
     __slots__ = ()
 
 
 def kind_of(field: FieldDescriptor) -> str:
-    """The kind of a protobuf field, one of KINDS."""
+    """Return the kind of a protobuf field, one of KINDS."""
     if path_of(field) in _MILLISECONDS:
         return "time"
     return _KIND_OF_TYPE.get(field.type, "number")
 
 
 def path_of(field: FieldDescriptor) -> str:
-    """``Message.field``."""
+    """Return the name of a field as ``Message.field``."""
     assert field.containing_type is not None
     return f"{field.containing_type.name}.{field.name}"
 
 
 def is_secret(field: FieldDescriptor) -> bool:
-    """Whether a field holds credentials."""
+    """Whether a field contains credentials."""
     return path_of(field) in SECRET_FIELDS
 
 
 def nine_decimals(nanoseconds: int) -> str:
-    """Nanoseconds as seconds with nine decimals: ``1763726400.123000000``; ``-0.001000000`` for -1 ms."""
+    """Format nanoseconds as seconds with nine decimals: ``1763726400.123000000``; ``-0.001000000`` for -1 ms."""
     if nanoseconds < 0:
         return f"-{nine_decimals(-nanoseconds)}"
     digits = f"{nanoseconds:010}"
@@ -117,12 +117,12 @@ def nine_decimals(nanoseconds: int) -> str:
 
 
 def shown(kind: str) -> Converter | None:
-    """What makes the shown form of a raw value of this kind (one of KINDS); None when they are the same."""
+    """Return the function that converts raw values of this kind (one of KINDS) to display form, or None."""
     return _SHOWN.get(kind)
 
 
 def finite(value: Any) -> Any:
-    """JSON has no word for infinity; the strings are those of protobuf's JSON."""
+    """Replace NaN and infinities, which JSON lacks, by the strings of protobuf's JSON mapping."""
     if not isinstance(value, float) or math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
@@ -142,7 +142,7 @@ _SHOWN: Final[dict[str, Converter]] = {
 
 
 def converters(field: FieldDescriptor) -> list[tuple[int, Converter]]:
-    """What makes the raw value of a field that is no message, by the wire types on which it may travel."""
+    """Return the converters to raw values for a field that is not a message, each with its wire type."""
     if field.type == FieldDescriptor.TYPE_STRING:
         return [(_BYTES, _text)]
     if field.type == FieldDescriptor.TYPE_BYTES:

@@ -1,3 +1,3 @@
-"""The fields of frames: the table of names, kinds and sources for filters (`-Y`), columns (`-e`) and JSON."""
+"""The fields of frames: names, kinds and sources for filters (`-Y`), columns (`-e`) and JSON."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""What a field is: a name, a kind, a source, and how to get it from the facts of a frame."""
+"""The definition of a field: name, kind, source, and the function that gets its value from the facts of a frame."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class Field:
     kind: str
     """A key of value_kinds.KINDS, or ``list of`` one."""
     source: str
-    """``Message.field = number`` of the protocol, or another source."""
+    """``Message.field = number`` of the protocol, or a description of another source."""
     help: str
     """One line of help."""
     reader: Reader
-    """The getter by command type."""
+    """Function from a command type to the getter."""
     words: tuple[tuple[str, int], ...] = ()
-    """Names and numbers of an enum."""
+    """Names and numbers of the enum values."""
     secret: bool = False
-    """Whether it is hidden unless requested: credentials, payloads."""
+    """Whether the value (credentials, payloads) is hidden unless requested."""
     listed: bool = True
-    """Whether it is in JSON. Other fields collect values that JSON has under other names."""
+    """Whether JSON contains the field. The others combine values that JSON contains under other names."""
 
     @property
     def element(self) -> str:
@@ -47,7 +47,7 @@ class Field:
 
     @property
     def repeated(self) -> bool:
-        """Whether it may have several values in one frame."""
+        """Whether a frame may have several values of the field."""
         return self.kind.startswith("list of ")
 
     def get(self, facts: Facts) -> Any:

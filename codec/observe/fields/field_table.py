@@ -2,10 +2,10 @@
 
 Filters, JSON keys, columns and `pcli fields` are derived from this table.
 
-It combines the general fields (general_fields.py) and those of the protocol's messages (protocol_fields.py):
+It combines the general fields (general_fields.py) with the fields of the protocol's messages (protocol_fields.py):
 ``pulsar.<field of BaseCommand>.<proto path>``, ``pulsar.metadata.…``, ``pulsar.entry.…``, ``pulsar.batch.…``. If both
-have the same name (pulsar.error), the general field is used. Fields of no known version are ``….unknown.<number>``;
-they can be looked up by name but are not listed. Fields are created on demand: one name costs the plan of one command.
+define the same name (pulsar.error), the general field is used. Unknown fields, ``….unknown.<number>``, can be looked
+up by name but are not listed. Fields are created on demand: a lookup compiles the plan of one command.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def all_fields() -> list[Field]:
 
 
 def describe_fields(pattern: str = "") -> list[Field]:
-    """Return the fields whose name or help contains the pattern: text without case, with ``*`` and ``?``."""
+    """Return the fields whose name or help contains the pattern: case-insensitive, with wildcards ``*`` and ``?``."""
     wanted = re.compile(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."), re.IGNORECASE)
     return [field for field in _all() if wanted.search(field.name) or wanted.search(field.help)]
 
@@ -52,7 +52,7 @@ def describe_fields(pattern: str = "") -> list[Field]:
 def nearest(word: str, words: list[str]) -> str:
     """Return ``; did you mean a, b?``, or an empty text if no name is similar."""
     found = difflib.get_close_matches(word[:200], words, 3, 0.6)
-    # A long name without its beginning is not similar by letters.
+    # A long name without its first components has a low similarity ratio.
     last = word.rpartition(".")[2].lower()
     found += [one for one in words if last and one.lower().endswith(f".{last}") and one not in found][:3]
     return f"; did you mean {', '.join(found[:4])}?" if found else ""

@@ -1,6 +1,6 @@
-"""The general fields: of the packet, the frame and the conversation, in the order in which JSON has them.
+"""The general fields of the packet, the frame and the conversation, in the order of JSON.
 
-One row a field: name, kind, source, help, how to get it. The row ``pulsar.*`` stands for the ids by meaning (ids.py).
+Each row has name, kind, source, help and getter. The row ``pulsar.*`` represents the id fields (id_readers.py).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["HEADING", "PAYLOADS", "general_fields", "heading", "problems_of"]
 
 
 def problems_of(facts: Facts) -> list[Problem]:
-    """Everything that is wrong with a frame: by the capture, inside it, in its payload, and with who sent it."""
+    """Return all problems of a frame: in the capture, the frame itself, its payload and its direction."""
     if _is_clean(facts):
         return _payload_problems(facts)
     frame = facts.frame
@@ -34,11 +34,11 @@ def problems_of(facts: Facts) -> list[Problem]:
 
 
 def _payload_problems(facts: Facts) -> list[Problem]:
-    """What is wrong inside a payload that has an inside; of a cut frame the cut itself is told already."""
+    """Return the problems inside a payload. The truncation of a frame is not repeated here."""
     if facts.frame.type not in PAYLOAD_TYPES:
         return []
     plain = _WITH_INSIDE.isdisjoint(facts.metadata)
-    # Who opens payloads with more than open_frame knows schemas; then even a plain one has an inside.
+    # An opener other than open_frame applies schemas, therefore uncompressed single messages are opened too.
     if plain and facts.opener is open_frame:
         return []
     found = [] if plain else _own_chunk_problems(facts)
@@ -49,13 +49,13 @@ def _payload_problems(facts: Facts) -> list[Problem]:
 
 
 def _own_chunk_problems(facts: Facts) -> list[Problem]:
-    """What a chunk says of itself that cannot be, whoever has seen the others."""
+    """Return the contradictions in the metadata of a single chunk, independent of the other chunks."""
     metadata, payload = facts.frame.metadata, facts.frame.payload
     if metadata is None or _OF_CHUNKS.isdisjoint(facts.metadata):
         return []
     from pcli.codec.payload.chunks import chunk_problems
 
-    # Encrypted it is larger than what is counted.
+    # Encryption makes a chunk larger than the size that the metadata counts.
     size = 0 if payload is None or metadata.encryption_keys else len(payload)
     return chunk_problems(metadata, size)
 
@@ -76,9 +76,9 @@ _REQUIRED: Final = frozenset({
 
 
 def _is_clean(facts: Facts) -> bool:
-    """Whether nothing is wrong, found out the short way: for the hot commands, where the full way is most of the time.
+    """Whether a frame certainly has no problem: a fast check for the hot commands. False: uncertain.
 
-    What the hot scanner reads is whole, has all that is required and nothing unknown. False: not certain.
+    A frame that the hot scanner decoded is complete, has all required fields and no unknown ones.
     """
     frame = facts.frame
     row = COMMANDS.get(frame.type)
@@ -101,7 +101,7 @@ _PROPERTY: Final = frozenset({"key", "value"})
 
 
 def _strange(facts: Facts) -> Iterator[Problem]:
-    """Fields of no known version, texts that are not UTF-8: what only shows in the values."""
+    """Yield problems that only the decoded values show: unknown fields, and texts that are not valid UTF-8."""
     for values in (facts.command, facts.metadata, facts.entry):
         yield from _strange_values(values, "")
 
@@ -110,7 +110,7 @@ _PLAIN_TYPES: Final = frozenset({int, str, bytes, bool, float})
 
 
 def _is_plain(values: Values) -> bool:
-    """Whether no value has a type that _strange_values would look at twice, and no field is unknown."""
+    """Whether no value has a type that _strange_values examines, and no field is unknown."""
     return _PLAIN_TYPES.issuperset(map(type, values.values()))
 
 
@@ -134,11 +134,11 @@ HEADING: Final = (
     "frame.number", "frame.time_epoch", "tcp.stream", "ip.src", "ip.dst", "tcp.srcport", "tcp.dstport", "pulsar.number",
     "pulsar.type", "pulsar.from", "pulsar.length", "pulsar.sync",
 )  # fmt: skip
-"""The fields that every frame has, which `heading` gives."""
+"""The fields that every frame has. `heading` returns their values."""
 
 
 def heading(facts: Facts) -> dict[str, Any]:
-    """The fields of HEADING in their shown form: in one go, because a getter for each takes thrice as long."""
+    """Return the fields of HEADING in display form. A getter for each would take three times as long."""
     frame = facts.frame
     stream = frame.stream
     if frame.from_client:
@@ -178,7 +178,7 @@ def _target(facts: Facts) -> tuple[str, int]:
 
 
 def _missing(facts: Facts) -> Any:
-    """A frame that lacks bytes has a problem, which is quicker asked."""
+    """Return the number of missing bytes, or None. A frame without problems lacks none, which is the faster check."""
     return (facts.frame.missing or None) if facts.frame.parts.problems else None
 
 
@@ -188,10 +188,10 @@ def _payload_size(facts: Facts) -> Any:
 
 
 def _opened(facts: Facts) -> Any:
-    """The payload of a single message; None when it does not open, and for chunks but the last."""
+    """Return the payload of a single message; None if it cannot be opened, and for all chunks except the last."""
     frame = facts.frame
     if _WITH_INSIDE.isdisjoint(facts.metadata):
-        # Metadata that are none would have said what was done to the payload.
+        # If the metadata are malformed, the compression and encryption of the payload are unknown.
         unsure = facts.broken and any(problem.kind == "metadata" for problem in frame.problems)
         return None if frame.missing or unsure else frame.payload
     opened = facts.opened
@@ -199,7 +199,7 @@ def _opened(facts: Facts) -> Any:
 
 
 def _value(facts: Facts) -> Any:
-    """What the schema reads, as JSON text; of a batch a list, with ``null`` also for what does not decode."""
+    """Return the value decoded with the schema as JSON text; for a batch a list, with ``null`` if undecodable."""
     opened = None if facts.opener is open_frame else facts.opened
     if opened is None or not opened.values or (opened.decoder is not None and not opened.decoder.reads):
         return None
@@ -266,7 +266,7 @@ _GENERAL: Final[tuple[_Row, ...]] = (
 )
 
 PAYLOADS: Final = ("pulsar.payload", "pulsar.opened", "pulsar.value")
-"""The fields that show what applications say; hidden unless asked for."""
+"""The fields that contain application data, hidden unless requested."""
 
 _WORDS: Final = {
     "pulsar.type": (*enum_words(pb.BaseCommand.Type.DESCRIPTOR), (NO_TYPE, -1)),
@@ -279,7 +279,7 @@ _WORDS: Final = {
 
 @cache
 def general_fields() -> dict[str, Field]:
-    """The general fields by name, in order."""
+    """Return the general fields by name, in order."""
     fields: dict[str, Field] = {}
     for row in _GENERAL:
         made = [_id_field(meaning) for meaning in MEANINGS] if row[0] == "pulsar.*" else [_field(row)]

@@ -1,8 +1,8 @@
-"""Ids by meaning: where each command carries its request id, its topic, its message ids; and what was learned.
+"""Id fields by meaning (request id, topic, message id …): their position in each command, and values from other frames.
 
-The paths are the ``ids`` of COMMANDS. What a frame does not say itself is filled in from its producer or consumer on
-the connection, or from the request that it answers. For each meaning and command type there is one reader, made
-when first needed, so that nothing is searched per frame.
+The paths are the ``ids`` of COMMANDS. A value that the frame lacks is taken from its producer or consumer on the
+connection, or from the request to which it responds. Each meaning and command type has one reader, created on
+demand, which avoids a search per frame.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ MEANINGS: Final[dict[str, tuple[str, str]]] = {
     "key": ("text", "key of the message on the wire; a list for a batch"),
     "error": ("enum", "error with which the broker refused the request"),
 }
-"""Every meaning, with the kind of its values and what it is."""
+"""Every meaning, with the kind and description of its values."""
 
 
 @lru_cache(1024)
 def id_reader(meaning: str, number: int) -> Getter | None:
-    """What reads an id of this meaning from frames of this command type; None: they have none."""
+    """Return the getter of this meaning for frames of this command type, or None if they lack it."""
     if meaning == "key":
         return _key if number in PAYLOAD_TYPES else None
     own = _own(meaning, number)
@@ -53,7 +53,7 @@ def id_reader(meaning: str, number: int) -> Getter | None:
 
 
 def _own(meaning: str, number: int) -> Getter | None:
-    """What reads it from the fields of the command itself."""
+    """Return the getter that uses the fields of the command itself, or None."""
     row = COMMANDS.get(number)
     if row is None or meaning not in row.ids:
         return None
@@ -84,7 +84,7 @@ _HOT_PLACES: Final = {
     ("ACK", "consumer_id"): 0,
     ("FLOW", "consumer_id"): 0,
 }
-"""Where the tuples of the hot scanner have them."""
+"""Index of the value in the tuples of the hot scanner."""
 
 
 def _hot_number(place: int, key: str) -> Getter:
@@ -98,14 +98,14 @@ def _hot_number(place: int, key: str) -> Getter:
 
 
 def _own_message_id(key: str, number: int) -> Getter:
-    """Of a single id the fields stand beside each other, of several each has an object."""
+    """Return the getter of message ids. A single id consists of adjacent fields; several ids are a list of objects."""
     names = [f"{key}.{part}" for part in ("ledgerId", "entryId", "partition", "batch_index")]
     parts = ["ledgerId", "entryId", "partition", "batch_index"]
 
     def get(facts: Facts) -> Any:
         hot = facts.hot
         if hot is not None and number != _RECEIPT:
-            # A SEND that names an id is unusual; a receipt's partition is not in what the scanner gives.
+            # The scanner omits the partition of a receipt, and does not decode a SEND that contains a message id.
             if number == _MESSAGE:
                 return _text(hot[1], hot[2], hot[3], -1)
             return [_text(*one) for one in hot[2]] or None if number == _ACK else None
@@ -131,7 +131,7 @@ def _id_text(values: Values, names: list[str]) -> str | None:
 
 
 def _text(ledger: int, entry: int, partition: int, batch: int) -> str:
-    """As str(MessageId) has it, without making one."""
+    """Format a message id as str(MessageId) does, without creating one."""
     if ledger >> 63 or entry >> 63:
         ledger, entry = signed(ledger) if ledger > 0 else ledger, signed(entry) if entry > 0 else entry
     if batch != -1:
@@ -140,7 +140,7 @@ def _text(ledger: int, entry: int, partition: int, batch: int) -> str:
 
 
 def _key(facts: Facts) -> Any:
-    """The entry of a batch repeats the key of its first message, which says nothing of the others."""
+    """Return the key or keys. The metadata of a batch contain only the key of its first message."""
     values = facts.metadata
     if "pulsar.metadata.num_messages_in_batch" not in values:
         return values.get("pulsar.metadata.partition_key")
@@ -189,4 +189,4 @@ _LEARNED: Final[dict[str, Getter]] = {
     "subscription": _subscription,
     "topic": _topic,
 }
-"""What fills in the meanings that can be learned."""
+"""Getters that take the value from the producer, the consumer or the request."""

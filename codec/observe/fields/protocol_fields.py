@@ -1,11 +1,11 @@
-"""The fields that come from the protocol's own messages.
+"""The fields of the protocol's own messages.
 
-Every field of every command, of the metadata, of the broker's entry metadata and of the messages in a batch. Made
-from the plans (plans.py), hence from the descriptors.
+They are every field of every command, of the metadata, of the broker's entry metadata and of the messages in a batch,
+derived from the decode plans and therefore from the descriptors.
 
-A field has a place: the keys that lead to it. One key, where single messages are on the way: their fields stand
-beside each other under whole names. Several, where repeated messages are: each key leads through an array of
-objects, and all that is found there is one list.
+The place of a field is the sequence of keys that leads to it. Nested single messages need one key, because their
+fields are in the same object under complete names. Each repeated message on the path adds a key: it leads through an
+array of objects, and the values in all of them form one list.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from pcli.codec.wire.commands import COMMANDS, PAYLOAD_TYPES
 __all__ = ["FAMILIES", "family", "unknown_field"]
 
 FAMILIES: Final = (*(row.field for row in COMMANDS.values()), *PARTS)
-"""The first words behind ``pulsar.``: the commands by number, then the other parts of a frame."""
+"""The first name components after ``pulsar.``: the commands by number, then the other parts of a frame."""
 
 _ValuesOf = Callable[[Facts], Values]
 
@@ -52,28 +52,28 @@ _PART_VALUES: Final[dict[str, _ValuesOf]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a field is found."""
+    """The location of a field in the decoded values."""
 
     how: int
-    """As in a plan's slot: ONE, LIST, MESSAGE or MESSAGES."""
+    """The storage mode as in the slot of a plan: ONE, LIST, MESSAGE or MESSAGES."""
     keys: tuple[str, ...]
     values: _ValuesOf
-    """What gives the values in which the first key stands."""
+    """Function that returns the values that contain the first key."""
     numbers: frozenset[int]
-    """The command types that have it."""
+    """The command types that have the field."""
     field: FieldDescriptor | None = None
-    """None: no field of the protocol."""
+    """None if it is not a field of the protocol."""
 
 
 @cache
 def family(word: str) -> dict[str, Field]:
-    """The fields of one command, by its field in BaseCommand, or of one of the parts; empty: there is no such."""
+    """Return the fields of a command, by its field in BaseCommand, or of a part; empty if the word is unknown."""
     fields = {name: _field(name, place) for name, place in _places(word).items() if place.field is not None}
     return {**_batch_fields(), **fields} if word == "batch" else fields
 
 
 def unknown_field(name: str) -> Field | None:
-    """A field of no known version, ``….unknown.<number>``, in a message that is known; None: it is no such name."""
+    """Return the unknown field with the name ``….unknown.<number>`` in a known message, or None for other names."""
     match = re.fullmatch(r"(pulsar(?:\.[A-Za-z_]\w*)*)\.(unknown\.\d{1,9})", name)
     if match is None:
         return None
@@ -87,7 +87,7 @@ def unknown_field(name: str) -> Field | None:
 
 
 def _unknown_secret(above: str, last: str) -> bool:
-    """Whether an unknown field stands beside credentials, or is a body that has some, in a frame of another type."""
+    """Whether an unknown field may contain credentials: its message has some, or it is the body of another command."""
     if above == "pulsar":
         row = COMMANDS.get(int(last.rpartition(".")[2]))
         return row is not None and reaches_secrets(pb.BaseCommand.DESCRIPTOR.fields_by_name[row.field])
@@ -111,7 +111,7 @@ def _unknown_place(above: str, last: str) -> _Place | None:
 
 
 class _Every(frozenset[int]):
-    """The set of all command types, known or not."""
+    """The set of all command types, including unknown ones."""
 
     def __contains__(self, _: object) -> bool:
         return True
@@ -136,7 +136,7 @@ def _places(word: str) -> dict[str, _Place]:
 
 
 def _below(slots: list[Slot], prefix: str, above: _Place) -> Iterator[tuple[str, _Place]]:
-    """Every slot and those inside it, with its whole name; ``above`` is the nearest array of objects."""
+    """Yield every slot and its nested slots with complete names. ``above`` is the nearest array of objects."""
     for how, key, what, field in slots:
         place = _Place(how, (*above.keys, key), above.values, above.numbers, field)
         yield prefix + key, place
@@ -172,7 +172,7 @@ def _help(kind: str, enum: EnumDescriptor | None, field: FieldDescriptor) -> str
 
 
 def _batch_fields() -> dict[str, Field]:
-    """What is known of a message in a batch beside its own metadata."""
+    """Return the fields of a message in a batch that are not in its metadata."""
     rows = (
         ("pulsar.batch", "message", ("pulsar.batch",), "presence of a batch"),
         ("pulsar.batch.index", "number", ("pulsar.batch", "index"), "index of the message in its batch, from 0"),
@@ -201,7 +201,7 @@ _HOT_PLACES: Final[dict[str, int]] = {
     "pulsar.message.redelivery_count": 4,
     "pulsar.flow.messagePermits": 1,
 }
-"""Where the tuples of the hot scanner have them, which saves a walk over the command; the ids are in ids.py."""
+"""Index in the tuples of the hot scanner, which avoids decoding the command. Id fields are in id_readers.py."""
 
 
 def _reader(place: _Place, hot_place: int | None = None) -> Callable[[int], Getter | None]:
@@ -219,7 +219,7 @@ def _hot_getter(place: int, slow: Getter) -> Getter:
         value = hot[place]
         if value == -1:
             return None
-        # Whether a large number is a negative or a cut one, the plan of the field knows.
+        # For a large number, only the field's plan determines whether it is negative or is reduced to 32 bits.
         return value if value < 1 << 31 else slow(facts)
 
     return get
@@ -249,7 +249,7 @@ def _leaf(key: str) -> Callable[[Values], Any]:
 
 
 def _node(key: str) -> Callable[[Values], Any]:
-    """The fields below a single message, under the rest of their names; None: it is not there."""
+    """Return a getter of the fields below a single message, by their relative names; None if it is absent."""
     prefix = f"{key}."
 
     def take(values: Values) -> Any:

@@ -1,15 +1,14 @@
-"""A whole capture without anything of the application in it: the same connections, packet by packet.
+"""Rewriting a capture packet by packet: the same connections without application data.
 
 Rules of this file
-1. Every packet of the chosen connections is written anew, with its time, flags, sequence and acknowledgement numbers
-   as they are for the new bytes. So a beginning that was not seen is not seen, a hole is a hole, a retransmission one,
-   and cut packets are cut. What is not TCP, and what was around it (tags, tunnels, Ethernet addresses), is gone.
-2. Two passes: the first puts the new frames together, the second writes the packets. Both take the careful way of the
-   reader, and know a direction by its connection's number and the side whose packet came first.
-3. What stood there instead of Pulsar keeps the few bytes by which it is known, and the rest is filler. Keys of TLS
-   sessions are not written.
-4. The new frames are kept in memory between the passes, MAX_BYTES at most: this is for captures that are sent to
-   somebody.
+1. Every TCP packet of the selected connections is rewritten: same time and flags, sequence and acknowledgement numbers
+   adjusted to the new bytes. Missing beginnings, gaps, retransmissions and truncated packets are preserved. Packets
+   that are not TCP, and the layers around TCP (VLAN tags, tunnels, Ethernet addresses), are dropped.
+2. There are two passes: the first creates the new frames, the second writes the packets. Both use the slow path of the
+   reader. A direction is identified by the number of its connection and by the end that sent the first packet.
+3. A stream that is not Pulsar keeps the few bytes that identify its protocol. The rest becomes filler. TLS session keys
+   are dropped.
+4. The new frames are kept in memory between the passes, at most MAX_BYTES. Larger captures are too big for an issue.
 """
 
 from __future__ import annotations
@@ -38,21 +37,21 @@ from pcli.codec.wire.constants import MAX_FRAME_SIZE
 __all__ = ["MAX_BYTES", "Rewriting"]
 
 MAX_BYTES: Final = 256 * 1024 * 1024
-"""Bytes of new frames, ten times what can be attached to an issue."""
+"""Limit on the bytes of new frames: ten times the largest attachment of an issue."""
 
 _FIRST_BYTES: Final = {"tls": 5, "http": 8, "not-pulsar": 4, "length": 8, "leftover": 8}
-"""Kind of note to the bytes at its place that are kept: the header of a TLS record, a word of HTTP, lengths."""
+"""Number of bytes kept at the position of a note, by kind: the header of a TLS record, an HTTP method, lengths."""
 
 _FILLER: Final = {"tls": b"\x14", "http": b"x", "other": b"x"}
-"""What fills a stream of this kind so that it is still taken for one; 0 in all others. 0x14 begins a TLS record."""
+"""Filler that keeps streams of these kinds recognizable (0x14 starts a TLS record). Other streams are filled with 0."""
 
 _MASK: Final = 0xFFFFFFFF
 _PROXY_HEAD: Final = 12
-"""Bytes by which a binary PROXY header is known."""
+"""Number of bytes that identify a binary PROXY header."""
 
 
 class _Learning(Output):
-    """Takes frames and notes where the reader makes them, where their direction is known."""
+    """An output that passes frames and notes to the rewriter when the reader emits them with their direction."""
 
     def __init__(self, owner: Rewriting) -> None:
         super().__init__()
@@ -72,7 +71,7 @@ class _Learning(Output):
 
 
 class Rewriting:
-    """One capture on its way to another. Give its packets to `learn`, then again to `write`."""
+    """The redaction of one capture. Pass its packets to `learn`, then again to `write`."""
 
     def __init__(
         self, names: Names, selection: Selection = EVERYTHING, decode_as: Mapping[int, str] | None = None
@@ -83,20 +82,20 @@ class Rewriting:
         self._edits: dict[tuple[int, bool], Edits] = {}
         self._streams: dict[int, Stream] = {}
         self._differing: dict[int, tuple[int, int]] = {}
-        """Packet to offset and length of bytes in it that differ from an earlier transmission."""
+        """Packet number to the offset and length of its bytes that differ from an earlier transmission."""
         self._size = 0
         self._last_packet = 0
-        """Packet of the last frame that is wanted."""
+        """Packet in which the last selected frame ends."""
         self._acknowledged: dict[tuple[int, bool], int] = {}
         self.frames = 0
-        """Frames that are wanted."""
+        """Number of selected frames."""
         self.written = 0
-        """Packets written."""
+        """Number of packets written."""
 
     # -- first pass
 
     def learn(self, packets: Iterable[Packet | Secrets | Note]) -> None:
-        """See what is in the capture. LocalError when it is too much."""
+        """Create the new frames. Raise LocalError if they exceed MAX_BYTES."""
         output, last = _Learning(self), self._selection.last
         for _ in self._segments(packets, output):
             if last and output.count > last:
@@ -105,7 +104,7 @@ class Rewriting:
             edits.settle()
 
     def take_frame(self, way: Direction, frame: CapturedFrame) -> None:
-        """A frame was found."""
+        """Redact a frame, or leave it out if it is not selected."""
         edits = self._of(way)
         if edits is None:
             return
@@ -121,7 +120,7 @@ class Rewriting:
             raise LocalError(f"more than {MAX_BYTES >> 20} MB: select connections with -Y, or frames with --around")
 
     def take_note(self, way: Direction, kind: str, packet: int, offset: int, length: int) -> None:
-        """Something was found that is no frame."""
+        """Process a note: protocol bytes to keep, a PROXY header, or an overlap with different bytes."""
         if kind == "overlap":
             self._differing[packet] = (offset, length)
             return
@@ -131,11 +130,11 @@ class Rewriting:
         if kind == "proxy-protocol":
             edits.put(offset, length, _proxy_header(bytes(way.run[:length])))
         elif kind in _FIRST_BYTES and way.sync != RESYNC:
-            # After a search nobody knows that these are lengths: they may be of a payload.
+            # After a resync, the supposed lengths may be payload bytes.
             edits.put(offset, min(_FIRST_BYTES[kind], length or MAX_FRAME_SIZE), None)
 
     def _of(self, way: Direction) -> Edits | None:
-        """The edits of a direction; None: its connection is not chosen."""
+        """Return the edits of a direction, or None if its connection is not selected."""
         number = way.stream.number
         self._streams.setdefault(number, way.stream)
         chosen = self._selection.streams
@@ -148,7 +147,7 @@ class Rewriting:
     def _segments(
         self, packets: Iterable[Packet | Secrets | Note], output: Output
     ) -> Iterator[tuple[Packet, Segment, Direction]]:
-        """Every TCP segment after the reader has taken it, with its direction."""
+        """Yield every TCP segment with its direction, after the reader has processed it."""
         judge = Judge(self._decode_as)
         walker = Walker(output, judge)
         tcp = Tcp(output, walker, judge, MAX_FRAME_SIZE)
@@ -175,7 +174,7 @@ class Rewriting:
     # -- second pass
 
     def write(self, packets: Iterable[Packet | Secrets | Note], writer: PcapngWriter) -> None:
-        """Write the capture; ``packets`` are those that `learn` was given."""
+        """Write the redacted capture. ``packets`` are the same as for `learn`."""
         for packet, segment, way in self._segments(packets, Output()):
             if self._selection.last and packet.number > self._last_packet:
                 return
@@ -183,7 +182,7 @@ class Rewriting:
                 self._write(packet, segment, way, writer)
 
     def _write(self, packet: Packet, segment: Segment, way: Direction, writer: PcapngWriter) -> None:
-        """What stands in place of a packet, if there still is something."""
+        """Write the packets that replace a packet, if any."""
         key = _key(way)
         edits = self._edits[key]
         offset = _offset(way, segment.seq + bool(segment.flags & SYN))
@@ -219,7 +218,7 @@ class Rewriting:
         left_out: bool,
         writer: PcapngWriter,
     ) -> None:
-        """Write a packet; ``head`` is sequence number, acknowledgement, flags, ``ends`` a Segment.key."""
+        """Write a packet. ``head`` is (sequence number, acknowledgement number, flags), ``ends`` a Segment.key."""
         addresses = (self._names.address(one) for one in _halves(ends[:-4]))
         source, target = (address + port for address, port in zip(addresses, _halves(ends[-4:])))
         self.written += 1
@@ -227,32 +226,32 @@ class Rewriting:
         writer.packet(Packet(self.written, time_ns, 1, frame, len(frame) + missing, left_out=left_out))
 
     def _place_of_ack(self, segment: Segment, way: Direction) -> int:
-        """What the segment acknowledges of the other direction, as a place in the new bytes of that."""
+        """Return the acknowledgement number as an offset in the new bytes of the other direction."""
         if way.peer.base < 0:
             return 0
         edits = self._of(way.peer)
-        assert edits is not None  # its connection is that of the other one
+        assert edits is not None  # both directions belong to the same connection
         return edits.place(_offset(way.peer, segment.ack))
 
     def _tells(self, key: tuple[int, bool], segment: Segment, runs: list[tuple[int, bytes]], acknowledged: int) -> bool:
-        """Whether a packet still says something when others were left out."""
+        """Whether a packet has content or acknowledges new bytes after other packets were left out."""
         if segment.flags & (SYN | FIN | RST) or any(data for _, data in runs):
             return True
         return acknowledged > self._acknowledged.get(key, 0)
 
 
 def _key(way: Direction) -> tuple[int, bool]:
-    """The same for a direction in both passes, whoever is taken for the client."""
+    """Return the key of a direction. It is the same in both passes, whichever end is identified as the client."""
     return way.stream.number, way is way.connection.there
 
 
 def _first(key: tuple[int, bool]) -> int:
-    """The sequence number of a direction's first byte."""
+    """Return the sequence number of a direction's first byte."""
     return key[0] * 64_000 + (1 if key[1] else 32_001)
 
 
 def _offset(way: Direction, seq: int) -> int:
-    """Where in the direction the byte with this sequence number stands."""
+    """Return the offset in the direction of the byte with this sequence number."""
     distance = seq - way.base - way.offset & _MASK
     return way.offset + (distance - (1 << 32) if distance & 0x80000000 else distance)
 
@@ -262,14 +261,14 @@ def _halves(data: bytes) -> tuple[bytes, bytes]:
 
 
 def _differing(data: bytes, at: int, start: int, end: int) -> bytes:
-    """Bytes that begin at ``at``, other ones from ``start`` to ``end``."""
+    """Return ``data``, which starts at ``at``, with the bytes from ``start`` to ``end`` inverted."""
     first, last = max(0, start - at), max(0, end - at)
     return data[:first] + bytes(byte ^ 0xFF for byte in data[first:last]) + data[max(first, last) :]
 
 
 def _proxy_header(data: bytes) -> bytes:
-    """A PROXY header of the same version that names nobody."""
+    """Return a PROXY header of the same version without addresses."""
     if data.startswith(b"PROXY "):
         return b"PROXY UNKNOWN\r\n"
-    # Version 2, command LOCAL, and as many bytes that say nothing.
+    # Version 2, command LOCAL, followed by zeros of the same length.
     return data[:_PROXY_HEAD] + b"\x20" + data[13:16] + bytes(len(data) - 16)

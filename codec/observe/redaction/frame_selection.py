@@ -1,4 +1,4 @@
-"""Which frames of a capture are wanted: those around one of them, on the connections that speak in that time."""
+"""The selection of the frames around a given frame, on the connections with frames in that window."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pcli.codec.wire.commands import BY_NAME
 __all__ = ["DEFAULT_WINDOW", "EVERYTHING", "Selection", "select_around"]
 
 DEFAULT_WINDOW: Final = "500"
-"""Frames before, and as many behind."""
+"""Number of frames before the given frame, and the same number after it."""
 
 _WINDOW: Final = re.compile(r"(\d{1,9})|(\d{1,6}(?:\.\d{1,9})?)(ms|s)")
 
@@ -26,21 +26,21 @@ _TRAFFIC: Final = frozenset(
         "REDELIVER_UNACKNOWLEDGED_MESSAGES",
     )
 )  # fmt: skip
-"""What may be left out before a window: everything else says who the peers are and what became of them."""
+"""Commands that are left out before the window. All others identify the peers and their state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What of a capture is wanted."""
+    """The selected part of a capture."""
 
     streams: Bits | None = None
-    """Connections; None: all."""
+    """Connection numbers; None for all."""
     first: int = 0
     last: int = 0
-    """Frames from ``first`` to ``last``, and before them what tells the peers; 0: all."""
+    """Frames from ``first`` to ``last``, with the frames before them that identify the peers; 0 for all."""
 
     def takes(self, frame: CapturedFrame) -> bool:
-        """Whether this frame of a chosen connection is wanted."""
+        """Whether this frame of a selected connection is selected."""
         if not self.last or self.first <= frame.number <= self.last:
             return True
         return frame.number < self.first and frame.type not in _TRAFFIC
@@ -53,10 +53,10 @@ EVERYTHING: Final = Selection()
 def select_around(
     frames: Callable[[], Iterable[object]], number: int, window: str, streams: Bits | None = None
 ) -> Selection:
-    """The frames within a window around a frame, and of their connections what tells the peers before it.
+    """Select the frames in a window around a frame, and earlier frames of their connections that identify the peers.
 
-    ``frames`` gives the events of the capture, from the beginning each time; ``window`` is a number of frames, or a
-    time (``2s``, ``300ms``), to either side. ``streams``: only these connections. LocalError: there is no such frame.
+    ``frames`` returns the events of the capture from its start at each call. ``window`` is a number of frames or a time
+    (``2s``, ``300ms``) in each direction; ``streams`` limits the connections. LocalError: the frame does not exist.
     """
     span, duration = _parse(window)
     found, last = None, 0
@@ -83,7 +83,7 @@ def select_around(
 
 
 def _parse(window: str) -> tuple[int, int]:
-    """Frames or nanoseconds, the other is 0."""
+    """Return (frames, nanoseconds), of which one is 0."""
     found = _WINDOW.fullmatch(window)
     if found is None or not float(found[1] or found[2]):
         raise LocalError(f"--window {window}: give a number of frames, or a time such as 2s or 300ms")

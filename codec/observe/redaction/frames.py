@@ -1,9 +1,9 @@
-"""A frame without anything of the application in it, otherwise the same: what was wrong with it stays wrong.
+"""Redaction of a frame: application data is removed, its defects are kept.
 
 Rules of this file
-1. A wrong checksum is as wrong as it was; bytes that were no protobuf are none; lengths that did not fit do not fit.
-   These are evidence.
-2. Of a frame that the capture has cut, as many bytes are missing as before, and what parses of the rest is the same.
+1. Defects are evidence: a wrong checksum stays wrong by the same difference, invalid protobuf stays invalid, and
+   lengths that do not match still do not match.
+2. A frame that the capture truncated lacks the same number of bytes as before, and the same parts of it can be parsed.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from pcli.codec.wire.hot import push_varint
 __all__ = ["redact_frame"]
 
 _BROKEN: Final = b"\xff"
-"""Bytes that are no protobuf: the beginning of a number that does not end."""
+"""Invalid protobuf: the start of a varint that does not end."""
 
 _HEADS: Final = 6
-"""Bytes of what follows a command that are lengths and marks, no matter what is wrong behind them."""
+"""Number of bytes after a command that are lengths and magic numbers, even if the bytes after them are malformed."""
 
 _CHECKED: Final = CHECKSUM_MAGIC.to_bytes(2, "big")
 
@@ -41,7 +41,7 @@ _magic = Struct(">HI").pack
 
 
 def redact_frame(frame: Frame, names: Names) -> bytes:
-    """The bytes that stand for a frame: as long as it is, more or less, and as whole."""
+    """Return the redacted bytes of a frame, about as long as it and equally complete."""
     parts, data = frame.parts, frame.data
     cut = max(0, 8 + _pull(data, 4)[0] - parts.command_end) if frame.missing else 0
     command = _command(frame, names)
@@ -57,13 +57,13 @@ def redact_frame(frame: Frame, names: Names) -> bytes:
 def _command(frame: Frame, names: Names) -> bytes:
     data = frame.data[frame.parts.command_start : frame.parts.command_end]
     if frame.type not in COMMANDS:
-        # Of a later version: nobody knows what its fields are, nor whether they are somebody's.
+        # The command belongs to a later version: its fields are unknown and may contain application data.
         return b"\x08" + push_varint(frame.type) if frame.type >= 0 else _BROKEN * len(data)
     return _redacted(pb.BaseCommand(), data, names, cut=bool(frame.missing))
 
 
 def _redacted(message: Message, data: bytes, names: Names, *, cut: bool) -> bytes:
-    """One protobuf message redacted; one that did not parse, and not because it is cut, does not parse again."""
+    """Return a protobuf message redacted. If it is malformed and not just truncated, so is the result."""
     try:
         message.MergeFromString(data)
     except DecodeError:
@@ -76,7 +76,7 @@ def _redacted(message: Message, data: bytes, names: Names, *, cut: bool) -> byte
 
 
 def _entry(frame: Frame, names: Names) -> bytes:
-    """What stands behind the command of a whole frame: headers and payload."""
+    """Return the headers and payload after the command of a complete frame."""
     parts = frame.parts
     block = _broker_entry(frame, names)
     data = frame.data[parts.metadata_start : parts.metadata_end]
@@ -106,7 +106,7 @@ def _broker_entry(frame: Frame, names: Names) -> bytes | None:
 
 
 def _cut_entry(frame: Frame, names: Names) -> bytes:
-    """What the capture has of headers and payload: the checksum of it all cannot be known, and is 0."""
+    """Return the captured part of headers and payload. The checksum is unknown, therefore 0."""
     parts, data = frame.parts, frame.data
     if parts.metadata_start < 0:
         return _heads_only(frame, names)
@@ -121,7 +121,7 @@ def _cut_entry(frame: Frame, names: Names) -> bytes:
 
 
 def _heads_only(frame: Frame, names: Names) -> bytes:
-    """What stands behind a command and holds no metadata: lengths and marks stay, so that the same is wrong."""
+    """Return the bytes after a command without metadata. Lengths and magic numbers stay, to keep the same defect."""
     if frame.type not in PAYLOAD_TYPES:
         return _BROKEN * (len(frame.data) - frame.parts.command_end)
     block = _broker_entry(frame, names)

@@ -1,9 +1,9 @@
-"""Texts that brokers and clients write for people: the words that are always the same stay, everything else goes.
+"""Redaction of free text from brokers and clients: words from a fixed list are kept, others are replaced.
 
 Rules of this file
-1. A word stays when it is in the list, which is made of what Pulsar's brokers say; a number and the name of a public
-   Java class stay, too. Of a name that the capture knows its pseudonym is put there, of anything else a mark.
-2. So a text that nobody has thought of loses its words rather than tells a secret.
+1. Kept are the words in the list, which is compiled from the messages of Pulsar's brokers, numbers, and the names of
+   public Java classes. A name that occurs in the capture is replaced by its pseudonym, any other word by a marker.
+2. Therefore an unexpected text loses its words but never reveals application data.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["HIDDEN", "redact_text", "redact_version"]
 
 HIDDEN: Final = "xxx"
-"""Stands for a word that was taken out."""
+"""The marker for a removed word."""
 
 _WORDS: Final = """
 a able access acknowledge acknowledged ackset active add address admin after ahead all allowed already
@@ -51,14 +51,14 @@ unauthorized unavailable unconnected under unexpected unknown unload unloaded un
 unsupported until up update url use used user using valid validation value version versions wait waiting was watcher
 watchers when which while with without write wrong yet
 """
-"""What brokers say when they refuse something, in lower case."""
+"""Words of the brokers' error messages, in lower case."""
 
 _KNOWN: Final = frozenset(_WORDS.split())
 
 _PLACE: Final = re.compile(
     r"(?:persistent|non-persistent|topic|segment)://[^\s'\"\])},;]+|(?:[0-9A-Fa-f]{0,4}:){2,}[0-9A-Fa-f.]{0,15}"
 )
-"""A topic, or what may be an address of IPv6."""
+"""A topic, or a candidate for an IPv6 address."""
 
 _TOKEN: Final = re.compile(r"[^\s'\"\[\](){}<>,;:=|]+")
 _NUMBER: Final = re.compile(r"-?\d{1,20}")
@@ -67,7 +67,7 @@ _VERSION: Final = re.compile(r"[A-Za-z -]*\d+(?:\.\d+)*(?:-(?:SNAPSHOT|M\d+|rc-?
 
 
 def redact_text(text: str, names: Names) -> str:
-    """The text of an error without what it says of an application."""
+    """Return an error message without application data."""
     parts = []
     place = 0
     for found in _PLACE.finditer(text):
@@ -98,7 +98,7 @@ def _word(token: str, names: Names) -> str:
 
 
 def _address(text: str, names: Names) -> str | None:
-    """An address, as Java shows it with a slash in front; None: it is none."""
+    """Return the pseudonym of an address, with a leading slash if Java printed one; None for other text."""
     bare = text.lstrip("/")
     try:
         ip_address(bare)
@@ -108,6 +108,6 @@ def _address(text: str, names: Names) -> str | None:
 
 
 def redact_version(text: str) -> str:
-    """The name and number of a library, without the description that an application may add to it."""
+    """Return the name and number of a library version, without the description that an application may append."""
     found = _VERSION.match(text)
     return found[0] if found is not None else HIDDEN if text else text

@@ -1,11 +1,11 @@
-"""What becomes of each text and each byte field of the protocol: one table, and the walk that goes by it.
+"""Redaction of protobuf messages by a table with the treatment of each text and bytes field.
 
 Rules of this file
-1. Numbers, enums and switches stay: ids, sequence numbers, permits and times are what a diagnosis is made from. Texts
-   and bytes go by the table, by the name of their field, and what is not in the table is filler: a field of a later
-   version tells nothing before somebody has judged it.
+1. Numbers, enums and booleans stay, because a diagnosis needs ids, sequence numbers, permits and times. Texts and bytes
+   are treated as the table specifies for the name of their field. A field that is not in the table becomes filler, so
+   that a field of a later version reveals nothing until it is added to the table.
 2. Fields that the generated code does not know are dropped.
-3. Properties that clients themselves set for dead letters and schemas keep their names, since rules read them.
+3. Properties that clients themselves set for dead letters and schemas keep their names, because rules read them.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ kept         | schema_version connectedSince type
 FIELDS: Final[dict[str, str]] = {
     name: row.partition("|")[0].strip() for row in _TABLE.strip().splitlines() for name in row.partition("|")[2].split()
 }
-"""Field, with its message in front where the name alone does not say enough, to what becomes of it."""
+"""Treatment by field name, with the name of the message as a prefix where the field name is ambiguous."""
 
 _METHODS: Final = frozenset({"", "none", "token", "tls", "basic", "sasl", "athenz", "oauth2", "OAUTH2"})
-"""Ways to log in that everybody has."""
+"""Standard authentication methods."""
 
 _NUMBERS: Final = re.compile(r"[\d:,()-]{1,100}|true|false|INLINE|SEPARATED")
 
@@ -70,14 +70,14 @@ _PROPERTIES: Final[dict[str, str]] = {
         "number",
     ),
 }  # fmt: skip
-"""Properties of the clients' own, with what their values are."""
+"""Properties that clients set themselves, with the kind of their values."""
 
 _LOCAL: Final = "__local__"
-"""The name that stands for "no other cluster" in replicate_to."""
+"""The value of replicate_to that means "no other cluster"."""
 
 
 def redact_message(message: Message, names: Names) -> None:
-    """Take out of a protobuf message, in place, what is somebody's."""
+    """Remove application data from a protobuf message in place."""
     message.DiscardUnknownFields()
     _walk(message, names)
 
@@ -98,7 +98,7 @@ def _walk(message: Message, names: Names) -> None:
 
 
 def _redacted(message: Any, field: FieldDescriptor, value: str | bytes, names: Names) -> str | bytes:
-    """The value of a field that stands for this one, of the same type."""
+    """Return the redacted value of a field, with the same type."""
     if not value:
         return value
     kind = FIELDS.get(f"{message.DESCRIPTOR.name}.{field.name}") or FIELDS.get(field.name, "filler")
@@ -138,7 +138,7 @@ _SPECIAL: Final[dict[str, Callable[[Names, str], str]]] = {
     "version": lambda _, text: redact_version(text),
     "number": lambda names, text: text if _NUMBERS.fullmatch(text) else names.name("value", text),
 }
-"""What makes a pseudonym of these kinds; of the others `Names.name` does."""
+"""Functions that create pseudonyms of these kinds. For other kinds, `Names.name` creates them."""
 
 
 def _property(pair: Any, names: Names) -> None:

@@ -1,7 +1,7 @@
-"""Names and their pseudonyms: the same name always gets the same one, and a name of a known form keeps its form.
+"""Names and their pseudonyms: consistent within a capture and, for a name of a known format, in the same format.
 
 Rules of this file
-1. A pseudonym is a word for the kind and a number in order of appearance. It contains nothing of the name.
+1. A pseudonym is a word for the kind and a number in order of appearance. It contains no part of the name.
 2. The parts of a name that rules read stay: the domain of a topic, its partition, the suffixes ``-DLQ`` and ``-RETRY``
    after the topic and subscription, and the names of the broker's own topics (codec/observe/system_topics.py).
 3. Addresses become addresses of a private network (10.0.0.0/8, fd00::/8), in URLs and texts as well as in packets.
@@ -25,7 +25,7 @@ _KEPT: Final = frozenset({"tenant", "namespace", "topic", "subscription", "consu
 """The kinds that ``keep_names`` keeps."""
 
 _SPOKEN: Final = _KEPT | {"role", "host", "listener", "cluster"}
-"""The kinds whose names turn up in the texts of errors."""
+"""The kinds whose names occur in error messages."""
 
 _LETTERS: Final = ("-DLQ", "-RETRY")
 
@@ -37,20 +37,20 @@ _URL: Final = re.compile(r"((?:\w[\w+.-]*://)?)(\[[^\]]*\]|[^:/]*)((?::\d+)?).*"
 
 
 class Names:
-    """All names of one capture, and what stands for them."""
+    """All names of one capture with their pseudonyms."""
 
     def __init__(self, *, keep_names: bool = False) -> None:
-        """``keep_names``: of tenants, namespaces, topics, subscriptions, consumers and producers."""
+        """If ``keep_names``, tenants, namespaces, topics, subscriptions, consumers and producers keep their names."""
         self._keep = _KEPT if keep_names else frozenset[str]()
         self._by_kind: dict[str, dict[str, str]] = {}
         self._keys: dict[bytes, bytes] = {}
         self._used: set[bytes] = set()
         self._addresses: dict[bytes, bytes] = {}
         self.spoken: dict[str, str] = {}
-        """Names that a text may speak of, and what stands for them."""
+        """Names that may occur in free text, with their pseudonyms."""
 
     def name(self, kind: str, text: str) -> str:
-        """The pseudonym of a name of this kind; nothing stays nothing."""
+        """Return the pseudonym of a name of this kind. An empty name stays empty."""
         if not text:
             return text
         if kind in self._keep:
@@ -63,10 +63,10 @@ class Names:
                 self.spoken.setdefault(text, found)
         return found
 
-    # -- topics and what hangs on them
+    # -- topics, subscriptions and producers
 
     def topic(self, text: str) -> str:
-        """A topic's name, long or short; the place of a schema or a pattern of topics, too."""
+        """Return the pseudonym of a topic, in its long or short form."""
         if "topic" in self._keep:
             return text
         domain, separator, place = text.partition("://")
@@ -80,7 +80,7 @@ class Names:
         return f"{domain}{separator}{'/'.join([*parts, local, *([rest] if rest else [])])}"
 
     def place(self, text: str) -> str:
-        """A namespace, ``tenant/namespace`` or with a cluster between them."""
+        """Return the pseudonym of a namespace, ``tenant/namespace`` or ``tenant/cluster/namespace``."""
         words = text.split("/")
         if "namespace" in self._keep or words == _SYSTEM_PLACE:
             return text
@@ -98,7 +98,7 @@ class Names:
         return prefix + (self._of_subscription(base) if suffix else self.name("topic", base)) + suffix
 
     def _of_subscription(self, text: str) -> str:
-        """``topic-subscription``, where both are known: the name of a dead letter topic without its ending."""
+        """Return the pseudonym of ``topic-subscription``, a dead letter topic without suffix, if both are known."""
         topics, subscriptions = (self._by_kind.get(kind, {}) for kind in ("topic", "subscription"))
         for place, letter in enumerate(text):
             if letter == "-" and text[:place] in topics and text[place + 1 :] in subscriptions:
@@ -106,7 +106,7 @@ class Names:
         return self.name("topic", text)
 
     def pattern(self, text: str) -> str:
-        """A pattern of topics: the namespace in front of it, and a name for the rest."""
+        """Return the pseudonym of a topic pattern: those of its namespace and of the rest."""
         head, separator, rest = text.rpartition("/")
         domain, between, place = head.partition("://")
         if domain not in DOMAINS or not between:
@@ -114,7 +114,7 @@ class Names:
         return f"{domain}://{self.place(place)}{separator}{self.name('pattern', rest)}"
 
     def subscription(self, text: str) -> str:
-        """A subscription's name; one of a broker is known by its beginning."""
+        """Return the pseudonym of a subscription. The prefix of a broker's own subscription stays."""
         found = _SYSTEM_PREFIX.match(text) if is_system_subscription(text) else None
         if found is None:
             return self.name("subscription", text)
@@ -122,26 +122,26 @@ class Names:
         return f"{found[0]}.{rest}" if rest else found[0]
 
     def producer(self, text: str) -> str:
-        """A producer's name; a replicator is known by its beginning."""
+        """Return the pseudonym of a producer. The prefix of a replicator stays."""
         found = _SYSTEM_PREFIX.match(text)
         return (
             self.name("producer", text) if found is None else f"{found[0]}.{self.name('cluster', text[found.end() :])}"
         )
 
-    # -- places in the net
+    # -- network addresses
 
     def url(self, text: str) -> str:
-        """Service URLs, or just host and port; several with commas between them."""
+        """Return the pseudonyms of comma-separated service URLs or ``host:port`` pairs."""
         return ",".join(self._url(one) for one in text.split(",")) if text else text
 
     def _url(self, text: str) -> str:
         found = _URL.fullmatch(text)
-        assert found is not None  # every text has an empty host at least
+        assert found is not None  # the pattern matches every text, with an empty host if necessary
         scheme, host, port = found.groups()
         return f"{scheme}{self.host(host)}{port}"
 
     def host(self, text: str) -> str:
-        """A host's name or address, that of IPv6 in brackets."""
+        """Return the pseudonym of a host name or an address. An IPv6 address may be in brackets."""
         bare = text.strip("[]")
         try:
             packed = ip_address(bare).packed
@@ -151,7 +151,7 @@ class Names:
         return text.replace(bare, address)
 
     def address(self, packed: bytes) -> bytes:
-        """An IP address of 4 or 16 bytes."""
+        """Return the pseudonym of an IP address of 4 or 16 bytes."""
         found = self._addresses.get(packed)
         if found is None:
             number = sum(len(one) == len(packed) for one in self._addresses) + 1
@@ -162,7 +162,7 @@ class Names:
     # -- keys
 
     def key(self, key: bytes) -> bytes:
-        """The pseudonym of a key: a text that falls where the key falls. See key_pseudonyms.py."""
+        """Return the pseudonym of a key, a text with the same hash. See key_pseudonyms.py."""
         if not key:
             return key
         found = self._keys.get(key)
@@ -172,17 +172,17 @@ class Names:
         return found
 
     def key_text(self, text: str, *, base64: bool) -> str:
-        """The same for a key in a text field, which may be the base64 of its bytes."""
+        """Return the pseudonym of a key in a text field, which may contain base64."""
         if base64:
             try:
                 return b64encode(self.key(b64decode(text, validate=True))).decode()
             except Base64Error:
-                pass  # it is taken for text, as whoever reads it does
+                pass  # invalid base64 is treated as text
         return self.key(text.encode(errors="surrogatepass")).decode()
 
 
 def _is_fixed(place: list[str], local: str) -> bool:
-    """Whether the last part of a topic's name is one that brokers chose, not an application."""
+    """Whether the last component of a topic's name is a broker's own name."""
     base = split_partition(local)[0]
     if place == _SYSTEM_PLACE:
         return is_neutral_topic(base) or is_system_topic(f"persistent://pulsar/system/{base}")

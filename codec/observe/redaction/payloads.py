@@ -1,12 +1,12 @@
-"""Payloads as filler: as many bytes as there were, in as many messages, as well compressed, as little readable.
+"""Replacement of payloads by filler with about the same size, number of messages and compression ratio.
 
 Rules of this file
-1. A batch stays a batch: its messages are as many and as large, with their keys and properties redacted.
-2. A compressed payload is opened, redacted, and compressed again. Filler that repeats itself would compress to
-   nothing, so as much of it is noise as brings the size near the old one. One that does not open stays one.
-3. A ciphertext is noise. So is a chunk of a compressed message, which cannot be opened without the others; of those
-   the metadata loses the compression, or the message would look damaged.
-4. Noise is made from sizes and places alone: the same payload, sent and delivered, has the same filler.
+1. A batch stays a batch with the same number and sizes of messages. Their keys and properties are redacted.
+2. A compressed payload is decompressed, redacted, and compressed again. Repetitive filler would compress to almost
+   nothing, therefore part of it is noise, which brings the size near the original. A corrupt payload stays corrupt.
+3. A ciphertext becomes noise. A chunk of a compressed message cannot be decompressed alone and becomes filler.
+   Its metadata lose the compression, because the message would otherwise appear corrupt.
+4. Noise depends on sizes and positions alone: a payload gets the same filler when it is sent and delivered.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from pcli.codec.wire.problems import Problem
 __all__ = ["redact_payload"]
 
 _STEPS: Final = 5
-"""Tries to meet the size of a compressed payload."""
+"""Maximum number of attempts to match the size of a compressed payload."""
 
 _NEAR: Final = 0.03
-"""How far from that size, as a part of it, is near enough."""
+"""Accepted difference from that size, as a fraction."""
 
 
 def redact_payload(metadata: pb.MessageMetadata, payload: bytes, names: Names) -> bytes:
-    """The filler for a payload; ``metadata``, still as it came, is told the compression and size that it has now."""
+    """Return the filler for a payload, and set its compression and size in ``metadata``, which is not redacted yet."""
     if is_encrypted(metadata):
         return _noise(len(payload))
     if is_chunk(metadata):
@@ -52,7 +52,7 @@ def redact_payload(metadata: pb.MessageMetadata, payload: bytes, names: Names) -
 
 
 def _packed(kind: int, metadata: pb.MessageMetadata, opened: bytes, names: Names, size: int) -> tuple[bytes, bytes]:
-    """Filler for an opened payload, plain and compressed to about ``size`` bytes."""
+    """Return filler for a decompressed payload, plain and compressed to about ``size`` bytes."""
     part = 0.0
     best = (b"", b"")
     for step in range(_STEPS):
@@ -60,7 +60,7 @@ def _packed(kind: int, metadata: pb.MessageMetadata, opened: bytes, names: Names
         packed = compress(kind, plain)
         if not step or abs(len(packed) - size) < abs(len(best[1]) - size):
             best = plain, packed
-        # Noise does not compress: so many bytes more of it are as many bytes more.
+        # Noise is incompressible: each byte of noise adds about one compressed byte.
         part += (size - len(packed)) / max(1, len(opened))
         if abs(len(packed) - size) <= size * _NEAR or part <= 0:
             break
@@ -68,7 +68,7 @@ def _packed(kind: int, metadata: pb.MessageMetadata, opened: bytes, names: Names
 
 
 def _plain(metadata: pb.MessageMetadata, data: bytes, names: Names, noise: float) -> bytes:
-    """Filler for a payload that is not compressed (any more): a message, or a batch as far as it can be split."""
+    """Return filler for an uncompressed payload: a message, or a batch as far as it can be split."""
     if not metadata.HasField("num_messages_in_batch"):
         return _filler(len(data), noise)
     pieces, _ = split_batch(data, metadata.num_messages_in_batch, most=max(MAX_BATCH, len(data)))
@@ -81,7 +81,7 @@ def _plain(metadata: pb.MessageMetadata, data: bytes, names: Names, noise: float
 
 
 def _filler(size: int, noise: float, number: int = 0) -> bytes:
-    """Bytes of which that part is noise, another one for each number."""
+    """Return bytes of which the fraction ``noise`` is noise, which differs for each ``number``."""
     part = min(size, int(size * noise))
     return _noise(part, number) + b"x" * (size - part)
 

@@ -1,11 +1,11 @@
-"""One direction of a connection before and after: which bytes stand in place of which.
+"""Edits of one direction of a connection: the replacement of byte ranges, and the resulting offsets.
 
 Rules of this file
-1. Bytes that nobody has put anything in place of become as many of filler. So what was never framed tells nothing.
-2. What stands in place of a frame begins where it began and ends where it ended, in the packet in which it ended: it
-   becomes whole at the same time.
-3. What is left out, and has something before and behind it, becomes a hole of one byte, and what is behind it can be
-   marked: so a reader knows that it has not seen everything, and where it goes on.
+1. Bytes without an edit become the same number of filler bytes, so that bytes outside frames reveal nothing.
+2. The replacement of a frame starts where the frame started and ends where it ended, in the same packet. Therefore
+   it is complete at the same time.
+3. A range that is left out between two edits becomes a gap of one byte. The offset after the gap is recorded, so that
+   the writer can mark the packet in which frames resume.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ __all__ = ["Edits"]
 
 
 class _Edit(NamedTuple):
-    """Bytes from ``start`` to ``end`` become ``data``, which begins at ``at``, and ``lost`` more that are missing."""
+    """Bytes from ``start`` to ``end`` are replaced by ``data``, which starts at ``at``, and ``lost`` missing bytes."""
 
     start: int
     end: int
     at: int
     data: bytes | None
-    """None: they stay as they are."""
+    """None if the bytes are unchanged."""
     lost: int
 
     @property
     def size(self) -> int:
-        """New bytes, missing ones among them."""
+        """Number of new bytes, including missing ones."""
         return (self.end - self.start if self.data is None else len(self.data)) + self.lost
 
 
 class Edits:
-    """What becomes of the bytes of a direction; offsets count from its first byte, as CapturedFrame.offset does."""
+    """The edits of a direction. Offsets count from its first byte, as in CapturedFrame.offset."""
 
     __slots__ = ("_edits", "_left_out", "_starts", "resumes")
 
@@ -42,23 +42,23 @@ class Edits:
         self._edits: list[_Edit] = []
         self._left_out: tuple[int, int] | None = None
         self.resumes: set[int] = set()
-        """New places behind what was left out."""
+        """New offsets at which the stream resumes after a range that was left out."""
 
     def put(self, start: int, size: int, data: bytes | None) -> None:
-        """``data`` stands in place of ``size`` bytes, or they stay (None); in order of ``start``."""
+        """Replace ``size`` bytes by ``data``, or keep them if it is None. Call in the order of ``start``."""
         if self._left_out is not None:
             self.settle(1 if self._edits else 0)
             self.resumes.add(self.place(start))
         self._add(start, start + size, data, 0)
 
     def settle(self, lost: int = 0) -> None:
-        """Nothing more is left out here: it becomes ``lost`` missing bytes."""
+        """End the range that is being left out. It becomes ``lost`` missing bytes."""
         if self._left_out is not None:
             self._add(*self._left_out, b"", lost)
             self._left_out = None
 
     def leave_out(self, start: int, size: int) -> None:
-        """These bytes are not to be there."""
+        """Leave out these bytes."""
         first = start if self._left_out is None else self._left_out[0]
         self._left_out = (first, start + size)
 
@@ -71,7 +71,7 @@ class Edits:
         return bisect_right(self._starts, offset) - 1
 
     def place(self, offset: int) -> int:
-        """Where the byte stands now that stood there."""
+        """Return the new offset of a byte."""
         index = self._find(offset)
         if index < 0:
             return offset
@@ -81,9 +81,9 @@ class Edits:
         return edit.at + max(0, min(offset - edit.start, edit.size - 1))
 
     def cut(self, start: int, old: bytes, filler: bytes) -> list[tuple[int, bytes]]:
-        """What stands in place of the bytes ``old``, which begin at ``start``: runs of bytes with their places.
+        """Return the replacement of the bytes ``old``, which start at ``start``, as runs of (new offset, bytes).
 
-        ``filler`` is one byte. There is one run, an empty one perhaps, unless a hole is between.
+        ``filler`` is one byte. There is one run, which may be empty, and one more after each gap.
         """
         first, end = start, start + len(old)
         runs: list[tuple[int, bytes]] = [(self.place(start), b"")]

@@ -1,7 +1,7 @@
-"""The beginning of a protobuf message of which the capture has no more, redacted.
+"""Redaction of a protobuf message of which the capture contains only the beginning.
 
-Fields that are all there are redacted as ever; a message inside it that is cut keeps its place and the size it says,
-and its own beginning; any other field that is cut goes.
+Complete fields are redacted as usual. A truncated nested message keeps its position, its declared size and its redacted
+beginning. Any other truncated field is dropped.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pcli.codec.wire.hot import push_varint
 __all__ = ["redact_cut"]
 
 _SIZES = {1: 8, 5: 4}
-"""Bytes of numbers of fixed size, by wire type."""
+"""Sizes of fixed-size numbers by wire type."""
 
 
 def redact_cut(kind: type[Message], data: bytes, names: Names) -> bytes:
-    """As many fields of a message of this kind as ``data`` holds."""
+    """Return the fields of a message of this type that ``data`` contains, redacted."""
     end, number, start, size = _last_whole(data)
     message = kind()
     try:
@@ -39,7 +39,7 @@ def redact_cut(kind: type[Message], data: bytes, names: Names) -> bytes:
 
 
 def _last_whole(data: bytes) -> tuple[int, int, int, int]:
-    """Where the last whole field ends; number, begin and size of the one behind it if it is a cut text or message."""
+    """Return the end of the last complete field, and number, start and size of a truncated text or message after it."""
     end = position = 0
     try:
         while position < len(data):
@@ -62,7 +62,7 @@ def _last_whole(data: bytes) -> tuple[int, int, int, int]:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """A number and where it ends; IndexError: it is cut."""
+    """Return a number and its end. Raise IndexError if it is truncated."""
     value = shift = 0
     while True:
         byte = data[position]
