@@ -1,10 +1,10 @@
 """Captures: reading files as Pulsar frames, and writing packets to a file.
 
-The modules in the order of the data flow: ``files`` and ``zst`` (decompressed bytes), ``pcap`` and ``pcapng``
+The modules in the order of the data flow: ``files`` and ``zstd`` (decompressed bytes), ``pcap`` and ``pcapng``
 (records), ``link``, ``ip`` and ``tunnels`` (TCP segments), ``connections`` and ``streams`` (ordered bytes and gaps),
-``walk`` (frames), with ``sniff`` and ``judge`` (kind of stream) and ``resync`` (search for the next frame). ``fast`` is
-the fast path through all of them. ``reading`` combines them. ``rotated`` sorts the parts of a rotated capture.
-``writer`` and ``recorder`` write captures.
+``frame_extraction`` (frames), with ``stream_kind`` and ``stream_kind_by_bytes`` (kind of stream) and ``resync`` (search
+for the next frame). ``fast_path`` combines all these steps for ordinary packets, and ``reading`` is the entry point.
+``rotated`` sorts the parts of a rotated capture. ``writer`` and ``recorder`` write captures.
 """
 
 from pcli.codec.capture.frames import NOTE_KINDS, CapturedFrame, Note, Stream, StreamEnd

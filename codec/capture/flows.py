@@ -1,4 +1,4 @@
-"""The state of a TCP connection and its two directions. Data only; ``streams`` and ``walk`` operate on it.
+"""The state of a TCP connection and its two directions. Data only, for ``streams`` and ``frame_extraction``.
 
 Rules of this file
 1. One object per direction holds all state that a packet needs, so that the fast path needs one dictionary look-up.

@@ -6,9 +6,9 @@ Rules of this file
    the next frame is certain ("anchored"). A search starts only if the gap covers the next frame's lengths.
 3. The result of a search is checked frame by frame, until the frames together are longer than the largest frame. Then
    they cannot all be in the payload of one frame. If the check fails, the search continues after the failed position
-   in the same bytes. So a wrong result costs no later frame.
+   in the same bytes. Therefore a wrong result loses no later frame.
 4. An incomplete frame is returned when its end is reached, with the available bytes and the reason.
-5. This is the slow path. `fast` does the same for frames in order, directly in the window; both use the same fields.
+5. This is the slow path. ``fast_path`` does the same for frames in order, directly in the window, with the same fields.
 """
 
 from __future__ import annotations

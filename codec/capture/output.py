@@ -1,7 +1,7 @@
 """The list in which frames and notes are collected and numbered, in one order.
 
 Rules of this file
-1. This module makes no decisions: the walker determines frames and their positions.
+1. This module makes no decisions: ``frame_extraction`` determines frames and positions.
 2. The list is emptied after each window, so it stays small.
 """
 

@@ -39,7 +39,7 @@ _MAX_INTERFACES: Final = 1 << 16
 
 
 _WITH_COMMENT: Final = 32 + len(LEFT_OUT)
-"""Minimum difference between the sizes of a packet block and its packet for the block to have the comment."""
+"""Minimum difference between the sizes of a packet block and its packet if the block has the comment LEFT_OUT."""
 
 
 class PcapngReader:
@@ -85,7 +85,7 @@ class PcapngReader:
             raise CaptureError(text, source.position)
 
     def _walk(self, data: bytes, records: list[Record]) -> tuple[int, int, int]:
-        """Read the whole blocks of the window. Return the next block's position and size, and bytes to skip instead."""
+        """Read the complete blocks of the window. Return position and size of the next block, and bytes to skip."""
         position, size = 0, len(data)
         limit = size - 12
         while position <= limit:

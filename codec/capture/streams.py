@@ -12,7 +12,7 @@ Rules of this file
    while for late packets, then removed.
 5. The end of a connection is reported after all its bytes. A reset waits for the bytes that the other side sent before
    it received the reset, but only until the next connection begins, which may be a reconnection.
-6. This is the slow path, with a few microseconds per packet. `fast` forwards only unusual packets.
+6. This is the slow path, with a few microseconds per packet. ``fast_path`` forwards only unusual packets.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Rules of this file
 1. The supported tunnels are IP in IP (RFC 2003), 6in4 (RFC 4213), GRE (RFC 2784, 2890), VXLAN (RFC 7348) and Geneve
    (RFC 8926). They may be nested, up to MAX_DEPTH.
 2. UDP is examined only on the two tunnel ports. A packet on such a port that is not a tunnel is ignored.
-3. This is the general case, with some microseconds per packet; ``fast`` handles ordinary packets.
+3. This is the general case, with some microseconds per packet; ``fast_path`` handles ordinary packets.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _segment(inner: Inner) -> Segment | None:
 
 
 def _tunnel(inner: Inner) -> Place:
-    """Return the segment inside an IP packet that is not TCP."""
+    """Return the position of the packet inside an IP packet that is not TCP."""
     if inner.protocol in _IP_IN_IP:
         return _IP_IN_IP[inner.protocol], inner.start
     if inner.protocol == _GRE:
@@ -118,7 +118,7 @@ def _tunnel(inner: Inner) -> Place:
 
 
 def _gre(data: bytes, start: int, end: int) -> Place:
-    """Parse version 0. Flags indicate which of checksum, key and sequence number exist, four bytes each."""
+    """Parse GRE version 0. Flags indicate which of checksum, key and sequence number exist, four bytes each."""
     if start + 4 > end:
         return None
     flags, kind = _u16(data, start)[0], _u16(data, start + 2)[0]
@@ -129,12 +129,12 @@ def _gre(data: bytes, start: int, end: int) -> Place:
 
 
 def _vxlan(data: bytes, start: int, end: int) -> Place:
-    """Parse eight bytes with the flag of a valid network identifier, then Ethernet."""
+    """Parse VXLAN: eight bytes with the flag of a valid network identifier, then Ethernet."""
     return ethernet(data, start + 8, end) if data[start] & 0x08 else None
 
 
 def _geneve(data: bytes, start: int, end: int) -> Place:
-    """Parse version 0: options in words of four bytes, then the protocol of the EtherType."""
+    """Parse Geneve version 0: options in words of four bytes, then the protocol of the EtherType."""
     if data[start] >> 6:
         return None
     position = start + 8 + (data[start] & 0x3F) * 4

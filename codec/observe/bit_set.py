@@ -1,4 +1,4 @@
-"""A set of numbers, a bit each: frames and packets of captures of any size, remembered in little memory."""
+"""A set of numbers with one bit each: frames and packets of captures of any size, in little memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["Bits"]
 
 
 class Bits:
-    """A set of numbers from 0, a bit each."""
+    """A set of nonnegative numbers with one bit each."""
 
     __slots__ = ("_bits",)
 
@@ -14,7 +14,7 @@ class Bits:
         self._bits = bytearray()
 
     def add(self, number: int) -> None:
-        """Put a number in."""
+        """Add a number."""
         place = number >> 3
         if place >= len(self._bits):
             self._bits.extend(bytes(place + 1 + (place >> 3) - len(self._bits)))

@@ -1,10 +1,11 @@
-"""Asks the rules about everything that is kept of a recording, and collects what they find.
+"""Diagnosis: applies the rules to all tracked records of a capture and collects the findings.
 
 Rules of this file
-1. A record is asked about when it is given out (it ends, or too many are kept) and else at the end: once, when all is
-   known of it. `poll` asks about what is open in the meantime and tells only what it has not told before.
-2. Whatever is the broker's own traffic is never asked about.
-3. Two findings of the same identity are one, the later. A rule that raises is a bug, and is heard.
+1. A record is evaluated once, when it is complete or evicted, or at the end of the capture. `poll` also evaluates the
+   records that are still open, and returns only findings that it has not returned before.
+2. Records of the broker's own traffic are not evaluated.
+3. Of two findings with the same identity the later one is kept. A rule that raises an error is a bug, and the error is
+   not caught.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from pcli.codec.observe.tracking.tracker import Tracker
 __all__ = ["MAX_FINDINGS", "Diagnosis", "by_weight", "looked_at_text"]
 
 MAX_FINDINGS: Final = 10_000
-"""Findings that are kept, about 20 MB; a thousand consumers with the same trouble are told as such."""
+"""Maximum number of findings, about 20 MB."""
 
 _COUNTED: Final = ("connection", "producer", "consumer", "subscription", "topic")
-"""Groups whose records are counted, for what was looked at."""
+"""Groups whose records are counted for the summary."""
 
 
 class Diagnosis:
-    """What is wrong in a recording, found while its frames go by."""
+    """The findings of a capture, collected frame by frame."""
 
     def __init__(
         self,
@@ -44,10 +45,10 @@ class Diagnosis:
         servers: Iterable[tuple[str, int]] = (),
         tracker: Callable[..., Tracker] = Tracker,
     ) -> None:
-        """``only``: names of rules; empty: all of them.
+        """Create a diagnosis with the rules named in ``only``, or all rules if it is empty.
 
-        ``on_asked`` is given every record that is done with: its group, the record, and what was found. ``hosts`` and
-        ``servers`` as for a Tracker; ``tracker`` makes it.
+        ``on_asked`` receives each complete record with its group and its findings. ``hosts`` and ``servers`` are
+        passed to ``tracker``, which creates the Tracker.
         """
         self._rules: dict[str, list[Rule]] = {group: [] for group in GROUPS}
         for rule in RULES.values():
@@ -62,37 +63,37 @@ class Diagnosis:
         self._messages = 0
         self._end_ns = 0
         self.see = self._tracker.see
-        """Take in a frame, after the Observer."""
+        """Process a frame, after the Observer."""
         self.more = 0
-        """Findings beyond MAX_FINDINGS, which were dropped."""
+        """Number of findings dropped because of MAX_FINDINGS."""
 
     @property
     def capture(self) -> CaptureRecord:
-        """What is known of the capture itself."""
+        """The record of the capture itself."""
         return self._tracker.capture
 
     @property
     def subscriptions(self) -> SubscriptionTracker:
-        """What is known of topics, subscriptions and consumers, for their figures."""
+        """The tracked topics, subscriptions and consumers, for their statistics."""
         return self._tracker.subscriptions
 
     def note(self, note: Note) -> None:
-        """Take in what the capture says."""
+        """Process a note of the capture reader."""
         self._tracker.note(note)
 
     def ended(self, end: StreamEnd) -> None:
-        """A TCP connection has ended."""
+        """Process the end of a TCP connection."""
         self._tracker.ended(end)
 
     def finish(self, now_ns: int = 0) -> None:
-        """No more will come: ask about all that is left. ``now_ns``: live, the time of the end."""
+        """Evaluate all remaining records. ``now_ns`` is the current time, for live traffic."""
         self._tracker.finish()
         self._end_ns = now_ns
         for group, record in self._tracker.records():
             self._done(group, record)
 
     def poll(self, now_ns: int) -> list[Finding]:
-        """What was not told before, of everything so far; ``now_ns`` is the time of now, in ns since 1970."""
+        """Return the findings that no earlier call has returned; ``now_ns`` is the current time in ns since 1970."""
         self._tracker.subscriptions.update(now_ns)
         moment = Moment(now_ns, over=False, capture=self.capture)
         new = {name: found for name, found in self._found.items() if name not in self._told}
@@ -105,15 +106,15 @@ class Diagnosis:
         return sorted(new.values(), key=by_weight)
 
     def findings(self) -> list[Finding]:
-        """All, by how much they matter, how sure they are, and when it began."""
+        """Return all findings by severity, certainty and start."""
         return sorted(self._found.values(), key=by_weight)
 
     def untold(self) -> list[Finding]:
-        """Those that no poll has told."""
+        """Return the findings that no poll has returned."""
         return [found for found in self.findings() if found.identity not in self._told]
 
     def looked_at(self) -> dict[str, int]:
-        """What was there to be looked at: counts of frames, connections, …, and rules. The broker's own aside."""
+        """Return the numbers of evaluated frames, connections, … and rules, without the broker's own traffic."""
         counts = {f"{group}s": self._seen[group] for group in _COUNTED}
         return {"frames": self.capture.frames, **counts, "messages": self._messages, "rules": self._asked}
 
@@ -135,7 +136,7 @@ class Diagnosis:
 
 
 def by_weight(found: Finding) -> tuple[int, int, int]:
-    """A key to sort findings by."""
+    """Return the sort key of a finding: severity, certainty, start."""
     return SEVERITIES.index(found.severity), SURE.index(found.sure), found.since_ns
 
 
@@ -146,7 +147,7 @@ def looked_at_text(counts: dict[str, int]) -> str:
 
 
 def _is_system(record: Any) -> bool:
-    """Whether a record is of the broker's own traffic; those of no particular topic are not."""
+    """Whether a record belongs to the broker's own traffic; False for records without a topic."""
     if isinstance(record, KeyRecord):
         record = record.subscription
     if isinstance(record, SubscriptionRecord):

@@ -1,13 +1,13 @@
-"""A smaller capture with the packets of chosen frames, in which the same frames are found again.
+"""Excerpts: smaller captures with the packets of selected frames, from which a reader extracts the same frames.
 
 Rules of this file
-1. Kept are the packets of the chosen frames and of the requests that they answer, and, on their connections, what
-   an observer must have seen to know the same: handshakes, producers and consumers coming and going, schemas. Of
-   every connection the first packets are kept, so that connections are counted as before.
-2. A packet may end inside a frame: then the packets of that frame are kept too, and so on, until both ends of what is
-   kept are ends of frames. The first packet of each such run says in a comment that packets were left out before it.
-3. Three passes, little memory: one bit a frame while frames are chosen, one bit a packet when they are looked up,
-   and the copying.
+1. An excerpt contains the packets of the selected frames and of the requests that they answer. From their connections
+   it also contains the frames that an observer needs: handshakes, open and close of producers and consumers, schemas.
+   The first packets of every connection are kept, so that connections have the same numbers.
+2. If a packet ends inside a frame, all packets of that frame are kept, and so on, until the run of packets begins and
+   ends at frame boundaries. A comment on the first packet of a run states that packets before it were left out.
+3. There are three passes with little memory: the selection (one bit per frame), the search for packets (one bit per
+   packet), and the copy.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _WITH_SECRETS = frozenset(
 
 
 class Chosen:
-    """The frames that somebody wants, by number, and their connections."""
+    """The selected frames by number, and their connections."""
 
     __slots__ = ("frames", "streams")
 
@@ -49,7 +49,7 @@ class Chosen:
         self.streams = Bits()
 
     def add(self, facts: Facts) -> None:
-        """Choose a frame, and the request that it answers."""
+        """Select a frame and the request that it answers."""
         self.streams.add(facts.frame.stream.number)
         self.frames.add(facts.frame.number)
         if facts.request_number:
@@ -57,7 +57,7 @@ class Chosen:
 
 
 class Kept:
-    """The packets to keep, by number, and those of them that stand behind others that are left out."""
+    """The packets to keep by number, and those of them that follow packets that were left out."""
 
     __slots__ = ("behind_left_out", "packets", "secrets")
 
@@ -65,25 +65,25 @@ class Kept:
         self.packets = Bits()
         self.behind_left_out = Bits()
         self.secrets: dict[int, list[bytes]] = {}
-        """Credentials, by the packets that carry them or a part of them."""
+        """Credentials by packets that contain them or a part of them."""
 
 
 class _Run:
-    """Frames of one direction whose packets hang together: each begins in the packet in which the one before ends."""
+    """Frames of one direction that share packets: each starts in the packet in which the previous one ends."""
 
     __slots__ = ("certain", "end", "packets", "wanted")
 
     def __init__(self) -> None:
         self.packets: list[int] = []
         self.end = 0
-        """Offset behind the last frame."""
+        """Offset of the end of the last frame."""
         self.wanted = False
         self.certain = False
-        """Whether the first packet begins with the first frame."""
+        """Whether the first packet starts with the first frame."""
 
 
 def packets_of(recording: Iterable[CapturedFrame | Note | StreamEnd], chosen: Chosen) -> Kept:
-    """The packets to keep for the chosen frames of a recording, which is gone through once."""
+    """Return the packets to keep for the selected frames of a capture, in one pass."""
     kept = Kept()
     seen = Bits()
     runs: dict[tuple[int, bool], _Run] = {}
@@ -131,9 +131,9 @@ def _keep(run: _Run, kept: Kept) -> None:
 def copy_packets(
     recording: Iterable[Packet | Secrets | Note], kept: Kept, writer: PcapngWriter, *, secrets: bool = False
 ) -> int:
-    """Write the packets to keep of a recording; how many packets were written.
+    """Copy the packets to keep. Return the number of packets written.
 
-    Credentials become stars, unless ``secrets``: then the decryption secrets of the recording are written too.
+    Credentials are replaced by asterisks, unless ``secrets`` is set: then decryption secrets are copied too.
     """
     written = 0
     for item in recording:
@@ -151,7 +151,7 @@ def copy_packets(
 
 
 def _starred(data: bytes, value: bytes) -> bytes:
-    """The bytes of a packet without a credential in it, or without the part of it at the packet's end or beginning."""
+    """Return the bytes of a packet without a credential, or without a part of it at the packet's start or end."""
     if value in data:
         return data.replace(value, b"*" * len(value))
     for size in range(len(value) - 1, 3, -1):

@@ -1,4 +1,4 @@
-"""Which frames belong to one conversation: a connection, a consumer, a producer, a message, a request."""
+"""The frames of one conversation: a connection, a consumer, a producer, a message, or a request."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pcli.codec.wire.message_id import MessageId
 __all__ = ["about_message", "of_consumer", "of_producer", "of_request"]
 
 Belongs = Callable[[Facts], bool]
-"""Whether a frame belongs to the conversation."""
+"""Function that returns whether a frame belongs to the conversation."""
 
 
 def of_consumer(name: str) -> Belongs:
-    """Frames to and from consumers of this name, on any connection, with the answers to their requests."""
+    """Match frames of consumers with this name on any connection, and the responses to their requests."""
     return lambda facts: _named(facts, Consumer, name)
 
 
 def of_producer(name: str) -> Belongs:
-    """Frames to and from producers of this name, on any connection, with the answers to their requests."""
+    """Match frames of producers with this name on any connection, and the responses to their requests."""
     return lambda facts: _named(facts, Producer, name)
 
 
@@ -34,16 +34,16 @@ def _named(facts: Facts, kind: type[Consumer | Producer], name: str) -> bool:
 
 
 def of_request(number: int) -> Belongs:
-    """A request with this id, and its answer."""
+    """Match a request with this id, and its response."""
     get = find_field("pulsar.request_id").get
     return lambda facts: get(facts) == number
 
 
 def about_message(recording: Iterable[Facts], wanted: MessageId) -> frozenset[int]:
-    """The numbers of the frames in which a message was sent, receipted, delivered, acknowledged, asked for again.
+    """Return the numbers of the frames that send, store, deliver, acknowledge or redeliver a message.
 
-    A SEND does not know its id yet: it is found by its receipt. An id without partition or batch index means the
-    message whatever they are. Of a consumer's cumulative acknowledgements the first that reaches the message counts.
+    A SEND contains no message id and is found through its receipt. An id without partition or batch index matches any.
+    Of the cumulative acknowledgements of a consumer, the first one that covers the message is included.
     """
     get = find_field("pulsar.message_id").get
     cumulative = find_field("pulsar.ack.ack_type").get

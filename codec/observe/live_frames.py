@@ -1,9 +1,9 @@
-"""Frames of connections that are open right now: bytes as they pass, facts as `Observer` gives them.
+"""Frames of open connections: bytes received so far, converted to the facts that `Observer` returns.
 
 Rules of this file
-1. Each direction of each connection is cut by a reader of its own; one observer sees them all.
-2. A direction whose bytes can't be frames is given up, quietly: ``broken`` says so, and nothing more comes of it.
-3. A fork goes on from here by itself: it knows all that was learned, and shares nothing.
+1. Each direction of each connection has a frame reader. One observer receives all frames.
+2. A direction whose bytes cannot be frames is ignored from then on, and ``broken`` returns True for it.
+3. A fork starts with a copy of the state. After that, the two are independent.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _KIND: Final = "pulsar"
 SELDOM: Final = frozenset(COMMANDS) - {
     BY_NAME[name].number for name in ("SEND", "SEND_RECEIPT", "MESSAGE", "ACK", "ACK_RESPONSE", "FLOW", "PING", "PONG")
 }
-"""The command types without those of which traffic consists: they teach all names, and cost little to follow."""
+"""The command types that are not frequent traffic. They contain all names and are cheap to process."""
 
 
 class LiveFrames:
-    """All connections of one broker, or of one proxy."""
+    """All connections of a broker or a proxy."""
 
     def __init__(
         self,
@@ -40,9 +40,9 @@ class LiveFrames:
         contents: Contents | None = None,
         max_frame_size: int = MAX_FRAME_SIZE,
     ) -> None:
-        """``types``: the only command types wanted, None: all; ``contents``: what joins chunks and learns schemas."""
+        """``types``: the command types to return, None for all; ``contents``: joins chunks and collects schemas."""
         self.count = 0
-        """Frames seen, wanted or not; the number of the last one."""
+        """Number of frames so far, including those not returned; the number of the last frame."""
         self._types = types
         self._limit = max_frame_size
         self._contents = contents
@@ -51,14 +51,14 @@ class LiveFrames:
         self._readers: dict[tuple[int, bool], FrameReader] = {}
 
     def open(self, number: int, client: tuple[str, int], server: tuple[str, int]) -> None:
-        """A connection begins: its number, and (address, port) of both ends."""
+        """Open a connection with its number, and the (address, port) of both ends."""
         stream = self._streams[number] = Stream(number, client, server, midstream=False)
         stream.kind = _KIND
         for from_client in (True, False):
             self._readers[number, from_client] = FrameReader(self._limit)
 
     def close(self, number: int) -> None:
-        """It has ended."""
+        """Close a connection."""
         self._streams.pop(number, None)
         self._observer.close(number)
         for from_client in (True, False):
@@ -67,9 +67,9 @@ class LiveFrames:
     def feed(
         self, number: int, data: bytes, time_ns: int, *, from_client: bool, types: Container[int] | None = None
     ) -> list[Facts]:
-        """Bytes of one direction; what is known of the frames that are whole now. Unknown connections give none.
+        """Process bytes of one direction and return the facts about the frames that they complete.
 
-        ``types``: the only command types wanted this time.
+        The result is empty for an unknown connection. ``types`` overrides the command types to return.
         """
         reader, found = self._readers.get((number, from_client)), []
         if reader is None:
@@ -90,15 +90,15 @@ class LiveFrames:
         return found
 
     def pending(self, number: int, *, from_client: bool) -> int:
-        """Bytes that have come of a frame that is not whole yet."""
+        """Return the number of received bytes of an incomplete frame."""
         reader = self._readers.get((number, from_client))
         return 0 if reader is None else reader.pending
 
     def broken(self, number: int, *, from_client: bool) -> bool:
-        """Whether a direction has left the protocol; an unknown connection has."""
+        """Whether a direction contained bytes that cannot be a frame. True for an unknown connection."""
         reader = self._readers.get((number, from_client))
         return reader is None or reader.error is not None
 
     def fork(self) -> LiveFrames:
-        """One more that knows all that this one does, and goes its own way from here on."""
+        """Return an independent copy with the same state."""
         return copy.deepcopy(self)

@@ -1,9 +1,10 @@
-"""What is inside the payloads of a capture: decrypted, joined from chunks, read with the schemas of the capture itself.
+"""The contents of payloads: decrypted, joined from chunks, and decoded with the schemas found in the capture.
 
 Rules of this file
-1. Chunks are joined and schemas learned from every frame that passes `see`, shown or not: a later one needs them.
-2. Opening is otherwise left until somebody looks (Facts.opened).
-3. A payload is shown as the value that its schema says; without one as text when it is text, else as hex.
+1. `see` processes every frame, printed or not, because later frames need its chunks and schemas.
+2. Other payloads are opened on access (Facts.opened).
+3. A payload is printed as the value that its schema defines. Without a schema it is printed as text, or as hex if it is
+   not text.
 """
 
 from __future__ import annotations
@@ -28,21 +29,21 @@ _WITH_SCHEMAS: Final = frozenset(
         "GET_OR_CREATE_SCHEMA_RESPONSE", "ERROR",
     )
 )  # fmt: skip
-"""The commands from which SchemaBook learns."""
+"""The commands that SchemaBook processes."""
 
 
 class Contents:
-    """The contents of one capture's payloads. Give `open` to the Observer, and every frame's facts to `see`."""
+    """The payload contents of one capture. Pass `open` to the Observer, and the facts of every frame to `see`."""
 
     def __init__(self, private_keys: Mapping[str, bytes] | None = None) -> None:
-        """``private_keys``: PEM files' bytes by the files' names, for encrypted payloads."""
+        """``private_keys``: contents of PEM files by file name, for encrypted payloads."""
         keys = private_keys or {}
         self._keys = PrivateKeys(keys.values(), list(keys)) if keys else None
         self._chunks = ChunkJoiner()
         self._schemas = SchemaBook()
 
     def open(self, facts: Facts) -> Entry | None:
-        """The entry of a SEND or MESSAGE, with the schema of its topic; None when its metadata is not there."""
+        """Open the entry of a SEND or MESSAGE with its topic's schema. Return None if the metadata are missing."""
         frame = facts.frame
         metadata, payload = frame.metadata, frame.payload
         if metadata is None or payload is None:
@@ -57,7 +58,7 @@ class Contents:
         return entry
 
     def see(self, facts: Facts) -> None:
-        """Learn from a frame, in the order of the capture."""
+        """Store the chunk or schema in a frame. Call in the order of the capture."""
         frame = facts.frame
         if frame.type in _WITH_SCHEMAS:
             self._schemas.see(frame.stream.number, frame.command)
@@ -65,7 +66,7 @@ class Contents:
             _ = facts.opened
 
     def lines(self, facts: Facts) -> Iterator[str]:
-        """What a frame holds, a line a message; its problems too. Nothing for frames without payload."""
+        """Yield a line for each message in a frame, and one for each problem; nothing without a payload."""
         entry = facts.opened if facts.frame.type in PAYLOAD_TYPES else None
         if entry is None:
             return
@@ -78,7 +79,7 @@ class Contents:
 
 
 def _line(message: Message, value: str | Problem | None) -> str:
-    """A message with its value as JSON when a schema reads it, else as text or hex, with its size in front."""
+    """Format a message: its size, and its value as JSON if a schema decodes it, otherwise as text or hex."""
     out = f"[{message.index}] " if message.index >= 0 else ""
     if message.key is not None:
         out += f"key {printable(message.key)}  "

@@ -1,4 +1,4 @@
-"""A frame without a capture around it, observed all the same: what `decode` prints."""
+"""Facts about a single frame without a capture, which `decode` prints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["LooseFrame", "flatten_loose", "loose_facts"]
 
 
 class _Nowhere:
-    """The connection of a frame that has none."""
+    """The connection of a frame without a capture."""
 
     number = -1
     client = ("", 0)
@@ -24,7 +24,7 @@ _NOWHERE: Final = _Nowhere()
 
 
 class LooseFrame(Frame):
-    """A frame that was handed over by itself; ``number`` is its place among those handed over together."""
+    """A frame without a capture; ``number`` is its position in the input."""
 
     __slots__ = ("from_client", "number")
 
@@ -41,11 +41,11 @@ class LooseFrame(Frame):
 
 
 def loose_facts(frame: Frame, number: int, opener: Opener = open_frame, *, from_client: bool) -> Facts:
-    """Facts of a frame by itself: no names, no answers. ``opener`` opens its payload."""
+    """Return the facts about a frame without a capture: no names, no responses. ``opener`` opens its payload."""
     return Facts(LooseFrame(frame, number, from_client=from_client), opener)
 
 
 def flatten_loose(facts: Facts, *, secrets: bool = False, payload: bool = False) -> dict[str, Any]:
-    """The object of `flatten` without what only a capture knows: packets, addresses, times."""
+    """Return the object of `flatten` without the fields that require a capture: packets, addresses, times."""
     flat = flatten(facts, secrets=secrets, payload=payload)
     return {name: value for name, value in flat.items() if name.startswith("pulsar.") and name != "pulsar.sync"}

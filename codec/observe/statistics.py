@@ -1,10 +1,10 @@
-"""Statistics over observed frames: rates, connections, command types, answer times, topics.
+"""Statistics of observed frames: rates, connections, command types, latencies, topics.
 
 Rules of this file
-1. One class a question: `add` every frame's facts, then `rows` gives plain dicts, the columns in order. Times are
-   seconds, sizes bytes; what nobody can know is None. `rows` is given the requests that stayed without an answer.
-2. Memory is bounded by what is different (types, connections, topics), not by how much there is: percentiles come
-   from histograms of logarithmic buckets, at most one per cent off.
+1. Each class computes one table. `add` processes the facts of a frame. `rows` returns plain dicts with the columns in
+   order. Times are in seconds, sizes in bytes, unknown values None. `rows` receives the requests without a response.
+2. Memory depends on the number of distinct values (types, connections, topics), not of frames. Percentiles are computed
+   from histograms with logarithmic buckets, with an error of at most one per cent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ERRORS: Final = frozenset({BY_NAME["ERROR"].number, BY_NAME["SEND_ERROR"].numbe
 
 
 def _messages(facts: Facts) -> int:
-    """Messages in an entry: the size of the batch, else one; of a chunked message the last chunk counts."""
+    """Return the number of messages in an entry. A chunked message counts with its last chunk."""
     metadata = facts.frame.metadata
     if metadata is None:
         return 1
@@ -38,7 +38,7 @@ def _messages(facts: Facts) -> int:
 
 
 class Histogram:
-    """Counts of durations in buckets of one per cent; nanoseconds in and out."""
+    """A histogram of durations in nanoseconds, with buckets of one per cent."""
 
     __slots__ = ("_buckets", "count", "highest", "lowest")
 
@@ -48,14 +48,14 @@ class Histogram:
         self.lowest = self.highest = 0
 
     def add(self, nanoseconds: int) -> None:
-        """Count one duration; a negative one (clocks of several interfaces) counts as zero in the buckets."""
+        """Count a duration. The buckets count a negative one (clocks of several interfaces) as zero."""
         self.lowest = min(self.lowest, nanoseconds) if self.count else nanoseconds
         self.highest = max(self.highest, nanoseconds) if self.count else nanoseconds
         self.count += 1
         self._buckets[round(math.log(nanoseconds) * 100) if nanoseconds > 0 else -1] += 1
 
     def percentile(self, share: float) -> int | None:
-        """The smallest duration that at least this share (0 to 1) does not exceed; None: nothing was counted."""
+        """Return the smallest duration that a share (0 to 1) of all does not exceed, or None without durations."""
         if not self.count:
             return None
         wanted = max(1, math.ceil(share * self.count))
@@ -69,7 +69,7 @@ class Histogram:
 
 
 class Rates:
-    """Frames, messages and bytes over time, in intervals of so many seconds."""
+    """Frames, messages and bytes over time, by intervals in seconds."""
 
     __slots__ = ("_first", "_interval", "_rows")
 
@@ -90,7 +90,7 @@ class Rates:
             row[4 if frame.type == _SEND else 5] += _messages(facts)
 
     def rows(self, _unanswered: Sequence[Request] = ()) -> list[Row]:
-        """A row an interval that had frames."""
+        """Return a row for each interval with frames."""
         names = ("client_frames", "broker_frames", "client_bytes", "broker_bytes", "published", "delivered")
         length = self._interval / _BILLION
         return [
@@ -100,7 +100,7 @@ class Rates:
 
 
 class Connections:
-    """One row a TCP connection: who, how long, how much, with what."""
+    """A row for each TCP connection: addresses, duration, client version, traffic."""
 
     __slots__ = ("_rows",)
 
@@ -136,12 +136,12 @@ class Connections:
             row["version"] = str(frame.command.connect.client_version)
 
     def rows(self, _unanswered: Sequence[Request] = ()) -> list[Row]:
-        """The connections in order of their first frame."""
+        """Return the connections in the order of their first frames."""
         return list(self._rows.values())
 
 
 class Types:
-    """The command tree: how many of each type, from which side, and their bytes."""
+    """Frames and bytes by sender and command type."""
 
     __slots__ = ("_bytes", "_counts")
 
@@ -156,7 +156,7 @@ class Types:
         self._bytes[key] += facts.frame.length
 
     def rows(self, _unanswered: Sequence[Request] = ()) -> list[Row]:
-        """The client's types, then the broker's, the most frequent first; shares are of that side's frames."""
+        """Return the client's types, then the broker's, by descending frequency. Shares refer to that side's frames."""
         sides = {side: sum(count for key, count in self._counts.items() if key[0] is side) for side in (True, False)}
         ordered = sorted(self._counts.items(), key=lambda item: (not item[0][0], -item[1], item[0][1]))
         return [
@@ -172,7 +172,7 @@ class Types:
 
 
 class Latencies:
-    """Answer times by type of request."""
+    """Latencies by type of request."""
 
     __slots__ = ("_errors", "_histograms")
 
@@ -181,7 +181,7 @@ class Latencies:
         self._errors: Counter[int] = Counter()
 
     def add(self, facts: Facts) -> None:
-        """Count one frame, if it answers another."""
+        """Count a frame if it is a response."""
         if facts.latency_ns < 0 and not facts.request_number:
             return
         number = facts.request.type if facts.request is not None else _SEND
@@ -190,7 +190,7 @@ class Latencies:
             self._errors[number] += 1
 
     def rows(self, unanswered: Sequence[Request] = ()) -> list[Row]:
-        """A row a type that was asked, answered or not, in order of the types; seconds."""
+        """Return a row for each type of request, with or without responses, in the order of the types."""
         open_ = Counter(request.type for request in unanswered)
         rows = []
         for number in sorted(self._histograms.keys() | open_.keys()):
@@ -214,7 +214,7 @@ def _seconds(nanoseconds: int | None) -> float | None:
 
 
 def _failed(facts: Facts) -> bool:
-    """Whether a response of its own kind carries an error."""
+    """Whether a response type with an error field contains an error."""
     row = COMMANDS.get(facts.frame.type)
     if row is None or "error" not in row.ids or facts.hot is not None:
         return False
@@ -222,7 +222,7 @@ def _failed(facts: Facts) -> bool:
 
 
 class Topics:
-    """One row a topic: producers, subscriptions, messages in and out, acks, redeliveries."""
+    """A row for each topic: producers, subscriptions, messages in and out, acks, redeliveries."""
 
     __slots__ = ("_peers", "_rows")
 
@@ -264,7 +264,7 @@ class Topics:
             row["permits"] += facts.hot[1] if facts.hot is not None else frame.command.flow.messagePermits
 
     def rows(self, _unanswered: Sequence[Request] = ()) -> list[Row]:
-        """The topics by name; ``redelivered`` counts entries, ``acks`` frames, the rest messages."""
+        """Return the topics by name. ``redelivered`` counts entries, ``acks`` frames, the other columns messages."""
         return [
             {"topic": topic, **{kind: len(names) for kind, names in self._peers[topic].items()}, **row}
             for topic, row in sorted(self._rows.items())

@@ -1,13 +1,13 @@
-"""Whose traffic it is: the application's, or that of the broker's own client.
+"""Distinction between traffic of applications and of the broker's own client.
 
-A broker is a client too: it connects to itself (and to its peers) for transactions, system topics, compaction and
-replication. On the wire that looks like any other client; only names give it away.
+A broker is also a client: it connects to itself and to other brokers for transactions, system topics, compaction and
+replication. Only names distinguish these connections from other clients.
 
 Rules of this file
-1. A topic, a subscription and a producer name each say enough on their own. A frame that speaks of one of the
-   broker's is system traffic; one that speaks of an application's is not, whatever else its connection carries.
-2. A connection whose first topic is a system topic is the broker's; frames without a name follow their connection.
-3. The topic under which transaction coordinators are found says nothing: applications look it up as well.
+1. Each topic, subscription and producer name is sufficient evidence. A frame with a name of the broker is system
+   traffic. A frame with a name of an application is not, even if its connection also carries system traffic.
+2. A connection whose first topic is a system topic is the broker's. Frames without a name follow their connection.
+3. The topic for the lookup of transaction coordinators proves nothing, because applications look it up too.
 
 Sources: SystemTopicNames, Compactor, AbstractReplicator and SystemTopicClient of the broker; the captures.
 """
@@ -19,7 +19,7 @@ from typing import Final
 __all__ = ["COORDINATOR_COMMANDS", "is_neutral_topic", "is_system_name", "is_system_subscription", "is_system_topic"]
 
 COORDINATOR_COMMANDS: Final = ("END_TXN_ON_PARTITION", "END_TXN_ON_SUBSCRIPTION")
-"""Only a transaction coordinator sends these, to the brokers of the topics."""
+"""Commands that only a transaction coordinator sends, to the brokers of the topics."""
 
 _NAMESPACE: Final = "pulsar/system"
 _COORDINATORS: Final = "transaction_coordinator_assign"
@@ -28,12 +28,12 @@ _PRODUCERS: Final = ("pulsar.repl",)
 
 
 def is_neutral_topic(topic: str) -> bool:
-    """Whether applications and brokers both ask for this topic: the one that leads to transaction coordinators."""
+    """Whether both applications and brokers look up this topic: the topic of the transaction coordinators."""
     return _local_name(topic).startswith(_COORDINATORS)
 
 
 def is_system_topic(topic: str) -> bool:
-    """Whether a topic is one that brokers keep for themselves."""
+    """Whether a topic belongs to the broker."""
     if is_neutral_topic(topic):
         return False
     _, _, place = topic.rpartition("://")
@@ -41,12 +41,12 @@ def is_system_topic(topic: str) -> bool:
 
 
 def is_system_subscription(name: str) -> bool:
-    """Whether a subscription is one of a broker: compaction, a system topic's reader, a replication cursor."""
+    """Whether a subscription belongs to the broker: compaction, a reader of a system topic, a replication cursor."""
     return name.startswith(_SUBSCRIPTIONS)
 
 
 def is_system_name(producer: str) -> bool:
-    """Whether a producer name is a replicator's."""
+    """Whether a producer name belongs to a replicator."""
     return producer.startswith(_PRODUCERS)
 
 

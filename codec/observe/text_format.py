@@ -1,4 +1,4 @@
-"""Text of values: strings from the wire made safe for a terminal, short topic names, sizes, times and latencies."""
+"""Values as text: strings from the wire made safe for a terminal, short topic names, sizes, times and latencies."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _DEFAULT_NAMESPACE: Final = "persistent://public/default/"
 
 
 def printable(value: Any) -> str:
-    r"""A value as one line of visible characters; everything else as ``\x1b``, ``\n``, ``\u202e`` and the like.
+    r"""Return a value as one line of printable characters, with others escaped as ``\x1b``, ``\n`` or ``\u202e``.
 
-    ``str.isprintable`` is the rule: it refuses control characters, line ends, surrogates, and the format characters
-    that turn the direction of writing.
+    Characters that ``str.isprintable`` rejects are escaped: control characters, line ends, surrogates, and the format
+    characters that change the writing direction.
     """
     text = value if isinstance(value, str) else str(value)
     if text.isprintable():
@@ -22,7 +22,7 @@ def printable(value: Any) -> str:
 
 
 def short_topic(topic: Any) -> str:
-    """A topic without what goes without saying: ``persistent://public/default/`` or ``persistent://``."""
+    """Return a topic without a leading ``persistent://public/default/`` or ``persistent://``."""
     if isinstance(topic, list):
         return ", ".join(map(short_topic, topic))
     text = printable(topic)
@@ -30,19 +30,19 @@ def short_topic(topic: Any) -> str:
 
 
 def size_text(size: int) -> str:
-    """Bytes for people: ``312 B``, ``1.2 kB``, ``4.9 MB``."""
+    """Return a size with a unit: ``312 B``, ``1.2 kB``, ``4.9 MB``."""
     if size < 1000:
         return f"{size} B"
     return f"{size / 1000:.1f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
 
 
 def epoch_text(time_ns: int) -> str:
-    """A time in seconds since 1970, exact: ``1795198511.250000000``."""
+    """Return a time as exact seconds since 1970: ``1795198511.250000000``."""
     return f"{time_ns // 1_000_000_000}.{time_ns % 1_000_000_000:09d}"
 
 
 def latency_text(nanoseconds: int) -> str:
-    """A latency for people: ``0.04 ms``, ``1.3 ms``, ``2.104 s``."""
+    """Return a latency with a unit: ``0.04 ms``, ``1.3 ms``, ``2.104 s``."""
     milliseconds = nanoseconds / 1e6
     if abs(milliseconds) < 1:
         return f"{milliseconds:.2f} ms"

@@ -23,7 +23,7 @@ __all__ = ["MAX_BATCH", "Piece", "join_batch", "split_batch"]
 
 MAX_BATCH: Final = 100_000
 """Default limit on the messages split from one batch. Clients stop at 1,000 by default. A message takes at least six
-bytes in the batch and a few hundred in memory, so a compressed entry of empty messages would be a bomb."""
+bytes in the batch and a few hundred in memory, so a compressed entry of empty messages would exhaust memory."""
 
 Piece = tuple[pb.SingleMessageMetadata, int, int]
 """One message of a batch: its metadata, and the start and end of its payload in the batch."""

@@ -90,7 +90,7 @@ def _dump_groups(text: str) -> tuple[_Groups, int]:
 
 
 def _counted(offset: str, expected: dict[int, int], size: int) -> dict[int, int]:
-    """Return the next expected offset in each base that still fits. The first is free, and 0 starts a new dump."""
+    """Return the next expected offset in each base that still fits. The first may be any, and 0 starts a new dump."""
     following = {}
     for base, due in expected.items():
         try:

@@ -5,7 +5,7 @@ Rules of this file
    enum values are str, booleans bool.
 2. Display form: a value that JSON can represent. Times and durations are strings of seconds with nine decimals, bytes
    are lower-case hex, secrets and payloads ``<hidden: 24 bytes>`` unless requested. Other values are as in raw form.
-3. An unsigned 64-bit field with all bits set is -1, which is how the broker sends Java's -1. No other number is changed.
+3. An unsigned 64-bit field with all bits set is -1, because the broker sends Java's -1 so. No other number changes.
 4. Invalid UTF-8 in a text is escaped as ``\xff``. An unknown enum value is ``UNKNOWN_9``.
 """
 

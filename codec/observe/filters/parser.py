@@ -1,16 +1,16 @@
-r"""Text to the tree of a filter, by the grammar of Wireshark 4.
+r"""Parser from filter text to syntax tree, with the grammar of Wireshark 4.
 
 Rules of this file
-1. ``or`` binds less than ``xor``, that less than ``and``, that less than ``not``. Every operator has its word and its
-   sign: ``and &&``, ``or ||``, ``xor ^^``, ``not !``, ``eq ==``, ``ne !=``, ``lt <``, ``le <=``, ``gt >``, ``ge >=``,
-   ``matches ~``; ``all_eq ===`` and ``any_ne !==`` are for fields with several values.
+1. The precedence from low to high is ``or``, ``xor``, ``and``, ``not``. Each operator has a word and a symbol:
+   ``and &&``, ``or ||``, ``xor ^^``, ``not !``, ``eq ==``, ``ne !=``, ``lt <``, ``le <=``, ``gt >``, ``ge >=``,
+   ``matches ~``. ``all_eq ===`` and ``any_ne !==`` are for fields with several values.
 2. ``a < b < c`` is ``a < b and b < c``.
-3. A word that begins like a field (``pulsar.``, ``frame.``, ``ip.``, ``tcp.``) is one; any other word is a value, so
-   quotes are needed only around what the grammar itself uses. Single quotes are as good as double ones: shells eat
-   the others.
-4. In a string ``\n \r \t \0 \" \' \\ \x41 \u20ac`` are escapes; a backslash before anything else stays, so that
-   ``"\d+"`` is what it looks like. In ``r"…"`` every backslash stays.
-5. Text, nesting and the number of values are bounded; every error is a LocalError with the place.
+3. A word with the prefix of a field (``pulsar.``, ``frame.``, ``ip.``, ``tcp.``) is a field. Any other word is a value,
+   and needs quotes only if it contains characters of the grammar. Single and double quotes are equivalent, because
+   shells remove unescaped quotes.
+4. In a string ``\n \r \t \0 \" \' \\ \x41 \u20ac`` are escapes. A backslash before any other character stays, so that
+   ``"\d+"`` works as a pattern. In ``r"…"`` every backslash stays.
+5. Text and nesting are limited. Every error is a LocalError with the position.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Message lifecycles for programs: plain values under stable names.
+"""Message lifecycles as JSON objects with stable keys.
 
 Times are strings of seconds since 1970 with nine decimals, as in `dissect -T ndjson`; durations are in milliseconds.
 """

@@ -57,9 +57,9 @@ class LifecycleFilter:
 
 
 def is_system(lifecycle: Lifecycle) -> bool:
-    """Return whether it is the broker's own: of a system topic, or a marker in another topic.
+    """Return whether a lifecycle belongs to the broker: it is in a system topic, or is a marker.
 
-    If the topic is unknown, its producer and consumers decide.
+    If the topic is unknown, its producer and consumers determine the result.
     """
     if lifecycle.topic is not None:
         return lifecycle.marker or lifecycle.topic.system

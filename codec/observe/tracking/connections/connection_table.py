@@ -2,8 +2,8 @@
 
 Rules of this file
 1. If there are too many connections, ended ones are evicted first, then the one without frames for the longest time.
-2. A new connection with the addresses and ports of an older one replaces it, even if the older
-   one's end was not captured.
+2. A new connection with the addresses and ports of an older one replaces it, even if the end of the older one was not
+   captured.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def _repeats(subscription: SubscriptionState) -> str:
 
 
 def _blocked_why(consumer: AttachedConsumer) -> str:
-    """Return why the limit that blocks a consumer is unknown; empty if others go on, so it is its own."""
+    """Return why the limit that blocks a consumer is unknown; empty if others still receive, so it is per consumer."""
     record, others = consumer.record, [one.record for one in consumer.subscription.attached if one is not consumer]
     since = record.blocked.since_ns
     if since < 0 or not others or any(one.last_message_ns > since + QUIET_NS for one in others):

@@ -33,7 +33,7 @@ def backlog_of(subscription: SubscriptionState, now_ns: int) -> tuple[int | None
 
 
 def shared_with_unidentified(subscription: SubscriptionState) -> str:
-    """Return why an unseen consumer may share a subscription's figures; empty if none can."""
+    """Return why a consumer outside the capture may affect a subscription's counts; empty if none can."""
     others = subscription.topic.subscriptions.values()
     if (
         subscription.unidentified

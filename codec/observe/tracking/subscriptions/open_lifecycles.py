@@ -149,7 +149,7 @@ class OpenLifecycles:
         self.remove(topic, lifecycle)
 
     def remove_acknowledged(self, topic: TopicState) -> None:
-        """Do so for all lifecycles of a topic, after a cursor has moved or a subscription was removed."""
+        """Remove all acknowledged lifecycles of a topic, after a cursor moved or a subscription was removed."""
         for at in list(topic.lifecycles):
             self.remove_if_acknowledged(topic, at)
 
