@@ -59,7 +59,7 @@ def consume(
         str, typer.Option("--format", metavar="FORMAT", help="Format of a message, as in kcat; see above.")
     ] = "%s\\n",
     output: Annotated[
-        TextOrJson, typer.Option("-T", help="text: see --format; json and ndjson: one object per line.")
+        TextOrJson, typer.Option("-T", help="text: see --format; json: an array; ndjson: one object per line.")
     ] = TextOrJson.text,
     no_ack: Annotated[bool, typer.Option("--no-ack", help="Do not acknowledge messages.")] = False,
     nack_every: Annotated[
@@ -113,7 +113,7 @@ def consume(
         move_cursor=move_cursor,
         key_ranges=key_range or [],
         format=old_format or format_,
-        json=output is not TextOrJson.text,
+        output=output.value,
         no_ack=no_ack,
         nack_every=nack_every,
         receiver_queue=receiver_queue,

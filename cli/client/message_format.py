@@ -20,7 +20,7 @@ from pcli.codec.errors import LocalError
 if TYPE_CHECKING:
     from pcli.replay.client.consumer.incoming_entry import IncomingMessage
 
-__all__ = ["json_writer", "writer"]
+__all__ = ["JsonArrayWriter", "json_writer", "writer"]
 
 _TOKEN: Final = re.compile(r"%(.)|\\x([0-9a-fA-F]{2})|\\([ntr0\\])|([^%\\]+|[%\\])", re.DOTALL)
 
@@ -96,3 +96,19 @@ def json_writer(message: IncomingMessage) -> bytes:
     except UnicodeDecodeError:
         row["payload"], row["base64"] = base64.b64encode(message.data).decode(), True
     return json_text(row).encode() + b"\n"
+
+
+class JsonArrayWriter:
+    """Returns messages as the elements of one JSON array."""
+
+    def __init__(self) -> None:
+        self._before = b"[\n"
+
+    def __call__(self, message: IncomingMessage) -> bytes:
+        """Return the next element."""
+        before, self._before = self._before, b",\n"
+        return before + json_writer(message)[:-1]
+
+    def end(self) -> bytes:
+        """Return the end of the array."""
+        return b"\n]\n" if self._before == b",\n" else b"[]\n"

@@ -68,7 +68,7 @@ class ConsumeRun:
     move_cursor: bool
     key_ranges: list[str]
     format: str
-    json: bool
+    output: str
     no_ack: bool
     nack_every: int
     receiver_queue: int
@@ -77,10 +77,11 @@ class ConsumeRun:
         """Print the messages. LocalError if the options are wrong, RemoteError if the broker refuses them."""
         self._check()
         from pcli.cli.client.async_streams import Output
-        from pcli.cli.client.message_format import json_writer, writer
+        from pcli.cli.client.message_format import JsonArrayWriter, json_writer, writer
         from pcli.cli.client.starting_position import starting_position
 
-        write = json_writer if self.json else writer(self.format)
+        array = JsonArrayWriter() if self.output == "json" else None
+        write = array or (json_writer if self.output == "ndjson" else writer(self.format))
         start = starting_position(self.start) if self.start else None
         settings = self._reader_settings(start) if self.reader else self._settings(start)
 
@@ -100,8 +101,13 @@ class ConsumeRun:
                 await stop.unless(client.ask(lambda done: source.seek(goal, done)))
             meter = Meter("received", printed=True)
             receiver = _Receiver(client, source, self, write, meter)
+            output = Output()
             with meter.shown():
-                await receiver.run(Output(), stop)
+                try:
+                    await receiver.run(output, stop)
+                finally:
+                    if array is not None:
+                        await output.write(array.end())
 
         run_client(self.url, self.security, main)
 

@@ -20,7 +20,6 @@ __all__ = [
     "Files",
     "Filter",
     "Interface",
-    "JsonOutput",
     "LogKind",
     "MoreFiles",
     "NoColor",
@@ -70,9 +69,6 @@ Interface = Annotated[
 Output = Annotated[
     TextOrJson,
     typer.Option("-T", "--format", help="Output format: text, json (one document) or ndjson (one object per line)."),
-]
-JsonOutput = Annotated[
-    TextOrJson, typer.Option("-T", "--format", help="Output format; json and ndjson print one object per line.")
 ]
 Filter = Annotated[
     str,

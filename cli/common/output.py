@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from typing import IO, Any, Final, NoReturn
@@ -29,6 +29,7 @@ __all__ = [
     "ignoring_closed_stdout",
     "json_text",
     "print_json",
+    "print_json_lines",
     "say",
     "stop_quietly",
     "text_width",
@@ -75,6 +76,16 @@ def print_json(values: list[Any], output: str) -> None:
             write_line(json_text(value))
     else:
         write_line(json_text(values, indent=1))
+
+
+def print_json_lines(lines: Iterable[str], output: str) -> int:
+    """Print objects, one per line: as ``json``, one array, or as ``ndjson``. Return their number."""
+    before, between, after = ("[\n", ",\n", "\n]\n") if output == "json" else ("", "\n", "\n")
+    count = 0
+    for count, line in enumerate(lines, 1):
+        sys.stdout.write((between if count > 1 else before) + line)
+    sys.stdout.write(after if count else "[]\n" if output == "json" else "")
+    return count
 
 
 def write_bytes(data: bytes) -> None:

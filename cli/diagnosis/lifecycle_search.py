@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from heapq import nlargest
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from pcli.cli.common.output import Exit, colored, json_text, say, text_width, write_line
+from pcli.cli.common.output import Exit, colored, json_text, print_json_lines, say, text_width, write_line
 
 if TYPE_CHECKING:
     from pcli.cli.common.capture_reading import CaptureReading
@@ -159,7 +160,12 @@ def lifecycles_of(facts_of: FactsOf, see: Callable[[Facts], None]) -> Iterator[L
 def show(search: Search, output: str, *, slowest: int, count: int, color: bool) -> Exit:
     """Print the lifecycles as ``text``, ``json``, ``ndjson`` or ``mermaid``; the exit code."""
     lifecycles = search.lifecycles(slowest=slowest, count=count)
-    printers = {"text": _show_text, "json": _show_json, "ndjson": _show_json, "mermaid": _show_mermaid}
+    printers = {
+        "text": _show_text,
+        "json": partial(_show_json, "json"),
+        "ndjson": partial(_show_json, "ndjson"),
+        "mermaid": _show_mermaid,
+    }
     shown = printers[output](lifecycles, color, search.packets)
     code = search.reading.finish()
     if shown:
@@ -204,14 +210,10 @@ _COLORS: Final = {
 }
 
 
-def _show_json(lifecycles: Iterable[Lifecycle], color: bool, packets: PacketIndex | None) -> int:
+def _show_json(output: str, lifecycles: Iterable[Lifecycle], color: bool, packets: PacketIndex | None) -> int:
     from pcli.codec.observe.output.message_json import lifecycle_object
 
-    shown = 0
-    for lifecycle in lifecycles:
-        shown += 1
-        write_line(json_text(lifecycle_object(lifecycle)))
-    return shown
+    return print_json_lines((json_text(lifecycle_object(one)) for one in lifecycles), output)
 
 
 def _show_mermaid(lifecycles: Iterator[Lifecycle], color: bool, packets: PacketIndex | None) -> int:

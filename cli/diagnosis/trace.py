@@ -78,7 +78,7 @@ def trace(
     output: Annotated[
         _Format,
         typer.Option(
-            "-T", "--format", help="text: timelines; json and ndjson: one object per line; mermaid: a diagram."
+            "-T", "--format", help="text: timelines; json: an array; ndjson: one object per line; mermaid: a diagram."
         ),
     ] = _Format.text,
     count: Annotated[

@@ -38,7 +38,7 @@ def decode(
         typer.Option(
             "-T",
             "--format",
-            help="tree: all fields; json or ndjson: one object per line; wire: lossless JSON for pcli encode.",
+            help="tree: all fields; json: an array; ndjson: one object per line; wire: lossless JSON for pcli encode.",
         ),
     ] = _Format.tree,
     form: Annotated[_Form, typer.Option("--as", help="Notation of the bytes; auto detects it.")] = _Form.auto,

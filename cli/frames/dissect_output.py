@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pcli.cli.common.output import discard_stdout, fail, json_text
+from pcli.cli.common.output import discard_stdout, fail, json_text, print_json_lines
 from pcli.cli.common.times import TimeFormat
 from pcli.cli.frames.frame_lines import text_writer
 
@@ -121,19 +121,12 @@ class DissectOutput:
         out = sys.stdout.write
         flush = sys.stdout.flush if self.reading.interface or sys.stdout.isatty() else None
         if self.output == "json":
-            self._print_array(facts, printer)
+            print_json_lines((printer(one).rstrip("\n") for one in facts), "json")
             return
         for one in facts:
             out(printer(one))
             if flush is not None:
                 flush()
-
-    def _print_array(self, facts: Generator[Facts, None, None], printer: Callable[[Facts], str]) -> None:
-        before = "[\n"
-        for one in facts:
-            sys.stdout.write(before + printer(one).rstrip("\n"))
-            before = ",\n"
-        sys.stdout.write("[]\n" if before == "[\n" else "\n]\n")
 
     def _printer(self) -> Callable[[Facts], str]:
         if self.output != "fields" and (self.fields or self.layout):

@@ -7,13 +7,16 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pcli.cli.common.output import Exit, json_text, say, write_line
+from pcli.cli.common.output import Exit, json_text, print_json_lines, say, write_line
 from pcli.codec.errors import CaptureError, LocalError
 from pcli.codec.wire import Frame, FrameReader, pull_assignments, pull_bytes, pull_wire_json, push_wire_json
 from pcli.codec.wire.commands import COMMANDS
 from pcli.replay.sources.lazy_file import reason_of
+
+if TYPE_CHECKING:
+    from pcli.codec.observe import Facts
 
 __all__ = ["encoded_frames", "print_frames", "read_frames"]
 
@@ -75,20 +78,26 @@ def print_frames(frames: list[Frame], output: str, *, from_client: bool | None, 
     from pcli.codec.observe.single_frame import flatten_loose, loose_facts
 
     contents = Contents()
-    for number, frame in enumerate(frames, 1):
-        if output == "wire":
+
+    def opened() -> Iterator[Facts]:
+        for number, frame in enumerate(frames, 1):
+            client = _client_sends(frame) if from_client is None else from_client
+            facts = loose_facts(frame, number, contents.open, from_client=client)
+            contents.see(facts)
+            yield facts
+
+    if output == "wire":
+        for frame in frames:
             write_line(json_text(pull_wire_json(frame)))
-            continue
-        client = _client_sends(frame) if from_client is None else from_client
-        facts = loose_facts(frame, number, contents.open, from_client=client)
-        contents.see(facts)
-        if output in ("json", "ndjson"):
-            write_line(json_text(flatten_loose(facts, payload=payload, secrets=secrets)))
-        else:
+    elif output == "tree":
+        for facts in opened():
             for line in tree_lines(facts, secrets=secrets):
                 write_line(line)
             for line in contents.lines(facts) if payload else ():
                 write_line(f"    {line}")
+    else:
+        lines = (json_text(flatten_loose(facts, payload=payload, secrets=secrets)) for facts in opened())
+        print_json_lines(lines, output)
 
 
 def _client_sends(frame: Frame) -> bool:

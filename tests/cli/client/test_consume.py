@@ -99,7 +99,7 @@ def test_formats(consume: Any, send: Any) -> None:
     assert ran.raw == (
         f"{place}|-1|persistent://public/default/formats|k1|2|a=1,b=2|8|".encode() + b"pay\xffload|%|A\t.\n"
     )
-    row = json.loads(consume("formats", *words, "-T", "json").out)
+    row = json.loads(consume("formats", *words, "-T", "ndjson").out)
     assert (row["payload"], row["base64"]) == ("cGF5/2xvYWQ=", True)
     assert (row["key"], row["properties"], row["message_id"]) == ("k1", {"a": "1", "b": "2"}, place)
 
@@ -285,8 +285,10 @@ def test_old_letters_print_a_warning(consume: Any, send: Any) -> None:
     assert "pcli: -f is deprecated in this command and will be removed: use --format\n" in ran.err
 
 
-def test_ndjson_is_the_same_as_json(consume: Any, send: Any) -> None:
+def test_ndjson_is_one_object_per_message_and_json_an_array_of_them(consume: Any, send: Any) -> None:
     send("rows", *"ab")
-    rows = [consume("rows", "--last", 2, "--exit-at-end", "-T", form).lines for form in ("json", "ndjson")]
-    assert rows[0] == rows[1]
-    assert [json.loads(line)["payload"] for line in rows[0]] == ["a", "b"]
+    array, lines = (consume("rows", "--last", 2, "--exit-at-end", "-T", form) for form in ("json", "ndjson"))
+    rows = [json.loads(line) for line in lines.lines]
+    assert [row["payload"] for row in rows] == ["a", "b"]
+    assert json.loads(array.out) == rows
+    assert json.loads(consume("rows", "--reader", "--exit-at-end", "-T", "json").out) == []

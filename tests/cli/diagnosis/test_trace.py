@@ -10,7 +10,7 @@ STUCK = "python/24-stuck-unacked.pcap"
 def lives(pcli, path, *words):
     told = pcli("trace", "-r", path, "-T", "json", *words)
     assert told.code in (0, 1), told.err
-    return [json.loads(line) for line in told.lines]
+    return json.loads(told.out)
 
 
 def entries(life):

@@ -35,9 +35,10 @@ def test_binary_on_stdin_and_a_file(pcli, tmp_path):
     assert "(good)" in from_file.out
 
 
-def test_json_is_one_object_a_frame(pcli):
-    told = pcli("decode", (FLOW + SEND).hex(), "-T", "json")
-    flow, send = map(json.loads, told.lines)
+def test_ndjson_is_one_object_per_frame_and_json_an_array_of_them(pcli):
+    frames = (FLOW + SEND).hex()
+    flow, send = map(json.loads, pcli("decode", frames, "-T", "ndjson").lines)
+    assert json.loads(pcli("decode", frames, "-T", "json").out) == [flow, send]
     assert flow["pulsar.flow.messagePermits"] == 10
     assert send["pulsar.checksum"] == "good"
     assert send["pulsar.payload"] == "<hidden: 5 bytes>"
@@ -65,7 +66,7 @@ def test_what_is_no_frame_is_named(pcli, small_captures, tmp_path):
 def test_a_batch_that_lies_about_its_size(pcli):
     lie = pb.MessageMetadata(producer_name="p", sequence_id=5, publish_time=1, num_messages_in_batch=1000)
     frame = push_frame(pb.CommandSend(producer_id=1, sequence_id=5), push_entry(lie, b"12345678"))
-    told = pcli("decode", frame.hex(), "-T", "json")
+    told = pcli("decode", frame.hex(), "-T", "ndjson")
     assert json.loads(told.out)["pulsar.problem"] == ["batch"]
     assert "  problem: batch: " in pcli("decode", frame.hex()).out
 
@@ -148,7 +149,7 @@ def test_a_required_field_that_is_missing_is_told_and_encoded_all_the_same(pcli)
 def test_a_frame_without_a_type(pcli):
     """A BaseCommand with a body and no type: 0x22 is field 4 (subscribe)."""
     frame = (6).to_bytes(4, "big") + (2).to_bytes(4, "big") + b"\x22\x00"
-    told = pcli("decode", frame.hex(), "-T", "json")
+    told = pcli("decode", frame.hex(), "-T", "ndjson")
     flat = json.loads(told.out)
     assert flat["pulsar.type"] == "NO_TYPE"
     assert flat["pulsar.problem.detail"] == [
