@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from heapq import nlargest
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -160,13 +159,12 @@ def lifecycles_of(facts_of: FactsOf, see: Callable[[Facts], None]) -> Iterator[L
 def show(search: Search, output: str, *, slowest: int, count: int, color: bool) -> Exit:
     """Print the lifecycles as ``text``, ``json``, ``ndjson`` or ``mermaid``; the exit code."""
     lifecycles = search.lifecycles(slowest=slowest, count=count)
-    printers = {
-        "text": _show_text,
-        "json": partial(_show_json, "json"),
-        "ndjson": partial(_show_json, "ndjson"),
-        "mermaid": _show_mermaid,
-    }
-    shown = printers[output](lifecycles, color, search.packets)
+    if output == "text":
+        shown = _show_text(lifecycles, color, search.packets)
+    elif output == "mermaid":
+        shown = _show_mermaid(lifecycles)
+    else:
+        shown = _show_json(lifecycles, output)
     code = search.reading.finish()
     if shown:
         return code
@@ -210,13 +208,13 @@ _COLORS: Final = {
 }
 
 
-def _show_json(output: str, lifecycles: Iterable[Lifecycle], color: bool, packets: PacketIndex | None) -> int:
+def _show_json(lifecycles: Iterable[Lifecycle], output: str) -> int:
     from pcli.codec.observe.output.message_json import lifecycle_object
 
     return print_json_lines((json_text(lifecycle_object(one)) for one in lifecycles), output)
 
 
-def _show_mermaid(lifecycles: Iterator[Lifecycle], color: bool, packets: PacketIndex | None) -> int:
+def _show_mermaid(lifecycles: Iterator[Lifecycle]) -> int:
     from pcli.codec.observe.output.message_text import lifecycle_diagram
 
     drawn = list(islice(lifecycles, MOST_DRAWN))
