@@ -21,7 +21,7 @@ from google.protobuf.message import Message
 
 from pcli.codec.errors import RemoteError
 from pcli.codec.proto import pb
-from pcli.codec.session import Beat, KeepAlive, ServerSession, read_command
+from pcli.codec.session import KeepAlive, ServerSession, TickAction, read_command
 from pcli.codec.wire.build import push_frame
 from pcli.codec.wire.commands import BY_NAME, name_of
 from pcli.codec.wire.constants import FRAME_OVERHEAD
@@ -398,13 +398,13 @@ class Connection:
     def _keep_alive(self) -> None:
         """Check keep-alive. The next interval starts after a jump in time, so that the client can respond in it."""
         session = self.session
-        beat = session.keep_alive.tick(
+        action = session.keep_alive.tick(
             self.broker.turn_end, connected=session.connected, pings=session.pings, reading=self.reading
         )
-        if beat is Beat.CLOSE:
+        if action is TickAction.CLOSE:
             self.close("the client sent nothing within the keep-alive interval")
             return
-        if beat is Beat.PING:
+        if action is TickAction.PING:
             self.send(_PING_FRAME)
         self._start_keep_alive_timer()
 

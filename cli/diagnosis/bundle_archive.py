@@ -24,7 +24,7 @@ from pcli.cli.common.output import Exit, fail, say
 if TYPE_CHECKING:
     from pcli.codec.capture import Note, Packet, Secrets, StreamEnd
     from pcli.codec.observe import Facts
-    from pcli.codec.observe.redaction import Rewriting, Selection
+    from pcli.codec.observe.redaction import CaptureRewriter, Selection
 
 __all__ = ["CAPTURE", "MOST_TRACED", "Order", "make"]
 
@@ -76,14 +76,14 @@ def _copy(capture: BinaryIO, archive: zipfile.ZipFile) -> None:
         shutil.copyfileobj(capture, entry)
 
 
-def _rewrite(reading: CaptureReading, order: Order, capture: BinaryIO) -> Rewriting:
+def _rewrite(reading: CaptureReading, order: Order, capture: BinaryIO) -> CaptureRewriter:
     """Write the redacted capture."""
     from pcli.codec.capture import PcapngWriter
-    from pcli.codec.observe.redaction import Names, Rewriting
+    from pcli.codec.observe.redaction import CaptureRewriter, Names
 
     selection = _selection(reading, order)
-    rewriting = Rewriting(Names(keep_names=order.keep_names), selection, reading.decode_as)
-    rewriting.learn(_packets(reading))
+    rewriting = CaptureRewriter(Names(keep_names=order.keep_names), selection, reading.decode_as)
+    rewriting.prepare(_packets(reading))
     rewriting.write(_packets(reading), PcapngWriter(capture))
     if not rewriting.written:
         reading.finish()
@@ -125,7 +125,7 @@ def _selection(reading: CaptureReading, order: Order) -> Selection:
 class _Contents:
     """The files of the zip besides the capture, derived from the capture."""
 
-    def __init__(self, reading: CaptureReading, order: Order, rewriting: Rewriting, capture: BinaryIO) -> None:
+    def __init__(self, reading: CaptureReading, order: Order, rewriting: CaptureRewriter, capture: BinaryIO) -> None:
         self._reading = reading
         self._order = order
         self._rewriting = rewriting
@@ -178,7 +178,7 @@ class _Contents:
     def _trace(self) -> str:
         from pcli.cli.diagnosis.lifecycle_search import lifecycles_of
         from pcli.codec.observe.output.message_text import lifecycle_lines
-        from pcli.codec.observe.tracking.lifecycle_filter import badness, is_system
+        from pcli.codec.observe.tracking.lifecycle_filter import is_system, severity_key
 
         def versions(facts: Facts) -> None:
             body = facts.frame.body
@@ -187,7 +187,9 @@ class _Contents:
                     self._versions[side].add(str(getattr(body, name)))
 
         lifecycles = lifecycles_of(self._facts, versions)
-        worst = nlargest(MOST_TRACED, (lifecycle for lifecycle in lifecycles if not is_system(lifecycle)), key=badness)
+        worst = nlargest(
+            MOST_TRACED, (lifecycle for lifecycle in lifecycles if not is_system(lifecycle)), key=severity_key
+        )
         head = "The messages with the worst outcome, the most deliveries, or the longest time."
         blocks = ("\n".join(line for _, line in lifecycle_lines(lifecycle)) for lifecycle in worst)
         return "\n\n".join([head, *blocks, ""])

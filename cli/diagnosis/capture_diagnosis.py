@@ -118,7 +118,7 @@ def run(
         elif output == "html":
             write_bytes(shown_html(found, diagnosis, text, files).encode())
         else:
-            for one in diagnosis.untold():
+            for one in diagnosis.unreported():
                 if lines.wanted(one):
                     write_line(shown_text(one, text))
             for line in wrapped("", summary(found, diagnosis), text.width if width else sys.maxsize):

@@ -95,16 +95,16 @@ def wrapped(lead: str, words: str, width: int) -> list[str]:
 
 def summary(found: Sequence[Finding], diagnosis: Diagnosis) -> str:
     """Return ``2 findings (1 error, 1 note) in ...``, or that nothing was found, with the amount of data examined."""
-    from pcli.codec.observe.diagnosis import looked_at_text
+    from pcli.codec.observe.diagnosis import checked_counts_text
 
-    looked_at = looked_at_text(diagnosis.looked_at())
+    looked_at = checked_counts_text(diagnosis.checked_counts())
     if not found and not diagnosis.capture.frames:
         return "no Pulsar frames: nothing to diagnose"
     if not found:
         return f"nothing found in {looked_at}"
     counts = Counter(one.severity for one in found)
     words = ", ".join(f"{count} {name}{'s' if count > 1 else ''}" for name, count in counts.items())
-    dropped = f" and {diagnosis.more} more that were dropped" if diagnosis.more else ""
+    dropped = f" and {diagnosis.dropped} more that were dropped" if diagnosis.dropped else ""
     return f"{len(found)} finding{'s' if len(found) > 1 else ''}{dropped} ({words}) in {looked_at}"
 
 
@@ -118,7 +118,7 @@ def shown_json(found: Sequence[Finding], diagnosis: Diagnosis, text: FindingText
         json_text(
             {
                 "findings": [_row(one, text) for one in found],
-                "looked_at": diagnosis.looked_at(),
+                "looked_at": diagnosis.checked_counts(),
                 "capture": {
                     name: value.count if isinstance(value, Occurrences) else value for name, value in said.items()
                 },

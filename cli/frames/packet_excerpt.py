@@ -12,7 +12,7 @@ from pcli.cli.common.output import fail, say
 if TYPE_CHECKING:
     from pcli.cli.common.capture_reading import CaptureReading
     from pcli.codec.observe import Facts
-    from pcli.codec.observe.excerpt import Chosen
+    from pcli.codec.observe.excerpt import SelectedFrames
 
 __all__ = ["written"]
 
@@ -25,7 +25,7 @@ def written(
     The file appears when it is complete. If Ctrl-C comes before the first frame, no file is written. Credentials are
     masked with ``*`` unless ``secrets`` is set. The command fails if the file cannot be written, or is an input.
     """
-    from pcli.codec.observe.excerpt import Chosen
+    from pcli.codec.observe.excerpt import SelectedFrames
     from pcli.replay.sources.lazy_file import reason_of
 
     for name in reading.files:
@@ -35,7 +35,7 @@ def written(
     # A regular file is written under another name and then renamed. A device or a pipe is written directly.
     regular = not Path(path).exists() or Path(path).is_file()
     part = Path(f"{path}.part") if regular else Path(path)
-    chosen, shown = Chosen(), False
+    chosen, shown = SelectedFrames(), False
     try:
         with part.open("wb") as file:
             try:
@@ -59,7 +59,7 @@ def written(
             part.unlink(missing_ok=True)
 
 
-def _copy(reading: CaptureReading, chosen: Chosen, file: BinaryIO, path: str, *, secrets: bool) -> None:
+def _copy(reading: CaptureReading, chosen: SelectedFrames, file: BinaryIO, path: str, *, secrets: bool) -> None:
     from pcli.codec.capture import ReadOptions, read_capture, read_packets
     from pcli.codec.capture.writer import PcapngWriter
     from pcli.codec.observe.excerpt import copy_packets, packets_of

@@ -69,7 +69,7 @@ class DiagnosisTap:
         """Print the remaining findings and the summary."""
         with self._lock:
             self._diagnosis.finish(time.time_ns())
-            self._print(self._diagnosis.untold())
+            self._print(self._diagnosis.unreported())
             say(summary(self._diagnosis.findings(), self._diagnosis))
 
     def _poll(self) -> None:

@@ -17,7 +17,7 @@ from pcli.cli.common.output import json_text
 from pcli.cli.common.times import TimeFormat, time_writer
 from pcli.cli.frames.frame_lines import text_writer
 from pcli.codec.observe import compile_filter, flatten
-from pcli.codec.observe.live_frames import SELDOM, LiveFrames
+from pcli.codec.observe.live_frames import INFREQUENT, LiveFrames
 from pcli.codec.observe.payload_contents import Contents
 from pcli.codec.observe.text_format import printable
 from pcli.codec.wire.commands import BY_NAME
@@ -51,7 +51,7 @@ class LiveLog:
         self._match = compile_filter(filter_).match if filter_ else None
         self._json = json
         self._on_closed = on_closed
-        self._live = LiveFrames(types=SELDOM if events else None, contents=Contents(), max_frame_size=_ANY_SIZE)
+        self._live = LiveFrames(types=INFREQUENT if events else None, contents=Contents(), max_frame_size=_ANY_SIZE)
         self._reading = CaptureReading()
         self._line = text_writer(self._reading, TimeFormat.r, color=True)
         self._time = time_writer(TimeFormat.r)

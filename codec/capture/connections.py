@@ -1,4 +1,4 @@
-"""The table of TCP connections by addresses and ports, with alarms and a size limit.
+"""The table of TCP connections by addresses and ports, with timers and a size limit.
 
 Rules of this file
 1. Streams are numbered as in tshark: in the order of their first packets. A new SYN on the same ports is a new stream.
@@ -17,7 +17,7 @@ from typing import Final
 
 from pcli.codec.capture.flows import Connection, Direction
 from pcli.codec.capture.frames import Stream
-from pcli.codec.capture.stream_kind import Judge
+from pcli.codec.capture.stream_kind import StreamClassifier
 from pcli.codec.capture.tunnels import ACK, SYN, Segment
 
 __all__ = ["MAX_CLOSED", "MAX_CONNECTIONS", "NEVER", "Table"]
@@ -37,7 +37,7 @@ class Table:
     """All connections that are currently tracked."""
 
     def __init__(self) -> None:
-        self.ways: dict[bytes, Direction] = {}
+        self.directions: dict[bytes, Direction] = {}
         """Direction by its addresses and ports, see ``Segment.key``."""
         self.living: dict[Connection, None] = {}
         """All tracked connections, in order of their first packets."""
@@ -45,13 +45,13 @@ class Table:
         """Number of connections so far."""
         self.ports: dict[int, None] = {}
         """Server ports of all connections so far."""
-        self.alarm = NEVER
-        """Packet number of the next alarm."""
-        self._alarms: list[tuple[int, int, Connection]] = []
+        self.timer = NEVER
+        """Packet number of the next timer."""
+        self._timers: list[tuple[int, int, Connection]] = []
         self._ticket = 0
         self._closed: deque[Connection] = deque()
 
-    def create(self, segment: Segment, packet: int, limit: int, judge: Judge) -> Direction:
+    def create(self, segment: Segment, packet: int, limit: int, classifier: StreamClassifier) -> Direction:
         """Add a connection and return the direction of its first packet."""
         key = segment.key
         half = (len(key) - 4) // 2
@@ -61,7 +61,7 @@ class Table:
         if syn:
             client = not segment.flags & ACK
         else:
-            client = not judge.server_first(source, target)
+            client = not classifier.server_first(source, target)
         stream = Stream(self.count, *((near, far) if client else (far, near)), midstream=not syn)
         stream.opening = (packet,)
         self.ports[stream.server[1]] = None
@@ -69,17 +69,17 @@ class Table:
         back = key[half:-4] + key[:half] + key[-2:] + key[-4:-2]
         connection = Connection(stream, limit, (key, back), first_is_client=client)
         connection.oriented = syn
-        self.ways[back] = connection.back
-        self.ways[key] = connection.there
+        self.directions[back] = connection.back
+        self.directions[key] = connection.there
         self.living[connection] = None
         return connection.there
 
     def forget(self, connection: Connection) -> None:
         """Remove a connection from the table."""
         self.living.pop(connection, None)
-        for key, way in zip(connection.keys, (connection.there, connection.back)):
-            if self.ways.get(key) is way:
-                del self.ways[key]
+        for key, direction in zip(connection.keys, (connection.there, connection.back)):
+            if self.directions.get(key) is direction:
+                del self.directions[key]
 
     def retire(self, connection: Connection) -> None:
         """Keep a closed connection for late packets. Above the limit, remove the oldest closed one."""
@@ -94,23 +94,23 @@ class Table:
         order = sorted(self.living, key=lambda each: (each.stream.kind == "pulsar" and not each.finished, each.last))
         return order[: MAX_CONNECTIONS // 4]
 
-    def set_alarm(self, connection: Connection, due: int, packet: int) -> None:
-        """Set the connection's alarm to the packet ``due``. An earlier pending alarm is kept."""
-        if due == NEVER or packet < connection.alarm <= due:
+    def set_timer(self, connection: Connection, due: int, packet: int) -> None:
+        """Set the connection's timer to the packet ``due``. An earlier pending timer is kept."""
+        if due == NEVER or packet < connection.timer <= due:
             return
-        connection.alarm = due
+        connection.timer = due
         self._ticket += 1
-        heappush(self._alarms, (due, self._ticket, connection))
-        self.alarm = self._alarms[0][0]
+        heappush(self._timers, (due, self._ticket, connection))
+        self.timer = self._timers[0][0]
 
     def due(self, packet: int) -> Iterator[Connection]:
-        """Yield the connections whose alarms are due, in the order of the alarms."""
-        while self._alarms and self._alarms[0][0] <= packet:
-            due, _, connection = heappop(self._alarms)
-            if connection.alarm == due and not connection.finished:
-                connection.alarm = -1
+        """Yield the connections whose timers are due, in the order of the timers."""
+        while self._timers and self._timers[0][0] <= packet:
+            due, _, connection = heappop(self._timers)
+            if connection.timer == due and not connection.finished:
+                connection.timer = -1
                 yield connection
-        self.alarm = self._alarms[0][0] if self._alarms else NEVER
+        self.timer = self._timers[0][0] if self._timers else NEVER
 
 
 def _text(address: bytes) -> str:

@@ -4,8 +4,8 @@ Rules of this file
 1. Each packet costs one read of the headers and one dictionary look-up. Frames are sliced directly from the window.
    The target is a microsecond per packet and one per frame. Therefore code is inlined instead of called, and no object
    other than a frame is created.
-2. Any unusual packet goes to `Tcp.segment`, which sets ``next`` when the direction is ordinary again. Both paths give
-   the same frames; the tests run every capture through both.
+2. Any unusual packet goes to `TcpReassembly.segment`, which sets ``next`` when the direction is ordinary again. Both
+   paths give the same frames; the tests run every capture through both.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pcli.codec.capture.ip import Fragments
 from pcli.codec.capture.link import IPV4
 from pcli.codec.capture.output import Output
 from pcli.codec.capture.packets import Record
-from pcli.codec.capture.streams import Tcp
+from pcli.codec.capture.streams import TcpReassembly
 from pcli.codec.capture.tunnels import pull_segment
 from pcli.codec.wire.frame import pull_type
 
@@ -33,7 +33,7 @@ _two: Final = Struct(">II").unpack_from
 class Reader:
     """Converts the packets of all inputs, in sequence, to frames and notes."""
 
-    def __init__(self, tcp: Tcp, output: Output) -> None:
+    def __init__(self, tcp: TcpReassembly, output: Output) -> None:
         self.tcp = tcp
         self.output = output
         self.packet = 0
@@ -46,16 +46,16 @@ class Reader:
         """Process all packets of a window."""
         tcp = self.tcp
         table = tcp.table
-        ways, number, alarm = table.ways.get, self.packet, table.alarm
+        directions, number, timer = table.directions.get, self.packet, table.timer
         pull = interface = None
         skip = 0
         for start, end, wire, time_ns, face in records:
             number += 1
             if face is not interface:
                 interface, skip, pull = face, face.skip, None if self.careful else face.pull
-            if number >= alarm:
-                tcp.ring(number)
-                alarm = table.alarm
+            if number >= timer:
+                tcp.run_timers(number)
+                timer = table.timer
             if pull is not None:
                 try:
                     kind, version, length, fragment, protocol, key, seq, ack, size, flags = pull(data, start)
@@ -64,18 +64,18 @@ class Reader:
                 # IPv4 without options or fragmentation, and TCP without FIN, SYN or RST.
                 ordinary = kind == IPV4 and version == 69 and protocol == 6 and not fragment & 0x3FFF
                 if ordinary and size >= 0x50 and not flags & 7:
-                    way = ways(key)
-                    if way is not None:
+                    direction = directions(key)
+                    if direction is not None:
                         at = start + skip + 20 + (size >> 4 << 2)
                         stop = start + skip + length
-                        expected = way.next
+                        expected = direction.next
                         if at == stop:
                             if expected != SLOW and stop <= end:
-                                way.ack = ack
+                                direction.ack = ack
                                 continue
                         elif expected == seq and at < stop <= end:
-                            way.ack = ack
-                            self._data(way, data, at, stop, number, time_ns)
+                            direction.ack = ack
+                            self._data(direction, data, at, stop, number, time_ns)
                             continue
                         elif expected == IGNORE:
                             continue
@@ -84,25 +84,25 @@ class Reader:
                 if face.left_out is face:
                     tcp.skip_left_out(segment, number)
                 tcp.segment(segment, number, time_ns)
-                alarm = table.alarm
+                timer = table.timer
         self.packet = number
 
-    def _data(self, way: Direction, data: bytes, at: int, stop: int, number: int, time_ns: int) -> None:
+    def _data(self, direction: Direction, data: bytes, at: int, stop: int, number: int, time_ns: int) -> None:
         """Process the next bytes of a direction on the fast path: data[at:stop]."""
-        output, size, need = self.output, stop - at, way.need
-        shift = way.offset - at
-        way.offset += size
-        way.next = way.next + size & 0xFFFFFFFF
-        self.tcp.history.append((way, at + shift, data, at, stop))
-        stream, from_client, sync = way.stream, way.from_client, way.sync
+        output, size, need = self.output, stop - at, direction.need
+        shift = direction.offset - at
+        direction.offset += size
+        direction.next = direction.next + size & 0xFFFFFFFF
+        self.tcp.history.append((direction, at + shift, data, at, stop))
+        stream, from_client, sync = direction.stream, direction.from_client, direction.sync
         count, add = output.count, output.out.append
         if need:
-            run, marks = way.run, way.marks
+            run, marks = direction.run, direction.marks
             if size < need:
                 run += data[at:stop]
                 if len(marks) < MAX_MARKS:
                     marks.append((len(run) - size, number, time_ns))
-                way.need = need - size
+                direction.need = need - size
                 return
             run += data[at : at + need]
             at += need
@@ -110,10 +110,10 @@ class Reader:
             packets = (*[mark[1] for mark in marks], number)
             run.clear()
             marks.clear()
-            way.need = 0
+            direction.need = 0
             kind = whole[9] if whole[8:9] == b"\x08" and whole[9:10] < b"\x80" else pull_type(whole, 8, len(whole))
             if kind == CONNECTED:
-                raise_limit(way, whole)
+                raise_limit(direction, whole)
             count += 1
             add(
                 CapturedFrame(
@@ -130,23 +130,23 @@ class Reader:
             if data[at + 8] != 8 or kind > 127 or command < 2:
                 kind = pull_type(data, at + 8, at + 8 + command)
             if kind == CONNECTED:
-                raise_limit(way, data[at:end])
+                raise_limit(direction, data[at:end])
             count += 1
             add(CapturedFrame(data[at:end], kind, count, number, time_ns, stream, from_client, at + shift, sync))
             at = end
         output.count = count
         if at < stop:
-            self._rest(way, data, at, stop, number, time_ns)
+            self._rest(direction, data, at, stop, number, time_ns)
 
-    def _rest(self, way: Direction, data: bytes, at: int, stop: int, number: int, time_ns: int) -> None:
+    def _rest(self, direction: Direction, data: bytes, at: int, stop: int, number: int, time_ns: int) -> None:
         """Process the incomplete frame at the end of a packet, or bytes that are not a frame."""
         if stop - at >= 8:
             length, command = _two(data, at)
-            if command + 4 <= length < way.limit - 3 and at + 4 + length > stop:
-                way.run += data[at:stop]
-                way.marks.append((0, number, time_ns))
-                way.need = at + 4 + length - stop
+            if command + 4 <= length < direction.limit - 3 and at + 4 + length > stop:
+                direction.run += data[at:stop]
+                direction.marks.append((0, number, time_ns))
+                direction.need = at + 4 + length - stop
                 return
-        way.offset -= stop - at
-        way.next = SLOW
-        self.tcp.walker.feed(way, data, at, stop, number, time_ns)
+        direction.offset -= stop - at
+        direction.next = SLOW
+        self.tcp.extractor.feed(direction, data, at, stop, number, time_ns)

@@ -24,8 +24,8 @@ __all__ = [
     "SYNC",
     "Connection",
     "Direction",
-    "Partial",
-    "Piece",
+    "IncompleteFrame",
+    "QueuedSegment",
 ]
 
 SLOW: Final = -1
@@ -43,12 +43,12 @@ SKIP: Final = 3
 MAX_MARKS: Final = 1 << 16
 """Maximum number of packets recorded per frame. Beyond it, only the last packet is updated."""
 
-Piece = tuple[int, bytes | None, int, int, int, tuple[int, ...], int]
+QueuedSegment = tuple[int, bytes | None, int, int, int, tuple[int, ...], int]
 """A queued segment: offset, bytes (None if truncated by the snap length), length, packet, time, fragment packets, and
 priority: the lowest packet number of this segment and all later ones in the queue."""
 
 
-class Partial:
+class IncompleteFrame:
     """A frame with missing bytes, until its end is reached."""
 
     __slots__ = ("data", "left", "offset", "packets", "problems", "sync", "time_ns")
@@ -71,6 +71,7 @@ class Direction:
         "ack",
         "base",
         "budget",
+        "checked_bytes",
         "connection",
         "deadline",
         "fin",
@@ -87,13 +88,12 @@ class Direction:
         "offset",
         "partial",
         "peer",
+        "pending_problems",
         "run",
         "search",
         "seen",
         "stream",
         "sync",
-        "trouble",
-        "trust",
     )
 
     peer: Direction
@@ -118,7 +118,7 @@ class Direction:
         """The packet with the FIN; 0 if there is none, or the end is a reset."""
         self.ack = -1
         """The last acknowledgement number that this side sent, in the peer's sequence space; -1 if none."""
-        self.held: list[Piece] = []
+        self.held: list[QueuedSegment] = []
         """Segments queued after a gap, by offset, without overlaps."""
         self.held_bytes = 0
         self.deadline = -1
@@ -134,12 +134,12 @@ class Direction:
         self.need = 0
         """Number of bytes that the open frame, or its two length fields, still lack."""
         self.sync = START
-        self.trust = 0
+        self.checked_bytes = 0
         """Total bytes of the fully checked frames since the search."""
-        self.partial: Partial | None = None
+        self.partial: IncompleteFrame | None = None
         self.search: Search | None = None
         self.budget = Budget()
-        self.trouble: list[tuple[int, Problem]] = []
+        self.pending_problems: list[tuple[int, Problem]] = []
         """Problems to attach to later frames, with their offsets."""
 
 
@@ -147,7 +147,6 @@ class Connection:
     """Both directions of a TCP connection."""
 
     __slots__ = (
-        "alarm",
         "back",
         "closing",
         "ended",
@@ -158,6 +157,7 @@ class Connection:
         "paused",
         "stream",
         "there",
+        "timer",
     )
 
     def __init__(self, stream: Stream, limit: int, keys: tuple[bytes, bytes], *, first_is_client: bool) -> None:
@@ -176,7 +176,7 @@ class Connection:
         self.finished = False
         self.ended: tuple[Direction, int, int, int] | None = None
         """Its first FIN or RST: direction, packet, time, flags; None if there is none, or it was already reported."""
-        self.alarm = -1
-        """Packet number of the connection's alarm; -1 if there is none."""
+        self.timer = -1
+        """Packet number of the connection's timer; -1 if there is none."""
         self.last = 0
         """The last packet that took the slow path."""

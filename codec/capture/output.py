@@ -43,44 +43,56 @@ class Output:
         self.fragments[packet] = packets
 
     def frame(
-        self, way: Direction, data: bytes, offset: int, sync: str, packets: list[int], packet: int, time_ns: int
+        self, direction: Direction, data: bytes, offset: int, sync: str, packets: list[int], packet: int, time_ns: int
     ) -> int:
         """Add a frame and return its command type. ``packet`` is the packet that contains its end."""
         number = pull_type(data, 8, min(len(data), 8 + _u32(data, 4)[0]))
         problems: tuple[Problem, ...] = ()
-        if way.trouble:
+        if direction.pending_problems:
             end = offset + len(data)
-            problems = tuple(problem for at, problem in way.trouble if at < end)
-            way.trouble = [entry for entry in way.trouble if entry[0] >= end]
+            problems = tuple(problem for at, problem in direction.pending_problems if at < end)
+            direction.pending_problems = [entry for entry in direction.pending_problems if entry[0] >= end]
         if self.fragments:
             packets = [each for one in packets for each in self.fragments.get(one, (one,))]
         carriers = tuple(packets) if len(packets) > 1 else None
         self.count += 1
         self.out.append(
             CapturedFrame(
-                data, number, self.count, packet, time_ns, way.stream, way.from_client, offset, sync, problems, carriers
+                data,
+                number,
+                self.count,
+                packet,
+                time_ns,
+                direction.stream,
+                direction.from_client,
+                offset,
+                sync,
+                problems,
+                carriers,
             )
         )
         return number
 
-    def note(self, way: Direction, kind: str, text: str, packet: int, offset: int, length: int) -> None:
+    def note(self, direction: Direction, kind: str, text: str, packet: int, offset: int, length: int) -> None:
         """Add a note about a direction."""
-        self.out.append(Note(kind, text, packet, way.stream, way.from_client, offset, length))
+        self.out.append(Note(kind, text, packet, direction.stream, direction.from_client, offset, length))
 
     def end(self, connection: Connection) -> None:
         """Add the end of a connection, if it has ended and the end was not added yet."""
         if not self.ends or connection.ended is None:
             return
-        way, packet, time_ns, flags = connection.ended
+        direction, packet, time_ns, flags = connection.ended
         connection.ended = None
-        silent = not way.offset and not way.peer.offset
-        refused = bool(flags & RST) and silent and way.isn < 0 <= way.peer.isn
-        self.out.append(StreamEnd(way.stream, packet, time_ns, way.from_client, bool(flags & RST), refused, silent))
+        silent = not direction.offset and not direction.peer.offset
+        refused = bool(flags & RST) and silent and direction.isn < 0 <= direction.peer.isn
+        self.out.append(
+            StreamEnd(direction.stream, packet, time_ns, direction.from_client, bool(flags & RST), refused, silent)
+        )
 
 
-def carriers_of(way: Direction, mark: int, start: int, end: int) -> tuple[int, list[int]]:
+def carriers_of(direction: Direction, mark: int, start: int, end: int) -> tuple[int, list[int]]:
     """Return the packets of run[start:end] and the mark index of the last one. The search starts at ``mark``."""
-    marks = way.marks
+    marks = direction.marks
     while mark + 1 < len(marks) and marks[mark + 1][0] <= start:
         mark += 1
     packets = [marks[mark][1]]
@@ -90,17 +102,17 @@ def carriers_of(way: Direction, mark: int, start: int, end: int) -> tuple[int, l
     return mark, packets
 
 
-def trim(way: Direction, count: int) -> None:
+def trim(direction: Direction, count: int) -> None:
     """Drop bytes at the start of the run, and the marks that cover only these bytes."""
     if not count:
         return
-    marks = way.marks
-    if count == len(way.run):
-        way.run.clear()
+    marks = direction.marks
+    if count == len(direction.run):
+        direction.run.clear()
         marks.clear()
         return
-    del way.run[:count]
+    del direction.run[:count]
     index = len(marks) - 1
     while index and marks[index][0] > count:
         index -= 1
-    way.marks = [(max(0, at - count), packet, time_ns) for at, packet, time_ns in marks[index:]]
+    direction.marks = [(max(0, at - count), packet, time_ns) for at, packet, time_ns in marks[index:]]

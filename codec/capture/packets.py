@@ -55,14 +55,14 @@ class Interface:
         if link in FAST:
             self.skip, self.pull = FAST[link]
         self.left_out: Interface | None = None
-        """The variant for packets with the comment LEFT_OUT, see `behind_left_out`; in the variant, itself."""
+        """The variant for packets with the comment LEFT_OUT, see `after_left_out`; in the variant, itself."""
 
     def set_units(self, units: int) -> None:
         """Set the number of timestamp units per second."""
         self.units = units
         self.nanos = 1_000_000_000 // units if 1_000_000_000 % units == 0 else 0
 
-    def behind_left_out(self) -> Interface:
+    def after_left_out(self) -> Interface:
         """Return the variant for packets with the comment LEFT_OUT, which excludes them from the fast path."""
         if self.left_out is None:
             twin = Interface(self.link, self.snaplen, self.name)

@@ -112,7 +112,7 @@ class PcapngReader:
                 time = stamp * interface.nanos + interface.offset_ns if interface.nanos else interface.time(stamp)
                 start = position + 28
                 if length - captured > _WITH_COMMENT and LEFT_OUT in data[start + captured : end]:
-                    interface = interface.behind_left_out()
+                    interface = interface.after_left_out()
                 records.append((start, start + captured, wire if wire > captured else captured, time, interface))
                 self._time = time
             elif kind in _WANTED:

@@ -15,14 +15,14 @@ from typing import BinaryIO
 
 from pcli.codec.capture.fast_path import Reader
 from pcli.codec.capture.files import Source, open_source
-from pcli.codec.capture.frame_extraction import Walker
+from pcli.codec.capture.frame_extraction import FrameExtractor
 from pcli.codec.capture.frames import CapturedFrame, Note, StreamEnd
 from pcli.codec.capture.output import Output
 from pcli.codec.capture.packets import Packet, Secrets, Window
 from pcli.codec.capture.pcap import MAGICS, pcap_windows
 from pcli.codec.capture.pcapng import MAGIC, PcapngReader
-from pcli.codec.capture.stream_kind import Judge
-from pcli.codec.capture.streams import Tcp
+from pcli.codec.capture.stream_kind import StreamClassifier
+from pcli.codec.capture.streams import TcpReassembly
 from pcli.codec.errors import CaptureError
 from pcli.codec.wire.constants import MAX_FRAME_SIZE
 
@@ -64,10 +64,10 @@ def read_capture(files: Files, options: ReadOptions = ReadOptions()) -> Iterator
 
     Raise CaptureError if no file is a capture. Errors of the file objects themselves are passed on.
     """
-    output, judge = Output(), Judge(options.decode_as)
+    output, classifier = Output(), StreamClassifier(options.decode_as)
     output.ends = options.ends
-    walker = Walker(output, judge)
-    tcp = Tcp(output, walker, judge, options.max_frame_size)
+    extractor = FrameExtractor(output, classifier)
+    tcp = TcpReassembly(output, extractor, classifier, options.max_frame_size)
     reader = Reader(tcp, output)
     reader.careful = options.careful
 
@@ -76,7 +76,7 @@ def read_capture(files: Files, options: ReadOptions = ReadOptions()) -> Iterator
         return _take(output)
 
     for name, source, note in opened(files):
-        walker.snapped = False
+        extractor.snapped = False
         if source is not None:
             for item in _windows(name, source):
                 if isinstance(item, Note):

@@ -33,6 +33,6 @@ class History:
         """Add a packet; the oldest one is dropped when the history is full."""
         self._entries.append(entry)
 
-    def of(self, way: Direction) -> Iterable[Entry]:
+    def of(self, direction: Direction) -> Iterable[Entry]:
         """Return the packets of a direction, the oldest first."""
-        return [entry for entry in self._entries if entry[0] is way]
+        return [entry for entry in self._entries if entry[0] is direction]

@@ -8,7 +8,7 @@ Rules of this file
    the last byte. If it breaks, all positions in it are rejected.
 3. Payloads may contain valid Pulsar frames. Therefore one frame is not enough, unless it begins and ends exactly with
    the bytes. Otherwise the decision waits for ENOUGH_FRAMES, ENOUGH_BYTES, or the end of the bytes (a gap, the end of
-   the connection, an alarm). The result may still be wrong and is marked accordingly.
+   the connection, a timer). The result may still be wrong and is marked accordingly.
 4. The search is linear: a rejected position is not tested again, and full checks stop when they have read BUDGET times
    the bytes of the direction.
 """
@@ -31,7 +31,7 @@ ENOUGH_FRAMES: Final = 16
 ENOUGH_BYTES: Final = 64 * 1024
 BUDGET: Final = 32
 
-_SURE: Final = 64
+_ENOUGH_ALONE: Final = 64
 """Bytes of an incomplete frame that are enough to accept it without a whole frame, if no more bytes will come."""
 
 _MAX_COMMAND: Final = 64 * 1024
@@ -50,7 +50,7 @@ class Budget:
         self.spent = 0
         """Number of bytes read for checks."""
 
-    def pay(self, count: int, total: int) -> bool:
+    def spend(self, count: int, total: int) -> bool:
         """Whether ``count`` more bytes may be read in a direction with ``total`` bytes so far. If so, count them."""
         if self.spent + count > BUDGET * (total + 1024):
             return False
@@ -66,29 +66,29 @@ class Search:
         "_budget",
         "_chain",
         "_path",
-        "alarm",
         "aligned",
         "base",
         "candidate",
         "dropped",
         "first",
+        "interval",
         "kinds",
-        "patience",
         "side",
         "silent",
+        "timer",
         "wanted",
     )
 
-    def __init__(self, base: int, skip: int, packet: int, patience: int, budget: Budget, *, side: bool | None) -> None:
+    def __init__(self, base: int, skip: int, packet: int, interval: int, budget: Budget, *, side: bool | None) -> None:
         self.base = base
         """Offset of the run's first byte in the stream."""
         self.aligned = -1 if skip else base
         """Offset of the start of a segment, where a frame needs less proof; -1 if there is none."""
         self.first = base + skip
         """Offset of the first byte to search."""
-        self.patience = patience
-        """Number of packets until the next alarm."""
-        self.alarm = packet + patience
+        self.interval = interval
+        """Number of packets until the next timer."""
+        self.timer = packet + interval
         """The packet at which a decision is due."""
         self.side = side
         """Side whose commands are accepted: the client's (True), the broker's (False), or either (None)."""
@@ -107,7 +107,7 @@ class Search:
         self._bad: set[int] = set()
         self._budget = budget
 
-    def look(self, run: bytearray, limit: int, *, final: bool, due: bool) -> bool:
+    def advance(self, run: bytearray, limit: int, *, final: bool, due: bool) -> bool:
         """Continue the search with more bytes. Return True if ``candidate`` is accepted.
 
         ``final``: no more bytes follow these; ``due``: a decision is required now if one is possible.
@@ -153,7 +153,7 @@ class Search:
             if self._chain + total > end:
                 self.wanted = min(self._chain + total, self.candidate + ENOUGH_BYTES)
                 return True
-            if self._budget.pay(total, end) and not check_frame(bytes(run[position : position + total])):
+            if self._budget.spend(total, end) and not check_frame(bytes(run[position : position + total])):
                 return False
             if len(self._path) < ENOUGH_FRAMES:
                 self.kinds.append(run[position + 9])
@@ -175,7 +175,7 @@ class Search:
             return False
         if number not in PAYLOAD_TYPES and size != command + 4:
             return False
-        if position + 8 + command > end - self.base or command > _MAX_COMMAND or not self._budget.pay(command, end):
+        if position + 8 + command > end - self.base or command > _MAX_COMMAND or not self._budget.spend(command, end):
             return True
         return _parses(bytes(run[position + 8 : position + 8 + command]))
 
@@ -185,7 +185,7 @@ class Search:
         if self._path:
             whole = self._chain == end and aligned
             return whole or final or due or len(self._path) >= ENOUGH_FRAMES or end - self.candidate >= ENOUGH_BYTES
-        return final and (aligned or end - self.candidate >= _SURE)
+        return final and (aligned or end - self.candidate >= _ENOUGH_ALONE)
 
     def _reject(self) -> None:
         """Reject the candidate and every position in its broken chain."""

@@ -18,7 +18,7 @@ from pcli.codec.capture.frames import START
 from pcli.codec.capture.stream_kind_by_bytes import pull_proxy, sniff
 from pcli.codec.wire.constants import DEFAULT_PORT, DEFAULT_TLS_PORT
 
-__all__ = ["ADVICE", "Judge"]
+__all__ = ["ADVICE", "StreamClassifier"]
 
 _SNIFFED: Final = 20_000
 """Number of bytes to examine: a TLS record and the header of the next."""
@@ -35,7 +35,7 @@ ADVICE: Final[dict[str, tuple[str, str]]] = {
 """Kind and text of the note for each kind of stream."""
 
 
-class Judge:
+class StreamClassifier:
     """Determines the kind and the client of streams."""
 
     def __init__(self, decode_as: Mapping[int, str]) -> None:
@@ -48,51 +48,51 @@ class Judge:
             return source in self._hinted
         return source < target
 
-    def forced(self, way: Direction) -> str:
+    def forced(self, direction: Direction) -> str:
         """Return the kind that the user set for the stream's ports; empty if none."""
         if not self.decode_as:
             return ""
-        return self.decode_as.get(way.stream.server[1]) or self.decode_as.get(way.stream.client[1]) or ""
+        return self.decode_as.get(direction.stream.server[1]) or self.decode_as.get(direction.stream.client[1]) or ""
 
-    def may_give_up(self, way: Direction) -> bool:
+    def may_give_up(self, direction: Direction) -> bool:
         """Whether a stream without a frame so far may be classified as another protocol."""
-        if way.stream.kind == "pulsar" or self.forced(way) == "pulsar":
+        if direction.stream.kind == "pulsar" or self.forced(direction) == "pulsar":
             return False
-        return way.stream.server[1] not in self._hinted and way.stream.client[1] not in self._hinted
+        return direction.stream.server[1] not in self._hinted and direction.stream.client[1] not in self._hinted
 
-    def verdict(self, way: Direction, *, final: bool) -> str:
+    def verdict(self, direction: Direction, *, final: bool) -> str:
         """Classify the direction's first bytes: a kind of stream, "proxy", "search", or empty if more are needed."""
-        forced = self.forced(way)
+        forced = self.forced(direction)
         if forced and forced != "pulsar":
             return forced if forced in ADVICE else "other"
-        begins = way.isn >= 0 and way.sync == START
-        word = sniff(bytes(way.run[:_SNIFFED]), final=final)
-        if word == "proxy" and begins and way.stream.kind == "unknown":
+        begins = direction.isn >= 0 and direction.sync == START
+        word = sniff(bytes(direction.run[:_SNIFFED]), final=final)
+        if word == "proxy" and begins and direction.stream.kind == "unknown":
             return word
-        if forced or way.stream.kind == "pulsar":
+        if forced or direction.stream.kind == "pulsar":
             return "pulsar" if begins else "search"
         if begins or word in ("tls", ""):
             return word
         # In the middle of a stream, payload bytes can resemble any protocol.
-        return word if word == "http" and self.may_give_up(way) else "search"
+        return word if word == "http" and self.may_give_up(direction) else "search"
 
-    def proxy(self, way: Direction) -> tuple[int, str] | None:
+    def proxy(self, direction: Direction) -> tuple[int, str] | None:
         """Return length and text of the PROXY header at the start of the run; see `pull_proxy`."""
-        return pull_proxy(bytes(way.run[:_SNIFFED]))
+        return pull_proxy(bytes(direction.run[:_SNIFFED]))
 
     def advice(self, kind: str) -> tuple[str, str]:
         """Return kind and text of the note for a stream that is not Pulsar."""
         return ADVICE[kind]
 
-    def orient(self, way: Direction, kinds: list[int]) -> None:
+    def orient(self, direction: Direction, kinds: list[int]) -> None:
         """Determine client and server from the commands found in a direction, if only the ports were known."""
-        if way.connection.oriented:
+        if direction.connection.oriented:
             return
         client = any(kind in CLIENT_ONLY for kind in kinds)
         if client == any(kind in BROKER_ONLY for kind in kinds):
             return
-        way.connection.oriented = True
-        if way.from_client != client:
-            stream = way.stream
+        direction.connection.oriented = True
+        if direction.from_client != client:
+            stream = direction.stream
             stream.client, stream.server = stream.server, stream.client
-            way.from_client, way.peer.from_client = client, not client
+            direction.from_client, direction.peer.from_client = client, not client

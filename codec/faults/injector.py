@@ -37,7 +37,7 @@ class Step:
     """Whether to cut the connection without forwarding anything."""
 
 
-class _Way:
+class _Direction:
     """One direction of one connection."""
 
     __slots__ = ("due", "held", "passed")
@@ -58,7 +58,7 @@ class Injector:
         """``live`` may already contain connections. From now on only this injector feeds it."""
         self.faults = faults
         self._live = live
-        self._ways: dict[tuple[int, bool], _Way] = {}
+        self._ways: dict[tuple[int, bool], _Direction] = {}
         self._cut: set[int] = set()
 
     def open(self, number: int, client: tuple[str, int], server: tuple[str, int]) -> None:
@@ -76,60 +76,60 @@ class Injector:
         """Add bytes received from one side at this time. Return the steps for them."""
         if number in self._cut:
             return []
-        way = self._way(number, from_client=from_client)
+        direction = self._way(number, from_client=from_client)
         steps: list[Step] = []
-        way.held += data
+        direction.held += data
         for facts in self._live.feed(number, data, time_ns, from_client=from_client):
             size = len(facts.frame.data)
-            del way.held[: size - way.passed]
-            fault = None if way.passed else self.faults.pick(facts)
+            del direction.held[: size - direction.passed]
+            fault = None if direction.passed else self.faults.pick(facts)
             if fault is not None:
-                self._act(fault, facts, way, time_ns, steps)
+                self._act(fault, facts, direction, time_ns, steps)
             else:
-                self._pass(facts.frame.data[way.passed :], way, time_ns, steps, to_broker=from_client)
-            way.passed = 0
+                self._pass(facts.frame.data[direction.passed :], direction, time_ns, steps, to_broker=from_client)
+            direction.passed = 0
             if number in self._cut:
                 return steps
-        if way.held and self._live.broken(number, from_client=from_client):
-            self._pass(bytes(way.held), way, time_ns, steps, to_broker=from_client)
-            way.held.clear()
+        if direction.held and self._live.broken(number, from_client=from_client):
+            self._pass(bytes(direction.held), direction, time_ns, steps, to_broker=from_client)
+            direction.held.clear()
         return steps
 
     def last_due(self, number: int, *, from_client: bool) -> int:
         """Return the due time of the last step for one side's bytes (ns since 1970), or 0 if there was none."""
-        way = self._ways.get((number, from_client))
-        return 0 if way is None else way.due
+        direction = self._ways.get((number, from_client))
+        return 0 if direction is None else direction.due
 
-    def _way(self, number: int, *, from_client: bool) -> _Way:
-        way = self._ways.get((number, from_client))
-        if way is None:
+    def _way(self, number: int, *, from_client: bool) -> _Direction:
+        direction = self._ways.get((number, from_client))
+        if direction is None:
             passed = self._live.pending(number, from_client=from_client)
-            way = self._ways[number, from_client] = _Way(passed)
-        return way
+            direction = self._ways[number, from_client] = _Direction(passed)
+        return direction
 
-    def _act(self, fault: Fault, facts: Facts, way: _Way, now: int, steps: list[Step]) -> None:
+    def _act(self, fault: Fault, facts: Facts, direction: _Direction, now: int, steps: list[Step]) -> None:
         frame = facts.frame
         data, to_broker = frame.data, frame.from_client
         match fault.do:
             case "delay":
-                way.due = max(way.due, now + fault.ms * _MS)
-                self._pass(data, way, now, steps, to_broker=to_broker)
+                direction.due = max(direction.due, now + fault.ms * _MS)
+                self._pass(data, direction, now, steps, to_broker=to_broker)
             case "duplicate":
-                self._pass(data + data, way, now, steps, to_broker=to_broker)
+                self._pass(data + data, direction, now, steps, to_broker=to_broker)
             case "corrupt":
-                self._pass(corrupted(Frame(data, frame.type)), way, now, steps, to_broker=to_broker)
+                self._pass(corrupted(Frame(data, frame.type)), direction, now, steps, to_broker=to_broker)
             case "error":
                 answer = fault.answer(facts)
                 back = self._way(frame.stream.number, from_client=not to_broker)
                 self._pass(answer or b"", back, now, steps, to_broker=not to_broker)
             case "close":
                 self._cut.add(frame.stream.number)
-                steps.append(Step(max(way.due, now), to_broker, bytearray(), cut=True))
+                steps.append(Step(max(direction.due, now), to_broker, bytearray(), cut=True))
 
-    def _pass(self, data: bytes, way: _Way, now: int, steps: list[Step], *, to_broker: bool) -> None:
-        way.due = max(way.due, now)
+    def _pass(self, data: bytes, direction: _Direction, now: int, steps: list[Step], *, to_broker: bool) -> None:
+        direction.due = max(direction.due, now)
         last = steps[-1] if steps else None
-        if last is not None and last.to_broker == to_broker and last.due_ns == way.due:
+        if last is not None and last.to_broker == to_broker and last.due_ns == direction.due:
             last.data += data
         else:
-            steps.append(Step(way.due, to_broker, bytearray(data)))
+            steps.append(Step(direction.due, to_broker, bytearray(data)))

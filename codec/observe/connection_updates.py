@@ -19,7 +19,7 @@ from pcli.codec.observe.system_topics import (
 )
 from pcli.codec.wire.commands import BY_NAME, COMMANDS
 
-__all__ = ["Gone", "answer", "learn", "put_peer", "request_of"]
+__all__ = ["EndedPeers", "answer", "apply_command", "put_peer", "request_of"]
 
 Peer = TypeVar("Peer", Producer, Consumer)
 
@@ -35,7 +35,7 @@ _KEYS: Final[dict[int, dict[str, str]]] = {
 }
 
 
-class Gone:
+class EndedPeers:
     """Results of a command: producers that have ended, and the number of evicted peers."""
 
     __slots__ = ("evicted", "producers")
@@ -45,10 +45,10 @@ class Gone:
         self.evicted = evicted
 
 
-NOTHING: Final = Gone()
+NO_ENDED_PEERS: Final = EndedPeers()
 
 
-def put_peer(peers: dict[int, Peer], peer: Peer, limit: int) -> Gone:
+def put_peer(peers: dict[int, Peer], peer: Peer, limit: int) -> EndedPeers:
     """Add a peer in place of an older one with its id, or of the first closed one if there are too many."""
     older: list[Producer | Consumer] = [peers.pop(peer.id)] if peer.id in peers else []
     evicted = 0
@@ -57,7 +57,7 @@ def put_peer(peers: dict[int, Peer], peer: Peer, limit: int) -> Gone:
         older.append(peers.pop(key))
         evicted = 1
     peers[peer.id] = peer
-    return Gone(tuple(one for one in older if isinstance(one, Producer)), evicted)
+    return EndedPeers(tuple(one for one in older if isinstance(one, Producer)), evicted)
 
 
 def answer(facts: Facts, connection: Connection) -> None:
@@ -92,19 +92,19 @@ def request_of(facts: Facts, connection: Connection) -> Request | None:
     return request
 
 
-def learn(facts: Facts, connection: Connection, limit: int) -> Gone:
+def apply_command(facts: Facts, connection: Connection, limit: int) -> EndedPeers:
     """Apply a command; ``limit`` is the maximum number of peers. Sets peer and system of the facts."""
     number = facts.frame.type
     row = COMMANDS.get(number)
     if row is None:
         facts.system = connection.system is True
-        return NOTHING
+        return NO_ENDED_PEERS
     if facts.peer is None:
         facts.peer = _named_peer(facts, connection)
     step = _STEPS.get(row.name)
-    gone = step(facts, connection, limit) if step is not None else NOTHING
+    ended_peers = step(facts, connection, limit) if step is not None else NO_ENDED_PEERS
     _judge(facts, connection, row.name)
-    return gone
+    return ended_peers
 
 
 def _named_peer(facts: Facts, connection: Connection) -> Producer | Consumer | None:
@@ -154,26 +154,26 @@ def _judge(facts: Facts, connection: Connection, name: str) -> None:
 _TELLING: Final = frozenset({"PRODUCER", "SUBSCRIBE", *COORDINATOR_COMMANDS})
 
 
-def _connect(_facts: Facts, connection: Connection, _limit: int) -> Gone:
+def _connect(_facts: Facts, connection: Connection, _limit: int) -> EndedPeers:
     connection.connected = False
-    return NOTHING
+    return NO_ENDED_PEERS
 
 
-def _connected(_facts: Facts, connection: Connection, _limit: int) -> Gone:
+def _connected(_facts: Facts, connection: Connection, _limit: int) -> EndedPeers:
     connection.connected = True
-    return NOTHING
+    return NO_ENDED_PEERS
 
 
-def _subscribe(facts: Facts, connection: Connection, limit: int) -> Gone:
+def _subscribe(facts: Facts, connection: Connection, limit: int) -> EndedPeers:
     consumer = _consumer_of(facts, "pulsar.subscribe.", "subType")
     facts.peer = consumer
-    return NOTHING if consumer is None else put_peer(connection.consumers, consumer, limit)
+    return NO_ENDED_PEERS if consumer is None else put_peer(connection.consumers, consumer, limit)
 
 
-def _scalable_subscribe(facts: Facts, connection: Connection, limit: int) -> Gone:
+def _scalable_subscribe(facts: Facts, connection: Connection, limit: int) -> EndedPeers:
     consumer = _consumer_of(facts, "pulsar.scalableTopicSubscribe.", "consumer_type")
     facts.peer = consumer
-    return NOTHING if consumer is None else put_peer(connection.scalable, consumer, limit)
+    return NO_ENDED_PEERS if consumer is None else put_peer(connection.scalable, consumer, limit)
 
 
 def _consumer_of(facts: Facts, prefix: str, type_field: str) -> Consumer | None:
@@ -187,77 +187,77 @@ def _consumer_of(facts: Facts, prefix: str, type_field: str) -> Consumer | None:
     return Consumer(number, topic, subscription, name, type_, system=system)
 
 
-def _assignment(facts: Facts, connection: Connection, _limit: int) -> Gone:
+def _assignment(facts: Facts, connection: Connection, _limit: int) -> EndedPeers:
     number = facts.command.get("pulsar.scalableTopicAssignmentUpdate.consumer_id", -1)
     facts.peer = connection.scalable.get(number)
-    return NOTHING
+    return NO_ENDED_PEERS
 
 
-def _producer(facts: Facts, connection: Connection, limit: int) -> Gone:
+def _producer(facts: Facts, connection: Connection, limit: int) -> EndedPeers:
     get = facts.command.get
     number = get("pulsar.producer.producer_id")
     if number is None:
         facts.peer = None
-        return NOTHING
+        return NO_ENDED_PEERS
     topic, name = get("pulsar.producer.topic", ""), get("pulsar.producer.producer_name", "")
     producer = Producer(number, topic, name, system=is_system_topic(topic) or is_system_name(name))
     facts.peer = producer
     return put_peer(connection.producers, producer, limit)
 
 
-def _producer_success(facts: Facts, connection: Connection, _limit: int) -> Gone:
+def _producer_success(facts: Facts, connection: Connection, _limit: int) -> EndedPeers:
     values, peer, request = facts.command, facts.peer, facts.request
     if isinstance(peer, Producer):
         peer.name = values.get("pulsar.producer_success.producer_name", peer.name)
     if request is not None and values.get("pulsar.producer_success.producer_ready") is False:
         connection.waiting[not facts.frame.from_client, request.id] = request
-    return NOTHING
+    return NO_ENDED_PEERS
 
 
-def _close(facts: Facts, _connection: Connection, _limit: int) -> Gone:
+def _close(facts: Facts, _connection: Connection, _limit: int) -> EndedPeers:
     if facts.peer is not None:
         facts.peer.closed = True
-    return NOTHING
+    return NO_ENDED_PEERS
 
 
-def _success(facts: Facts, connection: Connection, _limit: int) -> Gone:
+def _success(facts: Facts, connection: Connection, _limit: int) -> EndedPeers:
     """Remove a closed peer: its id is free again."""
     request = facts.request
-    return _drop(connection, request.peer) if request is not None and request.type in _ENDS else NOTHING
+    return _drop(connection, request.peer) if request is not None and request.type in _ENDS else NO_ENDED_PEERS
 
 
-def _error(facts: Facts, connection: Connection, _limit: int) -> Gone:
+def _error(facts: Facts, connection: Connection, _limit: int) -> EndedPeers:
     """Remove a refused producer or consumer."""
     request = facts.request
-    return _drop(connection, request.peer) if request is not None and request.type in _BEGINNINGS else NOTHING
+    return _drop(connection, request.peer) if request is not None and request.type in _BEGINNINGS else NO_ENDED_PEERS
 
 
-def _drop(connection: Connection, peer: Producer | Consumer | None) -> Gone:
+def _drop(connection: Connection, peer: Producer | Consumer | None) -> EndedPeers:
     """Remove a peer from its connection, unless another has its id."""
     if isinstance(peer, Producer) and connection.producers.get(peer.id) is peer:
         del connection.producers[peer.id]
-        return Gone((peer,))
+        return EndedPeers((peer,))
     if isinstance(peer, Consumer):
         for peers in (connection.consumers, connection.scalable):
             if peers.get(peer.id) is peer:
                 del peers[peer.id]
-    return NOTHING
+    return NO_ENDED_PEERS
 
 
-def _migrated(facts: Facts, connection: Connection, _limit: int) -> Gone:
+def _migrated(facts: Facts, connection: Connection, _limit: int) -> EndedPeers:
     values = facts.command
     number = values.get("pulsar.topicMigrated.resource_id", -1)
     if values.get("pulsar.topicMigrated.resource_type") == "Producer":
         facts.peer = connection.producers.get(number)
     else:
         facts.peer = connection.consumers.get(number)
-    return NOTHING
+    return NO_ENDED_PEERS
 
 
 _ENDS: Final = frozenset(BY_NAME[name].number for name in ("CLOSE_PRODUCER", "CLOSE_CONSUMER", "UNSUBSCRIBE"))
 _BEGINNINGS: Final = frozenset(BY_NAME[name].number for name in ("PRODUCER", "SUBSCRIBE", "SCALABLE_TOPIC_SUBSCRIBE"))
 
-_STEPS: Final[dict[str, Callable[[Facts, Connection, int], Gone]]] = {
+_STEPS: Final[dict[str, Callable[[Facts, Connection, int], EndedPeers]]] = {
     "CLOSE_CONSUMER": _close,
     "CLOSE_PRODUCER": _close,
     "CONNECT": _connect,

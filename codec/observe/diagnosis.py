@@ -24,7 +24,7 @@ from pcli.codec.observe.tracking.records.topic_records import KeyRecord, Subscri
 from pcli.codec.observe.tracking.subscriptions.subscription_tracker import SubscriptionTracker
 from pcli.codec.observe.tracking.tracker import Tracker
 
-__all__ = ["MAX_FINDINGS", "Diagnosis", "by_weight", "looked_at_text"]
+__all__ = ["MAX_FINDINGS", "Diagnosis", "by_weight", "checked_counts_text"]
 
 MAX_FINDINGS: Final = 10_000
 """Maximum number of findings, about 20 MB."""
@@ -40,31 +40,31 @@ class Diagnosis:
         self,
         only: Collection[str] = (),
         *,
-        on_asked: Callable[[str, Any, list[Finding]], None] | None = None,
+        on_record: Callable[[str, Any, list[Finding]], None] | None = None,
         hosts: Hosts | None = None,
         servers: Iterable[tuple[str, int]] = (),
         tracker: Callable[..., Tracker] = Tracker,
     ) -> None:
         """Create a diagnosis with the rules named in ``only``, or all rules if it is empty.
 
-        ``on_asked`` receives each complete record with its group and its findings. ``hosts`` and ``servers`` are
+        ``on_record`` receives each complete record with its group and its findings. ``hosts`` and ``servers`` are
         passed to ``tracker``, which creates the Tracker.
         """
         self._rules: dict[str, list[Rule]] = {group: [] for group in GROUPS}
         for rule in RULES.values():
             if not only or rule.name in only:
                 self._rules[rule.group].append(rule)
-        self._asked = sum(map(len, self._rules.values()))
+        self._rule_count = sum(map(len, self._rules.values()))
         self._tracker = tracker(on_done=self._done, hosts=hosts, servers=servers)
-        self._on_asked = on_asked
+        self._on_record = on_record
         self._found: dict[tuple[Any, ...], Finding] = {}
-        self._told: set[tuple[Any, ...]] = set()
+        self._reported: set[tuple[Any, ...]] = set()
         self._seen: Counter[str] = Counter()
         self._messages = 0
         self._end_ns = 0
         self.see = self._tracker.see
         """Process a frame, after the Observer."""
-        self.more = 0
+        self.dropped = 0
         """Number of findings dropped because of MAX_FINDINGS."""
 
     @property
@@ -96,27 +96,27 @@ class Diagnosis:
         """Return the findings that no earlier call has returned; ``now_ns`` is the current time in ns since 1970."""
         self._tracker.subscriptions.update(now_ns)
         moment = Moment(now_ns, over=False, capture=self.capture)
-        new = {name: found for name, found in self._found.items() if name not in self._told}
+        new = {name: found for name, found in self._found.items() if name not in self._reported}
         for group, record in self._tracker.records():
             if not _is_system(record):
                 for rule in self._rules[group]:
-                    new |= {found.identity: found for found in rule.look(record, moment)}
-        new = {name: found for name, found in new.items() if name not in self._told}
-        self._told.update(new)
+                    new |= {found.identity: found for found in rule.evaluate(record, moment)}
+        new = {name: found for name, found in new.items() if name not in self._reported}
+        self._reported.update(new)
         return sorted(new.values(), key=by_weight)
 
     def findings(self) -> list[Finding]:
         """Return all findings by severity, certainty and start."""
         return sorted(self._found.values(), key=by_weight)
 
-    def untold(self) -> list[Finding]:
+    def unreported(self) -> list[Finding]:
         """Return the findings that no poll has returned."""
-        return [found for found in self.findings() if found.identity not in self._told]
+        return [found for found in self.findings() if found.identity not in self._reported]
 
-    def looked_at(self) -> dict[str, int]:
+    def checked_counts(self) -> dict[str, int]:
         """Return the numbers of evaluated frames, connections, … and rules, without the broker's own traffic."""
         counts = {f"{group}s": self._seen[group] for group in _COUNTED}
-        return {"frames": self.capture.frames, **counts, "messages": self._messages, "rules": self._asked}
+        return {"frames": self.capture.frames, **counts, "messages": self._messages, "rules": self._rule_count}
 
     def _done(self, group: str, record: Any) -> None:
         new: list[Finding] = []
@@ -125,14 +125,14 @@ class Diagnosis:
             if group == "topic":
                 self._messages += record.messages_in
             moment = Moment(max(self.capture.last_ns, self._end_ns), over=True, capture=self.capture)
-            new += (found for rule in self._rules[group] for found in rule.look(record, moment))
+            new += (found for rule in self._rules[group] for found in rule.evaluate(record, moment))
         for found in new:
             if len(self._found) < MAX_FINDINGS or found.identity in self._found:
                 self._found[found.identity] = found
             else:
-                self.more += 1
-        if self._on_asked is not None:
-            self._on_asked(group, record, new)
+                self.dropped += 1
+        if self._on_record is not None:
+            self._on_record(group, record, new)
 
 
 def by_weight(found: Finding) -> tuple[int, int, int]:
@@ -140,8 +140,8 @@ def by_weight(found: Finding) -> tuple[int, int, int]:
     return SEVERITIES.index(found.severity), SURE.index(found.sure), found.since_ns
 
 
-def looked_at_text(counts: dict[str, int]) -> str:
-    """Return ``1204 frames, 3 connections, …, 45 rules checked`` from `Diagnosis.looked_at`."""
+def checked_counts_text(counts: dict[str, int]) -> str:
+    """Return ``1204 frames, 3 connections, …, 45 rules checked`` from `Diagnosis.checked_counts`."""
     *things, rules = (f"{count} {name if count != 1 else name[:-1]}" for name, count in counts.items())
     return f"{', '.join(things)}, {rules} checked"
 

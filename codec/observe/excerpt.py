@@ -22,7 +22,7 @@ from pcli.codec.observe.observer_state import Facts
 from pcli.codec.wire.commands import BY_NAME
 from pcli.codec.wire.redact import secret_values
 
-__all__ = ["Chosen", "Kept", "copy_packets", "packets_of"]
+__all__ = ["KeptPackets", "SelectedFrames", "copy_packets", "packets_of"]
 
 _CONTEXT = frozenset(
     BY_NAME[name].number
@@ -39,7 +39,7 @@ _WITH_SECRETS = frozenset(
 )
 
 
-class Chosen:
+class SelectedFrames:
     """The selected frames by number, and their connections."""
 
     __slots__ = ("frames", "streams")
@@ -56,14 +56,14 @@ class Chosen:
             self.frames.add(facts.request_number)
 
 
-class Kept:
+class KeptPackets:
     """The packets to keep by number, and those of them that follow packets that were left out."""
 
-    __slots__ = ("behind_left_out", "packets", "secrets")
+    __slots__ = ("after_left_out", "packets", "secrets")
 
     def __init__(self) -> None:
         self.packets = Bits()
-        self.behind_left_out = Bits()
+        self.after_left_out = Bits()
         self.secrets: dict[int, list[bytes]] = {}
         """Credentials by packets that contain them or a part of them."""
 
@@ -82,9 +82,9 @@ class _Run:
         """Whether the first packet starts with the first frame."""
 
 
-def packets_of(recording: Iterable[CapturedFrame | Note | StreamEnd], chosen: Chosen) -> Kept:
+def packets_of(recording: Iterable[CapturedFrame | Note | StreamEnd], chosen: SelectedFrames) -> KeptPackets:
     """Return the packets to keep for the selected frames of a capture, in one pass."""
-    kept = Kept()
+    kept = KeptPackets()
     seen = Bits()
     runs: dict[tuple[int, bool], _Run] = {}
     for event in recording:
@@ -94,10 +94,10 @@ def packets_of(recording: Iterable[CapturedFrame | Note | StreamEnd], chosen: Ch
             for packet in stream.opening:
                 kept.packets.add(packet)
         if isinstance(event, CapturedFrame) and event.stream.number in chosen.streams:
-            way = (event.stream.number, event.from_client)
-            run = runs.get(way)
+            direction = (event.stream.number, event.from_client)
+            run = runs.get(direction)
             if run is None or run.packets[-1] != event.packets[0]:
-                runs[way] = run = _next_run(event, run, kept)
+                runs[direction] = run = _next_run(event, run, kept)
             if event.type in _WITH_SECRETS:
                 for value in secret_values(event.command):
                     for packet in event.packets:
@@ -110,7 +110,7 @@ def packets_of(recording: Iterable[CapturedFrame | Note | StreamEnd], chosen: Ch
     return kept
 
 
-def _next_run(frame: CapturedFrame, before: _Run | None, kept: Kept) -> _Run:
+def _next_run(frame: CapturedFrame, before: _Run | None, kept: KeptPackets) -> _Run:
     run = _Run()
     if before is None:
         run.certain = frame.offset == 0 and not frame.stream.midstream
@@ -120,16 +120,16 @@ def _next_run(frame: CapturedFrame, before: _Run | None, kept: Kept) -> _Run:
     return run
 
 
-def _keep(run: _Run, kept: Kept) -> None:
+def _keep(run: _Run, kept: KeptPackets) -> None:
     if run.wanted:
         for packet in run.packets:
             kept.packets.add(packet)
         if run.certain:
-            kept.behind_left_out.add(run.packets[0])
+            kept.after_left_out.add(run.packets[0])
 
 
 def copy_packets(
-    recording: Iterable[Packet | Secrets | Note], kept: Kept, writer: PcapngWriter, *, secrets: bool = False
+    recording: Iterable[Packet | Secrets | Note], kept: KeptPackets, writer: PcapngWriter, *, secrets: bool = False
 ) -> int:
     """Copy the packets to keep. Return the number of packets written.
 
@@ -144,7 +144,7 @@ def copy_packets(
             data = item.data
             for value in kept.secrets.get(item.number, ()) if not secrets else ():
                 data = _starred(data, value)
-            left_out = item.left_out or item.number in kept.behind_left_out
+            left_out = item.left_out or item.number in kept.after_left_out
             writer.packet(replace(item, data=data, left_out=left_out))
             written += 1
     return written

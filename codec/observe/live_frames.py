@@ -20,11 +20,11 @@ from pcli.codec.wire.commands import BY_NAME, COMMANDS
 from pcli.codec.wire.constants import MAX_FRAME_SIZE
 from pcli.codec.wire.reader import FrameReader
 
-__all__ = ["SELDOM", "LiveFrames"]
+__all__ = ["INFREQUENT", "LiveFrames"]
 
 _KIND: Final = "pulsar"
 
-SELDOM: Final = frozenset(COMMANDS) - {
+INFREQUENT: Final = frozenset(COMMANDS) - {
     BY_NAME[name].number for name in ("SEND", "SEND_RECEIPT", "MESSAGE", "ACK", "ACK_RESPONSE", "FLOW", "PING", "PONG")
 }
 """The command types that are not frequent traffic. They contain all names and are cheap to process."""

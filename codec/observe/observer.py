@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from pcli.codec.observe.connection_updates import Gone, answer, learn, put_peer, request_of
+from pcli.codec.observe.connection_updates import EndedPeers, answer, apply_command, put_peer, request_of
 from pcli.codec.observe.observer_state import (
     Connection,
     Facts,
@@ -188,7 +188,7 @@ class Observer:
     def _see_other(self, facts: Facts) -> None:
         connection = self._connection
         answer(facts, connection)
-        self._forget(connection, learn(facts, connection, self._max_peers))
+        self._forget(connection, apply_command(facts, connection, self._max_peers))
         request = request_of(facts, connection) if self._pairing else None
         if request is not None:
             self._remember(connection, facts.frame.from_client, request)
@@ -201,11 +201,11 @@ class Observer:
         if self._since_sweep > self._max_open >> 1:
             self._sweep()
 
-    def _forget(self, connection: Connection, gone: Gone) -> None:
+    def _forget(self, connection: Connection, ended_peers: EndedPeers) -> None:
         """Keep the open SENDs of replaced or closed producers, and count evicted peers."""
-        for producer in gone.producers:
+        for producer in ended_peers.producers:
             self._leave(open_sends(connection.stream, producer))
-        self.evicted["peers"] += gone.evicted
+        self.evicted["peers"] += ended_peers.evicted
 
     def _leave(self, requests: list[Request]) -> None:
         self._left += requests

@@ -19,25 +19,27 @@ from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
 from pcli.codec.wire.problems import Problem
 
-__all__ = ["MAX_BATCH", "Piece", "join_batch", "split_batch"]
+__all__ = ["MAX_BATCH", "BatchMessage", "join_batch", "split_batch"]
 
 MAX_BATCH: Final = 100_000
 """Default limit on the messages split from one batch. Clients stop at 1,000 by default. A message takes at least six
 bytes in the batch and a few hundred in memory, so a compressed entry of empty messages would exhaust memory."""
 
-Piece = tuple[pb.SingleMessageMetadata, int, int]
+BatchMessage = tuple[pb.SingleMessageMetadata, int, int]
 """One message of a batch: its metadata, and the start and end of its payload in the batch."""
 
 _u32 = Struct(">I")
 _pull = _u32.unpack_from
 
 
-def split_batch(data: bytes, count: int, missing: int = 0, most: int = MAX_BATCH) -> tuple[list[Piece], Problem | None]:
+def split_batch(
+    data: bytes, count: int, missing: int = 0, most: int = MAX_BATCH
+) -> tuple[list[BatchMessage], Problem | None]:
     """Return the complete messages of a batch, and the problem with the rest.
 
     ``count`` is ``num_messages_in_batch``; ``missing`` is the number of the batch's bytes that the capture lacks.
     """
-    pieces: list[Piece] = []
+    pieces: list[BatchMessage] = []
     position, end = 0, len(data)
     while len(pieces) < min(count, most) and position < end:
         start, stop, single = _next(data, position, end)

@@ -17,7 +17,7 @@ import json
 from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from pcli.codec.payload.batch import MAX_BATCH, Piece, split_batch
+from pcli.codec.payload.batch import MAX_BATCH, BatchMessage, split_batch
 from pcli.codec.payload.chunks import ChunkJoiner, is_chunk
 from pcli.codec.payload.compression import MAX_UNCOMPRESSED, compression_kind, decompress
 from pcli.codec.payload.encryption import PrivateKeys, is_encrypted
@@ -53,7 +53,9 @@ class Message:
 
     __slots__ = ("_data", "_end", "_source", "_start", "index", "metadata")
 
-    def __init__(self, metadata: pb.MessageMetadata, data: bytes, index: int = -1, piece: Piece | None = None) -> None:
+    def __init__(
+        self, metadata: pb.MessageMetadata, data: bytes, index: int = -1, piece: BatchMessage | None = None
+    ) -> None:
         self.metadata = metadata
         """The metadata of the entry; for a chunked message, of its last chunk."""
         self.index = index

@@ -10,9 +10,9 @@
 """
 
 from pcli.codec.session.client import ClientSession, Event
-from pcli.codec.session.keepalive import Beat, KeepAlive
+from pcli.codec.session.keepalive import KeepAlive, TickAction
 from pcli.codec.session.server import Offer, ServerSession
 from pcli.codec.session.states import State
 from pcli.codec.session.strict import read_command
 
-__all__ = ["Beat", "ClientSession", "Event", "KeepAlive", "Offer", "ServerSession", "State", "read_command"]
+__all__ = ["ClientSession", "Event", "KeepAlive", "Offer", "ServerSession", "State", "TickAction", "read_command"]

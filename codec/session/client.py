@@ -22,7 +22,7 @@ from google.protobuf.message import Message
 
 from pcli.codec.errors import LocalError, RemoteError
 from pcli.codec.proto import pb
-from pcli.codec.session.keepalive import Beat, KeepAlive
+from pcli.codec.session.keepalive import KeepAlive, TickAction
 from pcli.codec.session.states import State
 from pcli.codec.session.strict import read_command
 from pcli.codec.session.versions import NEWEST, PINGS
@@ -144,14 +144,14 @@ class ClientSession:
             *(body for queue in self._ordered.values() for body in queue),
         ]
 
-    def tick(self, now: int) -> Beat:
+    def tick(self, now: int) -> TickAction:
         """Run the keep-alive tick that is due. If it requires a PING, the PING is added to the output."""
-        beat = self.keep_alive.tick(now, connected=self.state is State.CONNECTED, pings=self.version >= PINGS)
-        if beat is Beat.PING:
+        action = self.keep_alive.tick(now, connected=self.state is State.CONNECTED, pings=self.version >= PINGS)
+        if action is TickAction.PING:
             self.send(pb.CommandPing())
-        elif beat is Beat.CLOSE:
+        elif action is TickAction.CLOSE:
             self._fail(RemoteError("the broker sent nothing"))
-        return beat
+        return action
 
     # -- input -----------------------------------------------------------------------------------------------------
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["Beat", "KeepAlive"]
+__all__ = ["KeepAlive", "TickAction"]
 
 
-class Beat(Enum):
+class TickAction(Enum):
     """The action that a tick requires."""
 
     NOTHING = "nothing"
@@ -35,12 +35,12 @@ class KeepAlive:
         self.outstanding = False
         """Whether nothing was received since the last PING. The code that receives a command clears it."""
 
-    def tick(self, now: int, *, connected: bool, pings: bool, reading: bool = True) -> Beat:
+    def tick(self, now: int, *, connected: bool, pings: bool, reading: bool = True) -> TickAction:
         """Run the tick that is due. ``pings``: the peer supports PING; ``reading``: this side is not throttling."""
         self.due = now + self.interval
         if not connected or (self.outstanding and reading):
-            return Beat.CLOSE
+            return TickAction.CLOSE
         if not pings:
-            return Beat.NOTHING
+            return TickAction.NOTHING
         self.outstanding = True
-        return Beat.PING
+        return TickAction.PING

@@ -15,7 +15,15 @@ from dataclasses import dataclass, field
 from pcli.codec.proto import pb
 from pcli.codec.session.keepalive import KeepAlive
 from pcli.codec.session.states import State, may_receive
-from pcli.codec.session.versions import BATCHES, BROKER_ENTRY, CHECKSUMS, CLOSE_COMMANDS, NEWEST, PINGS, knows
+from pcli.codec.session.versions import (
+    BATCHES,
+    BROKER_ENTRY,
+    CHECKSUMS,
+    CLOSE_COMMANDS,
+    NEWEST,
+    PINGS,
+    supports_command,
+)
 from pcli.codec.wire.constants import DEFAULT_MAX_MESSAGE_SIZE
 
 __all__ = ["Offer", "ServerSession"]
@@ -44,7 +52,6 @@ class ServerSession:
         "client_version",
         "features",
         "keep_alive",
-        "knows_close",
         "offer",
         "plain_delivery",
         "proxy_version",
@@ -52,6 +59,7 @@ class ServerSession:
         "reads_broker_entry",
         "reads_checksum",
         "state",
+        "supports_close",
         "version",
     )
 
@@ -70,7 +78,7 @@ class ServerSession:
     def _see(self, version: int) -> None:
         self.version = version
         """The negotiated protocol version; 0 before the handshake."""
-        self.knows_close = version >= CLOSE_COMMANDS
+        self.supports_close = version >= CLOSE_COMMANDS
         """Whether the client supports CLOSE_PRODUCER and CLOSE_CONSUMER; if not, the broker closes the connection."""
         self.reads_batches = version >= BATCHES
         self.reads_checksum = self.plain_delivery = version >= CHECKSUMS
@@ -91,9 +99,9 @@ class ServerSession:
         """Whether the client supports PING."""
         return self.version >= PINGS
 
-    def knows(self, command: str) -> bool:
+    def supports_command(self, command: str) -> bool:
         """Whether the client's protocol version includes a command, given by name."""
-        return knows(self.version, command)
+        return supports_command(self.version, command)
 
     def allows(self, number: int) -> bool:
         """Whether a command of this type is allowed in the current state."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from pcli.codec.wire.commands import BY_NAME
 
-__all__ = ["BATCHES", "BROKER_ENTRY", "CHECKSUMS", "CLOSE_COMMANDS", "NEWEST", "PINGS", "knows"]
+__all__ = ["BATCHES", "BROKER_ENTRY", "CHECKSUMS", "CLOSE_COMMANDS", "NEWEST", "PINGS", "supports_command"]
 
 NEWEST: Final = 21
 """The newest ProtocolVersion. CONNECTED contains the lower of it and the client's version."""
@@ -31,6 +31,6 @@ BROKER_ENTRY: Final = 18
 """Lowest version that may receive broker entry metadata, if the client sets its flag and the broker exposes it."""
 
 
-def knows(version: int, command: str) -> bool:
+def supports_command(version: int, command: str) -> bool:
     """Whether this protocol version includes a command, given by name (``REACHED_END_OF_TOPIC`` since 9)."""
     return version >= BY_NAME[command].since

@@ -17,7 +17,7 @@ from google.protobuf.descriptor import Descriptor
 from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
 from pcli.codec.wire.commands import BY_NAME, PAYLOAD_TYPES
-from pcli.codec.wire.constants import DEEPEST
+from pcli.codec.wire.constants import MAX_NESTING
 from pcli.codec.wire.message_id import MessageId
 from pcli.codec.wire.near import near
 
@@ -51,8 +51,8 @@ def pull_assignments(words: list[str]) -> dict[str, Any]:
         path, separator, text = word.partition("=")
         if not separator:
             raise LocalError(f"{word}: write field=value")
-        if path.count(".") > DEEPEST:
-            raise LocalError(f"{path.partition('.')[0]}: more than {DEEPEST} nested messages")
+        if path.count(".") > MAX_NESTING:
+            raise LocalError(f"{path.partition('.')[0]}: more than {MAX_NESTING} nested messages")
         head, _, rest = path.partition(".")
         if head in blocks and rest:
             _assign(_holder(wire, head, {}, word), blocks[head], rest, text, word)

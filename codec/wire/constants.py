@@ -10,12 +10,12 @@ from typing import Final
 __all__ = [
     "BROKER_ENTRY_MAGIC",
     "CHECKSUM_MAGIC",
-    "DEEPEST",
     "DEFAULT_MAX_MESSAGE_SIZE",
     "DEFAULT_PORT",
     "DEFAULT_TLS_PORT",
     "FRAME_OVERHEAD",
     "MAX_FRAME_SIZE",
+    "MAX_NESTING",
     "MINUS_ONE",
 ]
 
@@ -38,7 +38,7 @@ read as a length, are 369,295,616, and a reader would wait for 352 MiB that neve
 MINUS_ONE: Final = 2**64 - 1
 """-1 in an unsigned field, for example in the ids of a receipt for a duplicate."""
 
-DEEPEST: Final = 100
+MAX_NESTING: Final = 100
 """Maximum depth of nested messages. It is the default limit of protobuf parsers, which reject deeper messages."""
 
 DEFAULT_PORT: Final = 6650

@@ -39,7 +39,7 @@ from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
 from pcli.codec.wire.build import join_frame, push_entry
 from pcli.codec.wire.commands import BY_NAME, COMMANDS, NO_TYPE, PAYLOAD_TYPES, name_of
-from pcli.codec.wire.constants import DEEPEST
+from pcli.codec.wire.constants import MAX_NESTING
 from pcli.codec.wire.frame import Frame
 from pcli.codec.wire.hot import push_varint
 from pcli.codec.wire.near import near
@@ -238,8 +238,8 @@ def _unknown_bytes(message: Message) -> bytes:
 def _fill(message: Message, value: Any, path: str, depth: int = 1) -> None:
     if not isinstance(value, dict):
         raise LocalError(f"{path}: an object is expected, not {_shown(value)}")
-    if depth > DEEPEST:
-        raise LocalError(f"{path}: more than {DEEPEST} nested messages")
+    if depth > MAX_NESTING:
+        raise LocalError(f"{path}: more than {MAX_NESTING} nested messages")
     message.SetInParent()
     for key, item in value.items():
         here = f"{path}.{key}"

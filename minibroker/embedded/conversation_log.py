@@ -210,11 +210,11 @@ class Frames:
 
     def _make_room(self) -> None:
         """Drop the oldest tenth; chunks not decoded yet are decoded only for commands that define names."""
-        from pcli.codec.observe.live_frames import SELDOM
+        from pcli.codec.observe.live_frames import INFREQUENT
 
         goal = self._limit - self._limit // 10
         while self._added - self._removed > goal and (self._read or self._chunks):
             if self._read:
                 self._removed += len(self._read.popleft().frame.data) + _COST
             else:
-                self._read_one(SELDOM)
+                self._read_one(INFREQUENT)

@@ -235,12 +235,12 @@ class Consumer:
 
     def send_active_consumer_change(self, *, active: bool) -> None:
         """Send ACTIVE_CONSUMER_CHANGE if the client supports it (version 12)."""
-        if self.connection.session.knows("ACTIVE_CONSUMER_CHANGE"):
+        if self.connection.session.supports_command("ACTIVE_CONSUMER_CHANGE"):
             self.connection.send_command(pb.CommandActiveConsumerChange(consumer_id=self.id, is_active=active))
 
     def send_reached_end_of_topic(self) -> None:
         """Send REACHED_END_OF_TOPIC if the client supports it (version 9)."""
-        if self.connection.session.knows("REACHED_END_OF_TOPIC"):
+        if self.connection.session.supports_command("REACHED_END_OF_TOPIC"):
             self.connection.send_command(pb.CommandReachedEndOfTopic(consumer_id=self.id))
 
     def disconnect(self) -> None:
@@ -251,7 +251,7 @@ class Consumer:
             return
         connection.removed_consumer(self.id)
         self.leave()
-        if connection.session.knows_close:
+        if connection.session.supports_close:
             connection.send_command(pb.CommandCloseConsumer(consumer_id=self.id, request_id=NOBODY))
         else:
             connection.close()

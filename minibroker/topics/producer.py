@@ -220,7 +220,7 @@ class Producer:
     def disconnect(self) -> None:
         """Close the producer with CLOSE_PRODUCER, or close the connection of clients below version 5."""
         connection = self.connection
-        if connection.session.knows_close:
+        if connection.session.supports_close:
             connection.mark_producer_closed(self.id)
             connection.send_command(pb.CommandCloseProducer(producer_id=self.id, request_id=NOBODY))
         else:

@@ -54,8 +54,8 @@ def _step_object(step: Step) -> dict[str, Any]:
         "what": step.what,
         "frame": step.frame or None,
         "time": _seconds(step.time_ns),
-        "from": step.who or "broker",
-        "to": step.whom or "broker",
+        "from": step.sender or "broker",
+        "to": step.receiver or "broker",
         "after_ms": _ms(step.after_ns),
     }
 

@@ -41,12 +41,12 @@ def lifecycle_lines(lifecycle: Lifecycle, width: int = _WIDTH) -> Iterator[tuple
     for step in steps:
         at = latency_text(step.time_ns - start) if step.time_ns >= 0 else ""
         after = f"+{latency_text(step.after_ns)}" if step.after_ns >= 0 else ""
-        who = f"{step.who} → broker" if step.whom == BROKER else f"broker → {step.whom}"
-        line = f"  {at:>10} {after:>11}  frame {step.frame:<7} {step.what:<11} {who}"
-        fits = len(line) + len(step.says) + 2 <= width
-        yield step.what, f"{line}  {step.says}".rstrip() if fits else line
+        route = f"{step.sender} → broker" if step.receiver == BROKER else f"broker → {step.receiver}"
+        line = f"  {at:>10} {after:>11}  frame {step.frame:<7} {step.what:<11} {route}"
+        fits = len(line) + len(step.text) + 2 <= width
+        yield step.what, f"{line}  {step.text}".rstrip() if fits else line
         if not fits:
-            yield from ((step.what, part) for part in _wrapped(step.says, width))
+            yield from ((step.what, part) for part in _wrapped(step.text, width))
     for word in sorted(lifecycle.doubts):
         yield "doubt", f"  evidence incomplete: {DOUBTS[word]}"
 
@@ -82,8 +82,10 @@ def lifecycle_diagram(lifecycles: Iterable[Lifecycle]) -> Iterator[str]:
     """Return a Mermaid sequence diagram of a few lifecycles: producers, then the broker, then consumers."""
     lifecycles = list(lifecycles)
     steps = [(lifecycle, step) for lifecycle in lifecycles for step in steps_of(lifecycle)]
-    senders = dict.fromkeys(step.who for _, step in steps if step.what in ("sent", "sent again"))
-    others = dict.fromkeys(name for _, step in steps for name in (step.who, step.whom) if name and name not in senders)
+    senders = dict.fromkeys(step.sender for _, step in steps if step.what in ("sent", "sent again"))
+    others = dict.fromkeys(
+        name for _, step in steps for name in (step.sender, step.receiver) if name and name not in senders
+    )
     aliases = {name: f"p{index}" for index, name in enumerate(senders)}
     aliases |= {name: f"c{index}" for index, name in enumerate(others)}
     yield "sequenceDiagram"
@@ -98,7 +100,7 @@ def lifecycle_diagram(lifecycles: Iterable[Lifecycle]) -> Iterator[str]:
             seen.add(id(lifecycle))
             yield f"    Note over broker: {safe(_head(lifecycle))}"
         after = f" after {latency_text(step.after_ns)}" if step.after_ns >= 0 else ""
-        arrow = f"{aliases.get(step.who, 'broker')}->>{aliases.get(step.whom, 'broker')}"
-        yield f"    {arrow}: {safe(f'{step.what}{after} {step.says} (frame {step.frame})')}"
+        arrow = f"{aliases.get(step.sender, 'broker')}->>{aliases.get(step.receiver, 'broker')}"
+        yield f"    {arrow}: {safe(f'{step.what}{after} {step.text} (frame {step.frame})')}"
     for lifecycle in lifecycles:
         yield f"    Note over broker: {safe(', '.join((lifecycle.id, lifecycle.state, *_left(lifecycle))))}"

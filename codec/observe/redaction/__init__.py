@@ -5,8 +5,8 @@
 - capture_rewriter.py, stream_edits.py: a whole capture, packet by packet; frame_selection.py: a part of it
 """
 
-from pcli.codec.observe.redaction.capture_rewriter import Rewriting
+from pcli.codec.observe.redaction.capture_rewriter import CaptureRewriter
 from pcli.codec.observe.redaction.frame_selection import DEFAULT_WINDOW, Selection, select_around
 from pcli.codec.observe.redaction.name_pseudonyms import Names
 
-__all__ = ["DEFAULT_WINDOW", "Names", "Rewriting", "Selection", "select_around"]
+__all__ = ["DEFAULT_WINDOW", "CaptureRewriter", "Names", "Selection", "select_around"]

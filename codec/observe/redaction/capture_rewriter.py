@@ -1,4 +1,4 @@
-"""Rewriting a capture packet by packet: the same connections without application data.
+"""CaptureRewriter a capture packet by packet: the same connections without application data.
 
 Rules of this file
 1. Every TCP packet of the selected connections is rewritten: same time and flags, sequence and acknowledgement numbers
@@ -17,14 +17,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from pcli.codec.capture.flows import Direction
-from pcli.codec.capture.frame_extraction import Walker
+from pcli.codec.capture.frame_extraction import FrameExtractor
 from pcli.codec.capture.frames import RESYNC, CapturedFrame, Note, Stream
 from pcli.codec.capture.ip import Fragments
 from pcli.codec.capture.output import Output
 from pcli.codec.capture.packets import Packet, Secrets
 from pcli.codec.capture.recorder import push_segment
-from pcli.codec.capture.stream_kind import Judge
-from pcli.codec.capture.streams import Tcp
+from pcli.codec.capture.stream_kind import StreamClassifier
+from pcli.codec.capture.streams import TcpReassembly
 from pcli.codec.capture.tunnels import ACK, FIN, RST, SYN, Segment, pull_segment
 from pcli.codec.capture.writer import PcapngWriter
 from pcli.codec.errors import LocalError
@@ -34,7 +34,7 @@ from pcli.codec.observe.redaction.name_pseudonyms import Names
 from pcli.codec.observe.redaction.stream_edits import Edits
 from pcli.codec.wire.constants import MAX_FRAME_SIZE
 
-__all__ = ["MAX_BYTES", "Rewriting"]
+__all__ = ["MAX_BYTES", "CaptureRewriter"]
 
 MAX_BYTES: Final = 256 * 1024 * 1024
 """Limit on the bytes of new frames: ten times the largest attachment of an issue."""
@@ -50,28 +50,28 @@ _PROXY_HEAD: Final = 12
 """Number of bytes that identify a binary PROXY header."""
 
 
-class _Learning(Output):
+class _FrameCollector(Output):
     """An output that passes frames and notes to the rewriter when the reader emits them with their direction."""
 
-    def __init__(self, owner: Rewriting) -> None:
+    def __init__(self, owner: CaptureRewriter) -> None:
         super().__init__()
         self.owner = owner
 
     def frame(
-        self, way: Direction, data: bytes, offset: int, sync: str, packets: list[int], packet: int, time_ns: int
+        self, direction: Direction, data: bytes, offset: int, sync: str, packets: list[int], packet: int, time_ns: int
     ) -> int:
-        number = super().frame(way, data, offset, sync, packets, packet, time_ns)
+        number = super().frame(direction, data, offset, sync, packets, packet, time_ns)
         frame = self.out.pop()
         assert isinstance(frame, CapturedFrame)
-        self.owner.take_frame(way, frame)
+        self.owner.take_frame(direction, frame)
         return number
 
-    def note(self, way: Direction, kind: str, text: str, packet: int, offset: int, length: int) -> None:
-        self.owner.take_note(way, kind, packet, offset, length)
+    def note(self, direction: Direction, kind: str, text: str, packet: int, offset: int, length: int) -> None:
+        self.owner.take_note(direction, kind, packet, offset, length)
 
 
-class Rewriting:
-    """The redaction of one capture. Pass its packets to `learn`, then again to `write`."""
+class CaptureRewriter:
+    """The redaction of one capture. Pass its packets to `prepare`, then again to `write`."""
 
     def __init__(
         self, names: Names, selection: Selection = EVERYTHING, decode_as: Mapping[int, str] | None = None
@@ -94,18 +94,18 @@ class Rewriting:
 
     # -- first pass
 
-    def learn(self, packets: Iterable[Packet | Secrets | Note]) -> None:
+    def prepare(self, packets: Iterable[Packet | Secrets | Note]) -> None:
         """Create the new frames. Raise LocalError if they exceed MAX_BYTES."""
-        output, last = _Learning(self), self._selection.last
+        output, last = _FrameCollector(self), self._selection.last
         for _ in self._segments(packets, output):
             if last and output.count > last:
                 break
         for edits in self._edits.values():
-            edits.settle()
+            edits.end_left_out()
 
-    def take_frame(self, way: Direction, frame: CapturedFrame) -> None:
+    def take_frame(self, direction: Direction, frame: CapturedFrame) -> None:
         """Redact a frame, or leave it out if it is not selected."""
-        edits = self._of(way)
+        edits = self._of(direction)
         if edits is None:
             return
         if not self._selection.takes(frame):
@@ -119,28 +119,28 @@ class Rewriting:
         if self._size > MAX_BYTES:
             raise LocalError(f"more than {MAX_BYTES >> 20} MB: select connections with -Y, or frames with --around")
 
-    def take_note(self, way: Direction, kind: str, packet: int, offset: int, length: int) -> None:
+    def take_note(self, direction: Direction, kind: str, packet: int, offset: int, length: int) -> None:
         """Process a note: protocol bytes to keep, a PROXY header, or an overlap with different bytes."""
         if kind == "overlap":
             self._differing[packet] = (offset, length)
             return
-        edits = self._of(way)
+        edits = self._of(direction)
         if edits is None or self._selection.last:
             return
         if kind == "proxy-protocol":
-            edits.put(offset, length, _proxy_header(bytes(way.run[:length])))
-        elif kind in _FIRST_BYTES and way.sync != RESYNC:
+            edits.put(offset, length, _proxy_header(bytes(direction.run[:length])))
+        elif kind in _FIRST_BYTES and direction.sync != RESYNC:
             # After a resync, the supposed lengths may be payload bytes.
             edits.put(offset, min(_FIRST_BYTES[kind], length or MAX_FRAME_SIZE), None)
 
-    def _of(self, way: Direction) -> Edits | None:
+    def _of(self, direction: Direction) -> Edits | None:
         """Return the edits of a direction, or None if its connection is not selected."""
-        number = way.stream.number
-        self._streams.setdefault(number, way.stream)
+        number = direction.stream.number
+        self._streams.setdefault(number, direction.stream)
         chosen = self._selection.streams
         if chosen is not None and number not in chosen:
             return None
-        return self._edits.setdefault(_key(way), Edits())
+        return self._edits.setdefault(_key(direction), Edits())
 
     # -- both passes
 
@@ -148,16 +148,16 @@ class Rewriting:
         self, packets: Iterable[Packet | Secrets | Note], output: Output
     ) -> Iterator[tuple[Packet, Segment, Direction]]:
         """Yield every TCP segment with its direction, after the reader has processed it."""
-        judge = Judge(self._decode_as)
-        walker = Walker(output, judge)
-        tcp = Tcp(output, walker, judge, MAX_FRAME_SIZE)
+        classifier = StreamClassifier(self._decode_as)
+        extractor = FrameExtractor(output, classifier)
+        tcp = TcpReassembly(output, extractor, classifier, MAX_FRAME_SIZE)
         fragments, number = Fragments(), 0
         for packet in packets:
             if not isinstance(packet, Packet):
                 continue
             number = packet.number
-            if number >= tcp.table.alarm:
-                tcp.ring(number)
+            if number >= tcp.table.timer:
+                tcp.run_timers(number)
             data = packet.data
             segment = pull_segment(data, packet.link, 0, len(data), packet.wire_length, number, fragments)
             if segment is None:
@@ -166,52 +166,54 @@ class Rewriting:
                 tcp.skip_left_out(segment, number)
             tcp.segment(segment, number, packet.time_ns)
             output.out.clear()
-            way = tcp.table.ways.get(segment.key)
-            if way is not None:
-                yield packet, segment, way
+            direction = tcp.table.directions.get(segment.key)
+            if direction is not None:
+                yield packet, segment, direction
         tcp.end(number)
 
     # -- second pass
 
     def write(self, packets: Iterable[Packet | Secrets | Note], writer: PcapngWriter) -> None:
-        """Write the redacted capture. ``packets`` are the same as for `learn`."""
-        for packet, segment, way in self._segments(packets, Output()):
+        """Write the redacted capture. ``packets`` are the same as for `prepare`."""
+        for packet, segment, direction in self._segments(packets, Output()):
             if self._selection.last and packet.number > self._last_packet:
                 return
-            if self._of(way) is not None:
-                self._write(packet, segment, way, writer)
+            if self._of(direction) is not None:
+                self._write(packet, segment, direction, writer)
 
-    def _write(self, packet: Packet, segment: Segment, way: Direction, writer: PcapngWriter) -> None:
+    def _write(self, packet: Packet, segment: Segment, direction: Direction, writer: PcapngWriter) -> None:
         """Write the packets that replace a packet, if any."""
-        key = _key(way)
+        key = _key(direction)
         edits = self._edits[key]
-        offset = _offset(way, segment.seq + bool(segment.flags & SYN))
+        offset = _offset(direction, segment.seq + bool(segment.flags & SYN))
         old = segment.data[segment.start : segment.end]
-        runs = edits.cut(offset, old, _FILLER.get(self._streams[way.stream.number].kind, b"\0"))
+        runs = edits.cut(offset, old, _FILLER.get(self._streams[direction.stream.number].kind, b"\0"))
         if packet.number in self._differing:
             start, size = self._differing[packet.number]
-            runs = [(at, _differing(data, at, edits.place(start), edits.place(start + size))) for at, data in runs]
-        acknowledged = self._place_of_ack(segment, way) if segment.flags & ACK else 0
-        if self._selection.last and not self._tells(key, segment, runs, acknowledged):
+            runs = [
+                (at, _differing(data, at, edits.new_offset(start), edits.new_offset(start + size))) for at, data in runs
+            ]
+        acknowledged = self._new_ack_offset(segment, direction) if segment.flags & ACK else 0
+        if self._selection.last and not self._has_content(key, segment, runs, acknowledged):
             return
         self._acknowledged[key] = acknowledged
         end = offset + len(old)
-        missing = edits.place(end + segment.missing) - edits.place(end)
+        missing = edits.new_offset(end + segment.missing) - edits.new_offset(end)
         if len(runs) > 1 and not runs[0][1]:
             del runs[0]
         for index, (at, data) in enumerate(runs):
             last = index == len(runs) - 1
             flags = segment.flags if last else segment.flags & ~FIN
-            seq, ack = _first(key) + at - bool(flags & SYN), _first(_key(way.peer)) + acknowledged
+            seq, ack = _first(key) + at - bool(flags & SYN), _first(_key(direction.peer)) + acknowledged
             left_out = at in edits.resumes or (packet.left_out and not index)
             head = (seq & _MASK, ack & _MASK if flags & ACK else 0, flags)
-            self._send(packet.time_ns, segment.key, way, head, data, missing if last else 0, left_out, writer)
+            self._send(packet.time_ns, segment.key, direction, head, data, missing if last else 0, left_out, writer)
 
     def _send(
         self,
         time_ns: int,
         ends: bytes,
-        way: Direction,
+        direction: Direction,
         head: tuple[int, int, int],
         data: bytes,
         missing: int,
@@ -222,27 +224,29 @@ class Rewriting:
         addresses = (self._names.address(one) for one in _halves(ends[:-4]))
         source, target = (address + port for address, port in zip(addresses, _halves(ends[-4:])))
         self.written += 1
-        frame = push_segment(source, target, not way.from_client, *head, data, self.written, missing=missing)
+        frame = push_segment(source, target, not direction.from_client, *head, data, self.written, missing=missing)
         writer.packet(Packet(self.written, time_ns, 1, frame, len(frame) + missing, left_out=left_out))
 
-    def _place_of_ack(self, segment: Segment, way: Direction) -> int:
+    def _new_ack_offset(self, segment: Segment, direction: Direction) -> int:
         """Return the acknowledgement number as an offset in the new bytes of the other direction."""
-        if way.peer.base < 0:
+        if direction.peer.base < 0:
             return 0
-        edits = self._of(way.peer)
+        edits = self._of(direction.peer)
         assert edits is not None  # both directions belong to the same connection
-        return edits.place(_offset(way.peer, segment.ack))
+        return edits.new_offset(_offset(direction.peer, segment.ack))
 
-    def _tells(self, key: tuple[int, bool], segment: Segment, runs: list[tuple[int, bytes]], acknowledged: int) -> bool:
+    def _has_content(
+        self, key: tuple[int, bool], segment: Segment, runs: list[tuple[int, bytes]], acknowledged: int
+    ) -> bool:
         """Whether a packet has content or acknowledges new bytes after other packets were left out."""
         if segment.flags & (SYN | FIN | RST) or any(data for _, data in runs):
             return True
         return acknowledged > self._acknowledged.get(key, 0)
 
 
-def _key(way: Direction) -> tuple[int, bool]:
+def _key(direction: Direction) -> tuple[int, bool]:
     """Return the key of a direction. It is the same in both passes, whichever end is identified as the client."""
-    return way.stream.number, way is way.connection.there
+    return direction.stream.number, direction is direction.connection.there
 
 
 def _first(key: tuple[int, bool]) -> int:
@@ -250,10 +254,10 @@ def _first(key: tuple[int, bool]) -> int:
     return key[0] * 64_000 + (1 if key[1] else 32_001)
 
 
-def _offset(way: Direction, seq: int) -> int:
+def _offset(direction: Direction, seq: int) -> int:
     """Return the offset in the direction of the byte with this sequence number."""
-    distance = seq - way.base - way.offset & _MASK
-    return way.offset + (distance - (1 << 32) if distance & 0x80000000 else distance)
+    distance = seq - direction.base - direction.offset & _MASK
+    return direction.offset + (distance - (1 << 32) if distance & 0x80000000 else distance)
 
 
 def _halves(data: bytes) -> tuple[bytes, bytes]:

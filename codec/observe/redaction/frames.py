@@ -46,9 +46,9 @@ def redact_frame(frame: Frame, names: Names) -> bytes:
     cut = max(0, 8 + _pull(data, 4)[0] - parts.command_end) if frame.missing else 0
     command = _command(frame, names)
     if frame.missing:
-        behind = b"" if cut else _cut_entry(frame, names)
-        size = 4 + len(command) + len(behind) + frame.missing
-        return b"".join((_push(size), _push(len(command) + cut), command, behind))
+        tail = b"" if cut else _cut_entry(frame, names)
+        size = 4 + len(command) + len(tail) + frame.missing
+        return b"".join((_push(size), _push(len(command) + cut), command, tail))
     if parts.metadata_start >= 0:
         return join_frame(command, _entry(frame, names))
     return join_frame(command, _heads_only(frame, names))

@@ -91,7 +91,7 @@ def _word(token: str, names: Names) -> str:
     rest = token[len(bare) :]
     if not any(map(str.isalnum, bare)) or bare.lower() in _KNOWN or _NUMBER.fullmatch(bare) or _CLASS.fullmatch(bare):
         return token
-    known = names.spoken.get(bare)
+    known = names.names_in_texts.get(bare)
     if known is None and (bare.count(".") == 3 or bare.startswith("/")):
         known = _address(bare, names)
     return (known or HIDDEN) + rest

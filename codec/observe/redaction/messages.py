@@ -26,7 +26,7 @@ __all__ = ["FIELDS", "redact_message"]
 _TABLE: Final = """
 topic        | topic topics partitions new_topics deleted_topics added removed resolved_topic_name segment_topic
 topic        | legacy_topic_name
-place        | namespace
+namespace    | namespace
 pattern      | topics_pattern
 subscription | subscription initial_subscription_name
 consumer     | consumer_name consumerName
@@ -127,7 +127,7 @@ def _cluster(names: Names, text: str) -> str:
 
 _SPECIAL: Final[dict[str, Callable[[Names, str], str]]] = {
     "topic": Names.topic,
-    "place": Names.place,
+    "namespace": Names.namespace,
     "pattern": Names.pattern,
     "subscription": Names.subscription,
     "producer": Names.producer,

@@ -24,7 +24,7 @@ __all__ = ["Names"]
 _KEPT: Final = frozenset({"tenant", "namespace", "topic", "subscription", "consumer", "producer"})
 """The kinds that ``keep_names`` keeps."""
 
-_SPOKEN: Final = _KEPT | {"role", "host", "listener", "cluster"}
+_NAMES_IN_TEXTS: Final = _KEPT | {"role", "host", "listener", "cluster"}
 """The kinds whose names occur in error messages."""
 
 _LETTERS: Final = ("-DLQ", "-RETRY")
@@ -46,7 +46,7 @@ class Names:
         self._keys: dict[bytes, bytes] = {}
         self._used: set[bytes] = set()
         self._addresses: dict[bytes, bytes] = {}
-        self.spoken: dict[str, str] = {}
+        self.names_in_texts: dict[str, str] = {}
         """Names that may occur in free text, with their pseudonyms."""
 
     def name(self, kind: str, text: str) -> str:
@@ -54,13 +54,13 @@ class Names:
         if not text:
             return text
         if kind in self._keep:
-            return self.spoken.setdefault(text, text)
+            return self.names_in_texts.setdefault(text, text)
         known = self._by_kind.setdefault(kind, {})
         found = known.get(text)
         if found is None:
             found = known[text] = f"{kind}-{len(known) + 1}"
-            if kind in _SPOKEN:
-                self.spoken.setdefault(text, found)
+            if kind in _NAMES_IN_TEXTS:
+                self.names_in_texts.setdefault(text, found)
         return found
 
     # -- topics, subscriptions and producers
@@ -75,11 +75,11 @@ class Names:
         words = place.split("/")
         rest = words.pop() if domain == "segment" and len(words) > 3 else ""
         local = words.pop()
-        parts = [self.place("/".join(words))] if words else []
+        parts = [self.namespace("/".join(words))] if words else []
         local = local if _is_fixed(words, local) else self._local(local)
         return f"{domain}{separator}{'/'.join([*parts, local, *([rest] if rest else [])])}"
 
-    def place(self, text: str) -> str:
+    def namespace(self, text: str) -> str:
         """Return the pseudonym of a namespace, ``tenant/namespace`` or ``tenant/cluster/namespace``."""
         words = text.split("/")
         if "namespace" in self._keep or words == _SYSTEM_PLACE:
@@ -111,7 +111,7 @@ class Names:
         domain, between, place = head.partition("://")
         if domain not in DOMAINS or not between:
             return self.name("pattern", text)
-        return f"{domain}://{self.place(place)}{separator}{self.name('pattern', rest)}"
+        return f"{domain}://{self.namespace(place)}{separator}{self.name('pattern', rest)}"
 
     def subscription(self, text: str) -> str:
         """Return the pseudonym of a subscription. The prefix of a broker's own subscription stays."""

@@ -47,11 +47,11 @@ class Edits:
     def put(self, start: int, size: int, data: bytes | None) -> None:
         """Replace ``size`` bytes by ``data``, or keep them if it is None. Call in the order of ``start``."""
         if self._left_out is not None:
-            self.settle(1 if self._edits else 0)
-            self.resumes.add(self.place(start))
+            self.end_left_out(1 if self._edits else 0)
+            self.resumes.add(self.new_offset(start))
         self._add(start, start + size, data, 0)
 
-    def settle(self, lost: int = 0) -> None:
+    def end_left_out(self, lost: int = 0) -> None:
         """End the range that is being left out. It becomes ``lost`` missing bytes."""
         if self._left_out is not None:
             self._add(*self._left_out, b"", lost)
@@ -63,14 +63,14 @@ class Edits:
         self._left_out = (first, start + size)
 
     def _add(self, start: int, end: int, data: bytes | None, lost: int) -> None:
-        at = self.place(start)
+        at = self.new_offset(start)
         self._starts.append(start)
         self._edits.append(_Edit(start, end, at, data, lost))
 
     def _find(self, offset: int) -> int:
         return bisect_right(self._starts, offset) - 1
 
-    def place(self, offset: int) -> int:
+    def new_offset(self, offset: int) -> int:
         """Return the new offset of a byte."""
         index = self._find(offset)
         if index < 0:
@@ -86,20 +86,22 @@ class Edits:
         ``filler`` is one byte. There is one run, which may be empty, and one more after each gap.
         """
         first, end = start, start + len(old)
-        runs: list[tuple[int, bytes]] = [(self.place(start), b"")]
+        runs: list[tuple[int, bytes]] = [(self.new_offset(start), b"")]
         while start < end:
             index = self._find(start)
             edit = self._edits[index] if index >= 0 else None
             if edit is not None and start < edit.end:
                 stop = min(end, edit.end)
-                at = self.place(start)
+                at = self.new_offset(start)
                 new = edit.data
                 data = (
-                    old[start - first : stop - first] if new is None else new[at - edit.at : self.place(stop) - edit.at]
+                    old[start - first : stop - first]
+                    if new is None
+                    else new[at - edit.at : self.new_offset(stop) - edit.at]
                 )
             else:
                 stop = min(end, self._starts[index + 1]) if index + 1 < len(self._starts) else end
-                at, data = self.place(start), filler * (stop - start)
+                at, data = self.new_offset(start), filler * (stop - start)
             last_at, last = runs[-1]
             if last_at + len(last) == at or not data:
                 runs[-1] = (last_at, last + data)

@@ -38,14 +38,14 @@ from pcli.codec.observe.rules.consumer_state import attached, seen_until
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import (
     EDGES,
-    HOLES,
+    GAPS,
     about_consumer,
     certainty,
     consumer_subject,
     count_of,
+    error_message,
     first_of,
     frames_text,
-    said,
     span,
     why_unsure,
 )
@@ -57,7 +57,7 @@ _LATE_NS: Final = 1_000_000_000
 """Minimum age of an unanswered ACK at the end of the capture: a younger one can still be answered."""
 
 
-def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return the findings of all three cases."""
     yield from _unanswered(consumer, moment)
     yield from _back(consumer)
@@ -70,7 +70,7 @@ def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             "certain",
             subject,
             f"The broker refused {count_of(seen.count, 'acknowledgement')} of {about_consumer(consumer)} with {error}: "
-            f"{said(seen.sample)}",
+            f"{error_message(seen.sample)}",
             seen.first_ns,
             seen.frames,
             "A later ACK of the same messages without an error would disprove this.",
@@ -92,7 +92,7 @@ def _unanswered(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     yield Finding(
         "ack-lost",
         "warning",
-        "capture" if HOLES & doubts else "network" if broke else "broker",
+        "capture" if GAPS & doubts else "network" if broke else "broker",
         certainty(doubts, "certain" if broke else "likely"),
         consumer_subject(consumer),
         f"{count_of(seen.count, 'acknowledgement')} of {about_consumer(consumer)} requested a response and received "
@@ -136,5 +136,5 @@ RULE = Rule(
     facts=("acks_unanswered", "acked_but_back", "acks_failed", "ends", "session"),
     title="acknowledgements that were unanswered, refused, or did not prevent a redelivery",
     issue="apache/pulsar#23262",
-    look=look,
+    evaluate=evaluate,
 )

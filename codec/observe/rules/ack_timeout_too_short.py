@@ -43,7 +43,7 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 __all__ = ["RULE"]
 
 
-def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if acknowledgements take as long as the age at which redelivery is requested."""
     subscription = consumer.subscription
     seen = None if subscription is None else subscription.again.get("ack_timeout")
@@ -76,5 +76,5 @@ RULE = Rule(
     facts=("hold_ages", "ack_age_max_ns", "ack_ages", "asked_again", "subscription.again"),
     title="an acknowledgement timeout that is shorter than the processing time",
     issue="apache/pulsar#18910",
-    look=look,
+    evaluate=evaluate,
 )

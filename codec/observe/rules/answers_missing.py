@@ -33,11 +33,11 @@ from typing import Final
 
 from pcli.codec.observe.rules.connection_text import exchange_subject
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.finding_text import HOLES, certainty, count_of, span, why_unsure
+from pcli.codec.observe.rules.finding_text import GAPS, certainty, count_of, span, why_unsure
 from pcli.codec.observe.rules.slow_answers import TIMEOUT_NS
 from pcli.codec.observe.tracking.records.connection_records import ExchangeRecord
 
-__all__ = ["RULE", "look"]
+__all__ = ["RULE", "evaluate"]
 
 _ELSEWHERE: Final = ("SEND", "ACK", "PING")
 _WAIT_NS: Final = 10_000_000_000
@@ -45,14 +45,14 @@ _OVERTAKEN_NS: Final = 5_000_000_000
 """Minimum waiting time if a later request of the same type was answered."""
 
 
-def look(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
+def evaluate(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
     """Return findings for missing responses, duplicate responses, and responses without a request."""
     if exchange.type in _ELSEWHERE:
         return
     bound = _OVERTAKEN_NS if exchange.overtaken else _WAIT_NS
     if exchange.unanswered.count and exchange.waited_ns >= bound and "one_way" not in exchange.doubts:
         yield _missing(exchange)
-    if exchange.answered_twice.count and not HOLES.intersection(exchange.doubts):
+    if exchange.answered_twice.count and not GAPS.intersection(exchange.doubts):
         yield _too_many(exchange, "twice")
     if exchange.unasked.count > 0 and not exchange.doubts - {"end"}:
         yield _too_many(exchange, "unasked")
@@ -62,11 +62,11 @@ def _missing(exchange: ExchangeRecord) -> Finding:
     missing = exchange.unanswered
     later = ", although later requests were answered" if exchange.overtaken else ""
     given_up = exchange.waited_ns >= TIMEOUT_NS or exchange.overtaken
-    in_hole = HOLES.intersection(exchange.doubts)
+    in_gap = GAPS.intersection(exchange.doubts)
     return Finding(
         "answers-missing",
-        "note" if in_hole else "error" if given_up else "warning",
-        "capture" if in_hole else "broker",
+        "note" if in_gap else "error" if given_up else "warning",
+        "capture" if in_gap else "broker",
         certainty(exchange.doubts),
         exchange_subject(exchange),
         f"{missing.count} of {count_of(exchange.asked, f'{exchange.type} request')} on connection {exchange.stream} "
@@ -105,5 +105,5 @@ RULE = Rule(
     facts=("unanswered", "waited_ns", "overtaken", "answered_twice", "unasked", "asked", "doubts"),
     title="requests without a response, and responses without a request",
     issue="apache/pulsar#3300",
-    look=look,
+    evaluate=evaluate,
 )

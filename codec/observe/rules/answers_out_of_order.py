@@ -30,16 +30,16 @@ from collections.abc import Iterator
 
 from pcli.codec.observe.rules.connection_text import about_connection, connection_subject
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.finding_text import HOLES, count_of, why_unsure
+from pcli.codec.observe.rules.finding_text import GAPS, count_of, why_unsure
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 
-__all__ = ["RULE", "look"]
+__all__ = ["RULE", "evaluate"]
 
 
-def look(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
+def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
     """Return at most one finding per connection."""
     tally = record.out_of_order
-    if not tally.count or HOLES.intersection(record.doubts):
+    if not tally.count or GAPS.intersection(record.doubts):
         return
     yield Finding(
         "answers-out-of-order",
@@ -64,5 +64,5 @@ RULE = Rule(
     facts=("out_of_order", "doubts"),
     title="responses about a producer or consumer that arrived before it was created",
     issue="apache/pulsar#20737",
-    look=look,
+    evaluate=evaluate,
 )

@@ -31,10 +31,10 @@ from typing import Final
 
 from pcli.codec.observe.rules.connection_text import about_connection, connection_subject
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.finding_text import HOLES, certainty, span, why_unsure
+from pcli.codec.observe.rules.finding_text import GAPS, certainty, span, why_unsure
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 
-__all__ = ["RULE", "look"]
+__all__ = ["RULE", "evaluate"]
 
 _PATIENCE_NS: Final = 10_000_000_000
 """Time that a client may need to obtain new credentials."""
@@ -45,7 +45,7 @@ _REFUSED_NS: Final = 5_000_000_000
 _BY_BROKER: Final = ("fin_broker", "reset_broker", "auth")
 
 
-def look(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if a challenge was not answered or its response was not accepted."""
     until = record.ended_ns if record.end else moment.now_ns
     by_broker = record.end in _BY_BROKER
@@ -73,7 +73,7 @@ def look(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
 def _refused(record: ConnectionRecord, *, by_broker: bool) -> bool:
     """Return whether the end follows an AUTH_RESPONSE. With gaps it is unknown which side closed the connection."""
     soon = record.refreshed_ns >= 0 and record.ended_ns - record.refreshed_ns <= _REFUSED_NS
-    return by_broker and soon and not HOLES.intersection(record.doubts)
+    return by_broker and soon and not GAPS.intersection(record.doubts)
 
 
 def _finding(record: ConnectionRecord, cause: str, what: str, since_ns: int, opposite: str) -> Finding:
@@ -99,5 +99,5 @@ RULE = Rule(
     facts=("challenges", "challenge_open_ns", "refreshed_ns", "end", "ended_ns", "doubts"),
     title="credentials that expired and were not renewed",
     issue="PIP-55",
-    look=look,
+    evaluate=evaluate,
 )

@@ -32,10 +32,10 @@ from typing import Final
 
 from pcli.codec.observe.rules.connection_text import about_host, host_subject
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.finding_text import said, times
+from pcli.codec.observe.rules.finding_text import error_message, times
 from pcli.codec.observe.tracking.records.connection_records import HostRecord
 
-__all__ = ["RULE", "look"]
+__all__ = ["RULE", "evaluate"]
 
 _ADVICE: Final = {
     "AuthenticationError": "The credentials are wrong, expired, missing or from an unknown issuer. "
@@ -45,7 +45,7 @@ _ADVICE: Final = {
 }
 
 
-def look(host: HostRecord, _moment: Moment) -> Iterator[Finding]:
+def evaluate(host: HostRecord, _moment: Moment) -> Iterator[Finding]:
     """Return one finding for each error and command."""
     for named, tally in host.denied.items():
         error, _, command = named.partition(" ")
@@ -56,7 +56,7 @@ def look(host: HostRecord, _moment: Moment) -> Iterator[Finding]:
             "certain",
             host_subject(host),
             f"{about_host(host)}: {command or 'a request'} was refused with {error} {times(tally.count)}"
-            + (f": {said(tally.sample)}." if tally.sample else "."),
+            + (f": {error_message(tally.sample)}." if tally.sample else "."),
             tally.first_ns,
             tally.frames,
             "A later success of the same client with other credentials would disprove this; the server may have the "
@@ -72,5 +72,5 @@ RULE = Rule(
     facts=("denied",),
     title="logins or requests refused for lack of permission",
     issue="apache/pulsar#17784",
-    look=look,
+    evaluate=evaluate,
 )

@@ -30,20 +30,20 @@ from pcli.codec.observe.rules.finding_text import count_of
 from pcli.codec.observe.text_format import size_text
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 
-__all__ = ["RULE", "look"]
+__all__ = ["RULE", "evaluate"]
 
 
-def look(capture: CaptureRecord, _moment: Moment) -> Iterator[Finding]:
+def evaluate(capture: CaptureRecord, _moment: Moment) -> Iterator[Finding]:
     """Return one finding that lists all missing data."""
-    holes = list(_holes(capture))
-    if holes:
+    missing = list(_missing_data(capture))
+    if missing:
         yield Finding(
             "capture-incomplete",
             "note",
             "capture",
             "certain",
             {"capture": "all inputs"},
-            f"The capture is incomplete: {'; '.join(holes)}.",
+            f"The capture is incomplete: {'; '.join(missing)}.",
             capture.gaps.first_ns or capture.first_ns,
             capture.gaps.frames,
             "Findings that missing data could explain mention it and have a lower certainty.",
@@ -52,7 +52,7 @@ def look(capture: CaptureRecord, _moment: Moment) -> Iterator[Finding]:
         )
 
 
-def _holes(capture: CaptureRecord) -> Iterator[str]:
+def _missing_data(capture: CaptureRecord) -> Iterator[str]:
     if capture.gaps.count:
         yield f"{count_of(capture.gaps.count, 'gap')} of {size_text(capture.gap_bytes)} in total"
     if capture.midstream:
@@ -75,5 +75,5 @@ RULE = Rule(
     facts=("gaps", "gap_bytes", "midstream", "one_way", "cut", "damaged", "unfinished", "evicted"),
     title="data that the capture does not contain",
     issue="apache/pulsar#23262",
-    look=look,
+    evaluate=evaluate,
 )

@@ -35,7 +35,7 @@ from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 __all__ = ["RULE"]
 
 
-def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if the producer resent chunks."""
     seen = producer.chunks_resent
     if not seen.count:
@@ -61,5 +61,5 @@ RULE = Rule(
     facts=("chunks_resent", "ends"),
     title="chunks of a message that were sent more than once",
     issue="apache/pulsar#21070",
-    look=look,
+    evaluate=evaluate,
 )

@@ -47,7 +47,7 @@ STEADY_MS: Final = 5_000
 _FEW: Final = 3
 
 
-def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if the clock is ahead or behind."""
     least, most, _ = producer.clock_skew_ms
     if not producer.skewed.count or AHEAD_MS < least < BEHIND_MS:
@@ -97,5 +97,5 @@ RULE = Rule(
     facts=("clock_skew_ms", "skewed", "sent_entries", "topic_record.producers.clock_skew_ms"),
     title="a producer whose clock differs from the clock of the capture",
     issue="apache/pulsar#21347",
-    look=look,
+    evaluate=evaluate,
 )

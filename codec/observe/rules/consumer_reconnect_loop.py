@@ -31,10 +31,10 @@ from pcli.codec.observe.rules.finding_text import about_consumer, consumer_subje
 from pcli.codec.observe.rules.reconnect_causes import repeated_reconnects
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
-__all__ = ["RULE", "look"]
+__all__ = ["RULE", "evaluate"]
 
 
-def look(consumer: ConsumerRecord, _moment: Moment) -> Iterator[Finding]:
+def evaluate(consumer: ConsumerRecord, _moment: Moment) -> Iterator[Finding]:
     """Return one finding for each cause."""
     seeks = consumer.subscription.seeks.count if consumer.subscription is not None else 0
     about, subject = about_consumer(consumer), consumer_subject(consumer)
@@ -47,5 +47,5 @@ RULE = Rule(
     facts=("ends", "sessions", "subscription.seeks"),
     title="a consumer that is closed or disconnected and subscribes again repeatedly",
     issue="apache/pulsar#20591",
-    look=look,
+    evaluate=evaluate,
 )

@@ -32,7 +32,7 @@ from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import times
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 
-__all__ = ["RULE", "look"]
+__all__ = ["RULE", "evaluate"]
 
 _INSTEAD: Final = {
     "CONNECT.auth_method": "The enum of authentication methods is deprecated; auth_method_name replaces it.",
@@ -44,7 +44,7 @@ _INSTEAD: Final = {
 """The deprecated feature, and its replacement."""
 
 
-def look(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
+def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
     """Return one finding for each deprecated feature and client library on a host."""
     for what, tally in record.deprecated.items():
         yield Finding(
@@ -68,5 +68,5 @@ RULE = Rule(
     facts=("deprecated", "client_version"),
     title="commands and fields that are deprecated in the protocol",
     issue="apache/pulsar#5959",
-    look=look,
+    evaluate=evaluate,
 )

@@ -48,7 +48,7 @@ _SILENT_NS: Final = 5_000_000_000
 """Rate limits cause intervals of a second; changes of the active consumer and read retries take some seconds."""
 
 
-def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for the current silence, or for the longest one."""
     stop = stop_of(consumer.silent, consumer, moment)
     if stop is None or stop.lasted_ns < _SILENT_NS or consumer.active is False:
@@ -88,5 +88,5 @@ RULE = Rule(
     facts=("silent", "active", "permits.balance", "session", *FACTS),
     title="a consumer with permits and a backlog to which the broker sends nothing",
     issue="apache/pulsar#26164",
-    look=look,
+    evaluate=evaluate,
 )

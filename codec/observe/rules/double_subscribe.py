@@ -41,7 +41,7 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 __all__ = ["RULE"]
 
 
-def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if there was a second SUBSCRIBE."""
     seen = consumer.double_subscribe
     if not seen.count:
@@ -68,5 +68,5 @@ RULE = Rule(
     facts=("double_subscribe",),
     title="a SUBSCRIBE for a consumer that is already open on the same connection",
     issue="apache/pulsar#20737",
-    look=look,
+    evaluate=evaluate,
 )

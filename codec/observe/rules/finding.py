@@ -99,5 +99,5 @@ class Rule:
     """What it finds, in one line."""
     issue: str
     """The public issue or proposal that requested it: ``apache/pulsar#24418``, ``PIP-491``."""
-    look: Callable[[Any, Moment], Iterator[Finding]]
+    evaluate: Callable[[Any, Moment], Iterator[Finding]]
     """The function that yields the findings for a record."""

@@ -3,7 +3,7 @@
 Rules of this file
 1. Names come from the wire. In sentences they are passed through `printable`; subjects contain them unchanged.
 2. There are two kinds of doubts. With EDGES the record begins earlier or ends later than the capture, but is complete
-   in between. With HOLES frames may be missing in the middle.
+   in between. With GAPS frames may be missing in the middle.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 
 __all__ = [
     "EDGES",
-    "HOLES",
+    "GAPS",
     "about_consumer",
     "about_subscription",
     "at",
     "certainty",
     "consumer_subject",
     "count_of",
+    "error_message",
     "first_of",
     "frames_text",
-    "said",
     "span",
     "subscription_subject",
     "times",
@@ -41,13 +41,13 @@ __all__ = [
 EDGES: Final = frozenset(("start", "end"))
 """Doubts with which the record is complete within the capture."""
 
-HOLES: Final = frozenset(("gap", "cut", "one_way", "weak_sync", "evicted"))
+GAPS: Final = frozenset(("gap", "cut", "one_way", "weak_sync", "evicted"))
 """Doubts with which frames may be missing in the middle."""
 
 _JAVA: Final = re.compile(r"\b(?:[a-z]\w*\.)+[A-Z][\w$]*: ")
 """The name of a Java class before the message of an exception."""
 
-_SAID: Final = 240
+_MAX_ERROR_MESSAGE: Final = 240
 """Maximum number of characters of an error message; dissect shows all of them."""
 
 
@@ -57,7 +57,7 @@ _AT_ONCE_NS: Final = 1_000_000
 
 def certainty(doubts: Collection[str], best: str = "certain") -> str:
     """Return the certainty that an event did NOT occur: ``best``, or less with these doubts of the record."""
-    if HOLES.intersection(doubts):
+    if GAPS.intersection(doubts):
         return "possible"
     return "likely" if doubts and best == "certain" else best
 
@@ -113,10 +113,10 @@ def first_of(seen: Occurrences) -> str:
     return f", first {printable(seen.sample)}" if seen.sample else ""
 
 
-def said(text: str) -> str:
+def error_message(text: str) -> str:
     """Return a broker's error message as one line, without names of Java classes and nested causes."""
     words = " ".join(_JAVA.sub("", text).partition(" caused by ")[0].split())
-    return printable(words if len(words) <= _SAID else words[: _SAID - 1] + "…")
+    return printable(words if len(words) <= _MAX_ERROR_MESSAGE else words[: _MAX_ERROR_MESSAGE - 1] + "…")
 
 
 def about_consumer(consumer: ConsumerRecord) -> str:

@@ -33,7 +33,7 @@ from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 
-__all__ = ["RULE", "look"]
+__all__ = ["RULE", "evaluate"]
 
 _ADVICE: Final = {
     "tls": "One side uses TLS and the other does not: use pulsar+ssl:// with port 6651, pulsar:// with port 6650.",
@@ -45,7 +45,7 @@ _ADVICE: Final = {
 }
 
 
-def look(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
+def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
     """Return at most one finding per connection."""
     word = record.first_bytes
     if not word or (word == "proxy-protocol" and (record.broker_frames or not record.end)):
@@ -74,5 +74,5 @@ RULE = Rule(
     facts=("first_bytes", "first_bytes_text", "first_bytes_packet", "connect_frame", "broker_frames", "end"),
     title="TLS, HTTP, a PROXY header or text at the start of a Pulsar connection",
     issue="apache/pulsar#3832",
-    look=look,
+    evaluate=evaluate,
 )

@@ -29,24 +29,24 @@ from collections.abc import Iterator
 
 from pcli.codec.observe.rules.connection_text import about_connection, connection_subject
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.finding_text import HOLES, at, certainty, span, why_unsure
+from pcli.codec.observe.rules.finding_text import GAPS, at, certainty, span, why_unsure
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 
-__all__ = ["RULE", "look"]
+__all__ = ["RULE", "evaluate"]
 
 
-def look(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
+def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
     """Return a finding against the silent side; the side with an unanswered PING closed the connection."""
     if record.end != "keep_alive" or "one_way" in record.doubts:
         return
     by_client = max(record.ping_open, key=lambda side: record.ping_open[side][1])
     frame, time_ns = record.ping_open[by_client]
     asker, silent = ("client", "broker") if by_client else ("broker", "client")
-    in_hole = HOLES.intersection(record.doubts)
+    in_gap = GAPS.intersection(record.doubts)
     yield Finding(
         "keep-alive-missed",
-        "note" if in_hole else "error",
-        "capture" if in_hole else silent,
+        "note" if in_gap else "error",
+        "capture" if in_gap else silent,
         certainty(record.doubts - {"start"}, "likely"),
         connection_subject(record),
         f"The {asker} closed {about_connection(record)} {span(record.ended_ns - time_ns)} after its PING in "
@@ -68,5 +68,5 @@ RULE = Rule(
     facts=("end", "ping_open", "ended_ns", "doubts"),
     title="a connection closed because a PING was not answered",
     issue="apache/pulsar#3300",
-    look=look,
+    evaluate=evaluate,
 )

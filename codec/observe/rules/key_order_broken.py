@@ -44,7 +44,7 @@ from pcli.codec.observe.tracking.records.topic_records import KeyRecord
 __all__ = ["RULE"]
 
 
-def look(key: KeyRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(key: KeyRecord, moment: Moment) -> Iterator[Finding]:
     """Return findings for both kinds of violation."""
     subscription = key.subscription
     name = f"key {printable(key.key)} of {about_subscription(subscription)}"
@@ -90,5 +90,5 @@ RULE = Rule(
     facts=("open_at_two", "backwards", "owners", "subscription.allow_out_of_order"),
     title="a key of a Key_Shared subscription at two consumers at once, or out of order",
     issue="apache/pulsar#23309",
-    look=look,
+    evaluate=evaluate,
 )

@@ -44,7 +44,7 @@ from pcli.codec.observe.tracking.records.topic_records import SubscriptionRecord
 __all__ = ["RULE"]
 
 
-def look(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if batches exceeded a consumer's permits while another consumer received nothing."""
     seen = subscription.large_batches
     if not seen.count:
@@ -72,5 +72,5 @@ RULE = Rule(
     facts=("large_batches",),
     title="batches larger than a consumer's permits while other consumers receive nothing",
     issue="apache/pulsar#6054",
-    look=look,
+    evaluate=evaluate,
 )

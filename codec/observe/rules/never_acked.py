@@ -55,7 +55,7 @@ _LONG: Final = 3
 """Factor over the slowest acknowledgement from which on the finding is a warning."""
 
 
-def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for messages that are held for long and were not delivered to another consumer since."""
     kept = consumer.never_acked
     if not kept.count or consumer.session is None or _need_not(consumer):
@@ -118,5 +118,5 @@ RULE = Rule(
     ),
     title="messages that were delivered but not acknowledged, and the consumers that hold them",
     issue="apache/pulsar#7683",
-    look=look,
+    evaluate=evaluate,
 )

@@ -32,7 +32,7 @@ from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 from pcli.codec.wire.commands import COMMANDS
 
-__all__ = ["OLD", "RULE", "look"]
+__all__ = ["OLD", "RULE", "evaluate"]
 
 OLD: Final = 15
 """Lower protocol versions lack transactions and all features of Pulsar 2.5 and later."""
@@ -57,7 +57,7 @@ _WITHOUT: Final = (
 _NEWEST: Final = max(row.since for row in COMMANDS.values())
 
 
-def look(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
+def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
     """Return a finding for each version of a client library on a host."""
     client, server = record.protocol_version, record.server_protocol_version
     by_broker = 0 <= server < client and server < OLD
@@ -88,5 +88,5 @@ RULE = Rule(
     facts=("protocol_version", "server_protocol_version", "client_version", "server_version"),
     title="old protocol versions, and the features that they lack",
     issue="apache/pulsar#3466",
-    look=look,
+    evaluate=evaluate,
 )

@@ -28,13 +28,13 @@ from collections.abc import Iterator
 
 from pcli.codec.observe.rules.connection_text import about_connection, connection_subject
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.finding_text import HOLES, count_of, why_unsure
+from pcli.codec.observe.rules.finding_text import GAPS, count_of, why_unsure
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 
-__all__ = ["RULE", "look"]
+__all__ = ["RULE", "evaluate"]
 
 
-def look(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
+def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
     """Return at most one finding per connection."""
     tally = record.oversize
     if not tally.count:
@@ -44,7 +44,7 @@ def look(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
         "oversize-frame",
         "error",
         "client" if by_client else "broker",
-        "possible" if HOLES.intersection(record.doubts) else "certain",
+        "possible" if GAPS.intersection(record.doubts) else "certain",
         connection_subject(record),
         f"{count_of(tally.count, 'frame')} on {about_connection(record)} exceeded the maxMessageSize of "
         f"{record.max_message_size:,} bytes plus 10 KiB: {tally.sample}.",
@@ -64,5 +64,5 @@ RULE = Rule(
     facts=("oversize", "max_message_size", "doubts"),
     title="frames above the size that the broker announced",
     issue="apache/pulsar#15688",
-    look=look,
+    evaluate=evaluate,
 )

@@ -62,7 +62,7 @@ _RECOVERED_NS: Final = 2 * STOP_NS
 """Minimum length of a pause that has ended: an application may need a moment for a batch."""
 
 
-def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for the current pause, or for the longest one."""
     permits = consumer.permits
     stop = stop_of(permits.exhausted, consumer, moment)
@@ -116,8 +116,12 @@ def _matters(consumer: ConsumerRecord) -> bool:
 
 def _given_back(consumer: ConsumerRecord) -> int:
     """Return the frame of its last redelivery request for all messages if none was delivered since; 0 otherwise."""
-    asked = consumer.asked_all
-    return asked.frames[-1] if asked.frames and asked.last_ns > consumer.last_message_ns and not held(consumer) else 0
+    requests = consumer.asked_all
+    return (
+        requests.frames[-1]
+        if requests.frames and requests.last_ns > consumer.last_message_ns and not held(consumer)
+        else 0
+    )
 
 
 def _what(consumer: ConsumerRecord, stop: Stop, moment: Moment) -> str:
@@ -167,5 +171,5 @@ RULE = Rule(
     facts=("permits", "session", "durable", "asked_all", "last_message_ns", "last_ack_ns", *FACTS),
     title="a consumer that filled its receiver queue and then requested no more messages",
     issue="apache/pulsar#22069",
-    look=look,
+    evaluate=evaluate,
 )

@@ -43,7 +43,7 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 __all__ = ["RULE"]
 
 
-def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if the surplus is about one queue or more; a part of it may have been used up meanwhile."""
     permits = consumer.permits
     if not permits.known or not permits.doubled.count or permits.surplus * 2 <= permits.queue:
@@ -71,5 +71,5 @@ RULE = Rule(
     facts=("permits.doubled", "permits.surplus", "permits.queue"),
     title="a consumer that requested its whole queue once too often",
     issue="apache/pulsar#20591",
-    look=look,
+    evaluate=evaluate,
 )

@@ -50,7 +50,7 @@ __all__ = ["RULE"]
 _ADVICE = "Report it to the developers of the client library with its version. Reopening resets the permits."
 
 
-def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return findings for both cases."""
     permits = consumer.permits
     doubts = consumer.doubts - EDGES
@@ -97,5 +97,5 @@ RULE = Rule(
     facts=("permits.corrupt", "permits.corrupt_returned", "permits.short", "permits.queue", *FACTS),
     title="permits of delivered messages that the client does not return",
     issue="PIP-491",
-    look=look,
+    evaluate=evaluate,
 )

@@ -66,7 +66,7 @@ _CAUSES: Final = {
 """Severity, culprit, what would disprove it, what to do."""
 
 
-def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return findings for all three cases."""
     permits = consumer.permits
     if not permits.known:
@@ -126,5 +126,5 @@ RULE = Rule(
     facts=("permits.flowed", "permits.lowest", "permits.delivered", "permits.doubled", "permits.surplus", *FACTS),
     title="a client and a broker that count permits differently",
     issue="apache/pulsar#22091",
-    look=look,
+    evaluate=evaluate,
 )

@@ -63,7 +63,7 @@ _THROWN: Final = {
 """Culprit and advice for messages that a client discards, by validation_error."""
 
 
-def look(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
     """Return findings for repeatedly delivered, dead-lettered and discarded messages."""
     yield from _again(subscription)
     seen = subscription.dead_lettered
@@ -83,16 +83,16 @@ def look(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
             "dead-lettered",
         )
     for consumer in subscription.consumers.values():
-        for error, thrown in consumer.validation.items():
+        for error, discarded in consumer.validation.items():
             yield Finding(
                 "poison-message",
                 "warning",
                 _THROWN.get(error, ("client", ""))[0],
                 "certain",
                 consumer_subject(consumer),
-                f"{about_consumer(consumer)} discarded {count_of(thrown.count, 'message')}: {error}.",
-                thrown.first_ns,
-                thrown.frames,
+                f"{about_consumer(consumer)} discarded {count_of(discarded.count, 'message')}: {error}.",
+                discarded.first_ns,
+                discarded.frames,
                 "Nothing: its acknowledgements contain the error.",
                 _THROWN.get(error, ("", "Read the message with another client. Report it to its developers."))[1],
                 error,
@@ -100,9 +100,9 @@ def look(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
 
 
 def _again(subscription: SubscriptionRecord) -> Iterator[Finding]:
-    asked = sum(subscription.again[name].count for name in _ASKED if name in subscription.again)
+    requested = sum(subscription.again[name].count for name in _ASKED if name in subscription.again)
     often = [row for row in subscription.most_redelivered if row[0] >= _DELIVERIES]
-    if not often or asked < _DELIVERIES - 1:
+    if not often or requested < _DELIVERIES - 1:
         return
     doubts = subscription.doubts - EDGES
     # The cause of each redelivery is not stored per message: reconnects may have caused some.
@@ -134,5 +134,5 @@ RULE = Rule(
     facts=("most_redelivered", "again", "dead_lettered", "consumers.validation"),
     title="messages that cannot be processed: redelivered repeatedly, dead-lettered, or discarded",
     issue="apache/pulsar#6960",
-    look=look,
+    evaluate=evaluate,
 )

@@ -30,10 +30,10 @@ from pcli.codec.observe.rules.producer_text import about_producer, producer_subj
 from pcli.codec.observe.rules.reconnect_causes import repeated_reconnects
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
-__all__ = ["RULE", "look"]
+__all__ = ["RULE", "evaluate"]
 
 
-def look(producer: ProducerRecord, _moment: Moment) -> Iterator[Finding]:
+def evaluate(producer: ProducerRecord, _moment: Moment) -> Iterator[Finding]:
     """Return one finding for each cause."""
     yield from repeated_reconnects(
         "producer-reconnect-loop", producer, about_producer(producer), producer_subject(producer)
@@ -46,5 +46,5 @@ RULE = Rule(
     facts=("ends", "sessions"),
     title="a producer that is closed or disconnected and created again repeatedly",
     issue="apache/pulsar#20591",
-    look=look,
+    evaluate=evaluate,
 )

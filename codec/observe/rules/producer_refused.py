@@ -36,7 +36,7 @@ from typing import Final
 
 from pcli.codec.observe.rules.error_culprits import culprit_of_error, succeeded_later
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.finding_text import frames_text, said, times
+from pcli.codec.observe.rules.finding_text import error_message, frames_text, times
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 from pcli.codec.observe.tracking.records.counters import Occurrences
@@ -57,7 +57,7 @@ _ADVICE: Final[dict[str, str]] = {
 }
 
 
-def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for each error except schema errors."""
     for error, seen in producer.refused.items():
         if error == "IncompatibleSchema":
@@ -96,7 +96,7 @@ def _finding(
         "certain",
         producer_subject(producer),
         f"{about_producer(producer)} {what} {times(seen.count)} with {error} ({frames_text(seen.frames)}): "
-        f"{said(seen.sample)}",
+        f"{error_message(seen.sample)}",
         seen.first_ns,
         seen.frames,
         mended or missing,
@@ -111,5 +111,5 @@ RULE = Rule(
     facts=("refused", "send_errors", "resent", "lost", "session.ready_ns"),
     title="a PRODUCER or SEND to which the broker responded with an error",
     issue="apache/pulsar-client-go#638",
-    look=look,
+    evaluate=evaluate,
 )

@@ -34,7 +34,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.finding_text import EDGES, HOLES, at, certainty, count_of, span, when, why_unsure
+from pcli.codec.observe.rules.finding_text import EDGES, GAPS, at, certainty, count_of, span, when, why_unsure
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
@@ -44,7 +44,7 @@ STUCK_NS: Final = 10_000_000_000
 """Minimum waiting time: broker restarts and rate limits take some seconds."""
 
 
-def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     """Return findings for a current or past wait, an unanswered PRODUCER, and SENDs that were never answered."""
     if producer.heard_ns < 0:
         return  # the capture does not contain the broker's direction
@@ -61,7 +61,7 @@ def _waiting(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         if lasted < STUCK_NS:
             return
         heard = producer.heard_ns > wait.since_ns
-        said = f"sent its last frame in {at(producer.heard_frame)}" if heard else "sent nothing else either"
+        activity = f"sent its last frame in {at(producer.heard_frame)}" if heard else "sent nothing else either"
         yield Finding(
             "producer-stuck",
             "error",
@@ -70,7 +70,7 @@ def _waiting(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             producer_subject(producer),
             f"{about_producer(producer)} has {count_of(producer.open_sends, 'SEND')} without a response, the oldest in "
             f"{at(producer.oldest_open_frame)}. No response arrived since {at(wait.since_frame)}, "
-            f"{when(moment, wait.since_ns)}. The broker {said}.",
+            f"{when(moment, wait.since_ns)}. The broker {activity}.",
             wait.since_ns,
             [producer.oldest_open_frame, wait.since_frame, producer.heard_frame],
             f"A SEND_RECEIPT or SEND_ERROR after {at(wait.since_frame)} would disprove this; there is none."
@@ -80,7 +80,7 @@ def _waiting(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             else "Capture on the broker's host: if the SENDs arrive there, the broker has stopped reading or hangs.",
             "no-receipt",
         )
-    elif wait.count and wait.longest_ns >= STUCK_NS and not doubts & HOLES:
+    elif wait.count and wait.longest_ns >= STUCK_NS and not doubts & GAPS:
         first, last = wait.longest_frames
         yield Finding(
             "producer-stuck",
@@ -99,7 +99,7 @@ def _waiting(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
 
 
 def _whose(doubts: set[str], *, heard: bool) -> str:
-    if HOLES & doubts:
+    if GAPS & doubts:
         return "capture"
     return "broker" if heard else "network"
 
@@ -129,7 +129,7 @@ def _not_opened(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
 
 def _unanswered(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     lost, session = producer.lost, producer.session
-    if not lost.count or session is None or not session.end or producer.doubts & HOLES or moment.capture.cut:
+    if not lost.count or session is None or not session.end or producer.doubts & GAPS or moment.capture.cut:
         return
     # The client may be about to reconnect when the capture ends.
     settled = moment.now_ns - session.ended_ns >= STUCK_NS or session.end == "closed"
@@ -157,5 +157,5 @@ RULE = Rule(
     facts=("no_receipt", "open_sends", "oldest_open_frame", "lost", "heard_ns", "session", "waiting"),
     title="a producer whose PRODUCER or SENDs the broker does not answer",
     issue="streamnative/pulsar-rs#400",
-    look=look,
+    evaluate=evaluate,
 )

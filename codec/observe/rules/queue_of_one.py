@@ -43,7 +43,7 @@ _AT_ONCE: Final = 1.5
 """Mean number of messages held: one with a queue of 0, two with a queue of 1 whose application is busy."""
 
 
-def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if a message waits behind the one in processing while other consumers could take it."""
     acks, subscription = consumer.ack_ages, consumer.subscription
     if consumer.permits.queue != 1 or consumer.type not in ("Shared", "Key_Shared") or subscription is None:
@@ -77,5 +77,5 @@ RULE = Rule(
     facts=("permits.queue", "type", "ack_ages", "ack_age_total_ns", "subscription.consumers"),
     title="a receiver queue of 1 on a shared subscription with long processing times",
     issue="apache/pulsar#15703",
-    look=look,
+    evaluate=evaluate,
 )

@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.finding_text import HOLES, at, count_of, frames_text, why_unsure
+from pcli.codec.observe.rules.finding_text import GAPS, at, count_of, frames_text, why_unsure
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
@@ -38,11 +38,11 @@ __all__ = ["RULE"]
 _ADVICE: Final = "Report it with the broker's version. Capture on both sides of any proxy in between."
 
 
-def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     """Return findings for late and for missing receipts."""
     if producer.out_of_order.count:
         yield _late(producer)
-    if producer.skipped.count and not producer.doubts & HOLES:
+    if producer.skipped.count and not producer.doubts & GAPS:
         yield _missing(producer)
 
 
@@ -94,5 +94,5 @@ RULE = Rule(
     facts=("out_of_order", "skipped", "backwards", "resent"),
     title="receipts in a different order than their SENDs, or missing receipts",
     issue="apache/pulsar-client-go#335",
-    look=look,
+    evaluate=evaluate,
 )

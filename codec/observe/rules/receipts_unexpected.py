@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.finding_text import HOLES, count_of, frames_text
+from pcli.codec.observe.rules.finding_text import GAPS, count_of, frames_text
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
@@ -34,10 +34,10 @@ from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 __all__ = ["RULE"]
 
 
-def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for such receipts if all SENDs were captured."""
     seen = producer.unexpected
-    if not seen.count or producer.doubts & (HOLES | {"start"}):
+    if not seen.count or producer.doubts & (GAPS | {"start"}):
         return
     yield Finding(
         "receipts-unexpected",
@@ -60,5 +60,5 @@ RULE = Rule(
     facts=("unexpected",),
     title="receipts for sequence ids that are not pending",
     issue="apache/pulsar-client-go#697",
-    look=look,
+    evaluate=evaluate,
 )

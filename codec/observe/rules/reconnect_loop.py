@@ -40,13 +40,13 @@ from pcli.codec.observe.rules.reconnect_causes import CAUSES, LOOP_NS, ROUNDS
 from pcli.codec.observe.tracking.records.connection_records import HostRecord
 from pcli.codec.wire.constants import DEFAULT_PORT, DEFAULT_TLS_PORT
 
-__all__ = ["RULE", "look"]
+__all__ = ["RULE", "evaluate"]
 
 _APART_NS: Final = 50_000_000
 """Refused attempts within this time belong to several clients and are counted once."""
 
 
-def look(host: HostRecord, _moment: Moment) -> Iterator[Finding]:
+def evaluate(host: HostRecord, _moment: Moment) -> Iterator[Finding]:
     """Return one finding for each cause."""
     if not (host.attempts.count or host.server[1] in (DEFAULT_PORT, DEFAULT_TLS_PORT)):
         return
@@ -107,5 +107,5 @@ RULE = Rule(
     facts=("recent_ends", "attempt_times", "attempts", "doubts", "refused"),
     title="connections that break repeatedly, and the reason",
     issue="apache/pulsar#20591",
-    look=look,
+    evaluate=evaluate,
 )

@@ -51,13 +51,13 @@ class Cause(NamedTuple):
 def redelivery_rule(name: str, title: str, issue: str, causes: Mapping[str, Cause]) -> Rule:
     """Return a rule that reports each of these causes, which are keys of AGAIN."""
 
-    def look(subscription: SubscriptionRecord, _moment: Moment) -> Iterator[Finding]:
+    def evaluate(subscription: SubscriptionRecord, _moment: Moment) -> Iterator[Finding]:
         yield from _again(name, subscription, causes)
 
     rows = causes.values()
     facts = ["again", *(["entries_out"] if any(not row.severity for row in rows) else ())]
     facts += ["consumers.ends"] if any(not row.culprit for row in rows) else ()
-    return Rule(name, "subscription", tuple(facts), title, issue, look)
+    return Rule(name, "subscription", tuple(facts), title, issue, evaluate)
 
 
 def _again(rule: str, subscription: SubscriptionRecord, causes: Mapping[str, Cause]) -> Iterator[Finding]:

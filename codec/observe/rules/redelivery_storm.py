@@ -48,7 +48,7 @@ _ASKED: Final = ("nack", "ack_timeout", "rewind", "twice")
 """Causes that can continue indefinitely; seeks and reconnects end by themselves."""
 
 
-def look(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if redeliveries are dense and at least half of all deliveries."""
     seen = {name: tally for name, tally in subscription.again.items() if name in _ASKED}
     count = sum(tally.count for tally in seen.values())
@@ -79,5 +79,5 @@ RULE = Rule(
     facts=("again", "redelivered_per_second", "redelivered_peak_ns", "entries_out"),
     title="more redeliveries than first deliveries, many per second",
     issue="apache/pulsar#18910",
-    look=look,
+    evaluate=evaluate,
 )

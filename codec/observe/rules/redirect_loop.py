@@ -34,10 +34,10 @@ from pcli.codec.observe.rules.finding_text import times
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.connection_records import HostRecord
 
-__all__ = ["RULE", "look"]
+__all__ = ["RULE", "evaluate"]
 
 
-def look(host: HostRecord, _moment: Moment) -> Iterator[Finding]:
+def evaluate(host: HostRecord, _moment: Moment) -> Iterator[Finding]:
     """Return one finding for each server that takes part in the loop."""
     loops = host.redirect_loops
     if not loops.count:
@@ -65,5 +65,5 @@ RULE = Rule(
     facts=("redirect_loops",),
     title="lookups that brokers redirect to each other",
     issue="apache/pulsar#7041",
-    look=look,
+    evaluate=evaluate,
 )

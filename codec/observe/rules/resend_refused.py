@@ -38,7 +38,7 @@ from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 __all__ = ["RULE"]
 
 
-def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     """Return findings for resends and for different messages with used ids."""
     resends, all_ = producer.resends_refused, producer.duplicates_refused
     reused = all_.count - resends.count
@@ -83,5 +83,5 @@ RULE = Rule(
     facts=("duplicates_refused", "resends_refused"),
     title="messages that the broker's deduplication dropped",
     issue="apache/pulsar-client-go#1407",
-    look=look,
+    evaluate=evaluate,
 )

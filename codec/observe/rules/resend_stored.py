@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.finding_text import EDGES, HOLES, certainty, count_of, first_of, frames_text, why_unsure
+from pcli.codec.observe.rules.finding_text import EDGES, GAPS, certainty, count_of, first_of, frames_text, why_unsure
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.rules.reconnect_causes import culprit_of_ends
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
@@ -39,7 +39,7 @@ from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 __all__ = ["RULE"]
 
 
-def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     """Return findings for both cases."""
     twice, blind, topic = producer.duplicates_stored, producer.resent_blind, producer.topic_record
     if twice.count:
@@ -63,7 +63,7 @@ def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
         yield Finding(
             "resend-stored",
             "note",
-            "capture" if HOLES & doubts else _whose(producer),
+            "capture" if GAPS & doubts else _whose(producer),
             certainty(doubts, "possible"),
             producer_subject(producer),
             f"{about_producer(producer)} resent {count_of(blind.count, 'SEND')} that had no response when "
@@ -90,5 +90,5 @@ RULE = Rule(
     facts=("duplicates_stored", "resent_blind", "heard_ns", "ends", "topic_record.deduplicates"),
     title="messages that were resent and are, or may be, stored twice",
     issue="streamnative/pulsar-rs#358",
-    look=look,
+    evaluate=evaluate,
 )

@@ -29,14 +29,14 @@ from collections.abc import Iterator
 
 from pcli.codec.observe.rules.error_culprits import succeeded_later
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.finding_text import frames_text, said, times
+from pcli.codec.observe.rules.finding_text import error_message, frames_text, times
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
 
 __all__ = ["RULE"]
 
 
-def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for IncompatibleSchema in response to a PRODUCER or a SEND."""
     for cause, answers in (("producer", producer.refused), ("send", producer.send_errors)):
         seen = answers.get("IncompatibleSchema")
@@ -50,7 +50,7 @@ def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
             "certain",
             producer_subject(producer),
             f"{about_producer(producer)} was refused {times(seen.count)} because its schema is incompatible with the "
-            f"topic's ({frames_text(seen.frames)}): {said(seen.sample)}",
+            f"topic's ({frames_text(seen.frames)}): {error_message(seen.sample)}",
             seen.first_ns,
             seen.frames,
             later or "A PRODUCER that succeeds later would resolve this; there is none.",
@@ -66,5 +66,5 @@ RULE = Rule(
     facts=("refused", "send_errors", "session.ready_ns"),
     title="a producer that was refused because of its schema",
     issue="apache/pulsar#5003",
-    look=look,
+    evaluate=evaluate,
 )

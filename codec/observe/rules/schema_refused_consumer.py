@@ -27,13 +27,13 @@ from collections.abc import Iterator
 
 from pcli.codec.observe.rules.error_culprits import succeeded_later
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.finding_text import about_consumer, consumer_subject, frames_text, said, times
+from pcli.codec.observe.rules.finding_text import about_consumer, consumer_subject, error_message, frames_text, times
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
 
 
-def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for IncompatibleSchema in response to a SUBSCRIBE."""
     seen = consumer.refused.get("IncompatibleSchema")
     if seen is None:
@@ -46,7 +46,7 @@ def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
         "certain",
         consumer_subject(consumer),
         f"{about_consumer(consumer)} was refused {times(seen.count)} because its schema is incompatible with the "
-        f"topic's ({frames_text(seen.frames)}): {said(seen.sample)}",
+        f"topic's ({frames_text(seen.frames)}): {error_message(seen.sample)}",
         seen.first_ns,
         seen.frames,
         later or "A SUBSCRIBE that succeeds later would resolve this; there is none.",
@@ -60,5 +60,5 @@ RULE = Rule(
     facts=("refused", "session.ready_ns"),
     title="a consumer that was refused because of its schema",
     issue="apache/pulsar#13419",
-    look=look,
+    evaluate=evaluate,
 )

@@ -33,7 +33,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.finding_text import HOLES, count_of, frames_text, times
+from pcli.codec.observe.rules.finding_text import GAPS, count_of, frames_text, times
 from pcli.codec.observe.rules.producer_text import about_producer, producer_subject, sets_own_sequence_ids
 from pcli.codec.observe.text_format import printable
 from pcli.codec.observe.tracking.records.client_records import ProducerRecord
@@ -44,9 +44,9 @@ MOST: Final = 1_000
 """Maximum number of skipped ids that may have been messages: maxPendingMessages of most clients."""
 
 
-def look(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(producer: ProducerRecord, moment: Moment) -> Iterator[Finding]:
     """Return findings for both deviations; none if SENDs may be missing in the capture."""
-    if producer.doubts & HOLES:
+    if producer.doubts & GAPS:
         return
     gaps, back = producer.gaps, producer.backwards
     midway = producer.ids_vague and "start" in producer.doubts
@@ -99,5 +99,5 @@ RULE = Rule(
     facts=("gaps", "backwards", "ids_vague", "sent_entries", "topic_record.deduplicates"),
     title="sequence ids that skip values or go back",
     issue="apache/pulsar#17836",
-    look=look,
+    evaluate=evaluate,
 )

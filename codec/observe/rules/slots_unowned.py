@@ -43,18 +43,18 @@ __all__ = ["RULE"]
 _LAST_SLOT = 65_535
 
 
-def look(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if the last ranges leave slots unassigned while entries wait and all consumers have permits."""
     there = _there(subscription, moment)
     if subscription.key_shared_mode != "STICKY" or not there or not subscription.backlog:
         return
     since = max(subscription.topic.last_in_ns, *(one.session.ready_ns for one in there if one.session is not None))
     lasted = min(seen_until(one, moment) for one in there) - since
-    holes = list(_holes(one.key_ranges for one in there))
+    unassigned = list(_unassigned_ranges(one.key_ranges for one in there))
     waiting = subscription.backlog - sum(map(held, there))
-    if not holes or waiting <= 0 or lasted < STOP_NS or any(one.permits.balance <= 0 for one in there):
+    if not unassigned or waiting <= 0 or lasted < STOP_NS or any(one.permits.balance <= 0 for one in there):
         return
-    slots = ", ".join(f"{first} to {last}" for first, last in holes)
+    slots = ", ".join(f"{first} to {last}" for first, last in unassigned)
     doubts = subscription.doubts - {"end"}
     yield Finding(
         "slots-unowned",
@@ -79,7 +79,7 @@ def _there(subscription: SubscriptionRecord, moment: Moment) -> list[ConsumerRec
     return [one for one in opened if last - seen_until(one, moment) < STOP_NS]
 
 
-def _holes(ranges: Iterable[tuple[tuple[int, int], ...]]) -> Iterator[tuple[int, int]]:
+def _unassigned_ranges(ranges: Iterable[tuple[tuple[int, int], ...]]) -> Iterator[tuple[int, int]]:
     """Yield the first and last slot of each unassigned range."""
     slot = 0
     for first, last in sorted(one for some in ranges for one in some):
@@ -105,5 +105,5 @@ RULE = Rule(
     ),
     title="slots of a STICKY subscription that no consumer requested",
     issue="apache/pulsar#15898",
-    look=look,
+    evaluate=evaluate,
 )

@@ -38,7 +38,7 @@ from pcli.codec.observe.tracking.connections.exchanges import slow_bound
 from pcli.codec.observe.tracking.records.connection_records import ExchangeRecord
 from pcli.codec.wire.commands import BY_NAME
 
-__all__ = ["RULE", "TIMEOUT_NS", "look"]
+__all__ = ["RULE", "TIMEOUT_NS", "evaluate"]
 
 TIMEOUT_NS: Final = 30_000_000_000
 """Default timeout of clients."""
@@ -52,7 +52,7 @@ _THROTTLED: Final = (
 _LOADED: Final = "The first request for a topic waits until the broker has loaded it; later requests do not."
 
 
-def look(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
+def evaluate(exchange: ExchangeRecord, _moment: Moment) -> Iterator[Finding]:
     """Return one finding for each type of request on a connection."""
     slow = exchange.slow
     if not slow.count:
@@ -82,5 +82,5 @@ RULE = Rule(
     facts=("slow", "slowest", "slowest_ns", "answered", "doubts"),
     title="slow responses, compared with the timeout of clients",
     issue="apache/pulsar#9484",
-    look=look,
+    evaluate=evaluate,
 )

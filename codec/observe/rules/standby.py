@@ -47,7 +47,7 @@ _LEAST_NS: Final = 1_000_000_000
 """Minimum time on standby: the broker waits a second before it makes another consumer active."""
 
 
-def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if the last ACTIVE_CONSUMER_CHANGE put the consumer on standby."""
     if consumer.active is not False or consumer.last_message_ns > consumer.active_ns:
         return
@@ -77,5 +77,5 @@ RULE = Rule(
     facts=("active", "active_ns", "last_message_ns", "session"),
     title="a consumer that receives nothing because another consumer of its Failover subscription is active",
     issue="apache/pulsar#7827",
-    look=look,
+    evaluate=evaluate,
 )

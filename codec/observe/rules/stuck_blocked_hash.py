@@ -48,7 +48,7 @@ _LEAST_NS: Final = 1_000_000_000
 """Minimum wait: shorter waits are normal, because a key moves when its messages are acknowledged."""
 
 
-def look(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(subscription: SubscriptionRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for the current wait, or for the longest one."""
     waits = subscription.hash_waits
     lasts = waits.since_ns >= 0
@@ -84,5 +84,5 @@ RULE = Rule(
     facts=("hash_waits", "hash_holder"),
     title="entries that wait because another consumer holds earlier ones with the same key",
     issue="apache/pulsar#23429",
-    look=look,
+    evaluate=evaluate,
 )

@@ -59,7 +59,7 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 __all__ = ["RULE"]
 
 
-def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for one of the two causes; they exclude each other."""
     session, permits = consumer.session, consumer.permits
     if session is None or not permits.known or session.ready_ns < 0:
@@ -126,5 +126,5 @@ RULE = Rule(
     facts=("permits", "session", *FACTS),
     title="a consumer without permits, because it sent no FLOW or its client does not return permits",
     issue="apache/pulsar#380",
-    look=look,
+    evaluate=evaluate,
 )

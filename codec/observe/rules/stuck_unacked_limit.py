@@ -45,7 +45,7 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 __all__ = ["RULE"]
 
 
-def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for the current block, or for the longest one."""
     stop = stop_of(consumer.blocked, consumer, moment)
     if stop is None or stop.lasted_ns < STOP_NS:
@@ -123,5 +123,5 @@ RULE = Rule(
     ),
     title="a consumer that receives nothing because it holds too many unacknowledged messages",
     issue="apache/pulsar#22657",
-    look=look,
+    evaluate=evaluate,
 )

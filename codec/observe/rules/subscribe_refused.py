@@ -36,7 +36,7 @@ from typing import Final
 
 from pcli.codec.observe.rules.error_culprits import culprit_of_error, succeeded_later
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.finding_text import about_consumer, consumer_subject, frames_text, said, times
+from pcli.codec.observe.rules.finding_text import about_consumer, consumer_subject, error_message, frames_text, times
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 
 __all__ = ["RULE"]
@@ -45,7 +45,7 @@ _OTHERS: Final = frozenset(("IncompatibleSchema", "AuthenticationError", "Author
 """Errors that have separate rules."""
 
 
-def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for each error."""
     for error, seen in consumer.refused.items():
         if error in _OTHERS:
@@ -58,7 +58,7 @@ def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
             "certain",
             consumer_subject(consumer),
             f"{about_consumer(consumer)} was refused {times(seen.count)} with {error} "
-            f"({frames_text(seen.frames)}): {said(seen.sample)}",
+            f"({frames_text(seen.frames)}): {error_message(seen.sample)}",
             seen.first_ns,
             seen.frames,
             later or "A SUBSCRIBE that succeeds later would resolve this; there is none.",
@@ -73,5 +73,5 @@ RULE = Rule(
     facts=("refused", "session.ready_ns"),
     title="a SUBSCRIBE to which the broker responded with an error",
     issue="apache/pulsar#13920",
-    look=look,
+    evaluate=evaluate,
 )

@@ -33,7 +33,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.finding_text import EDGES, HOLES, at, certainty, count_of, span, when, why_unsure
+from pcli.codec.observe.rules.finding_text import EDGES, GAPS, at, certainty, count_of, span, when, why_unsure
 from pcli.codec.observe.tracking.records.connection_records import TransactionRecord
 
 __all__ = ["RULE"]
@@ -42,7 +42,7 @@ ANSWER_NS: Final = 10_000_000_000
 """Time after which a response to END_TXN counts as missing."""
 
 
-def look(transaction: TransactionRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(transaction: TransactionRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding for at most one of the four cases."""
     if transaction.action:
         if transaction.ended_by == "coordinator" and transaction.action == "ABORT":
@@ -50,21 +50,21 @@ def look(transaction: TransactionRecord, moment: Moment) -> Iterator[Finding]:
         return
     doubts = transaction.doubts - EDGES
     until = transaction.began_ns + transaction.timeout_ms * 1_000_000
-    asked = transaction.end_asked_frame
-    if asked and not transaction.error:
+    end_request = transaction.end_asked_frame
+    if end_request and not transaction.error:
         if moment.now_ns - transaction.end_asked_ns >= ANSWER_NS:
-            said = f"END_TXN in {at(asked)} has no response, {when(moment, transaction.end_asked_ns)}"
+            text = f"END_TXN in {at(end_request)} has no response, {when(moment, transaction.end_asked_ns)}"
             yield _finding(
-                transaction, "unanswered", "error", "capture" if HOLES & doubts else "broker", certainty(doubts), said
+                transaction, "unanswered", "error", "capture" if GAPS & doubts else "broker", certainty(doubts), text
             )
     elif transaction.timeout_ms and moment.now_ns > until:
-        said = f"its timeout of {span(transaction.timeout_ms * 1_000_000)} has expired, and the capture lacks its end"
-        yield _finding(transaction, "open", "error", "application", certainty(doubts, "likely"), said)
-    elif transaction.left_ns >= 0 and not HOLES & doubts:
-        said = f"its client's connection ended {when(moment, transaction.left_ns)}"
+        text = f"its timeout of {span(transaction.timeout_ms * 1_000_000)} has expired, and the capture lacks its end"
+        yield _finding(transaction, "open", "error", "application", certainty(doubts, "likely"), text)
+    elif transaction.left_ns >= 0 and not GAPS & doubts:
+        text = f"its client's connection ended {when(moment, transaction.left_ns)}"
         if transaction.timeout_ms:
-            said += f"; its timeout is {span(transaction.timeout_ms * 1_000_000)}"
-        yield _finding(transaction, "client-gone", "warning", "application", certainty(doubts, "likely"), said)
+            text += f"; its timeout is {span(transaction.timeout_ms * 1_000_000)}"
+        yield _finding(transaction, "client-gone", "warning", "application", certainty(doubts, "likely"), text)
 
 
 def _aborted(transaction: TransactionRecord) -> str:
@@ -72,7 +72,7 @@ def _aborted(transaction: TransactionRecord) -> str:
     return f"it was not ended, and the coordinator aborted it after {lasted} in {at(transaction.ended_frame)}"
 
 
-def _finding(transaction: TransactionRecord, cause: str, severity: str, culprit: str, sure: str, said: str) -> Finding:
+def _finding(transaction: TransactionRecord, cause: str, severity: str, culprit: str, sure: str, text: str) -> Finding:
     most, least = transaction.id
     holds = f"{count_of(transaction.sent, 'message')} and {count_of(transaction.acked, 'acknowledgement')}"
     doubts = transaction.doubts - EDGES
@@ -82,7 +82,7 @@ def _finding(transaction: TransactionRecord, cause: str, severity: str, culprit:
         culprit,
         sure,
         {"transaction": f"{most}:{least}", "stream": transaction.stream},
-        f"Transaction ({most}, {least}) began in {at(transaction.began_frame)} and contains {holds}: {said}.",
+        f"Transaction ({most}, {least}) began in {at(transaction.began_frame)} and contains {holds}: {text}.",
         transaction.began_ns,
         [transaction.began_frame, transaction.end_asked_frame, transaction.ended_frame],
         "An END_TXN on a connection that was not captured would explain this." + why_unsure(doubts)
@@ -111,5 +111,5 @@ RULE = Rule(
     ),
     title="a transaction that was not ended",
     issue="apache/pulsar#19786",
-    look=look,
+    evaluate=evaluate,
 )

@@ -29,11 +29,11 @@ from typing import Final
 
 from pcli.codec.observe.rules.connection_text import about_connection, connection_subject
 from pcli.codec.observe.rules.finding import Finding, Moment, Rule
-from pcli.codec.observe.rules.finding_text import HOLES, count_of, times, why_unsure
+from pcli.codec.observe.rules.finding_text import GAPS, count_of, times, why_unsure
 from pcli.codec.observe.text_format import short_topic
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 
-__all__ = ["RULE", "look"]
+__all__ = ["RULE", "evaluate"]
 
 _PATIENCE_NS: Final = 10_000_000_000
 """Time that a client may need to look up the topic and subscribe."""
@@ -41,7 +41,7 @@ _PATIENCE_NS: Final = 10_000_000_000
 _NAMED: Final = 3
 
 
-def look(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
     """Return at most one finding per connection."""
     until = record.ended_ns if record.end else moment.now_ns
     missed = {topic: told for topic, told in record.watch_missed.items() if until - told[1] >= _PATIENCE_NS}
@@ -55,7 +55,7 @@ def look(record: ConnectionRecord, moment: Moment) -> Iterator[Finding]:
         "watcher-gap",
         "warning",
         "client",
-        "possible" if HOLES.intersection(record.doubts) else "likely",
+        "possible" if GAPS.intersection(record.doubts) else "likely",
         connection_subject(record),
         f"The topic-list watcher on {about_connection(record)} reported {count_of(len(missed), 'topic')} to which the "
         f"client did not subscribe ({names}); {how}.",
@@ -73,5 +73,5 @@ RULE = Rule(
     facts=("watch_missed", "watch_gaps", "ended_ns", "end", "doubts"),
     title="topics of a pattern subscription to which the client did not subscribe",
     issue="apache/pulsar#21852",
-    look=look,
+    evaluate=evaluate,
 )

@@ -44,7 +44,7 @@ from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 __all__ = ["RULE"]
 
 
-def look(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
+def evaluate(consumer: ConsumerRecord, moment: Moment) -> Iterator[Finding]:
     """Return a finding if whole batches were redelivered."""
     seen = consumer.whole_batches_again
     if not seen.count:
@@ -72,5 +72,5 @@ RULE = Rule(
     facts=("whole_batches_again",),
     title="whole batches redelivered because batch index acknowledgements are disabled",
     issue="apache/pulsar#5969",
-    look=look,
+    evaluate=evaluate,
 )

@@ -35,13 +35,13 @@ from pcli.codec.observe.rules.finding import Finding, Moment, Rule
 from pcli.codec.observe.rules.finding_text import count_of, why_unsure
 from pcli.codec.observe.tracking.records.connection_records import ConnectionRecord
 
-__all__ = ["RULE", "look"]
+__all__ = ["RULE", "evaluate"]
 
 _WORDS: Final = {True: ("SEND", "client", "client"), False: ("MESSAGE", "broker", "broker")}
 """By direction: the command, its sender, the culprit."""
 
 
-def look(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
+def evaluate(record: ConnectionRecord, _moment: Moment) -> Iterator[Finding]:
     """Return one finding for each direction in which this connection shows the damage first."""
     for from_client, tally in record.wrong_crc.items():
         command, writer, culprit = _WORDS[from_client]
@@ -79,5 +79,5 @@ RULE = Rule(
     facts=("wrong_crc", "leg_of", "other_leg.wrong_crc", "doubts"),
     title="messages whose checksum does not match their bytes",
     issue="apache/pulsar#21557",
-    look=look,
+    evaluate=evaluate,
 )

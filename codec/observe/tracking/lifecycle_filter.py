@@ -16,7 +16,7 @@ from pcli.codec.observe.tracking.message_timeline import duration_ns, steps_of
 from pcli.codec.observe.tracking.records.lifecycle import Lifecycle
 from pcli.codec.wire.message_id import MessageId
 
-__all__ = ["LifecycleFilter", "badness", "is_system"]
+__all__ = ["LifecycleFilter", "is_system", "severity_key"]
 
 _BAD: Final = ("in_flight", "never_delivered", "unacked", "refused", "lost")
 """Unsuccessful states."""
@@ -67,7 +67,7 @@ def is_system(lifecycle: Lifecycle) -> bool:
     return lifecycle.marker or any(peer is not None and peer.system for peer in (lifecycle.producer, *peers))
 
 
-def badness(lifecycle: Lifecycle) -> tuple[bool, int, int]:
+def severity_key(lifecycle: Lifecycle) -> tuple[bool, int, int]:
     """Return a sort key: unsuccessful states, number of deliveries, duration."""
     most = max(map(len, lifecycle.deliveries.values()), default=0)
     return lifecycle.state in _BAD, most, duration_ns(lifecycle)

@@ -35,11 +35,11 @@ class Step:
     """-1 if unknown."""
     frame: int
     """0 if unknown."""
-    who: str
+    sender: str
     """The acting party: producer, or ``subscription/consumer``, or BROKER."""
-    whom: str
+    receiver: str
     """The other party, in the same form."""
-    says: str = ""
+    text: str = ""
     """Details as text."""
     after_ns: int = -1
     """Time since the preceding step, or -1 if unknown."""
@@ -56,22 +56,22 @@ def steps_of(lifecycle: Lifecycle) -> list[Step]:
             asked = max(asked, delivery.again[1])
     given = max((one.time_ns for deliveries in lifecycle.deliveries.values() for one in deliveries), default=-1)
     for topic, frame, time_ns in lifecycle.dead_letters:
-        says = f"sent to {short_topic(topic)}"
-        found.append(Step("dead letter", time_ns, frame, "a client", BROKER, says, since(time_ns, given)))
+        text = f"sent to {short_topic(topic)}"
+        found.append(Step("dead letter", time_ns, frame, "a client", BROKER, text, since(time_ns, given)))
     # Steps without a time are sorted by frame. One frame acknowledges all chunks of a message.
-    different = {(step.frame, step.what, step.who, step.whom, step.says): step for step in found}
+    different = {(step.frame, step.what, step.sender, step.receiver, step.text): step for step in found}
     return sorted(different.values(), key=lambda step: step.frame)
 
 
 def _published(lifecycle: Lifecycle) -> Iterator[Step]:
-    who = (
+    sender = (
         printable(lifecycle.producer_name or (lifecycle.producer.name if lifecycle.producer is not None else ""))
         or "a producer"
     )
     if lifecycle.sent_frame:
-        yield Step("sent", lifecycle.sent_ns, lifecycle.sent_frame, who, BROKER, f"sequence {_sequence(lifecycle)}")
+        yield Step("sent", lifecycle.sent_ns, lifecycle.sent_frame, sender, BROKER, f"sequence {_sequence(lifecycle)}")
     for _, frame, time_ns in lifecycle.resent:
-        yield Step("sent again", time_ns, frame, who, BROKER, "", since(time_ns, lifecycle.sent_ns))
+        yield Step("sent again", time_ns, frame, sender, BROKER, "", since(time_ns, lifecycle.sent_ns))
     if lifecycle.receipt_frame:
         what = "refused" if lifecycle.error else "receipt"
         place = printable(lifecycle.error) or (
@@ -81,7 +81,13 @@ def _published(lifecycle: Lifecycle) -> Iterator[Step]:
             [lifecycle.sent_ns, *(time_ns for _, _, time_ns in lifecycle.resent if time_ns <= lifecycle.receipt_ns)]
         )
         yield Step(
-            what, lifecycle.receipt_ns, lifecycle.receipt_frame, BROKER, who, place, since(lifecycle.receipt_ns, last)
+            what,
+            lifecycle.receipt_ns,
+            lifecycle.receipt_frame,
+            BROKER,
+            sender,
+            place,
+            since(lifecycle.receipt_ns, last),
         )
 
 
@@ -101,31 +107,31 @@ def holder_of(delivery: Delivery) -> str:
 
 
 def _delivered(lifecycle: Lifecycle, delivery: Delivery, before: int) -> Iterator[Step]:
-    who = holder_of(delivery)
+    sender = holder_of(delivery)
     count = f"redelivered {delivery.redelivery_count}" if delivery.redelivery_count else ""
     brings = f"{delivery.messages} of {lifecycle.messages} messages" if delivery.messages != lifecycle.messages else ""
     chunk = f"chunk {max(0, delivery.chunk)}" if lifecycle.num_chunks > 1 else ""
     why = f"again: {_reason(delivery.why, delivery.why_frame)}" if delivery.why else ""
     after = since(delivery.time_ns, before)
-    yield Step("delivered", delivery.time_ns, delivery.frame, BROKER, who, _list(count, chunk, brings, why), after)
+    yield Step("delivered", delivery.time_ns, delivery.frame, BROKER, sender, _list(count, chunk, brings, why), after)
     for ack in delivery.acks:
-        yield from _acked(delivery, ack, who)
+        yield from _acked(delivery, ack, sender)
     frame, time_ns = delivery.again
     if frame:
-        yield Step("asked again", time_ns, frame, who, BROKER, "", since(time_ns, delivery.time_ns))
+        yield Step("asked again", time_ns, frame, sender, BROKER, "", since(time_ns, delivery.time_ns))
     reason, frame = delivery.taken
     if reason and frame and frame != delivery.again[0]:
-        yield Step("taken back", -1, frame, BROKER, who, AGAIN.get(reason, reason))
+        yield Step("taken back", -1, frame, BROKER, sender, AGAIN.get(reason, reason))
 
 
-def _acked(delivery: Delivery, ack: Ack, who: str) -> Iterator[Step]:
+def _acked(delivery: Delivery, ack: Ack, sender: str) -> Iterator[Step]:
     left = f"{ack.left} left" if ack.left else ""
     idle = "" if ack.effective else "to no effect"
-    said = _list(_BREAKS.get(ack.kind, ack.kind), left, printable(ack.validation_error), idle)
-    yield Step("acked", ack.time_ns, ack.frame, who, BROKER, said, since(ack.time_ns, delivery.time_ns))
+    text = _list(_BREAKS.get(ack.kind, ack.kind), left, printable(ack.validation_error), idle)
+    yield Step("acked", ack.time_ns, ack.frame, sender, BROKER, text, since(ack.time_ns, delivery.time_ns))
     if ack.answer_frame:
         after = since(ack.answer_ns, ack.time_ns)
-        yield Step("ack answer", ack.answer_ns, ack.answer_frame, BROKER, who, printable(ack.error), after)
+        yield Step("ack answer", ack.answer_ns, ack.answer_frame, BROKER, sender, printable(ack.error), after)
 
 
 def _reason(why: str, frame: int) -> str:

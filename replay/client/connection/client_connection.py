@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pcli.codec.errors import LocalError, PcliError
 from pcli.codec.proto import pb
-from pcli.codec.session import Beat, ClientSession, Event, KeepAlive, State
+from pcli.codec.session import ClientSession, Event, KeepAlive, State, TickAction
 from pcli.codec.wire.constants import DEFAULT_MAX_MESSAGE_SIZE
 from pcli.replay.client.actions import Disconnect
 from pcli.replay.client.connection.errors import ClientFailure, failure_in_response
@@ -276,7 +276,7 @@ class ClientConnection:
             self._tick_timer = self.engine.call_at(due, self._tick)
 
     def _tick(self) -> None:
-        if self.session.tick(self.engine.now) is Beat.CLOSE:
+        if self.session.tick(self.engine.now) is TickAction.CLOSE:
             self.close(ClientFailure("Disconnected", f"nothing was heard of {self._name}"))
             return
         self.engine.unflushed[self] = None

@@ -126,7 +126,7 @@ class _ProducerOutcomes:
         """Collect a stored lifecycle."""
         self.found[id(life)] = life, True
 
-    def gone(self, life: Lifecycle) -> None:
+    def never_stored(self, life: Lifecycle) -> None:
         """Collect a lifecycle that was not stored."""
         self.found.setdefault(id(life), (life, False))
 

@@ -110,7 +110,7 @@ class _Group(Generic[_T]):
         rules = [rule.name for rule in RULES.values() if rule.group not in _ELSEWHERE and rule.name in (only or RULES)]
         self._diagnosis = Diagnosis(
             rules or ["none"],
-            on_asked=self._asked,
+            on_record=self._asked,
             hosts=self._log,
             servers=recording.servers,
             tracker=self._made,
@@ -214,6 +214,6 @@ def conclude(
         for group, record in records
         for rule in rules
         if rule.group == group
-        for found in rule.look(record, moment)
+        for found in rule.evaluate(record, moment)
     ]
     return merge_findings([*findings, rows_of(FINDING_CELLS, more, cluster)], cluster)

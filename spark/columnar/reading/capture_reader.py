@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pcli.codec.capture import fast_path
-from pcli.codec.capture.frame_extraction import Walker
+from pcli.codec.capture.frame_extraction import FrameExtractor
 from pcli.codec.capture.frames import Note, Stream
 from pcli.codec.capture.output import Output
 from pcli.codec.capture.reading import Files, ReadOptions, opened
-from pcli.codec.capture.stream_kind import Judge
-from pcli.codec.capture.streams import Tcp
+from pcli.codec.capture.stream_kind import StreamClassifier
+from pcli.codec.capture.streams import TcpReassembly
 from pcli.spark.columnar.frame_columns import Places
 from pcli.spark.columnar.reading.capture_windows import WINDOW, windows
 from pcli.spark.columnar.reading.packet_records import Records
@@ -48,7 +48,9 @@ class State:
 class Reader:
     """Reads the windows of one recording in order into frame positions."""
 
-    def __init__(self, options: ReadOptions = DEFAULT, carried: State | None = None, tcp: Tcp | None = None) -> None:
+    def __init__(
+        self, options: ReadOptions = DEFAULT, carried: State | None = None, tcp: TcpReassembly | None = None
+    ) -> None:
         """``carried``: the state to continue from, including its options. ``tcp``: the connections to use."""
         self.fast = _fresh(tcp or new_tcp(options), options) if carried is None else carried.fast
         """The reader of the object path."""
@@ -60,7 +62,7 @@ class Reader:
         """Streams that began since a caller last cleared this dict, by number. Open streams continue to change."""
 
     @property
-    def tcp(self) -> Tcp:
+    def tcp(self) -> TcpReassembly:
         """The connections."""
         return self.fast.tcp
 
@@ -87,7 +89,7 @@ class Reader:
 
     def begin_file(self) -> None:
         """Begin a new file of the recording: truncated packets are reported once for each file."""
-        self.fast.tcp.walker.snapped = False
+        self.fast.tcp.extractor.snapped = False
 
     def take(self, records: Records) -> Places:
         """Return the frames that these packets complete."""
@@ -146,16 +148,16 @@ def read_places(files: Files, options: ReadOptions = DEFAULT, size: int = WINDOW
     yield reader.end(), reader.notes
 
 
-def new_tcp(options: ReadOptions) -> Tcp:
+def new_tcp(options: ReadOptions) -> TcpReassembly:
     """Return the connections for a new `Reader`, with the objects that they need."""
-    output, judge = Output(), Judge(options.decode_as)
+    output, classifier = Output(), StreamClassifier(options.decode_as)
     output.ends = True
-    tcp = Tcp(output, Walker(output, judge), judge, options.max_frame_size)
+    tcp = TcpReassembly(output, FrameExtractor(output, classifier), classifier, options.max_frame_size)
     tcp.history = Past()
     return tcp
 
 
-def _fresh(tcp: Tcp, options: ReadOptions) -> fast_path.Reader:
+def _fresh(tcp: TcpReassembly, options: ReadOptions) -> fast_path.Reader:
     reader = fast_path.Reader(tcp, tcp.output)
     reader.careful = options.careful
     return reader

@@ -4,8 +4,8 @@ Rules of this file
 1. A lane holds the packets of one connection in the window: two sides, each a sequence of packets in capture order.
 2. A side stops being ordinary at a packet that is not ordinary, and at data that do not continue the previous data.
    The first data must begin at ``Direction.next`` (or its counterpart for a direction that is still being verified).
-3. A direction that is not armed stops being ordinary at its next packet: only `Tcp.segment` can process it. An ignored
-   direction (IGNORE) stops only at a packet that is not ordinary.
+3. A direction that is not armed stops being ordinary at its next packet: only `TcpReassembly.segment` can process it.
+   An ignored direction (IGNORE) stops only at a packet that is not ordinary.
 4. Both sides stop at the same packet, because a packet of one side may change the other.
 """
 
@@ -50,17 +50,17 @@ class Traffic:
     """The packets of plain segments, sorted by direction."""
 
     def __init__(self, segments: Segments) -> None:
-        way = segments.way
-        number = (way + 1).astype(np.uint16) if len(segments.keys) < 1 << 16 else way
+        direction = segments.direction
+        number = (direction + 1).astype(np.uint16) if len(segments.keys) < 1 << 16 else direction
         order = np.argsort(number, kind="stable")
-        self.order: Longs = order[np.count_nonzero(way < 0) :]
+        self.order: Longs = order[np.count_nonzero(direction < 0) :]
         """Index in the window by position."""
         self.packets: list[int] = self.order.tolist()
         self.seq: Longs = segments.seq[self.order]
         ordinary = segments.ordinary[self.order]
         size = (segments.stop - segments.at)[self.order]
         self.size: Longs = size
-        own = way[self.order]
+        own = direction[self.order]
         self.data: Longs = np.flatnonzero(ordinary & (size > 0))
         """Positions of packets with data."""
         self.data_list: list[int] = self.data.tolist()
@@ -72,10 +72,10 @@ class Traffic:
         ends = np.cumsum(counts)
         self.lanes = _lanes(segments.keys, (ends - counts).tolist(), ends.tolist())
 
-    def break_of(self, side: Side, way: Direction | None, expected: int) -> int:
+    def break_of(self, side: Side, direction: Direction | None, expected: int) -> int:
         """Return the position at which a side stops being ordinary. ``expected`` corresponds to ``Direction.next``."""
         at, end = side.at, side.end
-        if at == end or way is None or expected == SLOW:
+        if at == end or direction is None or expected == SLOW:
             return at
         index = bisect_left(self._bad, at)
         if index < len(self._bad):
@@ -88,7 +88,7 @@ class Traffic:
         first = self.data_list[index]
         if self.seq[first] != expected:
             return first
-        if len(way.marks) + end - at >= MAX_MARKS:
+        if len(direction.marks) + end - at >= MAX_MARKS:
             return at  # more packets than a direction stores for one frame
         index = bisect_right(self._gaps, first)
         return min(end, self._gaps[index]) if index < len(self._gaps) else end

@@ -77,9 +77,9 @@ def _checked(joined: Joined, owner: Longs, size: Longs) -> Bools:
         return np.zeros(len(owner), np.bool_)
     filled = np.cumsum(size)
     before = np.concatenate([[0], filled])[np.searchsorted(owner, np.arange(len(doubted)))]
-    trust = np.array([one.way.trust for one in joined.stretches], np.int64)
-    limit = np.array([one.way.limit for one in joined.stretches], np.int64)
-    found: Bools = doubted[owner] & ((trust - before)[owner] + filled - size <= limit[owner])
+    checked_bytes = np.array([one.direction.checked_bytes for one in joined.stretches], np.int64)
+    limit = np.array([one.direction.limit for one in joined.stretches], np.int64)
+    found: Bools = doubted[owner] & ((checked_bytes - before)[owner] + filled - size <= limit[owner])
     return found
 
 
@@ -98,7 +98,7 @@ def _unusual(pool: bytearray, joined: Joined, frames: Cut) -> list[tuple[int, in
     """Return the stretch and start of the first unusual frame of each stretch that has one."""
     if not len(frames.start):
         return []
-    limits = np.array([one.way.limit for one in joined.stretches], np.int64)
+    limits = np.array([one.direction.limit for one in joined.stretches], np.int64)
     strange = unusual(pool, frames.start, frames.size, limits.take(frames.owner))
     if frames.checked.any():
         _doubt(pool, joined, frames, strange)
@@ -111,7 +111,7 @@ def _unusual_open(pool: bytearray, joined: Joined, frames: Cut) -> list[tuple[in
     """Return the same for incomplete last frames."""
     found = []
     for owner, (one, at, end) in enumerate(zip(joined.stretches, frames.opened, joined.end.tolist())):
-        if unusual_open(pool, at, end, one.way.limit) or (one.checked and not may_begin(pool, at, end)):
+        if unusual_open(pool, at, end, one.direction.limit) or (one.checked and not may_begin(pool, at, end)):
             found.append((owner, at))
     return found
 
@@ -128,5 +128,5 @@ def _doubt(pool: bytearray, joined: Joined, frames: Cut, strange: Bools) -> None
         strange[row] = not check_frame(bytes(pool[start : start + int(frames.size[row])]))
     paid = np.bincount(frames.owner[frames.checked], frames.size[frames.checked], len(joined.stretches))
     for owner in np.flatnonzero(paid).tolist():
-        if not affordable(joined.stretches[owner].way, int(paid[owner])):
+        if not affordable(joined.stretches[owner].direction, int(paid[owner])):
             strange[frames.owner == owner] = True

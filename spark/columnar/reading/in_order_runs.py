@@ -51,7 +51,7 @@ class Runs:
     def take(self, stretches: list[Stretch]) -> dict[Lane, int]:
         """Process the lanes that are entirely ordinary; return the others unchanged, with the first unusual packet."""
         filled = [one for one in stretches if self._traffic.has_data(one.side, one.end)]
-        filled = [one for one in filled if one.way.next != IGNORE]
+        filled = [one for one in filled if one.direction.next != IGNORE]
         waiting: list[Stretch] = []
         ending: list[Stretch] = []
         for one in filled:
@@ -81,7 +81,7 @@ class Runs:
             self._trust(joined, frames, good)
         mine = good[joined.owner]
         offsets = joined.begins[mine] + joined.offset[joined.owner[mine]]
-        self._past.take([one.way for one in stretches], joined.packets[mine], joined.owner[mine], offsets)
+        self._past.take([one.direction for one in stretches], joined.packets[mine], joined.owner[mine], offsets)
         first = [*joined.first.tolist(), len(joined.packets)]
         for index in np.flatnonzero(good).tolist():
             self._leave(joined, index, frames.opened[index], first[index], first[index + 1])
@@ -89,14 +89,14 @@ class Runs:
 
     def _add(self, one: Stretch) -> None:
         """Store data that do not complete the open frame, as `codec.capture.fast` does."""
-        way, before = one.way, len(one.way.run)
+        direction, before = one.direction, len(one.direction.run)
         packets, begins = self._joiner.add(one)
         times = self._records.time_ns[packets].tolist()
-        way.marks += zip(begins.tolist(), (packets + self._base).tolist(), times)
-        self._past.take([way], packets, np.zeros(len(packets), np.int64), begins - before + way.offset)
-        way.offset += len(way.run) - before
-        way.need -= len(way.run) - before
-        way.next = way.base + way.offset & _MASK
+        direction.marks += zip(begins.tolist(), (packets + self._base).tolist(), times)
+        self._past.take([direction], packets, np.zeros(len(packets), np.int64), begins - before + direction.offset)
+        direction.offset += len(direction.run) - before
+        direction.need -= len(direction.run) - before
+        direction.next = direction.base + direction.offset & _MASK
 
     # -- frames ----------------------------------------------------------------------------------------------------
 
@@ -105,17 +105,17 @@ class Runs:
         first = _first_segments(joined, frames)
         first_packet = joined.packets.take(first) + base
         for index, head in zip(*(column.tolist() for column in frames.heads)):
-            way = joined.stretches[index].way
-            if way.run:
+            direction = joined.stretches[index].direction
+            if direction.run:
                 # The frame began in a packet that the direction has stored.
-                first_packet[head] = way.marks[0][1]
+                first_packet[head] = direction.marks[0][1]
         self._note_short(joined, frames, first, good)
         packet = joined.packets.take(frames.last) + base
         columns = [frames.start, frames.size, packet, first_packet, frames.start + joined.offset.take(owner), owner]
         if not good.all():
             rows = np.flatnonzero(good[owner])
             columns = [column.take(rows) for column in columns]
-        self._found.put([one.way for one in joined.stretches], columns)
+        self._found.put([one.direction for one in joined.stretches], columns)
 
     def _note_short(self, joined: Joined, frames: Cut, first: Longs, good: Bools) -> None:
         """Record packets on the slow path: those after a frame's first few bytes, up to the end of its lengths."""
@@ -126,65 +126,65 @@ class Runs:
         highest = np.full(len(joined.stretches), -1, np.int64)
         np.maximum.at(highest, frames.owner[short], joined.packets[whole])
         for index in np.flatnonzero(highest >= 0).tolist():
-            self._was_slow(joined.stretches[index].way, int(highest[index]))
+            self._was_slow(joined.stretches[index].direction, int(highest[index]))
 
     def _trust(self, joined: Joined, frames: Cut, good: Bools) -> None:
         """Count the verified bytes."""
         rows = np.flatnonzero(frames.checked & good[frames.owner])
         for owner in np.unique(frames.owner[rows]).tolist():
             mine = rows[frames.owner[rows] == owner]
-            way, size = joined.stretches[owner].way, int(frames.size[mine].sum())
-            way.trust += size
-            way.budget.spent += size
-            self._was_slow(way, int(joined.packets[frames.last[mine[-1]]]))
+            direction, size = joined.stretches[owner].direction, int(frames.size[mine].sum())
+            direction.checked_bytes += size
+            direction.budget.spent += size
+            self._was_slow(direction, int(joined.packets[frames.last[mine[-1]]]))
 
     # -- directions ------------------------------------------------------------------------------------------------
 
     def _leave(self, joined: Joined, index: int, opened: int, first: int, last: int) -> None:
         """Update a direction to its state after the segments ``first`` to ``last``; a frame is open at ``opened``."""
         one, start, end = joined.stretches[index], int(joined.start[index]), int(joined.end[index])
-        way, pool, left = one.way, self._found.pool, end - opened
-        way.offset = end + int(joined.offset[index])
-        doubted = one.checked and way.trust <= way.limit
-        way.next = SLOW if doubted or 0 < left < _LENGTHS else way.base + way.offset & _MASK
+        direction, pool, left = one.direction, self._found.pool, end - opened
+        direction.offset = end + int(joined.offset[index])
+        doubted = one.checked and direction.checked_bytes <= direction.limit
+        direction.next = SLOW if doubted or 0 < left < _LENGTHS else direction.base + direction.offset & _MASK
         if opened > start:
-            way.run.clear()
-            way.marks.clear()
+            direction.run.clear()
+            direction.marks.clear()
         if not left:
-            way.need = _LENGTHS if doubted else 0  # an armed direction needs no minimum
+            direction.need = _LENGTHS if doubted else 0  # an armed direction needs no minimum
             return
-        way.need = missing(pool, opened, end, HEAD_SIZE if doubted else _LENGTHS)
+        direction.need = missing(pool, opened, end, HEAD_SIZE if doubted else _LENGTHS)
         begins, packets = joined.begins[first:last], joined.packets[first:last]
         kept = max(0, int(np.searchsorted(begins, opened, "right")) - 1)
-        way.run += pool[opened + len(way.run) : end]
+        direction.run += pool[opened + len(direction.run) : end]
         packets = packets[kept:]
         places = np.maximum(begins[kept:] - opened, 0).tolist()
-        way.marks += zip(places, (packets + self._base).tolist(), self._records.time_ns[packets].tolist())
+        direction.marks += zip(places, (packets + self._base).tolist(), self._records.time_ns[packets].tolist())
         ends = joined.ends[first + kept : last]
         if opened >= start + int(joined.waited[index]) and ends[0] - opened < _LENGTHS:
             # Packets after a frame's first few bytes take the slow path until its lengths are complete.
             whole = int(np.searchsorted(ends, opened + _LENGTHS))
             behind = int(packets[whole]) if whole < len(ends) else self._traffic.packets[one.end - 1]
             if behind > packets[0]:
-                self._was_slow(way, behind)
+                self._was_slow(direction, behind)
 
     def _acknowledge(self, one: Stretch) -> None:
         """Record the last acknowledgement, and the last packet that takes the slow path."""
         at, end = one.side.at, one.end
         packets = self._traffic.order[at:end]
         lean = self._segments.lean[packets]
-        if one.checked and one.way.trust <= one.way.limit:
-            self._was_slow(one.way, int(packets[-1]))
+        if one.checked and one.direction.checked_bytes <= one.direction.limit:
+            self._was_slow(one.direction, int(packets[-1]))
         elif not lean.all():
-            self._was_slow(one.way, int(packets[~lean][-1]))
-        if one.way.next == IGNORE:
+            self._was_slow(one.direction, int(packets[~lean][-1]))
+        if one.direction.next == IGNORE:
             # The fast path skips lean packets with data and does not read their acknowledgement.
             packets = packets[(self._traffic.size[at:end] == 0) | ~lean]
         if len(packets):
-            one.way.ack = int(self._segments.ack[packets[-1]])
+            one.direction.ack = int(self._segments.ack[packets[-1]])
 
-    def _was_slow(self, way: Direction, packet: int) -> None:
-        connection = way.connection
+    def _was_slow(self, direction: Direction, packet: int) -> None:
+        connection = direction.connection
         connection.last = max(connection.last, packet + self._base)
 
 

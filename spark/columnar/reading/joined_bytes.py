@@ -29,7 +29,7 @@ class Stretch:
 
     lane: Lane
     side: Side
-    way: Direction
+    direction: Direction
     end: int
     checked: bool = False
     """Whether frames must be verified, see `resync_checks`."""
@@ -76,18 +76,18 @@ class Joiner:
 
     def waits(self, one: Stretch) -> bool:
         """Return whether the lengths of the open frame are complete and the stretch does not complete the frame."""
-        if one.checked or not one.way.need:
+        if one.checked or not one.direction.need:
             return False
         positions = self._traffic.data[slice(*self._bounds([one])[0])]
-        return int(self._traffic.size[positions].sum()) < one.way.need
+        return int(self._traffic.size[positions].sum()) < one.direction.need
 
     def add(self, one: Stretch) -> tuple[Longs, Longs]:
         """Append the bytes to those stored; return each packet's index in the window and the start of its bytes."""
         first, last = self._bounds([one])[0]
         positions = self._traffic.data[first:last]
         size = self._traffic.size[positions]
-        begins: Longs = len(one.way.run) + np.cumsum(size) - size
-        one.way.run += b"".join(self._slices(first, last))
+        begins: Longs = len(one.direction.run) + np.cumsum(size) - size
+        one.direction.run += b"".join(self._slices(first, last))
         return self._traffic.order[positions], begins
 
     def join(self, stretches: list[Stretch]) -> Joined:
@@ -100,11 +100,11 @@ class Joiner:
         size = self._traffic.size[positions]
         counts: Longs = bounds[:, 1] - bounds[:, 0]
         owner = np.repeat(np.arange(len(stretches)), counts)
-        waited = np.array([len(one.way.run) for one in stretches], np.int64)
+        waited = np.array([len(one.direction.run) for one in stretches], np.int64)
         ends = base + np.cumsum(size) + np.cumsum(waited)[owner]
         end = ends[np.cumsum(counts) - 1]
         start = np.concatenate([[base], end[:-1]])
-        offset = np.array([one.way.offset for one in stretches], np.int64) - waited - start
+        offset = np.array([one.direction.offset for one in stretches], np.int64) - waited - start
         packets = self._traffic.order[positions]
         return Joined(stretches, counts, packets, owner, ends - size, ends, start, waited, end, offset)
 
@@ -122,7 +122,7 @@ class Joiner:
     def _parts(self, stretches: list[Stretch], bounds: list[list[int]]) -> list[memoryview | bytearray]:
         parts: list[memoryview | bytearray] = []
         for one, (first, last) in zip(stretches, bounds):
-            if one.way.run:
-                parts.append(one.way.run)
+            if one.direction.run:
+                parts.append(one.direction.run)
             parts += self._slices(first, last)
         return parts

@@ -146,7 +146,7 @@ class PcapngColumns(PcapngReader):
         # Only a block that exceeds its packet by at least this much can contain the comment.
         for row in np.flatnonzero(length - kept > _LEAST + len(LEFT_OUT)).tolist():
             if LEFT_OUT in data[int(start[row] + kept[row]) : int(at[row] + length[row])]:
-                twin = self.interfaces[number[row]].behind_left_out()
+                twin = self.interfaces[number[row]].after_left_out()
                 face[row] = faces.setdefault(twin, len(faces))
         return start, start + kept, np.maximum(kept, wire), times, face
 

@@ -47,11 +47,11 @@ class Past(History):
         self._window = (data, at, stop)
         self._taken = [np.full(len(at), -1, np.int64), np.zeros(len(at), np.int64)]
 
-    def take(self, ways: list[Direction], packets: Longs, way: Longs, offset: Longs) -> None:
-        """Store data packets processed together: indices in the window, indices into ``ways``, offsets."""
-        self._taken[0][packets] = way + len(self._ways)
+    def take(self, directions: list[Direction], packets: Longs, direction: Longs, offset: Longs) -> None:
+        """Store data packets processed together: indices in the window, indices into ``directions``, offsets."""
+        self._taken[0][packets] = direction + len(self._ways)
         self._taken[1][packets] = offset
-        self._ways += ways
+        self._ways += directions
         self.fed += len(packets)
 
     def append(self, entry: Entry) -> None:
@@ -59,18 +59,18 @@ class Past(History):
         self._single.append((2 * self.turn, entry))
         self.fed += 1
 
-    def of(self, way: Direction) -> list[Entry]:
+    def of(self, direction: Direction) -> list[Entry]:
         """Return the entries of a direction, oldest first."""
-        return [entry for entry in self._last(self.turn, way) if entry[0] is way]
+        return [entry for entry in self._last(self.turn, direction) if entry[0] is direction]
 
     def end(self, count: int) -> None:
         """End the window of ``count`` packets."""
         kept = self._last(count, None)
-        self._before = [(way, at, data[start:end], 0, end - start) for way, at, data, start, end in kept]
+        self._before = [(direction, at, data[start:end], 0, end - start) for direction, at, data, start, end in kept]
         self._single, self._taken, self._ways, self._window, self.turn = [], [], [], None, 0
 
-    def _last(self, turn: int, way: Direction | None) -> list[Entry]:
-        """Return the last HISTORY entries before a packet. ``way`` limits those processed together to one direction."""
+    def _last(self, turn: int, direction: Direction | None) -> list[Entry]:
+        """Return the last HISTORY entries before a packet. Of those processed together, only one ``direction``'s."""
         found: list[tuple[int, Entry | int]] = [*self._single[-HISTORY:]]
         found += [(2 * index + 1, index) for index in self._indices(turn)]
         found.sort(key=_key)
@@ -80,7 +80,7 @@ class Past(History):
         for _, item in found:
             if not isinstance(item, int):
                 entries.append(item)
-            elif way is None or self._ways[self._taken[0][item]] is way:
+            elif direction is None or self._ways[self._taken[0][item]] is direction:
                 entries.append(self._entry(item))
         return entries
 
@@ -99,5 +99,5 @@ class Past(History):
     def _entry(self, index: int) -> Entry:
         assert self._window is not None
         data, at, stop = self._window
-        way = self._ways[self._taken[0][index]]
-        return way, int(self._taken[1][index]), data, int(at[index]), int(stop[index])
+        direction = self._ways[self._taken[0][index]]
+        return direction, int(self._taken[1][index]), data, int(at[index]), int(stop[index])

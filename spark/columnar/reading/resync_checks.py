@@ -4,7 +4,7 @@ Rules of this file
 1. `codec.capture.walk` accepts a frame of such a direction if it is valid in every respect, or if another frame can
    begin after it. So it is enough that all heads are plausible. The frame itself must be valid only where a packet ends
    within the next head.
-2. The bytes that checks may read (``Budget``) and the verified bytes (``trust``) are counted in the same way. A
+2. The bytes that checks may read (``Budget``) and the verified bytes (``checked_bytes``) are counted in the same way. A
    direction that nears the end of its budget is left to the object path.
 """
 
@@ -35,22 +35,22 @@ _FIRST: Final = _tag_bytes(0)
 _SECOND: Final = _tag_bytes(1)
 
 
-def in_doubt(way: Direction, *, fragments: bool) -> bool:
+def in_doubt(direction: Direction, *, fragments: bool) -> bool:
     """Return whether a direction takes the slow path only because its frames must be verified.
 
     ``fragments``: whether the capture has fragmented IP packets, which may have carried the stored bytes.
     """
-    connection, peer = way.connection, way.peer
+    connection, peer = direction.connection, direction.peer
     return (
-        way.next == SLOW
-        and way.mode == SYNC
-        and way.sync == RESYNC
-        and way.trust <= way.limit
-        and way.partial is None
-        and not (way.trouble or way.held or peer.held or (way.run and fragments))
-        and way.fin < 0
+        direction.next == SLOW
+        and direction.mode == SYNC
+        and direction.sync == RESYNC
+        and direction.checked_bytes <= direction.limit
+        and direction.partial is None
+        and not (direction.pending_problems or direction.held or peer.held or (direction.run and fragments))
+        and direction.fin < 0
         and peer.fin < 0
-        and way.base >= 0
+        and direction.base >= 0
         and not (connection.paused or connection.finished)
         and connection.closing < 0
     )
@@ -71,6 +71,6 @@ def may_begin(pool: bytearray, start: int, end: int) -> bool:
     return end - start < HEAD_SIZE or PATTERNS[None].match(pool, start) is not None
 
 
-def affordable(way: Direction, size: int) -> bool:
+def affordable(direction: Direction, size: int) -> bool:
     """Return whether verifying ``size`` bytes stays within a direction's budget, whichever packets contain them."""
-    return way.budget.spent + size <= BUDGET * (way.offset + 1024)
+    return direction.budget.spent + size <= BUDGET * (direction.offset + 1024)

@@ -76,7 +76,7 @@ _Words = npt.NDArray[np.uint64]
 class Segments:
     """The packets of a window as TCP segments, one entry for each packet."""
 
-    way: Longs
+    direction: Longs
     """Number of the direction, an index into ``keys``; -1 for an opaque packet."""
     keys: list[bytes]
     """Addresses and ports as in ``Segment.key``."""
@@ -228,8 +228,8 @@ def _put(
     if any((word != word[first].take(number)).any() for word in words):
         return False
     # In most windows all packets are of this kind.
-    put: Any = mine if len(mine) < len(segments.way) else slice(None)
-    segments.way[put] = number + len(segments.keys)
+    put: Any = mine if len(mine) < len(segments.direction) else slice(None)
+    segments.direction[put] = number + len(segments.keys)
     data = records.data
     segments.keys += [data[at + key[0] : at + key[1]] for at in tcp[first].tolist()]
     at = tcp + (head["size"] >> 4 << 2)

@@ -1,9 +1,9 @@
 """Decode a window: ordinary stretches together, all other packets one by one, in order.
 
 Rules of this file
-1. Packets that are not ordinary are processed in capture order over all connections, so stream numbers, alarms, gaps
+1. Packets that are not ordinary are processed in capture order over all connections, so stream numbers, timers, gaps
    and ends equal those of `read_capture`. A stretch is processed before the first other packet that follows it.
-2. An alarm fires at its packet, whichever connection that packet belongs to. A connection with an alarm is processed
+2. A timer fires at its packet, whichever connection that packet belongs to. A connection with a timer is processed
    together with others only up to that packet.
 3. A short stretch does not repay the cost of the arrays. After an unusual frame, packets are processed one by one for
    a while, longer each time: no traffic can cause the same bytes to be scanned repeatedly.
@@ -52,20 +52,20 @@ class WindowDecoder:
         self._base = reader.packet + 1
         """Number of the window's first packet."""
         self._tick = -1
-        """Index of the last packet that was processed alone or at which an alarm fired."""
+        """Index of the last packet that was processed alone or at which a timer fired."""
         self._opaque = self._pull()
 
     def _pull(self) -> dict[int, Segment]:
         """Return the segments of opaque packets, and assign these packets to directions."""
         segments, found = self._segments, {}
         numbers = {key: number for number, key in enumerate(segments.keys)}
-        for index in np.flatnonzero(segments.way < 0).tolist():
+        for index in np.flatnonzero(segments.direction < 0).tolist():
             start, end, wire, _, face = self._records.record(index)
             number = self._base + index
             one = pull_segment(self._records.data, face.link, start, end, wire, number, self._reader.fragments)
             if one is not None:
                 found[index] = one
-                segments.way[index] = numbers.setdefault(one.key, len(numbers))
+                segments.direction[index] = numbers.setdefault(one.key, len(numbers))
         segments.keys[:] = numbers
         return found
 
@@ -105,11 +105,11 @@ class WindowDecoder:
     # -- one by one ------------------------------------------------------------------------------------------------
 
     def _ring(self, index: int) -> None:
-        """Fire the alarms that are due up to this packet, before the packet is processed."""
+        """Fire the timers that are due up to this packet, before the packet is processed."""
         table = self._tcp.table
-        while (due := max(table.alarm - self._base, self._tick + 1)) <= index:
+        while (due := max(table.timer - self._base, self._tick + 1)) <= index:
             self._tick = self._past.turn = due
-            self._tcp.ring(self._base + due)
+            self._tcp.run_timers(self._base + due)
             self._found.collect(self._tcp, self._base + due, table.count)
 
     def _single(self, index: int) -> None:
@@ -122,7 +122,7 @@ class WindowDecoder:
             if face.left_out is face:
                 self._tcp.skip_left_out(segment, number)
             self._tcp.segment(segment, number, time_ns)
-        elif self._segments.way[index] >= 0:
+        elif self._segments.direction[index] >= 0:
             self._reader.packet = number - 1
             self._reader.packets(self._records.data, [self._records.record(index)])
         self._tick = index
@@ -157,30 +157,30 @@ class WindowDecoder:
 
     def _stretches(self, lane: Lane, traffic: Traffic, index: int, limit: int, least: int) -> list[Stretch]:
         """Return the ordinary packets of a lane below ``limit``, if there are at least ``least``."""
-        ways = [self._tcp.table.ways.get(side.key) for side in lane.sides]
+        directions = [self._tcp.table.directions.get(side.key) for side in lane.sides]
         end = limit
-        for side, way in zip(lane.sides, ways):
-            if way is not None and way.connection.alarm >= 0:
-                end = min(end, max(way.connection.alarm - self._base, self._tick + 1))
-            at = traffic.break_of(side, way, self._expected(way))
+        for side, direction in zip(lane.sides, directions):
+            if direction is not None and direction.connection.timer >= 0:
+                end = min(end, max(direction.connection.timer - self._base, self._tick + 1))
+            at = traffic.break_of(side, direction, self._expected(direction))
             if at < side.end:
                 end = min(end, traffic.packets[at])
         stretches = []
         count = 0
-        for side, way in zip(lane.sides, ways):
+        for side, direction in zip(lane.sides, directions):
             position = traffic.position(side, end)
             count += position - side.at
-            if way is not None and position > side.at:
-                stretches.append(Stretch(lane, side, way, position, way.next == SLOW))
+            if direction is not None and position > side.at:
+                stretches.append(Stretch(lane, side, direction, position, direction.next == SLOW))
         if count >= least:
             return stretches
         lane.until = max(lane.until, end)
         return []
 
-    def _expected(self, way: Direction | None) -> int:
+    def _expected(self, direction: Direction | None) -> int:
         """Return ``Direction.next``, or its counterpart for a direction that is being verified."""
-        if way is None:
+        if direction is None:
             return SLOW
-        if way.next == SLOW and in_doubt(way, fragments=bool(self._reader.output.fragments)):
-            return way.base + way.offset & 0xFFFFFFFF
-        return way.next
+        if direction.next == SLOW and in_doubt(direction, fragments=bool(self._reader.output.fragments)):
+            return direction.base + direction.offset & 0xFFFFFFFF
+        return direction.next

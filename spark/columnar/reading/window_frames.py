@@ -3,7 +3,7 @@
 Rules of this file
 1. One pool holds the bytes of all frames of the window; a frame is a range of it.
 2. Frames are in the order of the packets that produced them. At the same packet, frames decoded one by one come first:
-   an alarm produced them before the packet itself was processed.
+   a timer produced them before the packet itself was processed.
 3. A note precedes the first frame that was produced after it.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from pcli.codec.capture.flows import Direction
 from pcli.codec.capture.frames import CapturedFrame, Note, Stream, StreamEnd
-from pcli.codec.capture.streams import Tcp
+from pcli.codec.capture.streams import TcpReassembly
 from pcli.spark.columnar.fields.from_captured_frames import SYNC
 from pcli.spark.columnar.frame_columns import Longs, Places
 
@@ -49,7 +49,7 @@ class Found:
         self.streams: list[Stream] = []
         """The streams that began."""
 
-    def collect(self, tcp: Tcp, turn: int, streams: int) -> None:
+    def collect(self, tcp: TcpReassembly, turn: int, streams: int) -> None:
         """Take the object path's output for a packet. ``streams``: the number of streams before that packet."""
         if tcp.table.count != streams:
             self.streams.append(next(reversed(tcp.table.living)).stream)
@@ -66,10 +66,12 @@ class Found:
         else:
             self.pool = bytearray().join(parts)
 
-    def put(self, ways: list[Direction], columns: list[Longs]) -> None:
-        """Add frames of some directions, each direction's in order. The last column is an index into ``ways``."""
+    def put(self, directions: list[Direction], columns: list[Longs]) -> None:
+        """Add frames of some directions, each direction's in order. The last column is an index into ``directions``."""
         columns[-1] = columns[-1] + len(self._ways)
-        self._ways += [(way.stream.number, way.from_client, SYNC[way.sync]) for way in ways]
+        self._ways += [
+            (direction.stream.number, direction.from_client, SYNC[direction.sync]) for direction in directions
+        ]
         self._together.append(columns)
 
     def _put_one(self, item: CapturedFrame | Note | StreamEnd, turn: int) -> None:
@@ -91,7 +93,7 @@ class Found:
         turns = np.array(self._turns, np.int64)
         columns = [_joined(column) for column in zip(single, *self._together)]
         order = _order(np.concatenate([turns, columns[2][singles:]]))
-        start, kept, packet, first, offset, way = (column.take(order) for column in columns)
+        start, kept, packet, first, offset, direction = (column.take(order) for column in columns)
         alone = np.flatnonzero(order < singles) if singles else _NONE
         turn, times = packet.copy(), _NONE
         if singles < len(order):
@@ -99,7 +101,7 @@ class Found:
         if singles:
             times = times if len(times) else time_ns.copy()
             turn[alone], times[alone] = turns, time_ns
-        stream, client, sync = [np.array(column).take(way) for column in zip(*self._ways)] or [_NONE] * 3
+        stream, client, sync = [np.array(column).take(direction) for column in zip(*self._ways)] or [_NONE] * 3
         data = np.frombuffer(self.pool, np.uint8)
         trouble = {int(alone[index]): problems for index, problems in self._trouble.items()}
         places = Places(

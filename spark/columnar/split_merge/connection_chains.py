@@ -231,8 +231,8 @@ class _Step:
         """Add the held connection to the valid ones."""
         standing = ValidConnection(self._split, number, rows, true.stream.number)
         sides = sorted(guess.keys, key=lambda key: direction_of(true, key).from_client)
-        ways = [(direction_of(true, key), direction_of(guess, key), self._span.marks[key]) for key in sides]
-        (broker, told_broker, marks_broker), (client, told_client, marks_client) = ways
+        directions = [(direction_of(true, key), direction_of(guess, key), self._span.marks[key]) for key in sides]
+        (broker, told_broker, marks_broker), (client, told_client, marks_client) = directions
         standing.offsets = broker.offset - told_broker.offset, client.offset - told_client.offset
         standing.sync = sync_level(broker.sync), sync_level(client.sync)
         standing.anchored = marks_broker.anchored, marks_client.anchored

@@ -61,7 +61,7 @@ def _directions_agree(true: Direction, guess: Direction) -> bool:
         return true.base < 0 and true.ack < 0 and not true.held
     if true.mode != SYNC or true.partial is not None or true.held or true.fin >= 0 or true.deadline >= 0:
         return False
-    if true.trouble:
+    if true.pending_problems:
         return False
     if true.isn < 0 and not true.offset:
         return False  # a keep-alive may still move the start of such a direction
@@ -76,43 +76,43 @@ def shifted_by(connection: Connection, packets: int) -> Connection:
     """Add to all packet numbers in place and return the connection."""
     stream = connection.stream
     stream.opening = tuple(packet + packets for packet in stream.opening)
-    for name in ("closing", "alarm"):
+    for name in ("closing", "timer"):
         if getattr(connection, name) >= 0:
             setattr(connection, name, getattr(connection, name) + packets)
     connection.last += packets
     if connection.ended is not None:
-        way, packet, time_ns, flags = connection.ended
-        connection.ended = (way, packet + packets, time_ns, flags)
-    for way in (connection.there, connection.back):
-        _move(way, packets)
+        direction, packet, time_ns, flags = connection.ended
+        connection.ended = (direction, packet + packets, time_ns, flags)
+    for direction in (connection.there, connection.back):
+        _move(direction, packets)
     return connection
 
 
-def _move(way: Direction, packets: int) -> None:
-    if way.fin_packet:
-        way.fin_packet += packets
-    if way.deadline >= 0:
-        way.deadline += packets
-    way.held = [
+def _move(direction: Direction, packets: int) -> None:
+    if direction.fin_packet:
+        direction.fin_packet += packets
+    if direction.deadline >= 0:
+        direction.deadline += packets
+    direction.held = [
         (at, data, size, packet + packets, time_ns, tuple(one + packets for one in parts), turn + packets)
-        for at, data, size, packet, time_ns, parts, turn in way.held
+        for at, data, size, packet, time_ns, parts, turn in direction.held
     ]
-    way.marks = [(at, packet + packets, time_ns) for at, packet, time_ns in way.marks]
-    if way.partial is not None:
-        way.partial.packets = [packet + packets for packet in way.partial.packets]
-    if way.search is not None:
-        way.search.alarm += packets
+    direction.marks = [(at, packet + packets, time_ns) for at, packet, time_ns in direction.marks]
+    if direction.partial is not None:
+        direction.partial.packets = [packet + packets for packet in direction.partial.packets]
+    if direction.search is not None:
+        direction.search.timer += packets
 
 
-def _slide(way: Direction, offsets: int) -> None:
+def _slide(direction: Direction, offsets: int) -> None:
     """Add to all offsets; sequence numbers do not change."""
-    way.offset += offsets
-    way.base = (way.base - offsets) & _MASK
-    way.fin += offsets if way.fin >= 0 else 0
-    way.held = [(at + offsets, *rest) for at, *rest in way.held]  # type: ignore[misc]
-    way.trouble = [(at + offsets, problem) for at, problem in way.trouble]
-    if way.partial is not None:
-        way.partial.offset += offsets
+    direction.offset += offsets
+    direction.base = (direction.base - offsets) & _MASK
+    direction.fin += offsets if direction.fin >= 0 else 0
+    direction.held = [(at + offsets, *rest) for at, *rest in direction.held]  # type: ignore[misc]
+    direction.pending_problems = [(at + offsets, problem) for at, problem in direction.pending_problems]
+    if direction.partial is not None:
+        direction.partial.offset += offsets
 
 
 # -- put together --------------------------------------------------------------------------------------------------
@@ -128,25 +128,25 @@ def apply_true_state(end: Connection, true: Connection, guess: Connection, marks
         (direction_of(end, key), direction_of(true, key), direction_of(guess, key), marks[key]) for key in end.keys
     ]
     asked = any(mark.asked for _, _, _, mark in pairs)
-    raised = any(way.limit != guessed.limit for way, _, guessed, _ in pairs)
+    raised = any(direction.limit != guessed.limit for direction, _, guessed, _ in pairs)
     other = any(was.limit != guessed.limit for _, was, guessed, _ in pairs)
     if other and (asked or raised):
         return False
-    for way, was, guessed, mark in pairs:
-        if way.search is not None:
+    for direction, was, guessed, mark in pairs:
+        if direction.search is not None:
             return False  # its positions are offsets, which nothing adjusts
         # The budget always suffices for checks of frames: they read no more bytes than arrived. Searches may read
         # more.
         before = was.offset + mark.lost - guessed.offset + 1024
-        if mark.lost < NO_OFFSET and was.budget.spent + way.budget.spent > BUDGET * before:
+        if mark.lost < NO_OFFSET and was.budget.spent + direction.budget.spent > BUDGET * before:
             return False
-    for way, was, guessed, mark in pairs:
-        _adopt(way, was, guessed, mark)
+    for direction, was, guessed, mark in pairs:
+        _adopt(direction, was, guessed, mark)
         if other:
-            way.limit = was.limit
-        way.stream = true.stream
-        if way.mode == SYNC and way.partial is None:
-            way.need = need_of(way)
+            direction.limit = was.limit
+        direction.stream = true.stream
+        if direction.mode == SYNC and direction.partial is None:
+            direction.need = need_of(direction)
     true.stream.kind = end.stream.kind
     end.stream = true.stream
     if end.keys != true.keys:
@@ -154,19 +154,19 @@ def apply_true_state(end: Connection, true: Connection, guess: Connection, marks
     return True
 
 
-def _adopt(way: Direction, was: Direction, guessed: Direction, marks: ResyncMarks) -> None:
-    way.isn = was.isn
+def _adopt(direction: Direction, was: Direction, guessed: Direction, marks: ResyncMarks) -> None:
+    direction.isn = was.isn
     if not guessed.seen:
         return
-    if way.partial is not None:
-        way.partial.sync = _LEVELS[level_at(was, marks, way.partial.offset)]
+    if direction.partial is not None:
+        direction.partial.sync = _LEVELS[level_at(was, marks, direction.partial.offset)]
     if marks.lost == NO_OFFSET:
-        way.trust = was.trust + (way.trust if was.sync == RESYNC else 0)
-        way.budget.spent = was.budget.spent + (way.budget.spent if was.sync == RESYNC else 0)
-        way.sync = _LEVELS[level_at(was, marks, way.offset)]
+        direction.checked_bytes = was.checked_bytes + (direction.checked_bytes if was.sync == RESYNC else 0)
+        direction.budget.spent = was.budget.spent + (direction.budget.spent if was.sync == RESYNC else 0)
+        direction.sync = _LEVELS[level_at(was, marks, direction.offset)]
     else:
-        way.budget.spent += was.budget.spent
-    _slide(way, was.offset - guessed.offset)
+        direction.budget.spent += was.budget.spent
+    _slide(direction, was.offset - guessed.offset)
 
 
 def level_at(was: Direction, marks: ResyncMarks, offset: int) -> int:

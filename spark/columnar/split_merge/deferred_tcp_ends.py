@@ -1,9 +1,9 @@
 """TCP without knowledge of other connections, which records when the end of a connection could have been reported.
 
-`Tcp` reports the end of a reset connection when another connection starts, unless it was reported before (rule 5
-there). A split, or the replay of one connection, contains only some of these starts. So such ends are reported at the
-connection's own time, with the intervals in which a start would have caused the report; `merge.join` moves them to
-their place. An end that only such a start would have caused is reported as well; `merge.join` keeps or drops it.
+`TcpReassembly` reports the end of a reset connection when another connection starts, unless it was reported before
+(rule 5 there). A split, or the replay of one connection, contains only some of these starts. So the ends are reported
+at the connection's own time, with the intervals in which a start would have caused the report; `merge.join` moves them
+to their place. An end that only such a start would have caused is reported as well; `merge.join` keeps or drops it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pcli.codec.capture.flows import Connection, Direction
-from pcli.codec.capture.frame_extraction import Walker
+from pcli.codec.capture.frame_extraction import FrameExtractor
 from pcli.codec.capture.frames import StreamEnd
 from pcli.codec.capture.output import Output
-from pcli.codec.capture.stream_kind import Judge
-from pcli.codec.capture.streams import Tcp
+from pcli.codec.capture.stream_kind import StreamClassifier
+from pcli.codec.capture.streams import TcpReassembly
 from pcli.codec.capture.tunnels import RST, Segment
 
 __all__ = ["IMMEDIATE", "DeferredEndsOutput", "DeferredEndsTcp", "ReportInterval", "ReportIntervals"]
@@ -84,7 +84,9 @@ class DeferredEndsOutput(Output):
             return
         self._ended[connection] = connection.ended
         times = self.open.setdefault(connection, [])
-        able = not any(way.held or way.run or way.partial for way in (connection.there, connection.back))
+        able = not any(
+            direction.held or direction.run or direction.partial for direction in (connection.there, connection.back)
+        )
         told = _told(connection, connection.ended)
         if times and not times[-1].end and not (able and (times[-1].refused, times[-1].silent) == told):
             times[-1] = replace(times[-1], end=packet)
@@ -96,12 +98,12 @@ class DeferredEndsOutput(Output):
         ended = self._ended.get(connection)
         if ended is None or ended is connection.ended:
             return
-        way, packet, time_ns, flags = self._ended.pop(connection)
+        direction, packet, time_ns, flags = self._ended.pop(connection)
         times = self.open.pop(connection, [])
         if times:
             last = times[-1]
             how = bool(flags & RST), last.refused, last.silent
-            told = StreamEnd(way.stream, packet, time_ns, way.from_client, *how)
+            told = StreamEnd(direction.stream, packet, time_ns, direction.from_client, *how)
             self.out.append(told)
             now = connection.ended[1] if connection.ended is not None else 0
             times[-1] = replace(last, end=last.end or now)
@@ -124,30 +126,30 @@ class DeferredEndsOutput(Output):
 
 def _told(connection: Connection, ended: _Ended) -> tuple[bool, bool]:
     """Return refused and silent, as in `Output.end`."""
-    way, _, _, flags = ended
-    silent = not way.offset and not way.peer.offset
-    return bool(flags & RST) and silent and way.isn < 0 <= way.peer.isn, silent
+    direction, _, _, flags = ended
+    silent = not direction.offset and not direction.peer.offset
+    return bool(flags & RST) and silent and direction.isn < 0 <= direction.peer.isn, silent
 
 
-class DeferredEndsTcp(Tcp):
+class DeferredEndsTcp(TcpReassembly):
     """The connections of an input that is one part of a capture."""
 
-    def __init__(self, walker: Walker, judge: Judge, limit: int) -> None:
-        """Create a tracker; the walker's output must be a DeferredEndsOutput."""
-        assert isinstance(walker.output, DeferredEndsOutput)
-        super().__init__(walker.output, walker, judge, limit)
-        self.deferred = walker.output
+    def __init__(self, extractor: FrameExtractor, classifier: StreamClassifier, limit: int) -> None:
+        """Create a tracker; the extractor's output must be a DeferredEndsOutput."""
+        assert isinstance(extractor.output, DeferredEndsOutput)
+        super().__init__(extractor.output, extractor, classifier, limit)
+        self.deferred = extractor.output
         self.alarmed: dict[Connection, int] = {}
-        """The packet at which the alarm of each connection was set: of simultaneous alarms the oldest one is first."""
+        """The packet at which the timer of each connection was set: of simultaneous timers the oldest one is first."""
 
     def segment(self, segment: Segment, packet: int, time_ns: int) -> None:
         """Process a segment in the general way."""
         super().segment(segment, packet, time_ns)
         self.look(packet)
 
-    def ring(self, packet: int) -> None:
-        """Process an alarm that is due at this packet."""
-        super().ring(packet)
+    def run_timers(self, packet: int) -> None:
+        """Process a timer that is due at this packet."""
+        super().run_timers(packet)
         self.look(packet)
 
     def look(self, packet: int) -> None:
@@ -155,10 +157,10 @@ class DeferredEndsTcp(Tcp):
         for connection in self.closing:
             self.deferred.look(connection, packet)
 
-    def _set_alarm(self, connection: Connection, packet: int) -> None:
-        before = connection.alarm
-        super()._set_alarm(connection, packet)
-        if connection.alarm != before:
+    def _set_timer(self, connection: Connection, packet: int) -> None:
+        before = connection.timer
+        super()._set_timer(connection, packet)
+        if connection.timer != before:
             self.alarmed[connection] = packet
 
     def _new(self, segment: Segment, packet: int, old: Direction | None) -> Direction:
@@ -166,6 +168,6 @@ class DeferredEndsTcp(Tcp):
         if old is not None:
             self._finish(old.connection, packet, "the connection ends")
         self.closing = {}
-        way = super()._new(segment, packet, old)
+        direction = super()._new(segment, packet, old)
         self.closing = closing
-        return way
+        return direction

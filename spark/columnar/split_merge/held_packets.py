@@ -18,12 +18,12 @@ from typing import Final
 
 from pcli.codec.capture.command_start_patterns import HEAD_SIZE
 from pcli.codec.capture.flows import SYNC, Connection, Direction
-from pcli.codec.capture.frame_extraction import Walker
+from pcli.codec.capture.frame_extraction import FrameExtractor
 from pcli.codec.capture.frames import RESYNC
 from pcli.codec.capture.ip import Inner
 from pcli.codec.capture.output import Output
 from pcli.codec.capture.resync import Budget, Search
-from pcli.codec.capture.stream_kind import Judge
+from pcli.codec.capture.stream_kind import StreamClassifier
 from pcli.codec.capture.streams import GRACE, signed_distance
 from pcli.codec.capture.tunnels import ACK, FIN, RST, SYN, Segment
 
@@ -108,7 +108,7 @@ class _Side:
     def look(self, limit: int) -> bool:
         """Return whether the next frame boundary is known, or is here because there is no data."""
         if self.run and not self.found:
-            self.found = self.search.look(self.run, limit, final=False, due=True)
+            self.found = self.search.advance(self.run, limit, final=False, due=True)
         return self.found or not self.run
 
 
@@ -127,7 +127,7 @@ class HeldConnection:
         """The packet before which no assumption is made."""
         self._over = False
 
-    def take(self, held: HeldSegment, judge: Judge) -> bool:
+    def take(self, held: HeldSegment, classifier: StreamClassifier) -> bool:
         """Hold a packet and return whether the connection can continue independently; `go` sets its state."""
         flags = held.flags
         if self.given_up:
@@ -151,7 +151,7 @@ class HeldConnection:
                 side.reset(-1)
         if held.packet > self._later and not self._over and self._known():
             return True
-        if self._size > (MOST_UNKNOWN if judge.may_give_up(self.connection.there) else MOST_HELD):
+        if self._size > (MOST_UNKNOWN if classifier.may_give_up(self.connection.there) else MOST_HELD):
             self._give_up()
         return False
 
@@ -168,48 +168,48 @@ class HeldConnection:
         self.held = [held for held in self.held if held.flags & (SYN | FIN | RST)]
         self._sides.clear()
 
-    def go(self, judge: Judge) -> None:
+    def go(self, classifier: StreamClassifier) -> None:
         """Set the assumed state of the connection."""
         connection = self.connection
         connection.stream.kind = "pulsar"
-        ways = (connection.there, connection.back)
-        for way, key in zip(ways, connection.keys):
+        directions = (connection.there, connection.back)
+        for direction, key in zip(directions, connection.keys):
             side = self._sides[key]
             if side.run:
-                judge.orient(way, side.search.kinds)
+                classifier.orient(direction, side.search.kinds)
         connection.oriented = True
         if not connection.there.from_client:
             # This assumes the usual case, in which the capture has its SYN.
             connection.there, connection.back = connection.back, connection.there
             connection.keys = (connection.keys[1], connection.keys[0])
-        walker = Walker(Output(), judge)
-        for way, key in zip((connection.there, connection.back), connection.keys):
+        extractor = FrameExtractor(Output(), classifier)
+        for direction, key in zip((connection.there, connection.back), connection.keys):
             if self._sides[key].seen:
-                _begin(way, self._sides[key], walker)
+                _begin(direction, self._sides[key], extractor)
         self._sides.clear()
 
 
-def _begin(way: Direction, side: _Side, walker: Walker) -> None:
+def _begin(direction: Direction, side: _Side, extractor: FrameExtractor) -> None:
     """Set a direction to the state after its held packets; its frames so far are dropped."""
     place = side.search.candidate if side.run else 0
-    way.seen, way.ack, way.mode = True, side.ack, SYNC
-    way.offset = FAR
-    way.base = (side.first + place - FAR) & _MASK
+    direction.seen, direction.ack, direction.mode = True, side.ack, SYNC
+    direction.offset = FAR
+    direction.base = (side.first + place - FAR) & _MASK
     data = bytes(side.run)
     for number, (start, packet, time_ns) in enumerate(side.marks):
         end = side.marks[number + 1][0] if number + 1 < len(side.marks) else len(data)
         if end > place:
-            walker.feed(way, data, max(start, place), end, packet, time_ns)
+            extractor.feed(direction, data, max(start, place), end, packet, time_ns)
     # Checks do no harm to a direction with certain frame boundaries.
-    way.sync, way.trust = RESYNC, 0
-    way.need = need_of(way)
+    direction.sync, direction.checked_bytes = RESYNC, 0
+    direction.need = need_of(direction)
 
 
-def need_of(way: Direction) -> int:
-    """Return `Direction.need` of a synchronized direction without a partial frame, as the walker computes it."""
-    run = way.run
+def need_of(direction: Direction) -> int:
+    """Return `Direction.need` of a synchronized direction without a partial frame, as the extractor computes it."""
+    run = direction.run
     if len(run) < 8:
         return 8 - len(run) if run else 0
-    if way.sync == RESYNC and way.trust <= way.limit and len(run) < HEAD_SIZE:
+    if direction.sync == RESYNC and direction.checked_bytes <= direction.limit and len(run) < HEAD_SIZE:
         return HEAD_SIZE - len(run)
     return int.from_bytes(run[:4], "big") + 4 - len(run)

@@ -25,7 +25,7 @@ __all__ = ["merge_splits"]
 
 _CLOSING: Final = 2
 _OWN: Final = 3
-"""Ranks at one place of a turn: alarms (0) and the end of a replaced connection (1) come first, then ends of other
+"""Ranks at one place of a turn: timers (0) and the end of a replaced connection (1) come first, then ends of other
 connections, then the items of the packet itself."""
 
 

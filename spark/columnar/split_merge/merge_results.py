@@ -30,7 +30,7 @@ from pcli.spark.columnar.split_merge.deferred_tcp_ends import IMMEDIATE, ReportI
 __all__ = ["AFTER", "DROPPED", "OWN", "Extra", "MergedSplit", "MergedSplits", "SplitRenumbering", "insertion_points"]
 
 AFTER: Final = 1 << 40
-"""`Extra.place` of items of the packet itself, after all items of alarms at that packet."""
+"""`Extra.place` of items of the packet itself, after all items of timers at that packet."""
 
 OWN: Final = -1
 """In `Renaming.sync`: the row's own value applies."""

@@ -2,7 +2,7 @@
 
 Rules of this file
 1. `codec.capture.streams` processes this connection alone. Effects of other connections are added: every packet may
-   trigger alarms, data packets fill the history. For the start of other connections see `deferred_tcp_ends`.
+   trigger timers, data packets fill the history. For the start of other connections see `deferred_tcp_ends`.
 2. Streams are numbered by the recording's packet that started them, which is unique and known in every split.
 3. Each result has its turn and its place within the turn.
 """
@@ -17,13 +17,13 @@ from pcli.codec.capture.flows import IGNORE, Connection, Direction
 from pcli.codec.capture.frames import Stream
 from pcli.codec.capture.reading import ReadOptions
 from pcli.codec.capture.recent_packets import HISTORY, Entry, History
-from pcli.codec.capture.stream_kind import Judge
+from pcli.codec.capture.stream_kind import StreamClassifier
 from pcli.codec.capture.tunnels import FIN, RST, SYN, Segment
 from pcli.spark.columnar.split_merge.connection_state import direction_of
 from pcli.spark.columnar.split_merge.deferred_tcp_ends import DeferredEndsOutput, DeferredEndsTcp, ReportInterval
 from pcli.spark.columnar.split_merge.held_packets import HeldSegment, segment_of
 from pcli.spark.columnar.split_merge.merge_results import AFTER, Extra
-from pcli.spark.columnar.split_merge.resync_certainty import EdgeWalker
+from pcli.spark.columnar.split_merge.resync_certainty import EdgeFrameExtractor
 from pcli.spark.columnar.split_merge.split_reader import Recent
 
 __all__ = ["LAST", "CarriedState", "Replay", "replay_held"]
@@ -31,7 +31,7 @@ __all__ = ["LAST", "CarriedState", "Replay", "replay_held"]
 _RING: Final = -1
 LAST: Final = 1 << 59
 _END: Final = 1 << 60
-"""Places within a turn: items of alarms, of the end of a file, and of the end of the recording."""
+"""Places within a turn: items of timers, of the end of a file, and of the end of the recording."""
 
 
 @dataclass(slots=True)
@@ -43,11 +43,11 @@ class CarriedState:
     recent: list[Recent] = field(default_factory=list)
     """Data packets that may still be in the history; their ordinals are those of the recording."""
     packet: int = 0
-    """The last processed packet: alarms up to here have been triggered."""
+    """The last processed packet: timers up to here have been triggered."""
     ready: list[ReportInterval] = field(default_factory=list)
     """Intervals in which the end of the connection could have been reported, see `deferred_tcp_ends`."""
     alarmed: int = 0
-    """The packet at which its alarm was set."""
+    """The packet at which its timer was set."""
 
 
 class _Recent(History):
@@ -64,22 +64,22 @@ class _Recent(History):
         self.kept.append((self.now, entry))
         self.now += 1
 
-    def of(self, way: Direction) -> list[Entry]:
+    def of(self, direction: Direction) -> list[Entry]:
         """Return the packets of a direction in the history."""
         self.kept = [one for one in self.kept if one[0] >= self.now - HISTORY]
-        return [entry for _, entry in self.kept if entry[0] is way]
+        return [entry for _, entry in self.kept if entry[0] is direction]
 
 
-class _Tcp(DeferredEndsTcp):
+class _TcpReassembly(DeferredEndsTcp):
     """Numbers streams by packets."""
 
     met: list[Stream]
 
     def _new(self, segment: Segment, packet: int, old: Direction | None) -> Direction:
         self.table.count = packet
-        way = super()._new(segment, packet, old)
-        self.met.append(way.stream)
-        return way
+        direction = super()._new(segment, packet, old)
+        self.met.append(direction.stream)
+        return direction
 
 
 class Replay:
@@ -87,8 +87,8 @@ class Replay:
 
     def __init__(self, options: ReadOptions, carried: CarriedState) -> None:
         self._output = DeferredEndsOutput()
-        judge = Judge(options.decode_as)
-        self._tcp = _Tcp(EdgeWalker(self._output, judge), judge, options.max_frame_size)
+        classifier = StreamClassifier(options.decode_as)
+        self._tcp = _TcpReassembly(EdgeFrameExtractor(self._output, classifier), classifier, options.max_frame_size)
         self._tcp.met = []
         self._history = self._tcp.history = _Recent()
         self._packet = carried.packet
@@ -107,7 +107,7 @@ class Replay:
         table = self._tcp.table
         self._tcp.met.append(connection.stream)
         for key in connection.keys:
-            table.ways[key] = direction_of(connection, key)
+            table.directions[key] = direction_of(connection, key)
         table.living[connection] = None
         for ordinal, key, at, data in carried.recent:
             self._history.kept.append((ordinal, (direction_of(connection, key), at, data, 0, len(data))))
@@ -116,27 +116,27 @@ class Replay:
         if connection.closing >= 0:
             self._tcp.closing[connection] = None
             self._output.take_up(connection, carried.ready)
-        if connection.alarm >= 0:
-            due, connection.alarm = connection.alarm, -1
-            table.set_alarm(connection, due, carried.packet)
+        if connection.timer >= 0:
+            due, connection.timer = connection.timer, -1
+            table.set_timer(connection, due, carried.packet)
             self._tcp.alarmed[connection] = carried.alarmed
 
     def carried(self) -> CarriedState:
         """Return the final state; the replay cannot be used afterwards."""
-        ways = [] if self.connection is None else [self.connection.there, self.connection.back]
+        directions = [] if self.connection is None else [self.connection.there, self.connection.back]
         recent = [
             (ordinal, self._key(entry[0]), entry[1], bytes(entry[2][entry[3] : entry[4]]))
             for ordinal, entry in self._history.kept
-            if entry[0] in ways
+            if entry[0] in directions
         ]
         if self.connection is None:
             return CarriedState(None, recent, self._packet)
         ready, alarmed = self._output.open.get(self.connection, []), self._tcp.alarmed.get(self.connection, 0)
         return CarriedState(self.connection, recent, self._packet, ready, alarmed)
 
-    def _key(self, way: Direction) -> bytes:
-        keys = way.connection.keys
-        return keys[0] if way is way.connection.there else keys[1]
+    def _key(self, direction: Direction) -> bytes:
+        keys = direction.connection.keys
+        return keys[0] if direction is direction.connection.there else keys[1]
 
     # -- packets and events ------------------------------------------------------------------------------------------
 
@@ -144,16 +144,16 @@ class Replay:
         """Process a packet of this connection; ``fed``: number of data packets of the recording before it."""
         self._pass(held.packet)
         self._history.now = max(self._history.now, fed)
-        way = self._tcp.table.ways.get(held.key)
-        if way is not None and way.next == IGNORE and _is_plain(held):
+        direction = self._tcp.table.directions.get(held.key)
+        if direction is not None and direction.next == IGNORE and _is_plain(held):
             # As in `capture.fast`: these packets are ignored, even for whether the direction was captured.
-            way.ack = way.ack if held.data or held.missing else held.ack
+            direction.ack = direction.ack if held.data or held.missing else held.ack
             return
         segment = segment_of(held)
         if held.left_out:
             self._tcp.skip_left_out(segment, held.packet)
         self._tcp.segment(segment, held.packet, held.time_ns)
-        self.connection = self._tcp.table.ways[held.key].connection
+        self.connection = self._tcp.table.directions[held.key].connection
         self._collect_own(held.packet)
         self._packet = held.packet
 
@@ -178,12 +178,12 @@ class Replay:
         self._collect(packet, _END, ticket=stream)
 
     def _pass(self, packet: int) -> None:
-        """Trigger the alarms up to a packet, before it is processed."""
+        """Trigger the timers up to a packet, before it is processed."""
         table = self._tcp.table
-        while (alarm := max(table.alarm, self._packet + 1)) <= packet:
+        while (timer := max(table.timer, self._packet + 1)) <= packet:
             ticket = self._tcp.alarmed.get(self.connection, 0) if self.connection is not None else 0
-            self._tcp.ring(alarm)
-            self._collect(alarm, _RING, ticket=ticket)
+            self._tcp.run_timers(timer)
+            self._collect(timer, _RING, ticket=ticket)
         self._packet = max(self._packet, packet - 1)
 
     def _collect_own(self, packet: int) -> None:

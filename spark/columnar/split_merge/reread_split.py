@@ -63,8 +63,8 @@ def _chosen(records: Records, segments: Segments | None, keys: Iterable[bytes]) 
         return np.arange(len(records)), np.zeros(len(records) + 1, np.int64)
     wanted = set(keys)
     mine = np.array([key_of(key) in wanted for key in segments.keys] + [True], np.bool_)
-    data = (segments.way >= 0) & (segments.stop > segments.at)
-    return np.flatnonzero(mine[segments.way]), np.concatenate((np.zeros(1, np.int64), np.cumsum(data)))
+    data = (segments.direction >= 0) & (segments.stop > segments.at)
+    return np.flatnonzero(mine[segments.direction]), np.concatenate((np.zeros(1, np.int64), np.cumsum(data)))
 
 
 def _held(segment: Segment, packet: int, time_ns: int, *, left_out: bool) -> HeldSegment:

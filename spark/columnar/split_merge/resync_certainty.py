@@ -1,4 +1,4 @@
-"""A walker that records from which offset the frame boundaries of a direction are less certain.
+"""A frame extractor that records from which offset the frame boundaries of a direction are less certain.
 
 Rules of this file
 1. The base class determines the frames. This class records what would have differed if the frame boundaries had been
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from pcli.codec.capture.flows import Direction
-from pcli.codec.capture.frame_extraction import Walker
+from pcli.codec.capture.frame_extraction import FrameExtractor
 from pcli.codec.capture.frames import Stream
 from pcli.codec.capture.output import Output
-from pcli.codec.capture.stream_kind import Judge
+from pcli.codec.capture.stream_kind import StreamClassifier
 
-__all__ = ["NO_OFFSET", "EdgeWalker", "ResyncMarks"]
+__all__ = ["NO_OFFSET", "EdgeFrameExtractor", "ResyncMarks"]
 
 NO_OFFSET: Final = 1 << 62
 """An offset after all others."""
@@ -37,71 +37,71 @@ class ResyncMarks:
     """Frames from this offset on are RESYNC."""
 
 
-class EdgeWalker(Walker):
+class EdgeFrameExtractor(FrameExtractor):
     """Records what makes frame boundaries less certain, and reports truncated packets once for each connection."""
 
-    def __init__(self, output: Output, judge: Judge) -> None:
-        super().__init__(output, judge)
+    def __init__(self, output: Output, classifier: StreamClassifier) -> None:
+        super().__init__(output, classifier)
         self.marks: dict[Direction, ResyncMarks] = {}
         """Marks of directions that started with an assumed state."""
         self._snapped: set[Stream] = set()
         self._checking = False
 
-    def _cut(self, way: Direction, packet: int) -> None:
+    def _cut(self, direction: Direction, packet: int) -> None:
         self._checking = True
-        super()._cut(way, packet)
+        super()._cut(direction, packet)
         self._checking = False
 
-    def gap(self, way: Direction, size: int, packet: int, *, cut: bool) -> None:
+    def gap(self, direction: Direction, size: int, packet: int, *, cut: bool) -> None:
         """Process missing bytes."""
-        marks = self.marks.get(way)
+        marks = self.marks.get(direction)
         if marks is not None:
             marks.asked = True
-        super().gap(way, size, packet, cut=cut)
+        super().gap(direction, size, packet, cut=cut)
 
-    def _bridge(self, way: Direction, size: int, kind: str) -> bool:
-        offset = way.offset
-        bridged = super()._bridge(way, size, kind)
-        marks = self.marks.get(way)
+    def _bridge(self, direction: Direction, size: int, kind: str) -> bool:
+        offset = direction.offset
+        bridged = super()._bridge(direction, size, kind)
+        marks = self.marks.get(direction)
         if bridged and marks is not None:
             marks.anchored = min(marks.anchored, offset)
         return bridged
 
-    def skip_left_out(self, way: Direction, offset: int, packet: int) -> None:
+    def skip_left_out(self, direction: Direction, offset: int, packet: int) -> None:
         """Process bytes that were omitted on purpose."""
-        super().skip_left_out(way, offset, packet)
-        marks = self.marks.get(way)
+        super().skip_left_out(direction, offset, packet)
+        marks = self.marks.get(direction)
         if marks is not None:
             marks.asked = True
             marks.anchored = min(marks.anchored, offset)
 
-    def _impossible(self, way: Direction, position: int, packet: int, total: int, command: int) -> None:
+    def _impossible(self, direction: Direction, position: int, packet: int, total: int, command: int) -> None:
         self._checking = False
-        super()._impossible(way, position, packet, total, command)
+        super()._impossible(direction, position, packet, total, command)
 
-    def interrupt(self, way: Direction, packet: int) -> None:
+    def interrupt(self, direction: Direction, packet: int) -> None:
         """Continue the direction after a gap of unknown size."""
-        super().interrupt(way, packet)
-        self._lose(way, way.offset)
+        super().interrupt(direction, packet)
+        self._lose(direction, direction.offset)
 
-    def search(self, way: Direction, position: int, skipped: int, packet: int) -> None:
+    def search(self, direction: Direction, position: int, skipped: int, packet: int) -> None:
         """Search for the next frame."""
-        marks = self.marks.get(way)
+        marks = self.marks.get(direction)
         if marks is not None and self._checking and marks.lost == NO_OFFSET:
             marks.rejected = True
         self._checking = False
-        self._lose(way, way.offset - len(way.run) + position)
-        super().search(way, position, skipped, packet)
+        self._lose(direction, direction.offset - len(direction.run) + position)
+        super().search(direction, position, skipped, packet)
 
-    def _lose(self, way: Direction, offset: int) -> None:
-        marks = self.marks.get(way)
+    def _lose(self, direction: Direction, offset: int) -> None:
+        marks = self.marks.get(direction)
         if marks is not None:
             marks.asked = True
             marks.lost = min(marks.lost, offset)
 
-    def _tell(self, way: Direction, size: int, packet: int, *, cut: bool) -> None:
+    def _tell(self, direction: Direction, size: int, packet: int, *, cut: bool) -> None:
         """Report truncated packets once for each connection; the merge determines which report is the first."""
-        self.snapped = way.stream in self._snapped
-        super()._tell(way, size, packet, cut=cut)
+        self.snapped = direction.stream in self._snapped
+        super()._tell(direction, size, packet, cut=cut)
         if self.snapped:
-            self._snapped.add(way.stream)
+            self._snapped.add(direction.stream)

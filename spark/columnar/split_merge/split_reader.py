@@ -23,7 +23,7 @@ import numpy as np
 from pcli.codec.capture.flows import IGNORE, SKIP, Connection, Direction
 from pcli.codec.capture.frames import Note, Stream, StreamEnd
 from pcli.codec.capture.reading import ReadOptions
-from pcli.codec.capture.stream_kind import Judge
+from pcli.codec.capture.stream_kind import StreamClassifier
 from pcli.codec.capture.streams import signed_distance
 from pcli.codec.capture.tunnels import ACK, FIN, SYN, Segment
 from pcli.spark.columnar.frame_columns import Places
@@ -37,7 +37,7 @@ from pcli.spark.columnar.split_merge.deferred_tcp_ends import (
     ReportIntervals,
 )
 from pcli.spark.columnar.split_merge.held_packets import HeldConnection, HeldSegment
-from pcli.spark.columnar.split_merge.resync_certainty import EdgeWalker, ResyncMarks
+from pcli.spark.columnar.split_merge.resync_certainty import EdgeFrameExtractor, ResyncMarks
 
 __all__ = ["ConnectionSpan", "ConnectionStart", "EdgeReader", "PlacedEvent", "Recent", "SplitEdges", "key_of"]
 
@@ -57,7 +57,7 @@ class ConnectionStart:
     seq: int
     stream: int
     row: int = 0
-    """The row that its own frames follow: alarms at the packet come before them."""
+    """The row that its own frames follow: timers at the packet come before them."""
 
 
 @dataclass(slots=True)
@@ -89,7 +89,7 @@ class ConnectionSpan:
     ready: list[ReportInterval] = field(default_factory=list)
     """The intervals in which its waiting end could have been reported, see `deferred_tcp_ends`."""
     alarmed: int = 0
-    """The packet at which its alarm was set."""
+    """The packet at which its timer was set."""
     recent: list[Recent] = field(default_factory=list)
     told: list[PlacedEvent] = field(default_factory=list)
     """Notes and ends in order."""
@@ -113,26 +113,26 @@ class _SplitHistory(Past):
     def kept(self) -> list[tuple[Direction, Recent]]:
         """Return the contents of the history between two windows."""
         out = []
-        for ordinal, (way, at, data, start, end) in enumerate(self._before, self.fed - len(self._before)):
-            connection = way.connection
-            key = connection.keys[0] if way is connection.there else connection.keys[1]
+        for ordinal, (direction, at, data, start, end) in enumerate(self._before, self.fed - len(self._before)):
+            connection = direction.connection
+            key = connection.keys[0] if direction is connection.there else connection.keys[1]
             if end > start:
-                out.append((way, (ordinal, key, at, bytes(data[start:end]))))
+                out.append((direction, (ordinal, key, at, bytes(data[start:end]))))
         return out
 
 
 class EdgeTcp(DeferredEndsTcp):
     """TCP of a split."""
 
-    def __init__(self, walker: EdgeWalker, limit: int, *, first: bool) -> None:
+    def __init__(self, extractor: EdgeFrameExtractor, limit: int, *, first: bool) -> None:
         """Create a tracker; ``first``: the split is the first of the recording."""
-        super().__init__(walker, walker.judge, limit)
+        super().__init__(extractor, extractor.classifier, limit)
         self._first = first
         self.history = self._past = _SplitHistory()
         self.spans: dict[bytes, ConnectionSpan] = {}
         self.births: list[ConnectionStart] = []
         """In order."""
-        self._walker = walker
+        self._extractor = extractor
         self._holds: dict[Connection, HeldConnection] = {}
         self._edges: dict[Connection, ConnectionSpan] = {}
         """Connections that continue from an assumed state."""
@@ -142,16 +142,16 @@ class EdgeTcp(DeferredEndsTcp):
 
     def segment(self, segment: Segment, packet: int, time_ns: int) -> None:
         """Process a segment in the general way."""
-        way = self.table.ways.get(segment.key)
+        direction = self.table.directions.get(segment.key)
         syn = segment.flags & (SYN | ACK) == SYN
-        if way is None and not (syn or self._first or key_of(segment.key) in self.spans):
-            way = self._meet(segment, packet)
-        hold = self._holds.get(way.connection) if way is not None else None
-        if way is not None and way in self._starts and segment.flags & FIN:
-            ahead = signed_distance(segment.seq - way.base - way.offset)
-            if way.offset + ahead < self._starts[way]:
+        if direction is None and not (syn or self._first or key_of(segment.key) in self.spans):
+            direction = self._meet(segment, packet)
+        hold = self._holds.get(direction.connection) if direction is not None else None
+        if direction is not None and direction in self._starts and segment.flags & FIN:
+            ahead = signed_distance(segment.seq - direction.base - direction.offset)
+            if direction.offset + ahead < self._starts[direction]:
                 # Its true offset may be negative; then it is not an end.
-                self._edges[way.connection].back = True
+                self._edges[direction.connection].back = True
         if hold is None:
             super().segment(segment, packet, time_ns)
         elif syn and hold.given_up:
@@ -162,13 +162,13 @@ class EdgeTcp(DeferredEndsTcp):
 
     def _meet(self, segment: Segment, packet: int) -> Direction:
         """Hold a connection that was met in the middle."""
-        way = self.table.create(segment, packet, self.limit, self.judge)
+        direction = self.table.create(segment, packet, self.limit, self.classifier)
         key = key_of(segment.key)
-        span = self.spans[key] = ConnectionSpan(key, streams=[way.stream.number], met=[way.stream])
-        hold = HeldConnection(way.connection)
+        span = self.spans[key] = ConnectionSpan(key, streams=[direction.stream.number], met=[direction.stream])
+        hold = HeldConnection(direction.connection)
         span.held = hold.held
-        self._holds[way.connection] = hold
-        return way
+        self._holds[direction.connection] = hold
+        return direction
 
     def _keep(self, hold: HeldConnection, segment: Segment, packet: int, time_ns: int) -> None:
         data = bytes(segment.data[segment.start : segment.end])
@@ -178,12 +178,12 @@ class EdgeTcp(DeferredEndsTcp):
         held = HeldSegment(
             packet, time_ns, segment.key, *numbers, data, segment.missing, segment.packets, left_out, fed
         )
-        if hold.take(held, self.judge):
-            hold.go(self.judge)
+        if hold.take(held, self.classifier):
+            hold.go(self.classifier)
             self._let_go(hold)
         elif hold.given_up:
-            for way in (hold.connection.there, hold.connection.back):
-                way.mode, way.next = SKIP, IGNORE
+            for direction in (hold.connection.there, hold.connection.back):
+                direction.mode, direction.next = SKIP, IGNORE
         if data:
             # Add an entry to the history, so that older ones are removed in time.
             self.history.append((hold.connection.there, 0, b"", 0, 0))
@@ -196,10 +196,10 @@ class EdgeTcp(DeferredEndsTcp):
         span.held, span.given_up = hold.held, hold.given_up
         self._edges[connection] = span
         if not hold.given_up:
-            ways = (connection.there, connection.back)
+            directions = (connection.there, connection.back)
             span.marks = {key: ResyncMarks() for key in connection.keys}
-            self._walker.marks.update(zip(ways, span.marks.values()))
-            self._starts.update((way, way.offset) for way in ways)
+            self._extractor.marks.update(zip(directions, span.marks.values()))
+            self._starts.update((direction, direction.offset) for direction in directions)
             self._arm(connection.there)
             self._arm(connection.back)
             span.guess = pickle.dumps(connection)
@@ -207,25 +207,25 @@ class EdgeTcp(DeferredEndsTcp):
     def skip_left_out(self, segment: Segment, packet: int) -> None:
         """Skip bytes that were omitted on purpose; a held packet stores this instead."""
         self._left_out = packet
-        way = self.table.ways.get(segment.key)
-        if way is not None and way.connection not in self._holds:
+        direction = self.table.directions.get(segment.key)
+        if direction is not None and direction.connection not in self._holds:
             super().skip_left_out(segment, packet)
 
     def _new(self, segment: Segment, packet: int, old: Direction | None) -> Direction:
-        way = super()._new(segment, packet, old)
+        direction = super()._new(segment, packet, old)
         key = key_of(segment.key)
         span = self.spans.setdefault(key, ConnectionSpan(key))
-        birth = ConnectionStart(packet, segment.key, segment.seq, way.stream.number)
+        birth = ConnectionStart(packet, segment.key, segment.seq, direction.stream.number)
         span.births.append(birth)
         self.births.append(birth)
-        span.streams.append(way.stream.number)
-        span.met.append(way.stream)
-        return way
+        span.streams.append(direction.stream.number)
+        span.met.append(direction.stream)
+        return direction
 
-    def _compare_old(self, way: Direction, offset: int, data: bytes, start: int, end: int, packet: int) -> None:
-        if way in self._starts and offset < self._starts[way]:
-            self._edges[way.connection].back = True
-        super()._compare_old(way, offset, data, start, end, packet)
+    def _compare_old(self, direction: Direction, offset: int, data: bytes, start: int, end: int, packet: int) -> None:
+        if direction in self._starts and offset < self._starts[direction]:
+            self._edges[direction.connection].back = True
+        super()._compare_old(direction, offset, data, start, end, packet)
 
     # -- the end of the split --------------------------------------------------------------------------------------
 
@@ -238,16 +238,16 @@ class EdgeTcp(DeferredEndsTcp):
         for span in self.spans.values():
             span.rows = [rows.get(number, 0) for number in span.streams]
             by_stream.update(dict.fromkeys(span.streams, span))
-            way = self.table.ways.get(span.key)
-            if way is not None and way.connection not in self._holds:
-                span.end = pickle.dumps(way.connection)
-                span.ready = self.deferred.open.get(way.connection, [])
-                span.alarmed = self.alarmed.get(way.connection, 0)
+            direction = self.table.directions.get(span.key)
+            if direction is not None and direction.connection not in self._holds:
+                span.end = pickle.dumps(direction.connection)
+                span.ready = self.deferred.open.get(direction.connection, [])
+                span.alarmed = self.alarmed.get(direction.connection, 0)
         for entry in told:
             if entry[2].stream is not None:
                 by_stream[entry[2].stream.number].told.append(entry)
-        for way, recent in self._past.kept():
-            if self.table.ways.get(recent[1]) is way:
+        for direction, recent in self._past.kept():
+            if self.table.directions.get(recent[1]) is direction:
                 self.spans[key_of(recent[1])].recent.append(recent)
         return list(self.spans.values())
 
@@ -274,7 +274,9 @@ class EdgeReader:
     def __init__(self, options: ReadOptions, *, first: bool) -> None:
         """Create a reader; ``first``: the split is the first of its recording."""
         self._output = DeferredEndsOutput()
-        self._tcp = EdgeTcp(EdgeWalker(self._output, Judge(options.decode_as)), options.max_frame_size, first=first)
+        self._tcp = EdgeTcp(
+            EdgeFrameExtractor(self._output, StreamClassifier(options.decode_as)), options.max_frame_size, first=first
+        )
         self._reader = Reader(options, tcp=self._tcp)
         self._rows: Counter[int] = Counter()
         self._placed = 0

@@ -1,4 +1,4 @@
-"""The table of connections: numbers, bounds, alarms."""
+"""The table of connections: numbers, bounds, timers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from pcli.codec.capture import connections
 from pcli.codec.capture.connections import NEVER, Table
 from pcli.codec.capture.ip import Inner
-from pcli.codec.capture.stream_kind import Judge
+from pcli.codec.capture.stream_kind import StreamClassifier
 from pcli.codec.capture.tunnels import ACK, SYN, Segment
 
 
@@ -21,54 +21,56 @@ def table():
 
 
 def made(table, number=0, flags=SYN):
-    return table.create(segment((20_000 + number).to_bytes(2, "big") + b"\x19\xfa", flags), number, 100, Judge({}))
+    return table.create(
+        segment((20_000 + number).to_bytes(2, "big") + b"\x19\xfa", flags), number, 100, StreamClassifier({})
+    )
 
 
 def test_both_directions_are_found(table):
-    way = made(table)
+    direction = made(table)
     there = b"\x0a\0\0\x01\x0a\0\0\x02" + (20_000).to_bytes(2, "big") + (6650).to_bytes(2, "big")
     back = b"\x0a\0\0\x02\x0a\0\0\x01" + (6650).to_bytes(2, "big") + (20_000).to_bytes(2, "big")
-    assert table.ways == {there: way, back: way.peer}
-    assert way.stream.client == ("10.0.0.1", 20_000)
+    assert table.directions == {there: direction, back: direction.peer}
+    assert direction.stream.client == ("10.0.0.1", 20_000)
 
 
 @pytest.mark.parametrize(("flags", "client"), [(SYN, True), (SYN | ACK, False), (ACK, True)])
 def test_who_is_the_client(table, flags, client):
-    way = made(table, flags=flags)
-    assert way.from_client is client
-    assert way.peer.from_client is not client
-    assert way.stream.midstream is not bool(flags & SYN)
+    direction = made(table, flags=flags)
+    assert direction.from_client is client
+    assert direction.peer.from_client is not client
+    assert direction.stream.midstream is not bool(flags & SYN)
 
 
 def test_a_forgotten_connection_does_not_take_its_successor_along(table):
     old, new = made(table), made(table)
     table.forget(old.connection)
-    assert new in table.ways.values()
+    assert new in table.directions.values()
     assert new.stream.number == 1
     table.forget(new.connection)
-    assert table.ways == {}
+    assert table.directions == {}
 
 
 def test_alarms_come_in_their_order_and_the_earlier_stands(table):
     one, two = made(table, 1).connection, made(table, 2).connection
-    table.set_alarm(one, 50, 0)
-    table.set_alarm(one, 70, 0)
-    table.set_alarm(two, 60, 0)
-    table.set_alarm(two, 40, 0)
-    assert table.alarm == 40
+    table.set_timer(one, 50, 0)
+    table.set_timer(one, 70, 0)
+    table.set_timer(two, 60, 0)
+    table.set_timer(two, 40, 0)
+    assert table.timer == 40
     assert list(table.due(39)) == []
     assert list(table.due(55)) == [two, one]
     assert list(table.due(1000)) == []
-    assert table.alarm == NEVER
+    assert table.timer == NEVER
 
 
 def test_what_is_forgotten_first(table, monkeypatch):
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 8)
-    ways = [made(table, number) for number in range(8)]
-    for number, way in enumerate(ways):
-        way.connection.last = 100 - number
-    ways[7].stream.kind = ways[6].stream.kind = "pulsar"
-    assert table.surplus() == [ways[5].connection, ways[4].connection]
+    directions = [made(table, number) for number in range(8)]
+    for number, direction in enumerate(directions):
+        direction.connection.last = 100 - number
+    directions[7].stream.kind = directions[6].stream.kind = "pulsar"
+    assert table.surplus() == [directions[5].connection, directions[4].connection]
 
 
 def test_connections_that_are_over_are_kept_for_a_while(table, monkeypatch):

@@ -13,13 +13,13 @@ from pcli.codec.wire import push_frame
 def slow_calls(monkeypatch):
     """Counts the packets that took the slow path."""
     calls = []
-    original = streams.Tcp.segment
+    original = streams.TcpReassembly.segment
 
     def counted(self, segment, packet, time_ns):
         calls.append(packet)
         original(self, segment, packet, time_ns)
 
-    monkeypatch.setattr(streams.Tcp, "segment", counted)
+    monkeypatch.setattr(streams.TcpReassembly, "segment", counted)
     return calls
 
 

@@ -10,20 +10,20 @@ from pcli.codec.capture.output import Output, carriers_of, trim
 
 
 @pytest.fixture
-def way():
+def direction():
     stream = Stream(0, ("1.1.1.1", 1), ("2.2.2.2", 2), midstream=False)
-    way = Connection(stream, 1000, (b"", b""), first_is_client=True).there
-    way.run += b"aaabbbbccccc"
-    way.marks = [(0, 10, 100), (3, 11, 110), (7, 12, 120)]
-    return way
+    direction = Connection(stream, 1000, (b"", b""), first_is_client=True).there
+    direction.run += b"aaabbbbccccc"
+    direction.marks = [(0, 10, 100), (3, 11, 110), (7, 12, 120)]
+    return direction
 
 
 @pytest.mark.parametrize(
     ("start", "end", "packets"),
     [(0, 3, [10]), (0, 4, [10, 11]), (3, 7, [11]), (2, 12, [10, 11, 12]), (7, 8, [12]), (6, 8, [11, 12])],
 )
-def test_carriers(way, start, end, packets):
-    assert carriers_of(way, 0, start, end)[1] == packets
+def test_carriers(direction, start, end, packets):
+    assert carriers_of(direction, 0, start, end)[1] == packets
 
 
 @pytest.mark.parametrize(
@@ -36,10 +36,10 @@ def test_carriers(way, start, end, packets):
         (12, []),
     ],
 )
-def test_trimming_keeps_the_marks_of_the_rest(way, count, marks):
-    trim(way, count)
-    assert way.marks == marks
-    assert way.run == b"aaabbbbccccc"[count:]
+def test_trimming_keeps_the_marks_of_the_rest(direction, count, marks):
+    trim(direction, count)
+    assert direction.marks == marks
+    assert direction.run == b"aaabbbbccccc"[count:]
 
 
 def test_fragments_are_remembered_in_bounded_memory():

@@ -11,7 +11,7 @@ LIMIT = 1 << 22
 
 def look(run, *, side=None, final=False, due=False):
     search = Search(0, 0, 0, 64, Budget(), side=side)
-    found = search.look(bytearray(run), LIMIT, final=final, due=due)
+    found = search.advance(bytearray(run), LIMIT, final=final, due=due)
     return search.candidate if found else None
 
 
@@ -72,7 +72,7 @@ def test_the_beginning_of_a_frame_is_believed_only_at_the_end(w):
 def test_bytes_that_are_no_candidates_are_given_up(w):
     search = Search(500, 0, 0, 64, Budget(), side=None)
     run = bytearray(b"no frames here " * 100)
-    assert not search.look(run, LIMIT, final=False, due=False)
+    assert not search.advance(run, LIMIT, final=False, due=False)
     assert search.drop() > len(run) - 12
     assert search.base > 500
 
@@ -98,6 +98,6 @@ def test_candidates_without_end_cost_no_more_than_their_bytes(w):
     budget = Budget()
     search = Search(0, 0, 0, 64, budget, side=True)
     for end in range(24 * 1000, len(run) + 1, 24 * 1000):
-        search.look(run[:end], LIMIT, final=False, due=False)
-    search.look(run, LIMIT, final=True, due=True)
+        search.advance(run[:end], LIMIT, final=False, due=False)
+    search.advance(run, LIMIT, final=True, due=True)
     assert budget.spent <= 33 * (len(run) + 1024)

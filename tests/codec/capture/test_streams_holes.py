@@ -109,7 +109,7 @@ def test_whatever_is_lost_the_rest_comes_in_the_order_of_its_packets(w, lost, as
 
 def test_when_too_much_waits_holes_are_given_up_at_once(w, monkeypatch):
     """Every second packet of both directions is lost: more holes than can each be waited for."""
-    monkeypatch.setattr(streams, "HELD_PIECES", 20)
+    monkeypatch.setattr(streams, "MAX_HELD_SEGMENTS", 20)
     tape = w.Tape()
     at, back = w.talk(tape)
     story = []
@@ -129,7 +129,7 @@ def test_when_too_much_waits_holes_are_given_up_at_once(w, monkeypatch):
 
 
 def test_behind_a_hole_that_nobody_acknowledged_not_everything_is_kept(w, monkeypatch):
-    monkeypatch.setattr(streams, "HELD_PIECES", 20)
+    monkeypatch.setattr(streams, "MAX_HELD_SEGMENTS", 20)
     tape = w.Tape()
     at, _ = w.talk(tape)
     at += len(w.send(0))
@@ -142,7 +142,7 @@ def test_behind_a_hole_that_nobody_acknowledged_not_everything_is_kept(w, monkey
 
 
 def test_a_proven_hole_waits_no_longer_when_too_much_waits_in_the_other_direction(w, monkeypatch):
-    monkeypatch.setattr(streams, "HELD_PIECES", 20)
+    monkeypatch.setattr(streams, "MAX_HELD_SEGMENTS", 20)
     tape = w.Tape()
     at, back = w.talk(tape)
     tape.send(back + len(w.receipt(0)), w.receipt(1), server=True, ack=at)

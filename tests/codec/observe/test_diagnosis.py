@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pcli.codec.observe import Observer
-from pcli.codec.observe.diagnosis import Diagnosis, looked_at_text
+from pcli.codec.observe.diagnosis import Diagnosis, checked_counts_text
 from pcli.codec.proto import pb
 
 SYSTEM = "persistent://public/default/__change_events"
@@ -41,10 +41,10 @@ def test_a_finding_with_its_evidence(diagnose, idle):
 
 
 def test_what_was_looked_at(diagnose, idle):
-    counts = diagnose(idle(consumers=2)).looked_at()
+    counts = diagnose(idle(consumers=2)).checked_counts()
     assert (counts["connections"], counts["producers"], counts["consumers"]) == (1, 1, 2)
     assert (counts["subscriptions"], counts["topics"], counts["messages"]) == (1, 1, 1)
-    text = looked_at_text(counts)
+    text = checked_counts_text(counts)
     assert "1 connection, 1 producer, 2 consumers" in text
     assert text.endswith(f", {counts['rules']} rules checked")
 
@@ -53,7 +53,7 @@ def test_only_the_rules_that_were_named(diagnose, idle):
     assert diagnose(idle(), only=["never-acked"]).findings() == []
     diagnosis = diagnose(idle(), only=["never-acked", "stuck-no-permits"])
     assert len(diagnosis.findings()) == 1
-    assert diagnosis.looked_at()["rules"] == 2
+    assert diagnosis.checked_counts()["rules"] == 2
 
 
 def test_the_brokers_own_traffic_is_never_asked_about(diagnose, idle):
@@ -114,4 +114,4 @@ def test_live_silence_is_heard_too(stage):
 def test_too_many_findings_are_counted(diagnose, idle, monkeypatch):
     monkeypatch.setattr("pcli.codec.observe.diagnosis.MAX_FINDINGS", 3)
     diagnosis = diagnose(idle(consumers=5))
-    assert (len(diagnosis.findings()), diagnosis.more) == (3, 2)
+    assert (len(diagnosis.findings()), diagnosis.dropped) == (3, 2)

@@ -1,4 +1,4 @@
-"""Judge 1 of issue 3: what applications say they sent and received, beside what the frames hold.
+"""StreamClassifier 1 of issue 3: what applications say they sent and received, beside what the frames hold.
 
 For every capture with a truth file: each ``produced`` event finds its SEND, with the message id of the receipt; each
 ``received`` event finds its MESSAGE, with its id; payload hash and key are equal, after decryption, joining of

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pcli.codec.capture import CapturedFrame, read_capture
 from pcli.codec.errors import LocalError
 from pcli.codec.proto import pb
-from pcli.codec.session import Beat, ClientSession, KeepAlive, State, read_command
+from pcli.codec.session import ClientSession, KeepAlive, State, TickAction, read_command
 from pcli.codec.wire.build import join_frame, push_frame
 from pcli.codec.wire.reader import FrameReader
 
@@ -161,12 +161,12 @@ def test_own_pings():
     one.connect()
     hear(one, pb.CommandConnected(server_version="s", protocol_version=21))
     one.output()
-    assert one.tick(30_000) is Beat.PING
+    assert one.tick(30_000) is TickAction.PING
     assert sent(one) == [pb.CommandPing()]
     [event] = hear(one, pb.CommandPong())
     assert event.request == pb.CommandPing()
-    assert one.tick(60_000) is Beat.PING
-    assert one.tick(90_000) is Beat.CLOSE
+    assert one.tick(60_000) is TickAction.PING
+    assert one.tick(90_000) is TickAction.CLOSE
     assert one.state is State.FAILED
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pcli.codec.session import Beat, KeepAlive
+from pcli.codec.session import KeepAlive, TickAction
 
 
 def tick(keep_alive, now, **how):
@@ -12,14 +12,14 @@ def tick(keep_alive, now, **how):
 def test_a_silent_peer():
     keep_alive = KeepAlive(30_000, 1_000)
     assert keep_alive.due == 31_000
-    assert (tick(keep_alive, 31_000), keep_alive.due) == (Beat.PING, 61_000)
-    assert tick(keep_alive, 61_000) is Beat.CLOSE
+    assert (tick(keep_alive, 31_000), keep_alive.due) == (TickAction.PING, 61_000)
+    assert tick(keep_alive, 61_000) is TickAction.CLOSE
 
 
 def test_a_living_peer():
     keep_alive = KeepAlive(30_000, 0)
     for now in (30_000, 60_000, 90_000):
-        assert tick(keep_alive, now) is Beat.PING
+        assert tick(keep_alive, now) is TickAction.PING
         keep_alive.outstanding = False
 
 
@@ -30,19 +30,19 @@ def test_a_late_tick_moves_the_next_one():
 
 
 def test_no_handshake():
-    assert tick(KeepAlive(30_000, 0), 30_000, connected=False) is Beat.CLOSE
+    assert tick(KeepAlive(30_000, 0), 30_000, connected=False) is TickAction.CLOSE
 
 
 def test_a_peer_that_knows_no_ping():
     keep_alive = KeepAlive(30_000, 0)
-    assert [tick(keep_alive, now, pings=False) for now in (30_000, 60_000)] == [Beat.NOTHING, Beat.NOTHING]
+    assert [tick(keep_alive, now, pings=False) for now in (30_000, 60_000)] == [TickAction.NOTHING, TickAction.NOTHING]
 
 
 def test_reading_is_held_back():
     keep_alive = KeepAlive(30_000, 0)
-    assert tick(keep_alive, 30_000) is Beat.PING
-    assert tick(keep_alive, 60_000, reading=False) is Beat.PING
-    assert tick(keep_alive, 90_000) is Beat.CLOSE
+    assert tick(keep_alive, 30_000) is TickAction.PING
+    assert tick(keep_alive, 60_000, reading=False) is TickAction.PING
+    assert tick(keep_alive, 90_000) is TickAction.CLOSE
 
 
 def test_switched_off():

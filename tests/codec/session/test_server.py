@@ -69,15 +69,15 @@ def test_once():
         (0, set()),
         (1, {"pings"}),
         (4, {"pings", "reads_batches"}),
-        (5, {"pings", "reads_batches", "knows_close"}),
-        (11, {"pings", "reads_batches", "knows_close", "reads_checksum", "plain_delivery"}),
-        (17, {"pings", "reads_batches", "knows_close", "reads_checksum", "plain_delivery"}),
-        (18, {"pings", "reads_batches", "knows_close", "reads_checksum", "plain_delivery", "reads_broker_entry"}),
+        (5, {"pings", "reads_batches", "supports_close"}),
+        (11, {"pings", "reads_batches", "supports_close", "reads_checksum", "plain_delivery"}),
+        (17, {"pings", "reads_batches", "supports_close", "reads_checksum", "plain_delivery"}),
+        (18, {"pings", "reads_batches", "supports_close", "reads_checksum", "plain_delivery", "reads_broker_entry"}),
     ],
 )
 def test_what_a_version_sees(version, sees):
     one = connected(version, "supports_broker_entry_metadata", expose_broker_entry=True)
-    words = ("pings", "reads_batches", "knows_close", "reads_checksum", "plain_delivery", "reads_broker_entry")
+    words = ("pings", "reads_batches", "supports_close", "reads_checksum", "plain_delivery", "reads_broker_entry")
     assert {word for word in words if getattr(one, word)} == sees
 
 
@@ -88,5 +88,5 @@ def test_broker_entries_take_all_three():
 
 
 def test_commands_by_version():
-    assert connected(12).knows("ACTIVE_CONSUMER_CHANGE")
-    assert not connected(11).knows("ACTIVE_CONSUMER_CHANGE")
+    assert connected(12).supports_command("ACTIVE_CONSUMER_CHANGE")
+    assert not connected(11).supports_command("ACTIVE_CONSUMER_CHANGE")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pcli.codec.proto import pb
-from pcli.codec.session.versions import NEWEST, knows
+from pcli.codec.session.versions import NEWEST, supports_command
 
 
 def test_the_newest_is_that_of_the_proto():
@@ -24,5 +24,5 @@ def test_the_newest_is_that_of_the_proto():
     ],
 )
 def test_knows(command, since):
-    assert knows(since, command)
-    assert not knows(since - 1, command)
+    assert supports_command(since, command)
+    assert not supports_command(since - 1, command)

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import strategies as st
 
 from pcli.codec.capture import CapturedFrame, Packet, ReadOptions, fast_path, read_capture, read_packets
-from pcli.codec.capture.frame_extraction import Walker
+from pcli.codec.capture.frame_extraction import FrameExtractor
 from pcli.codec.capture.output import Output
 from pcli.codec.capture.reading import opened
-from pcli.codec.capture.stream_kind import Judge
-from pcli.codec.capture.streams import Tcp
+from pcli.codec.capture.stream_kind import StreamClassifier
+from pcli.codec.capture.streams import TcpReassembly
 from pcli.codec.proto import pb
 from pcli.codec.wire import push_frame
 from pcli.codec.wire.hot import push_ack, push_message, push_send, push_send_receipt
@@ -112,9 +112,11 @@ def same(blobs, size, options=OPTIONS):
     return told
 
 
-def direction_state(way):
-    state = {name: getattr(way, name) for name in way.__slots__ if name not in ("peer", "connection", "stream")}
-    state["budget"] = way.budget.spent
+def direction_state(direction):
+    state = {
+        name: getattr(direction, name) for name in direction.__slots__ if name not in ("peer", "connection", "stream")
+    }
+    state["budget"] = direction.budget.spent
     for name, left in (("partial", ()), ("search", ("_budget",))):
         part = state[name]
         state[name] = part and {each: getattr(part, each) for each in part.__slots__ if each not in left}
@@ -123,7 +125,7 @@ def direction_state(way):
 
 def state_of(tcp):
     """All that is known of living connections, but for the past."""
-    names = ("last", "alarm", "closing", "finished", "paused", "oriented")
+    names = ("last", "timer", "closing", "finished", "paused", "oriented")
     return [
         (
             each.stream.number,
@@ -138,8 +140,8 @@ def state_of(tcp):
 
 def object_state(blob, options=OPTIONS):
     """The state of the object path behind a capture that is not over."""
-    output, judge = Output(), Judge(options.decode_as)
-    tcp = Tcp(output, Walker(output, judge), judge, options.max_frame_size)
+    output, classifier = Output(), StreamClassifier(options.decode_as)
+    tcp = TcpReassembly(output, FrameExtractor(output, classifier), classifier, options.max_frame_size)
     output.ends = True
     reader = fast_path.Reader(tcp, output)
     for name, source, _ in opened(files_of([blob])):

@@ -16,20 +16,20 @@ from pcli.codec.observe.tracking.connections.connection_state import ConnectionS
 from pcli.codec.observe.tracking.connections.non_pulsar_streams import NonPulsarStreams, describe_length
 from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
 
-__all__ = ["NAMELESS", "OPENING", "apply_note"]
+__all__ = ["NO_KEY", "OPENING", "apply_note"]
 
 _OTHERS: Final = ("tls", "http", "not-pulsar")
 
 OPENING: Final = (*_OTHERS, "proxy-protocol", "length")
 """Kinds of notes that add a connection even if it has no frames."""
 
-NAMELESS: Final = ""
+NO_KEY: Final = ""
 """A doubt without a key: bytes outside complete frames, next to a gap or at the end of the stream."""
 
 _ALERT: Final = 7
 """Bytes of a plaintext TLS alert: five of the record header, two of the alert (RFC 8446)."""
 
-_DOUBTS: Final = {"gap": "gap", "resync": "weak_sync", "snaplen": "cut", "leftover": NAMELESS}
+_DOUBTS: Final = {"gap": "gap", "resync": "weak_sync", "snaplen": "cut", "leftover": NO_KEY}
 
 
 def apply_note(

@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 from pcli.codec.capture.frames import RESYNC, Note, Stream, StreamEnd
 from pcli.codec.observe.observer_state import Facts, ObservedFrame, Producer
 from pcli.codec.observe.tracking.connections import handshake
-from pcli.codec.observe.tracking.connections.capture_notes import NAMELESS, OPENING, apply_note
+from pcli.codec.observe.tracking.connections.capture_notes import NO_KEY, OPENING, apply_note
 from pcli.codec.observe.tracking.connections.connection_state import ConnectionState
 from pcli.codec.observe.tracking.connections.connection_table import ConnectionTable
 from pcli.codec.observe.tracking.connections.exchanges import (
@@ -235,7 +235,7 @@ class ConnectionTracker:
         word = apply_note(self._capture, self._non_pulsar, connection, note)
         if word is None or connection is None:
             return -1
-        if word != NAMELESS:
+        if word != NO_KEY:
             connection.record.doubts.add(word)
         return connection.record.stream
 

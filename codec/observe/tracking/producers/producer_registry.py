@@ -173,7 +173,7 @@ class ProducerRegistry:
         if lifecycle.receipt_ns < 0 or lifecycle.error:
             lifecycle.state = state
             if lifecycle.ledger < 0:
-                self.subscriptions.gone(lifecycle)
+                self.subscriptions.never_stored(lifecycle)
 
     def mark_lost(self, producer: ProducerSession, sequence_ids: Iterable[int]) -> None:
         """Mark SENDs as lost, because no session will resend them."""

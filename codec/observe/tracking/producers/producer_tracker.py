@@ -6,7 +6,7 @@
 Rules of this file
 1. There is one function per command type. Other commands do not concern producers.
 2. A lifecycle whose message is stored is passed to SubscriptionTracker.stored once per entry (once per chunk). One that
-   is never stored is passed to SubscriptionTracker.gone when it can no longer be resent.
+   is never stored is passed to SubscriptionTracker.never_stored when it can no longer be resent.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ class Receipts:
             lifecycle.receipt_ns, lifecycle.receipt_frame = now, number
             lifecycle.state, lifecycle.error = ("duplicate", "") if persistent else ("refused", "dropped")
             if lifecycle.ledger < 0:
-                self._subscriptions.gone(lifecycle)
+                self._subscriptions.never_stored(lifecycle)
 
     def _stored(self, producer: ProducerSession, one: OpenSend, at: tuple[int, int], now: int, number: int) -> None:
         topic, lifecycle = producer.topic, one.lifecycle

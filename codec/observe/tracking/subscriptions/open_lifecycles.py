@@ -107,7 +107,7 @@ class OpenLifecycles:
         evicted = self.capture.evicted
         for other, oldest in list(islice(self._lifecycles.values(), 1 + self._max_lifecycles // 100)):
             oldest.evicted = True
-            evicted["lives"] = evicted.get("lives", 0) + 1
+            evicted["lifecycle"] = evicted.get("lifecycle", 0) + 1
             self.remove(other, oldest)
 
     def remove(self, topic: TopicState, lifecycle: Lifecycle) -> None:

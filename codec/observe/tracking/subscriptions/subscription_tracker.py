@@ -98,7 +98,7 @@ class SubscriptionTracker:
         """Store a lifecycle whose message has an id; called once for each chunk."""
         stored(self.lifecycles, lifecycle)
 
-    def gone(self, lifecycle: Lifecycle) -> None:
+    def never_stored(self, lifecycle: Lifecycle) -> None:
         """Emit a lifecycle without an id: refused, duplicate, lost, or in flight at the end."""
         self.lifecycles.emit(lifecycle)
 

@@ -20,7 +20,7 @@ from pcli.codec.errors import LocalError
 from pcli.codec.observe import Observer
 from pcli.codec.observe.bit_set import Bits
 from pcli.codec.observe.diagnosis import Diagnosis
-from pcli.codec.observe.redaction import Names, Rewriting, Selection, capture_rewriter, select_around
+from pcli.codec.observe.redaction import CaptureRewriter, Names, Selection, capture_rewriter, select_around
 from pcli.codec.observe.redaction.frame_selection import EVERYTHING
 from pcli.codec.observe.redaction.messages import FIELDS
 from pcli.codec.payload import open_entry
@@ -37,8 +37,8 @@ SMALL = [
 
 def rewritten(data, selection=EVERYTHING, **options):
     out = io.BytesIO()
-    work = Rewriting(Names(**options), selection)
-    work.learn(read_packets([("", io.BytesIO(data))]))
+    work = CaptureRewriter(Names(**options), selection)
+    work.prepare(read_packets([("", io.BytesIO(data))]))
     work.write(read_packets([("", io.BytesIO(data))]), PcapngWriter(out))
     return out.getvalue()
 

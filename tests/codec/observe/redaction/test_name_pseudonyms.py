@@ -78,7 +78,7 @@ def test_subscriptions_and_producers_of_the_broker():
 def test_kept_names_are_kept_and_nothing_else():
     names = Names(keep_names=True)
     assert names.topic("persistent://acme/shop/orders-partition-1") == "persistent://acme/shop/orders-partition-1"
-    assert names.place("acme/shop") == "acme/shop"
+    assert names.namespace("acme/shop") == "acme/shop"
     assert names.subscription("bill") == "bill"
     assert names.producer("till") == "till"
     assert names.name("consumer", "ann") == "ann"

@@ -4,8 +4,8 @@ from pcli.codec.observe.redaction.stream_edits import Edits
 
 
 def one(edits, start, old, filler=b"."):
-    ((place, data),) = edits.cut(start, old, filler)
-    return place, data
+    ((new_offset, data),) = edits.cut(start, old, filler)
+    return new_offset, data
 
 
 def test_bytes_in_place_of_others_move_what_follows():
@@ -14,7 +14,7 @@ def test_bytes_in_place_of_others_move_what_follows():
     edits.put(4, 6, b"abc")
     assert one(edits, 0, b"aaaabbbbbb") == (0, b"longer!abc")
     assert one(edits, 10, b"secret") == (10, b"......")
-    assert edits.place(16) == 16
+    assert edits.new_offset(16) == 16
 
 
 def test_a_frame_ends_in_the_packet_in_which_it_ended():
@@ -59,6 +59,6 @@ def test_what_is_left_out_with_nothing_before_or_behind_it_leaves_nothing():
     edits.leave_out(0, 50)
     edits.put(50, 3, b"abc")
     edits.leave_out(53, 40)
-    edits.settle()
+    edits.end_left_out()
     assert edits.cut(0, b"-" * 93, b".") == [(0, b"abc")]
-    assert edits.place(93) == 3
+    assert edits.new_offset(93) == 3

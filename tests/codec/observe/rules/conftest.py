@@ -26,12 +26,12 @@ def at(seconds: float) -> int:
 
 
 @pytest.fixture
-def look() -> Callable[..., list[Finding]]:
+def evaluate() -> Callable[..., list[Finding]]:
     """Ask a rule about a record at a time in seconds; 10 s after the beginning unless it is said."""
 
     def asked(rule: str, record: Any, now: float = 10, *, over: bool = True) -> list[Finding]:
         moment = Moment(at(now), over=over, capture=CaptureRecord(last_ns=at(now)))
-        found = list(RULES[rule].look(record, moment))
+        found = list(RULES[rule].evaluate(record, moment))
         assert all(one.rule == rule for one in found)
         return found
 

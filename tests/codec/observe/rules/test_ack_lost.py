@@ -1,40 +1,40 @@
 """ACKs without an answer, with an error, or in vain."""
 
 
-def test_no_answer_came_before_the_connection_broke(look, consumer, tallied):
-    [found] = look("ack-lost", consumer(acks_unanswered=tallied(2, 30, 31, first=8), ended=8.1, end="reset_broker"))
+def test_no_answer_came_before_the_connection_broke(evaluate, consumer, tallied):
+    [found] = evaluate("ack-lost", consumer(acks_unanswered=tallied(2, 30, 31, first=8), ended=8.1, end="reset_broker"))
     assert (found.culprit, found.sure, found.cause) == ("network", "certain", "unanswered")
     assert found.frames == [30, 31]
 
 
-def test_the_answer_may_be_on_its_way(look, consumer, tallied):
-    assert look("ack-lost", consumer(acks_unanswered=tallied(1, 30, first=9.5))) == []
+def test_the_answer_may_be_on_its_way(evaluate, consumer, tallied):
+    assert evaluate("ack-lost", consumer(acks_unanswered=tallied(1, 30, first=9.5))) == []
 
 
-def test_no_answer_for_seconds(look, consumer, tallied):
-    [found] = look("ack-lost", consumer(acks_unanswered=tallied(1, 30, first=3), doubts={"end"}))
+def test_no_answer_for_seconds(evaluate, consumer, tallied):
+    [found] = evaluate("ack-lost", consumer(acks_unanswered=tallied(1, 30, first=3), doubts={"end"}))
     assert (found.culprit, found.sure) == ("broker", "likely")
 
 
-def test_the_capture_has_only_one_side(look, consumer, tallied):
-    [found] = look("ack-lost", consumer(acks_unanswered=tallied(1, 30, first=3), doubts={"one_way"}))
+def test_the_capture_has_only_one_side(evaluate, consumer, tallied):
+    [found] = evaluate("ack-lost", consumer(acks_unanswered=tallied(1, 30, first=3), doubts={"one_way"}))
     assert (found.culprit, found.sure) == ("capture", "possible")
 
 
-def test_it_came_again_all_the_same(look, consumer, tallied):
+def test_it_came_again_all_the_same(evaluate, consumer, tallied):
     seen = tallied(1, 12, 40, sample="7:3")
-    [found] = look("ack-lost", consumer(acked_but_back=seen))
+    [found] = evaluate("ack-lost", consumer(acked_but_back=seen))
     assert (found.severity, found.culprit, found.sure, found.cause) == ("warning", "broker", "likely", "back-again")
-    [found] = look("ack-lost", consumer(acked_but_back=seen, ends={"reset_broker": tallied()}))
+    [found] = evaluate("ack-lost", consumer(acked_but_back=seen, ends={"reset_broker": tallied()}))
     assert found.culprit == "network"
 
 
-def test_the_broker_refused_it(look, consumer, tallied):
+def test_the_broker_refused_it(evaluate, consumer, tallied):
     refused = {"TransactionConflict": tallied(1, 12, 13, sample="pending by another\x1b[0m")}
-    [found] = look("ack-lost", consumer(acks_failed=refused))
+    [found] = evaluate("ack-lost", consumer(acks_failed=refused))
     assert found.cause == "TransactionConflict"
     assert "pending by another\\x1b[0m" in found.what
 
 
-def test_all_is_well(look, consumer):
-    assert look("ack-lost", consumer()) == []
+def test_all_is_well(evaluate, consumer):
+    assert evaluate("ack-lost", consumer()) == []

@@ -13,17 +13,17 @@ def hasty(consumer, subscription, tallied, ns):
     return make
 
 
-def test_the_work_takes_longer(look, hasty):
-    [found] = look("ack-timeout-too-short", hasty())
+def test_the_work_takes_longer(evaluate, hasty):
+    [found] = evaluate("ack-timeout-too-short", hasty())
     assert (found.severity, found.culprit, found.sure) == ("warning", "application", "likely")
     assert found.frames == [35, 40]
     assert "after 1.1 s" in found.what or "after 1.0 s" in found.what
     assert "up to 2.0 s" in found.what
 
 
-def test_they_were_forgotten(look, hasty, ns):
-    assert look("ack-timeout-too-short", hasty(ack_age_max_ns=ns(0.3))) == []
+def test_they_were_forgotten(evaluate, hasty, ns):
+    assert evaluate("ack-timeout-too-short", hasty(ack_age_max_ns=ns(0.3))) == []
 
 
-def test_they_were_rejected(look, hasty):
-    assert look("ack-timeout-too-short", hasty(again="nack")) == []
+def test_they_were_rejected(evaluate, hasty):
+    assert evaluate("ack-timeout-too-short", hasty(again="nack")) == []

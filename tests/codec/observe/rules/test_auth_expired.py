@@ -11,8 +11,8 @@ def asked(connection, tallied, ns):
     return make
 
 
-def test_nobody_answers(look, asked, ns):
-    [found] = look("auth-expired", asked(challenge_open_ns=ns(5)), 20)
+def test_nobody_answers(evaluate, asked, ns):
+    [found] = evaluate("auth-expired", asked(challenge_open_ns=ns(5)), 20)
     assert (found.severity, found.culprit, found.sure, found.cause) == (
         "error",
         "application",
@@ -20,26 +20,26 @@ def test_nobody_answers(look, asked, ns):
         "unanswered",
     )
     assert found.frames == [30, 44]
-    assert look("auth-expired", asked(challenge_open_ns=ns(5)), 14) == []
+    assert evaluate("auth-expired", asked(challenge_open_ns=ns(5)), 14) == []
 
 
-def test_the_broker_does_not_wait(look, asked, ns):
-    [found] = look("auth-expired", asked(challenge_open_ns=ns(5), end="fin_broker", ended_ns=ns(6)))
+def test_the_broker_does_not_wait(evaluate, asked, ns):
+    [found] = evaluate("auth-expired", asked(challenge_open_ns=ns(5), end="fin_broker", ended_ns=ns(6)))
     assert "closed the connection" in found.what
-    assert look("auth-expired", asked(challenge_open_ns=ns(5), end="fin_client", ended_ns=ns(6))) == []
+    assert evaluate("auth-expired", asked(challenge_open_ns=ns(5), end="fin_client", ended_ns=ns(6))) == []
 
 
-def test_the_answer_is_not_accepted(look, asked, ns):
-    [found] = look("auth-expired", asked(refreshed_ns=ns(5), end="fin_broker", ended_ns=ns(5.1)))
+def test_the_answer_is_not_accepted(evaluate, asked, ns):
+    [found] = evaluate("auth-expired", asked(refreshed_ns=ns(5), end="fin_broker", ended_ns=ns(5.1)))
     assert (found.cause, found.sure) == ("refused", "likely")
-    assert look("auth-expired", asked(refreshed_ns=ns(5), end="fin_broker", ended_ns=ns(50))) == []
-    assert look("auth-expired", asked(refreshed_ns=ns(5))) == []
+    assert evaluate("auth-expired", asked(refreshed_ns=ns(5), end="fin_broker", ended_ns=ns(50))) == []
+    assert evaluate("auth-expired", asked(refreshed_ns=ns(5))) == []
 
 
-def test_the_answer_may_be_in_a_hole(look, asked, ns):
-    [found] = look("auth-expired", asked(challenge_open_ns=ns(5), doubts={"gap"}), 20)
+def test_the_answer_may_be_in_a_hole(evaluate, asked, ns):
+    [found] = evaluate("auth-expired", asked(challenge_open_ns=ns(5), doubts={"gap"}), 20)
     assert found.sure == "possible"
-    assert look("auth-expired", asked(challenge_open_ns=ns(5), doubts={"one_way"}), 20) == []
+    assert evaluate("auth-expired", asked(challenge_open_ns=ns(5), doubts={"one_way"}), 20) == []
 
 
 def test_tokens_that_are_renewed(diagnosed):

@@ -3,12 +3,12 @@
 from pcli.codec.observe.tracking.records.connection_records import HostRecord
 
 
-def test_each_error_and_command(look, tallied):
+def test_each_error_and_command(evaluate, tallied):
     denied = {
         "AuthenticationError CONNECT": tallied(16, 1, 2, sample="Failed to authenticate"),
         "AuthorizationError LOOKUP": tallied(1, 9),
     }
-    found = look("auth-refused", HostRecord("10.0.0.1", ("10.0.0.2", 6650), denied=denied))
+    found = evaluate("auth-refused", HostRecord("10.0.0.1", ("10.0.0.2", 6650), denied=denied))
     assert [(one.severity, one.culprit, one.sure, one.cause) for one in found] == [
         ("error", "application", "certain", name) for name in denied
     ]

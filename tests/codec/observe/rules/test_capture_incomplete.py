@@ -16,14 +16,14 @@ from pcli.codec.observe.tracking.records.connection_records import CaptureRecord
         ({"evicted": {"host": 3}}, "3 host records evicted"),
     ],
 )
-def test_each(look, fields, said):
-    [found] = look("capture-incomplete", CaptureRecord(**fields))
+def test_each(evaluate, fields, said):
+    [found] = evaluate("capture-incomplete", CaptureRecord(**fields))
     assert (found.severity, found.culprit, found.sure) == ("note", "capture", "certain")
     assert said in found.what
 
 
-def test_holes(look, tallied):
-    [found] = look("capture-incomplete", CaptureRecord(gaps=tallied(10, 3, 4), gap_bytes=4300, midstream=1))
+def test_holes(evaluate, tallied):
+    [found] = evaluate("capture-incomplete", CaptureRecord(gaps=tallied(10, 3, 4), gap_bytes=4300, midstream=1))
     assert found.what == (
         "The capture is incomplete: 10 gaps of 4.3 kB in total; "
         "1 connection began earlier: their names and permits are unknown."
@@ -31,8 +31,8 @@ def test_holes(look, tallied):
     assert found.frames == [3, 4]
 
 
-def test_a_good_one(look):
-    assert look("capture-incomplete", CaptureRecord(frames=1000, other_streams={"http": 3})) == []
+def test_a_good_one(evaluate):
+    assert evaluate("capture-incomplete", CaptureRecord(frames=1000, other_streams={"http": 3})) == []
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,14 @@
 import pytest
 
 
-def test_it_is_found(look, producer, tallied):
+def test_it_is_found(evaluate, producer, tallied):
     one = producer(chunks_resent=tallied(2, 20, 21, sample="u chunk 0"), ends={"reset_broker": tallied(1, 9)})
-    [found] = look("chunk-resent", one)
+    [found] = evaluate("chunk-resent", one)
     assert (found.severity, found.culprit, found.sure, found.frames) == ("warning", "network", "certain", [20, 21])
 
 
-def test_it_is_not(look, producer):
-    assert look("chunk-resent", producer()) == []
+def test_it_is_not(evaluate, producer):
+    assert evaluate("chunk-resent", producer()) == []
 
 
 @pytest.mark.parametrize(("cut", "count"), [(2, 1), (3, 0)])

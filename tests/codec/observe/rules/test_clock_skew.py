@@ -3,14 +3,14 @@
 import pytest
 
 
-def test_ahead(look, producer, tallied):
-    [found] = look("clock-skew", producer(clock_skew_ms=(-90_000, -89_000, -89_500), skewed=tallied(9, 20)))
+def test_ahead(evaluate, producer, tallied):
+    [found] = evaluate("clock-skew", producer(clock_skew_ms=(-90_000, -89_000, -89_500), skewed=tallied(9, 20)))
     assert (found.cause, found.severity, found.culprit, found.sure) == ("ahead", "warning", "application", "likely")
     assert "90.0 s ahead" in found.what
 
 
-def test_behind(look, producer, tallied):
-    [found] = look("clock-skew", producer(clock_skew_ms=(15_000, 15_200, 15_000), skewed=tallied(9, 20)))
+def test_behind(evaluate, producer, tallied):
+    [found] = evaluate("clock-skew", producer(clock_skew_ms=(15_000, 15_200, 15_000), skewed=tallied(9, 20)))
     assert (found.cause, found.severity) == ("behind", "note")
 
 
@@ -22,19 +22,19 @@ def test_behind(look, producer, tallied):
         pytest.param((16_000, 103_000, 16_000), id="all have"),
     ],
 )
-def test_no_skew(look, producer, tallied, skew):
-    assert look("clock-skew", producer(clock_skew_ms=skew, skewed=tallied(9, 20))) == []
+def test_no_skew(evaluate, producer, tallied, skew):
+    assert evaluate("clock-skew", producer(clock_skew_ms=skew, skewed=tallied(9, 20))) == []
 
 
-def test_all_others_differ_alike(look, producer, tallied):
+def test_all_others_differ_alike(evaluate, producer, tallied):
     one = producer(clock_skew_ms=(-5_000, -5_000, -5_000), skewed=tallied(9, 20))
     other = producer("other", clock_skew_ms=(-4_900, -4_000, -4_000))
     other.session.stream = 1
     one.topic_record.producers["other"] = other
-    [found] = look("clock-skew", one)
+    [found] = evaluate("clock-skew", one)
     assert (found.culprit, found.sure) == ("capture", "possible")
     other.clock_skew_ms = (0, 3, 1)
-    [found] = look("clock-skew", one)
+    [found] = evaluate("clock-skew", one)
     assert (found.culprit, found.sure) == ("application", "likely")
     assert "0 of 1 other producers" in found.opposite
 

@@ -3,27 +3,27 @@
 import pytest
 
 
-def test_closed_by_the_broker(look, consumer, tallied):
-    [found] = look("consumer-reconnect-loop", consumer(sessions=4, ends={"broker": tallied(3, 5, 6, 7, last=40)}))
+def test_closed_by_the_broker(evaluate, consumer, tallied):
+    [found] = evaluate("consumer-reconnect-loop", consumer(sessions=4, ends={"broker": tallied(3, 5, 6, 7, last=40)}))
     assert (found.severity, found.culprit, found.sure, found.cause) == ("warning", "broker", "likely", "broker")
     assert found.frames == [5, 6, 7]
     assert "4 sessions: 3 times within 38.0 s the broker closed it" in found.what
 
 
-def test_seeks_close_it_too(look, consumer, subscription, tallied):
+def test_seeks_close_it_too(evaluate, consumer, subscription, tallied):
     of = subscription(seeks=tallied(2))
-    assert look("consumer-reconnect-loop", consumer(of=of, ends={"broker": tallied(4, last=40)})) == []
-    [found] = look("consumer-reconnect-loop", consumer(of=of, ends={"broker": tallied(5, last=40)}))
+    assert evaluate("consumer-reconnect-loop", consumer(of=of, ends={"broker": tallied(4, last=40)})) == []
+    [found] = evaluate("consumer-reconnect-loop", consumer(of=of, ends={"broker": tallied(5, last=40)}))
     assert "3 times" in found.what
 
 
-def test_once_a_day(look, consumer, tallied):
-    assert look("consumer-reconnect-loop", consumer(ends={"broker": tallied(3, last=86_400 * 3)})) == []
+def test_once_a_day(evaluate, consumer, tallied):
+    assert evaluate("consumer-reconnect-loop", consumer(ends={"broker": tallied(3, last=86_400 * 3)})) == []
 
 
 @pytest.mark.parametrize("end", ["closed", "fin_client", "replaced", "refused"])
-def test_what_is_no_loss(look, consumer, tallied, end):
-    assert look("consumer-reconnect-loop", consumer(ends={end: tallied(9, last=9)})) == []
+def test_what_is_no_loss(evaluate, consumer, tallied, end):
+    assert evaluate("consumer-reconnect-loop", consumer(ends={end: tallied(9, last=9)})) == []
 
 
 @pytest.mark.parametrize("name", ["python/16-seek", "java/seek", "java/deletions", "flex/04-reconnect"])

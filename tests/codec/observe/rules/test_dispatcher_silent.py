@@ -8,28 +8,28 @@ def silent(consumer, still):
     return lambda **fields: consumer(**{"permits": {"balance": 10}, "silent": still(4, 70), **fields})
 
 
-def test_nothing_comes(look, silent):
-    [found] = look("dispatcher-silent", silent())
+def test_nothing_comes(evaluate, silent):
+    [found] = evaluate("dispatcher-silent", silent())
     assert (found.severity, found.culprit, found.sure) == ("error", "broker", "likely")
     assert found.frames[0] == 70
     assert "10 permits" in found.what
     assert "at least 100 entries were wait" in found.what
 
 
-def test_it_came_in_the_end(look, silent, past):
-    [found] = look("dispatcher-silent", silent(silent=past(2, 8, 70, 80)))
+def test_it_came_in_the_end(evaluate, silent, past):
+    [found] = evaluate("dispatcher-silent", silent(silent=past(2, 8, 70, 80)))
     assert found.severity == "warning"
     assert found.frames[:2] == [70, 80]
 
 
-def test_steps_of_a_rate_limit(look, silent, past):
-    assert look("dispatcher-silent", silent(silent=past(2, 3.5, 70, 80))) == []
+def test_steps_of_a_rate_limit(evaluate, silent, past):
+    assert evaluate("dispatcher-silent", silent(silent=past(2, 3.5, 70, 80))) == []
 
 
-def test_a_standby_gets_nothing_by_right(look, silent):
-    assert look("dispatcher-silent", silent(active=False)) == []
+def test_a_standby_gets_nothing_by_right(evaluate, silent):
+    assert evaluate("dispatcher-silent", silent(active=False)) == []
 
 
-def test_a_hole_makes_it_possible_only(look, silent):
-    [found] = look("dispatcher-silent", silent(doubts={"one_way"}))
+def test_a_hole_makes_it_possible_only(evaluate, silent):
+    [found] = evaluate("dispatcher-silent", silent(doubts={"one_way"}))
     assert found.sure == "possible"

@@ -100,7 +100,7 @@ def test_a_rule_reads_only_its_facts(rule, recordings):
     for moment, records in recordings:
         for group, record in records:
             if group == rule.group:
-                list(rule.look(Spied(record, read, {}), moment))
+                list(rule.evaluate(Spied(record, read, {}), moment))
     frames = {name for name in read if name.endswith("_frame") or name in ("first_ns", "client_version")}
     assert read - UNSAID - frames <= {fact.partition(".")[0] for fact in rule.facts}
 
@@ -113,6 +113,6 @@ def test_records_are_spied_on(recordings):
         for group, record in records
         for rule in RULES.values()
         if rule.group == group
-        for one in rule.look(Spied(record, set(), {}), moment)
+        for one in rule.evaluate(Spied(record, set(), {}), moment)
     }
     assert len(found) > len(RULES) // 3

@@ -8,8 +8,8 @@ from pcli.codec.observe.rules.finding_text import (
     certainty,
     consumer_subject,
     count_of,
+    error_message,
     frames_text,
-    said,
     span,
     times,
     when,
@@ -66,7 +66,7 @@ def test_how_often(count, text):
     ],
 )
 def test_what_a_broker_says(text, told):
-    assert said(text) == told
+    assert error_message(text) == told
 
 
 @pytest.mark.parametrize(("over", "text"), [(True, "2.0 s before the end"), (False, "2.0 s before the last frame")])

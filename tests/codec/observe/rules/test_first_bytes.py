@@ -4,8 +4,8 @@ import pytest
 
 
 @pytest.mark.parametrize("word", ["tls", "http", "text", "other"])
-def test_something_else(look, connection, word):
-    found = look(
+def test_something_else(evaluate, connection, word):
+    found = evaluate(
         "first-bytes",
         connection(connect_frame=0, first_bytes=word, first_bytes_text="it is that", first_bytes_packet=4),
     )
@@ -15,19 +15,19 @@ def test_something_else(look, connection, word):
     assert "starting with packet 4: it is that" in found[0].what
 
 
-def test_a_proxy_header_that_is_not_understood(look, connection):
-    [found] = look("first-bytes", connection(first_bytes="proxy-protocol", end="fin_broker", broker_frames=0))
+def test_a_proxy_header_that_is_not_understood(evaluate, connection):
+    [found] = evaluate("first-bytes", connection(first_bytes="proxy-protocol", end="fin_broker", broker_frames=0))
     assert (found.sure, found.cause) == ("likely", "proxy-protocol")
     assert "haProxyProtocolEnabled" in found.advice
 
 
-def test_a_proxy_header_that_is_expected(look, connection):
-    assert look("first-bytes", connection(first_bytes="proxy-protocol", end="fin_client")) == []
-    assert look("first-bytes", connection(first_bytes="proxy-protocol", broker_frames=0)) == []
+def test_a_proxy_header_that_is_expected(evaluate, connection):
+    assert evaluate("first-bytes", connection(first_bytes="proxy-protocol", end="fin_client")) == []
+    assert evaluate("first-bytes", connection(first_bytes="proxy-protocol", broker_frames=0)) == []
 
 
-def test_pulsar(look, connection):
-    assert look("first-bytes", connection()) == []
+def test_pulsar(evaluate, connection):
+    assert evaluate("first-bytes", connection()) == []
 
 
 def test_tls_on_its_own_port(diagnosed):
@@ -38,6 +38,6 @@ def test_http_of_the_admin_interface(diagnosed):
     assert diagnosed("python/28-busy-system", "first-bytes") == []
 
 
-def test_the_answer_to_connect(look, connection):
-    [found] = look("first-bytes", connection(first_bytes="tls", first_bytes_text="an alert", broker_frames=0))
+def test_the_answer_to_connect(evaluate, connection):
+    [found] = evaluate("first-bytes", connection(first_bytes="tls", first_bytes_text="an alert", broker_frames=0))
     assert found.sure == "likely"

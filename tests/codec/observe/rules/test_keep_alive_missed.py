@@ -13,21 +13,21 @@ def given_up(connection, ns):
 
 
 @pytest.mark.parametrize(("by_client", "culprit"), [(True, "broker"), (False, "client")])
-def test_the_silent_side_is_to_blame(look, given_up, by_client, culprit):
-    [found] = look("keep-alive-missed", given_up(by_client))
+def test_the_silent_side_is_to_blame(evaluate, given_up, by_client, culprit):
+    [found] = evaluate("keep-alive-missed", given_up(by_client))
     assert (found.severity, found.culprit, found.sure, found.frames) == ("error", culprit, "likely", [40, 44])
     assert "30.0 s after its PING in frame 40" in found.what
 
 
-def test_with_holes_it_may_be_the_capture(look, given_up):
-    [found] = look("keep-alive-missed", given_up(True, doubts={"gap"}))
+def test_with_holes_it_may_be_the_capture(evaluate, given_up):
+    [found] = evaluate("keep-alive-missed", given_up(True, doubts={"gap"}))
     assert (found.severity, found.culprit, found.sure) == ("note", "capture", "possible")
-    assert look("keep-alive-missed", given_up(True, doubts={"one_way"})) == []
+    assert evaluate("keep-alive-missed", given_up(True, doubts={"one_way"})) == []
 
 
-def test_other_ends(look, connection, ns):
-    assert look("keep-alive-missed", connection(end="fin_broker", ping_open={False: (40, ns(5))})) == []
+def test_other_ends(evaluate, connection, ns):
+    assert evaluate("keep-alive-missed", connection(end="fin_broker", ping_open={False: (40, ns(5))})) == []
 
 
-def test_a_connection_that_is_open(look, connection, ns):
-    assert look("keep-alive-missed", connection(ping_open={False: (40, ns(5))}), 300) == []
+def test_a_connection_that_is_open(evaluate, connection, ns):
+    assert evaluate("keep-alive-missed", connection(ping_open={False: (40, ns(5))}), 300) == []

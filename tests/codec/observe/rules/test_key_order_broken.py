@@ -10,29 +10,29 @@ def key(subscription):
     return lambda of=None, **fields: KeyRecord(of or subscription(type="Key_Shared"), "eu", 4711, ["a", "b"], **fields)
 
 
-def test_it_is_at_two_consumers(look, key, tallied):
-    [found] = look("key-order-broken", key(open_at_two=tallied(2, 30, 20)))
+def test_it_is_at_two_consumers(evaluate, key, tallied):
+    [found] = evaluate("key-order-broken", key(open_at_two=tallied(2, 30, 20)))
     assert (found.severity, found.culprit, found.sure, found.cause) == ("error", "broker", "likely", "open-at-two")
     assert found.subject["key"] == "eu"
     assert found.frames == [30, 20]
     assert "the key was at a, b" in found.what
 
 
-def test_later_ones_came_first(look, key, tallied):
-    [found] = look("key-order-broken", key(backwards=tallied(1, 30, 20)))
+def test_later_ones_came_first(evaluate, key, tallied):
+    [found] = evaluate("key-order-broken", key(backwards=tallied(1, 30, 20)))
     assert found.cause == "backwards"
 
 
-def test_it_is_allowed(look, key, subscription, tallied):
+def test_it_is_allowed(evaluate, key, subscription, tallied):
     of = subscription(type="Key_Shared", allow_out_of_order=True)
-    [found] = look("key-order-broken", key(of, open_at_two=tallied(2, 30, 20)))
+    [found] = evaluate("key-order-broken", key(of, open_at_two=tallied(2, 30, 20)))
     assert found.severity == "note"
 
 
-def test_the_ack_may_be_in_a_hole(look, key, subscription, tallied):
-    [found] = look("key-order-broken", key(subscription(doubts={"gap"}), open_at_two=tallied(2, 30, 20)))
+def test_the_ack_may_be_in_a_hole(evaluate, key, subscription, tallied):
+    [found] = evaluate("key-order-broken", key(subscription(doubts={"gap"}), open_at_two=tallied(2, 30, 20)))
     assert found.sure == "possible"
 
 
-def test_a_key_that_moved_in_order(look, key, tallied):
-    assert look("key-order-broken", key(moved=tallied(1, 30))) == []
+def test_a_key_that_moved_in_order(evaluate, key, tallied):
+    assert evaluate("key-order-broken", key(moved=tallied(1, 30))) == []

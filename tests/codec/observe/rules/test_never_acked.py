@@ -12,54 +12,54 @@ def keeps(consumer, tallied, ns):
     return make
 
 
-def test_it_holds_three(look, keeps):
-    [found] = look("never-acked", keeps())
+def test_it_holds_three(evaluate, keeps):
+    [found] = evaluate("never-acked", keeps())
     assert (found.severity, found.culprit, found.sure) == ("warning", "application", "likely")
     assert found.frames == [20, 21, 25]
     assert "holds 3 unacknowledged messages; the oldest (7:3) was delivered 6.0 s before the end" in found.what
 
 
-def test_it_is_never_certain_while_the_consumer_lives(look, keeps):
-    assert look("never-acked", keeps())[0].sure == "likely"
-    assert look("never-acked", keeps(doubts={"end", "gap"}))[0].sure == "possible"
-    assert look("never-acked", keeps(ended=9))[0].sure == "certain"
+def test_it_is_never_certain_while_the_consumer_lives(evaluate, keeps):
+    assert evaluate("never-acked", keeps())[0].sure == "likely"
+    assert evaluate("never-acked", keeps(doubts={"end", "gap"}))[0].sure == "possible"
+    assert evaluate("never-acked", keeps(ended=9))[0].sure == "certain"
 
 
-def test_it_is_slow_anyway(look, keeps, ns):
-    [found] = look("never-acked", keeps(ack_age_max_ns=ns(3)))
+def test_it_is_slow_anyway(evaluate, keeps, ns):
+    [found] = evaluate("never-acked", keeps(ack_age_max_ns=ns(3)))
     assert found.severity == "note"
 
 
-def test_they_came_a_moment_ago(look, keeps, ns):
-    assert look("never-acked", keeps(never_acked_oldest_ns=ns(9.5))) == []
+def test_they_came_a_moment_ago(evaluate, keeps, ns):
+    assert evaluate("never-acked", keeps(never_acked_oldest_ns=ns(9.5))) == []
 
 
-def test_it_left_and_others_have_done_them(look, keeps, subscription):
-    assert look("never-acked", keeps(of=subscription(backlog=0), ended=9)) == []
+def test_it_left_and_others_have_done_them(evaluate, keeps, subscription):
+    assert evaluate("never-acked", keeps(of=subscription(backlog=0), ended=9)) == []
 
 
-def test_it_left_and_others_have_them(look, keeps, consumer, subscription):
+def test_it_left_and_others_have_them(evaluate, keeps, consumer, subscription):
     of = subscription(backlog=3)
     left = keeps(of=of, ended=9)
-    assert look("never-acked", left) != []
+    assert evaluate("never-acked", left) != []
     consumer("other", of, unacked=3)
-    assert look("never-acked", left) == []
+    assert evaluate("never-acked", left) == []
 
 
-def test_nobody_acknowledges_to_a_topic_that_keeps_nothing(look, keeps, subscription):
-    assert look("never-acked", keeps(of=subscription(persistent=False))) == []
+def test_nobody_acknowledges_to_a_topic_that_keeps_nothing(evaluate, keeps, subscription):
+    assert evaluate("never-acked", keeps(of=subscription(persistent=False))) == []
 
 
-def test_a_reader_acknowledges_what_it_likes(look, keeps):
-    assert look("never-acked", keeps(durable=False)) == []
+def test_a_reader_acknowledges_what_it_likes(evaluate, keeps):
+    assert evaluate("never-acked", keeps(durable=False)) == []
 
 
-def test_one_without_subscribe_may_be_a_reader(look, keeps, tallied):
-    assert look("never-acked", keeps(topic="", ack_ages=tallied(0))) == []
-    assert look("never-acked", keeps(topic="", doubts={"start"})) != []
+def test_one_without_subscribe_may_be_a_reader(evaluate, keeps, tallied):
+    assert evaluate("never-acked", keeps(topic="", ack_ages=tallied(0))) == []
+    assert evaluate("never-acked", keeps(topic="", doubts={"start"})) != []
 
 
-def test_others_were_given_them_since(look, keeps, consumer, ns):
+def test_others_were_given_them_since(evaluate, keeps, consumer, ns):
     left = keeps(ended=9)
     consumer("other", left.subscription, last_message_ns=ns(9.5))
-    assert look("never-acked", left) == []
+    assert evaluate("never-acked", left) == []

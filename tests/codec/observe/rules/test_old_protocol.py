@@ -4,26 +4,26 @@ import pytest
 
 
 @pytest.mark.parametrize(("version", "severity"), [(14, "note"), (11, "note"), (10, "warning"), (0, "warning")])
-def test_clients(look, connection, version, severity):
-    [found] = look("old-protocol", connection(protocol_version=version, server_protocol_version=version))
+def test_clients(evaluate, connection, version, severity):
+    [found] = evaluate("old-protocol", connection(protocol_version=version, server_protocol_version=version))
     assert (found.severity, found.culprit, found.sure, found.frames) == (severity, "client", "certain", [1])
     assert found.subject == {"client": "10.0.0.1", "client_version": "a client", "server": "10.0.0.2:6650"}
 
 
-def test_a_broker(look, connection):
-    [found] = look("old-protocol", connection(protocol_version=21, server_protocol_version=12))
+def test_a_broker(evaluate, connection):
+    [found] = evaluate("old-protocol", connection(protocol_version=21, server_protocol_version=12))
     assert (found.culprit, found.cause) == ("broker", "broker")
     assert "being told who is active" not in found.what
     assert "transactions" in found.what
 
 
 @pytest.mark.parametrize("version", [-1, 15, 20, 21])
-def test_not_old_or_not_known(look, connection, version):
-    assert look("old-protocol", connection(protocol_version=version, server_protocol_version=version)) == []
+def test_not_old_or_not_known(evaluate, connection, version):
+    assert evaluate("old-protocol", connection(protocol_version=version, server_protocol_version=version)) == []
 
 
-def test_connections_of_one_library_are_one_finding(look, connection):
-    found = [look("old-protocol", connection(stream=one, protocol_version=12))[0] for one in (1, 2)]
+def test_connections_of_one_library_are_one_finding(evaluate, connection):
+    found = [evaluate("old-protocol", connection(stream=one, protocol_version=12))[0] for one in (1, 2)]
     assert found[0].identity == found[1].identity
 
 

@@ -1,38 +1,38 @@
 """Permits by the batch."""
 
 
-def test_a_batch_counts_as_one(look, consumer):
+def test_a_batch_counts_as_one(evaluate, consumer):
     permits = {"delivered": 60, "flowed": 16, "flows": 6}
-    [found] = look("permits-wrong-count", consumer(permits=permits, received=60, received_entries=6, acked=60))
+    [found] = evaluate("permits-wrong-count", consumer(permits=permits, received=60, received_entries=6, acked=60))
     assert (found.severity, found.culprit, found.cause) == ("error", "client", "batch-as-one")
     assert "60 messages in 6 entries" in found.what
     assert "6 permits" in found.what
 
 
-def test_the_application_has_them_still(look, consumer):
+def test_the_application_has_them_still(evaluate, consumer):
     permits = {"delivered": 60, "flowed": 16, "flows": 6}
-    assert look("permits-wrong-count", consumer(permits=permits, received=60, received_entries=6, acked=6)) == []
+    assert evaluate("permits-wrong-count", consumer(permits=permits, received=60, received_entries=6, acked=6)) == []
 
 
-def test_single_messages(look, consumer):
+def test_single_messages(evaluate, consumer):
     permits = {"delivered": 60, "flowed": 65, "flows": 6}
-    assert look("permits-wrong-count", consumer(permits=permits, received=60, received_entries=60, acked=60)) == []
+    assert evaluate("permits-wrong-count", consumer(permits=permits, received=60, received_entries=60, acked=60)) == []
 
 
-def test_more_came_back_than_was_charged(look, consumer, tallied):
+def test_more_came_back_than_was_charged(evaluate, consumer, tallied):
     permits = {"doubled": tallied(1, 44), "surplus": 4, "delivered": 13, "flowed": 27, "flows": 3}
-    [found] = look("permits-wrong-count", consumer(permits=permits, received=20, received_entries=2))
+    [found] = evaluate("permits-wrong-count", consumer(permits=permits, received=20, received_entries=2))
     assert (found.severity, found.cause, found.frames) == ("warning", "too-many", [44])
     assert "4 messages more" in found.what
 
 
-def test_more_came_than_was_asked_for(look, consumer):
+def test_more_came_than_was_asked_for(evaluate, consumer):
     permits = {"lowest": -3, "lowest_frame": 40, "last_flow_frame": 30}
-    [found] = look("permits-wrong-count", consumer(permits=permits, received=13, received_entries=13))
+    [found] = evaluate("permits-wrong-count", consumer(permits=permits, received=13, received_entries=13))
     assert (found.severity, found.culprit, found.sure, found.cause) == ("warning", "broker", "likely", "unasked")
     assert found.frames == [40, 30]
     assert "3 messages" in found.what
 
 
-def test_a_batch_goes_below_zero(look, consumer):
-    assert look("permits-wrong-count", consumer(permits={"lowest": -3}, received=13, received_entries=4)) == []
+def test_a_batch_goes_below_zero(evaluate, consumer):
+    assert evaluate("permits-wrong-count", consumer(permits={"lowest": -3}, received=13, received_entries=4)) == []

@@ -3,60 +3,60 @@
 import pytest
 
 
-def test_nothing_comes_though_the_broker_speaks(look, producer, still, ns):
+def test_nothing_comes_though_the_broker_speaks(evaluate, producer, still, ns):
     one = producer(no_receipt=still(2, 20), open_sends=7, oldest_open_frame=20, heard_ns=ns(12), heard_frame=80)
-    [found] = look("producer-stuck", one, now=14)
+    [found] = evaluate("producer-stuck", one, now=14)
     assert (found.cause, found.severity, found.culprit, found.sure) == ("no-receipt", "error", "broker", "certain")
     assert found.frames == [20, 80]
     assert "7 SENDs" in found.what
 
 
-def test_nothing_comes_at_all(look, producer, still):
-    [found] = look("producer-stuck", producer(no_receipt=still(2, 20), open_sends=1, oldest_open_frame=20), now=14)
+def test_nothing_comes_at_all(evaluate, producer, still):
+    [found] = evaluate("producer-stuck", producer(no_receipt=still(2, 20), open_sends=1, oldest_open_frame=20), now=14)
     assert (found.culprit, found.sure) == ("network", "likely")
 
 
-def test_it_is_found_while_it_lasts(look, producer, still):
+def test_it_is_found_while_it_lasts(evaluate, producer, still):
     one = producer(no_receipt=still(2, 20), open_sends=1)
-    assert look("producer-stuck", one, now=11, over=False) == []
-    assert len(look("producer-stuck", one, now=13, over=False)) == 1
+    assert evaluate("producer-stuck", one, now=11, over=False) == []
+    assert len(evaluate("producer-stuck", one, now=13, over=False)) == 1
 
 
-def test_a_hole_may_have_the_receipts(look, producer, still):
-    [found] = look("producer-stuck", producer(no_receipt=still(2, 20), doubts={"gap"}), now=14)
+def test_a_hole_may_have_the_receipts(evaluate, producer, still):
+    [found] = evaluate("producer-stuck", producer(no_receipt=still(2, 20), doubts={"gap"}), now=14)
     assert (found.culprit, found.sure) == ("capture", "possible")
     assert "missing in the capture" in found.opposite
 
 
-def test_the_side_of_the_broker_is_not_in_the_capture(look, producer, still, tallied):
+def test_the_side_of_the_broker_is_not_in_the_capture(evaluate, producer, still, tallied):
     one = producer(no_receipt=still(2, 20), lost=tallied(3, 20), heard_ns=-1)
-    assert look("producer-stuck", one, now=60) == []
+    assert evaluate("producer-stuck", one, now=60) == []
 
 
-def test_it_came_in_the_end(look, producer, past):
-    [found] = look("producer-stuck", producer(no_receipt=past(2, 15, 20, 90)), now=30)
+def test_it_came_in_the_end(evaluate, producer, past):
+    [found] = evaluate("producer-stuck", producer(no_receipt=past(2, 15, 20, 90)), now=30)
     assert (found.cause, found.severity, found.frames) == ("slow", "warning", [20, 90])
-    assert look("producer-stuck", producer(no_receipt=past(2, 11, 20, 90)), now=30) == []
-    assert look("producer-stuck", producer(no_receipt=past(2, 15, 20, 90), doubts={"gap"}), now=30) == []
+    assert evaluate("producer-stuck", producer(no_receipt=past(2, 11, 20, 90)), now=30) == []
+    assert evaluate("producer-stuck", producer(no_receipt=past(2, 15, 20, 90), doubts={"gap"}), now=30) == []
 
 
-def test_no_answer_to_producer(look, producer, past):
+def test_no_answer_to_producer(evaluate, producer, past):
     one = producer()
     one.session.ready_ns = -1
-    [found] = look("producer-stuck", one, now=12)
+    [found] = evaluate("producer-stuck", one, now=12)
     assert (found.cause, found.culprit, found.frames) == ("not-opened", "network", [5, 6])
-    assert look("producer-stuck", one, now=5) == []
+    assert evaluate("producer-stuck", one, now=5) == []
     one.waiting = past(1, 3, 6, 9)
-    assert look("producer-stuck", one, now=12) == []
+    assert evaluate("producer-stuck", one, now=12) == []
 
 
 @pytest.mark.parametrize(("now", "sure"), [(8, "possible"), (30, "likely")])
-def test_the_connection_ended_before_the_receipts(look, producer, tallied, now, sure):
+def test_the_connection_ended_before_the_receipts(evaluate, producer, tallied, now, sure):
     one = producer(ended=5, lost=tallied(2, 20, 21))
-    [found] = look("producer-stuck", one, now=now)
+    [found] = evaluate("producer-stuck", one, now=now)
     assert (found.cause, found.sure, found.frames) == ("unanswered", sure, [20, 21, 99])
     one.doubts = {"cut"}
-    assert look("producer-stuck", one, now=now) == []
+    assert evaluate("producer-stuck", one, now=now) == []
 
 
 # -- conversations

@@ -6,28 +6,28 @@ import pytest
 @pytest.mark.parametrize(("doubts", "resent", "sure"), [
     (set(), 0, "certain"), ({"gap"}, 0, "certain"), (set(), 2, "likely"), ({"weak_sync"}, 0, "possible"),
 ])  # fmt: skip
-def test_it_is_found(look, producer, tallied, doubts, resent, sure):
+def test_it_is_found(evaluate, producer, tallied, doubts, resent, sure):
     one = producer(out_of_order=tallied(1, 3, 9, 8, sample="7"), resent=tallied(resent), doubts=doubts)
-    [found] = look("receipts-out-of-order", one)
+    [found] = evaluate("receipts-out-of-order", one)
     assert (found.severity, found.culprit, found.sure, found.frames) == ("error", "broker", sure, [3, 9, 8])
     assert found.opposite
 
 
-def test_one_was_left_out(look, producer, tallied):
+def test_one_was_left_out(evaluate, producer, tallied):
     one = producer(skipped=tallied(1, 3, 8, sample="7"))
-    [found] = look("receipts-out-of-order", one)
+    [found] = evaluate("receipts-out-of-order", one)
     assert (found.cause, found.sure, found.frames) == ("missing", "likely", [3, 8])
     assert "sequence id 7 (frame 3)" in found.what
     one.doubts = {"gap"}
-    assert look("receipts-out-of-order", one) == []
+    assert evaluate("receipts-out-of-order", one) == []
 
 
-def test_it_is_not(look, producer):
-    assert look("receipts-out-of-order", producer()) == []
+def test_it_is_not(evaluate, producer):
+    assert evaluate("receipts-out-of-order", producer()) == []
 
 
 @pytest.fixture
-def talked(talk, look):
+def talked(talk, evaluate):
     """Frames given as (type, sequence id, …) to a tracker, and what the rule finds then."""
     from pcli.codec.observe.tracking.tracker import Tracker
     from pcli.codec.proto import pb
@@ -43,7 +43,7 @@ def talked(talk, look):
             else:
                 tracker.see(talk.broker(push_send_receipt(1, number, 7, entry, 0)))
         [record] = [one for group, one in tracker.records() if group == "producer"]
-        return look(rule, record)
+        return evaluate(rule, record)
 
     return of
 

@@ -3,14 +3,14 @@
 import pytest
 
 
-def test_it_is_found(look, producer, tallied):
-    [found] = look("receipts-unexpected", producer(unexpected=tallied(2, 8, 9, sample="4")))
+def test_it_is_found(evaluate, producer, tallied):
+    [found] = evaluate("receipts-unexpected", producer(unexpected=tallied(2, 8, 9, sample="4")))
     assert (found.severity, found.culprit, found.sure, found.frames) == ("warning", "broker", "certain", [8, 9])
 
 
 @pytest.mark.parametrize("doubt", ["start", "gap", "cut", "weak_sync"])
-def test_their_sends_may_not_be_in_the_capture(look, producer, tallied, doubt):
-    assert look("receipts-unexpected", producer(unexpected=tallied(2, 8, 9), doubts={doubt})) == []
+def test_their_sends_may_not_be_in_the_capture(evaluate, producer, tallied, doubt):
+    assert evaluate("receipts-unexpected", producer(unexpected=tallied(2, 8, 9), doubts={doubt})) == []
 
 
 @pytest.mark.parametrize(("fault", "count"), [

@@ -30,45 +30,45 @@ def host(ns):
         ("auth", "application"),
     ],
 )
-def test_three_times_in_a_minute(look, host, cause, culprit):
-    [found] = look("reconnect-loop", host(cause, [5, 20, 40]))
+def test_three_times_in_a_minute(evaluate, host, cause, culprit):
+    [found] = evaluate("reconnect-loop", host(cause, [5, 20, 40]))
     assert (found.severity, found.culprit, found.sure, found.cause) == ("error", culprit, "likely", cause)
     assert (found.frames, found.since_ns) == ([1, 2, 3], 5 * SECOND)
     assert "3 times within 35.0 s" in found.what
 
 
 @pytest.mark.parametrize("cause", ["fin_client", "silence"])
-def test_what_applications_do_themselves(look, host, cause):
-    assert look("reconnect-loop", host(cause, [5, 6, 7, 8])) == []
+def test_what_applications_do_themselves(evaluate, host, cause):
+    assert evaluate("reconnect-loop", host(cause, [5, 6, 7, 8])) == []
 
 
-def test_twice_is_no_loop(look, host):
-    assert look("reconnect-loop", host("fin_broker", [5, 20])) == []
+def test_twice_is_no_loop(evaluate, host):
+    assert evaluate("reconnect-loop", host("fin_broker", [5, 20])) == []
 
 
-def test_three_times_in_an_hour(look, host):
-    assert look("reconnect-loop", host("fin_broker", [5, 1000, 3000])) == []
+def test_three_times_in_an_hour(evaluate, host):
+    assert evaluate("reconnect-loop", host("fin_broker", [5, 1000, 3000])) == []
 
 
-def test_ends_that_are_far_apart_do_not_hide_a_loop(look, host):
-    [found] = look("reconnect-loop", host("fin_broker", [5, 1000, 1010, 1020, 1030]))
+def test_ends_that_are_far_apart_do_not_hide_a_loop(evaluate, host):
+    [found] = evaluate("reconnect-loop", host("fin_broker", [5, 1000, 1010, 1020, 1030]))
     assert found.frames == [2, 3, 4, 5]
 
 
-def test_three_connections_lost_at_once(look, host):
+def test_three_connections_lost_at_once(evaluate, host):
     ends = [5, 5.01, 5.02]
-    assert look("reconnect-loop", host("fin_broker", ends, attempts=[1, 1.1, 1.2, 6, 6.1, 6.2])) == []
-    assert look("reconnect-loop", host("refused", [5, 5.01, 5.02])) == []
+    assert evaluate("reconnect-loop", host("fin_broker", ends, attempts=[1, 1.1, 1.2, 6, 6.1, 6.2])) == []
+    assert evaluate("reconnect-loop", host("refused", [5, 5.01, 5.02])) == []
 
 
-def test_it_got_through_in_the_end(look, host):
-    [found] = look("reconnect-loop", host("refused", [5, 5.2, 5.6, 6.4], attempts=[9]))
+def test_it_got_through_in_the_end(evaluate, host):
+    [found] = evaluate("reconnect-loop", host("refused", [5, 5.2, 5.6, 6.4], attempts=[9]))
     assert (found.severity, found.culprit) == ("warning", "broker")
     assert "the last attempt succeeded" in found.what
-    [found] = look("reconnect-loop", host("refused", [5, 5.2, 5.6, 6.4], attempts=[1]))
+    [found] = evaluate("reconnect-loop", host("refused", [5, 5.2, 5.6, 6.4], attempts=[1]))
     assert found.severity == "error"
 
 
-def test_a_port_that_nobody_knows(look, host):
-    assert look("reconnect-loop", host("refused", [5, 6, 7], attempts=[], port=9092)) == []
-    assert look("reconnect-loop", host("refused", [5, 6, 7], attempts=[], port=6651)) != []
+def test_a_port_that_nobody_knows(evaluate, host):
+    assert evaluate("reconnect-loop", host("refused", [5, 6, 7], attempts=[], port=9092)) == []
+    assert evaluate("reconnect-loop", host("refused", [5, 6, 7], attempts=[], port=6651)) != []

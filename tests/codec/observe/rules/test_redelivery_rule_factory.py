@@ -21,9 +21,11 @@ CAUSES = {
 
 
 @pytest.fixture
-def told(look):
+def told(evaluate):
     """What all these rules say of a subscription."""
-    return lambda came: [found for rule in sorted({row[0] for row in CAUSES.values()}) for found in look(rule, came)]
+    return lambda came: [
+        found for rule in sorted({row[0] for row in CAUSES.values()}) for found in evaluate(rule, came)
+    ]
 
 
 @pytest.mark.parametrize("cause", AGAIN)

@@ -13,21 +13,21 @@ def storm(subscription, tallied, ns):
     return make
 
 
-def test_a_storm(look, storm, ns):
-    [found] = look("redelivery-storm", storm())
+def test_a_storm(evaluate, storm, ns):
+    [found] = evaluate("redelivery-storm", storm())
     assert (found.severity, found.culprit) == ("error", "application")
     assert found.since_ns == ns(1)
     assert "600 of 700 deliveries" in found.what
     assert "200 per second" in found.what
 
 
-def test_many_but_not_dense(look, storm):
-    assert look("redelivery-storm", storm(redelivered_per_second=49)) == []
+def test_many_but_not_dense(evaluate, storm):
+    assert evaluate("redelivery-storm", storm(redelivered_per_second=49)) == []
 
 
-def test_dense_but_not_many(look, storm):
-    assert look("redelivery-storm", storm(entries_out=1201)) == []
+def test_dense_but_not_many(evaluate, storm):
+    assert evaluate("redelivery-storm", storm(entries_out=1201)) == []
 
 
-def test_a_seek_is_no_storm(look, storm, tallied):
-    assert look("redelivery-storm", storm(again={"seek": tallied(600, 30)})) == []
+def test_a_seek_is_no_storm(evaluate, storm, tallied):
+    assert evaluate("redelivery-storm", storm(again={"seek": tallied(600, 30)})) == []

@@ -3,15 +3,15 @@
 import pytest
 
 
-def test_resends(look, producer, tallied):
+def test_resends(evaluate, producer, tallied):
     one = producer(duplicates_refused=tallied(2, 20, 21), resends_refused=tallied(2, 20, 21))
-    [found] = look("resend-refused", one)
+    [found] = evaluate("resend-refused", one)
     assert (found.cause, found.severity, found.culprit, found.sure) == ("resend", "note", "client", "certain")
 
 
 @pytest.mark.parametrize(("doubts", "sure"), [(set(), "likely"), ({"start"}, "possible")])
-def test_other_messages_under_used_ids(look, producer, tallied, doubts, sure):
-    [found] = look("resend-refused", producer(duplicates_refused=tallied(3, 20, sample="6"), doubts=doubts))
+def test_other_messages_under_used_ids(evaluate, producer, tallied, doubts, sure):
+    [found] = evaluate("resend-refused", producer(duplicates_refused=tallied(3, 20, sample="6"), doubts=doubts))
     assert (found.cause, found.severity, found.culprit, found.sure) == ("reused", "warning", "application", sure)
     assert "3 entries" in found.what
 

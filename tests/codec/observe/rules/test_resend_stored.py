@@ -6,23 +6,23 @@ import pytest
 @pytest.mark.parametrize(("end", "culprit"), [
     ("fin_broker", "broker"), ("reset_client", "network"), ("keep_alive", "network"), ("fin_client", "network"),
 ])  # fmt: skip
-def test_twice(look, producer, tallied, end, culprit):
+def test_twice(evaluate, producer, tallied, end, culprit):
     one = producer(duplicates_stored=tallied(1, 8, 20, 21, sample="7:0 and 7:9"), ends={end: tallied(1, 9)})
-    [found] = look("resend-stored", one)
+    [found] = evaluate("resend-stored", one)
     assert (found.cause, found.severity, found.culprit, found.sure) == ("twice", "warning", culprit, "certain")
     assert "7:0 and 7:9" in found.what
 
 
-def test_blind(look, producer, tallied):
+def test_blind(evaluate, producer, tallied):
     one = producer(resent_blind=tallied(2, 8, 20))
-    [found] = look("resend-stored", one)
+    [found] = evaluate("resend-stored", one)
     assert (found.cause, found.severity, found.sure) == ("blind", "note", "possible")
     one.topic_record.deduplicates = True
-    assert look("resend-stored", one) == []
+    assert evaluate("resend-stored", one) == []
 
 
-def test_the_side_of_the_broker_is_not_in_the_capture(look, producer, tallied):
-    assert look("resend-stored", producer(resent_blind=tallied(2, 8), heard_ns=-1)) == []
+def test_the_side_of_the_broker_is_not_in_the_capture(evaluate, producer, tallied):
+    assert evaluate("resend-stored", producer(resent_blind=tallied(2, 8), heard_ns=-1)) == []
 
 
 def play(stage, fault):

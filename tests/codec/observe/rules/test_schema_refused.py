@@ -1,19 +1,19 @@
 """PRODUCER, ERROR IncompatibleSchema."""
 
 
-def test_it_was_refused(look, producer, tallied):
-    [found] = look("schema-refused", producer(refused={"IncompatibleSchema": tallied(1, 20, 21, sample="no\x1b")}))
+def test_it_was_refused(evaluate, producer, tallied):
+    [found] = evaluate("schema-refused", producer(refused={"IncompatibleSchema": tallied(1, 20, 21, sample="no\x1b")}))
     assert (found.severity, found.culprit, found.sure, found.frames) == ("error", "application", "certain", [20, 21])
     assert "no\\x1b" in found.what
 
 
-def test_it_succeeded_later(look, producer, tallied):
-    [found] = look("schema-refused", producer(refused={"IncompatibleSchema": tallied(1, 2, first=0.5)}))
+def test_it_succeeded_later(evaluate, producer, tallied):
+    [found] = evaluate("schema-refused", producer(refused={"IncompatibleSchema": tallied(1, 2, first=0.5)}))
     assert (found.severity, "frame 6" in found.opposite) == ("note", True)
 
 
-def test_other_errors(look, producer, tallied):
-    assert look("schema-refused", producer(refused={"ProducerBusy": tallied(1, 2)})) == []
+def test_other_errors(evaluate, producer, tallied):
+    assert evaluate("schema-refused", producer(refused={"ProducerBusy": tallied(1, 2)})) == []
 
 
 def test_captures(diagnosed):

@@ -1,18 +1,18 @@
 """SUBSCRIBE, ERROR IncompatibleSchema."""
 
 
-def test_it_was_refused(look, consumer, tallied):
-    [found] = look("schema-refused-consumer", consumer(refused={"IncompatibleSchema": tallied(1, 20, 21)}))
+def test_it_was_refused(evaluate, consumer, tallied):
+    [found] = evaluate("schema-refused-consumer", consumer(refused={"IncompatibleSchema": tallied(1, 20, 21)}))
     assert (found.severity, found.culprit, found.frames) == ("error", "application", [20, 21])
 
 
-def test_it_succeeded_later(look, consumer, tallied):
-    [found] = look("schema-refused-consumer", consumer(refused={"IncompatibleSchema": tallied(1, 2, first=0.5)}))
+def test_it_succeeded_later(evaluate, consumer, tallied):
+    [found] = evaluate("schema-refused-consumer", consumer(refused={"IncompatibleSchema": tallied(1, 2, first=0.5)}))
     assert found.severity == "note"
 
 
-def test_other_errors(look, consumer, tallied):
-    assert look("schema-refused-consumer", consumer(refused={"ConsumerBusy": tallied(1, 2)})) == []
+def test_other_errors(evaluate, consumer, tallied):
+    assert evaluate("schema-refused-consumer", consumer(refused={"ConsumerBusy": tallied(1, 2)})) == []
 
 
 def test_captures(diagnosed):

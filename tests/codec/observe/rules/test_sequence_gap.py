@@ -4,8 +4,8 @@ import pytest
 
 
 @pytest.mark.parametrize(("entries", "sure"), [(50, "likely"), (12, "possible")])
-def test_some_are_missing(look, producer, tallied, entries, sure):
-    [found] = look("sequence-gap", producer(gaps=tallied(1, 20, sample="7 to 8"), sent_entries=entries))
+def test_some_are_missing(evaluate, producer, tallied, entries, sure):
+    [found] = evaluate("sequence-gap", producer(gaps=tallied(1, 20, sample="7 to 8"), sent_entries=entries))
     assert (found.cause, found.culprit, found.sure, found.frames) == ("missing", "client", sure, [20])
     assert "application" in found.opposite
 
@@ -19,17 +19,17 @@ def test_some_are_missing(look, producer, tallied, entries, sure):
         pytest.param({"gaps": (1, "7 to 8"), "doubts": {"start"}, "ids_vague": True}, id="a batcher seen midway"),
     ],
 )
-def test_nothing_is_said(look, producer, tallied, fields):
+def test_nothing_is_said(evaluate, producer, tallied, fields):
     count, sample = fields["gaps"]
-    assert look("sequence-gap", producer(**fields | {"gaps": tallied(count, 20, sample=sample)})) == []
+    assert evaluate("sequence-gap", producer(**fields | {"gaps": tallied(count, 20, sample=sample)})) == []
 
 
-def test_they_go_back(look, producer, tallied):
+def test_they_go_back(evaluate, producer, tallied):
     one = producer(backwards=tallied(3, 20, sample="1 after 7"))
-    [found] = look("sequence-gap", one)
+    [found] = evaluate("sequence-gap", one)
     assert (found.cause, found.severity, found.sure) == ("backwards", "note", "possible")
     one.topic_record.deduplicates = True  # then resend-refused says what becomes of them
-    assert look("sequence-gap", one) == []
+    assert evaluate("sequence-gap", one) == []
 
 
 def test_a_client_that_begins_anew(diagnosed):

@@ -18,25 +18,25 @@ def exchange(tallied, ns):
 
 
 @pytest.mark.parametrize(("seconds", "severity"), [(1.4, "note"), (9.9, "note"), (12, "warning"), (31, "error")])
-def test_measured_by_the_patience_of_clients(look, exchange, seconds, severity):
-    [found] = look("slow-answers", exchange(seconds))
+def test_measured_by_the_patience_of_clients(evaluate, exchange, seconds, severity):
+    [found] = evaluate("slow-answers", exchange(seconds))
     assert (found.severity, found.culprit, found.sure) == (severity, "broker", "certain")
     assert found.frames == [10, 20]
     assert found.subject["request"] == "SEND"
 
 
-def test_a_limit_may_be_meant(look, exchange):
-    [found] = look("slow-answers", exchange(2))
+def test_a_limit_may_be_meant(evaluate, exchange):
+    [found] = evaluate("slow-answers", exchange(2))
     assert "publish rate" in found.opposite
-    [found] = look("slow-answers", exchange(7, "SUBSCRIBE"))
+    [found] = evaluate("slow-answers", exchange(7, "SUBSCRIBE"))
     assert "longer than 5.0 s" in found.what
     assert "loaded" in found.opposite
 
 
-def test_with_holes_it_may_be_another_answer(look, exchange):
-    [found] = look("slow-answers", exchange(2, doubts={"gap"}))
+def test_with_holes_it_may_be_another_answer(evaluate, exchange):
+    [found] = evaluate("slow-answers", exchange(2, doubts={"gap"}))
     assert found.sure == "likely"
 
 
-def test_none_was_slow(look):
-    assert look("slow-answers", ExchangeRecord(1, "SEND", answered=100, slowest_ns=900_000_000)) == []
+def test_none_was_slow(evaluate):
+    assert evaluate("slow-answers", ExchangeRecord(1, "SEND", answered=100, slowest_ns=900_000_000)) == []

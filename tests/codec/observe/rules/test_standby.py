@@ -12,23 +12,23 @@ def told(consumer, subscription, ns):
     return make
 
 
-def test_it_stands_by(look, told):
-    [found] = look("standby", told())
+def test_it_stands_by(evaluate, told):
+    [found] = evaluate("standby", told())
     assert (found.severity, found.sure, found.frames) == ("note", "certain", [8])
 
 
-def test_it_was_active_before_and_had_messages(look, told, ns):
-    assert look("standby", told(last_message_ns=ns(1.5))) != []
+def test_it_was_active_before_and_had_messages(evaluate, told, ns):
+    assert evaluate("standby", told(last_message_ns=ns(1.5))) != []
 
 
-def test_it_gets_messages_all_the_same(look, told, ns):
-    assert look("standby", told(last_message_ns=ns(3))) == []
+def test_it_gets_messages_all_the_same(evaluate, told, ns):
+    assert evaluate("standby", told(last_message_ns=ns(3))) == []
 
 
-def test_it_is_active_or_was_never_told(look, told):
-    assert look("standby", told(active=True)) == []
-    assert look("standby", told(active=None)) == []
+def test_it_is_active_or_was_never_told(evaluate, told):
+    assert evaluate("standby", told(active=True)) == []
+    assert evaluate("standby", told(active=None)) == []
 
 
-def test_it_was_closed_at_once(look, told):
-    assert look("standby", told(ended=2.5)) == []
+def test_it_was_closed_at_once(evaluate, told):
+    assert evaluate("standby", told(ended=2.5)) == []

@@ -12,8 +12,8 @@ def blocked(consumer, still):
     return make
 
 
-def test_the_limit_is_reached(look, blocked):
-    [found] = look("stuck-unacked-limit", blocked())
+def test_the_limit_is_reached(evaluate, blocked):
+    [found] = evaluate("stuck-unacked-limit", blocked())
     assert (found.severity, found.culprit, found.sure) == ("error", "application", "likely")
     assert found.frames[0] == 312
     assert "held 50 unacknowledged messages when the broker stopped" in found.what
@@ -22,32 +22,32 @@ def test_the_limit_is_reached(look, blocked):
     assert "there is none" in found.opposite
 
 
-def test_a_neighbour_that_goes_on_makes_it_certain(look, blocked, consumer, ns):
+def test_a_neighbour_that_goes_on_makes_it_certain(evaluate, blocked, consumer, ns):
     stuck = blocked(ended=10)
     consumer("diligent", stuck.subscription, last_message_ns=ns(8))
-    [found] = look("stuck-unacked-limit", stuck)
+    [found] = evaluate("stuck-unacked-limit", stuck)
     assert found.sure == "certain"
 
 
-def test_permits_that_the_broker_has_put_by_count(look, blocked):
-    [found] = look("stuck-unacked-limit", blocked(permits={"balance": 950, "unspent": 50}))
+def test_permits_that_the_broker_has_put_by_count(evaluate, blocked):
+    [found] = evaluate("stuck-unacked-limit", blocked(permits={"balance": 950, "unspent": 50}))
     assert "950 permits" in found.what
 
 
-def test_it_was_lifted(look, blocked, past):
-    [found] = look("stuck-unacked-limit", blocked(blocked=past(3, 6, 312, 400)))
+def test_it_was_lifted(evaluate, blocked, past):
+    [found] = evaluate("stuck-unacked-limit", blocked(blocked=past(3, 6, 312, 400)))
     assert found.severity == "warning"
     assert found.frames[:2] == [312, 400]
 
 
-def test_a_hole_makes_it_possible_only(look, blocked):
-    [found] = look("stuck-unacked-limit", blocked(doubts={"gap", "end"}))
+def test_a_hole_makes_it_possible_only(evaluate, blocked):
+    [found] = evaluate("stuck-unacked-limit", blocked(doubts={"gap", "end"}))
     assert found.sure == "possible"
 
 
-def test_a_moment_is_nothing(look, blocked, still):
-    assert look("stuck-unacked-limit", blocked(blocked=still(9.2, 312))) == []
-    assert look("stuck-unacked-limit", blocked(blocked=type(still(1, 1))())) == []
+def test_a_moment_is_nothing(evaluate, blocked, still):
+    assert evaluate("stuck-unacked-limit", blocked(blocked=still(9.2, 312))) == []
+    assert evaluate("stuck-unacked-limit", blocked(blocked=type(still(1, 1))())) == []
 
 
 @pytest.mark.parametrize(("other", "limit"), [
@@ -55,10 +55,10 @@ def test_a_moment_is_nothing(look, blocked, still):
     (50, " is set by maxUnackedMessagesPerConsumer or maxUnackedMessagesPerSubscription."),
 ])  # fmt: skip
 def test_consumers_that_stop_at_different_numbers_have_reached_the_limit_of_all(
-    look, blocked, consumer, still, other, limit
+    evaluate, blocked, consumer, still, other, limit
 ):
     stuck = blocked()
     if other:
         consumer("second", stuck.subscription, blocked=still(6, 313), blocked_at=other)
-    [found] = look("stuck-unacked-limit", stuck)
+    [found] = evaluate("stuck-unacked-limit", stuck)
     assert limit in found.advice

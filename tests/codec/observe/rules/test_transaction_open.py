@@ -18,36 +18,36 @@ def transaction(ns):
     return make
 
 
-def test_older_than_its_time_out(look, transaction):
-    [found] = look("transaction-open", transaction(), now=5)
+def test_older_than_its_time_out(evaluate, transaction):
+    [found] = evaluate("transaction-open", transaction(), now=5)
     assert (found.cause, found.severity, found.culprit, found.sure) == ("open", "error", "application", "likely")
-    assert look("transaction-open", transaction(), now=3) == []
-    [found] = look("transaction-open", transaction(doubts={"gap"}), now=5)
+    assert evaluate("transaction-open", transaction(), now=3) == []
+    [found] = evaluate("transaction-open", transaction(doubts={"gap"}), now=5)
     assert found.sure == "possible"
 
 
-def test_the_coordinator_ended_it(look, transaction, ns):
+def test_the_coordinator_ended_it(evaluate, transaction, ns):
     one = transaction(action="ABORT", ended_by="coordinator", ended_ns=ns(4), ended_frame=9)
-    [found] = look("transaction-open", one)
+    [found] = evaluate("transaction-open", one)
     assert (found.cause, found.sure, found.frames) == ("timed-out", "certain", [5, 9])
 
 
 @pytest.mark.parametrize(("action", "by"), [("COMMIT", "client"), ("ABORT", "client"), ("COMMIT", "coordinator")])
-def test_it_ended(look, transaction, action, by):
-    assert look("transaction-open", transaction(action=action, ended_by=by), now=60) == []
+def test_it_ended(evaluate, transaction, action, by):
+    assert evaluate("transaction-open", transaction(action=action, ended_by=by), now=60) == []
 
 
-def test_its_client_is_gone(look, transaction, ns):
-    [found] = look("transaction-open", transaction(left_ns=ns(2)), now=3)
+def test_its_client_is_gone(evaluate, transaction, ns):
+    [found] = evaluate("transaction-open", transaction(left_ns=ns(2)), now=3)
     assert (found.cause, found.severity) == ("client-gone", "warning")
-    assert look("transaction-open", transaction(left_ns=ns(2), doubts={"one_way"}), now=3) == []
+    assert evaluate("transaction-open", transaction(left_ns=ns(2), doubts={"one_way"}), now=3) == []
 
 
-def test_no_answer_to_end_txn(look, transaction, ns):
+def test_no_answer_to_end_txn(evaluate, transaction, ns):
     one = transaction(end_asked_frame=8, end_asked_ns=ns(2))
-    [found] = look("transaction-open", one, now=13)
+    [found] = evaluate("transaction-open", one, now=13)
     assert (found.cause, found.culprit) == ("unanswered", "broker")
-    assert look("transaction-open", one, now=11) == []
+    assert evaluate("transaction-open", one, now=11) == []
 
 
 def test_captures(diagnosed):

@@ -1,11 +1,11 @@
 """A batch, half done, and the whole batch again."""
 
 
-def test_it_came_again_in_full(look, consumer, tallied):
-    [found] = look("whole-batches-again", consumer(whole_batches_again=tallied(2, 40, 20, sample="7:3")))
+def test_it_came_again_in_full(evaluate, consumer, tallied):
+    [found] = evaluate("whole-batches-again", consumer(whole_batches_again=tallied(2, 40, 20, sample="7:3")))
     assert (found.severity, found.culprit, found.sure, found.frames) == ("note", "application", "likely", [40, 20])
     assert "2 deliveries" in found.what
 
 
-def test_none_did(look, consumer):
-    assert look("whole-batches-again", consumer()) == []
+def test_none_did(evaluate, consumer):
+    assert evaluate("whole-batches-again", consumer()) == []

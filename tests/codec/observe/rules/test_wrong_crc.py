@@ -14,31 +14,31 @@ def legs(connection):
 @pytest.mark.parametrize(
     ("from_client", "culprit", "command"), [(True, "client", "SEND"), (False, "broker", "MESSAGE")]
 )
-def test_who_sent_it(look, connection, tallied, from_client, culprit, command):
-    [found] = look("wrong-crc", connection(wrong_crc={from_client: tallied(2, 9, 11)}))
+def test_who_sent_it(evaluate, connection, tallied, from_client, culprit, command):
+    [found] = evaluate("wrong-crc", connection(wrong_crc={from_client: tallied(2, 9, 11)}))
     assert (found.severity, found.culprit, found.sure, found.frames) == ("error", culprit, "likely", [9, 11])
     assert f"2 {command}" in found.what
 
 
-def test_frames_that_a_search_found(look, connection, tallied):
-    [found] = look("wrong-crc", connection(wrong_crc={True: tallied(1, 9)}, doubts={"weak_sync"}))
+def test_frames_that_a_search_found(evaluate, connection, tallied):
+    [found] = evaluate("wrong-crc", connection(wrong_crc={True: tallied(1, 9)}, doubts={"weak_sync"}))
     assert found.sure == "possible"
 
 
 @pytest.mark.parametrize("from_client", [True, False])
-def test_the_proxy_did_it(look, legs, tallied, from_client):
+def test_the_proxy_did_it(evaluate, legs, tallied, from_client):
     before, behind = legs if from_client else reversed(legs)
     behind.wrong_crc = {from_client: tallied(1, 9)}
-    [found] = look("wrong-crc", behind)
+    [found] = evaluate("wrong-crc", behind)
     assert found.culprit == "network"
     assert "the proxy changed them" in found.what
-    assert look("wrong-crc", before) == []
+    assert evaluate("wrong-crc", before) == []
 
 
 @pytest.mark.parametrize(("from_client", "culprit"), [(True, "client"), (False, "broker")])
-def test_it_came_to_the_proxy_like_this(look, legs, tallied, from_client, culprit):
+def test_it_came_to_the_proxy_like_this(evaluate, legs, tallied, from_client, culprit):
     before, behind = legs if from_client else reversed(legs)
     for leg in legs:
         leg.wrong_crc = {from_client: tallied(1, 9)}
-    assert [one.culprit for one in look("wrong-crc", before)] == [culprit]
-    assert look("wrong-crc", behind) == []
+    assert [one.culprit for one in evaluate("wrong-crc", before)] == [culprit]
+    assert evaluate("wrong-crc", behind) == []

@@ -3,7 +3,7 @@
 import pytest
 
 from pcli.codec.observe.bit_set import Bits
-from pcli.codec.observe.tracking.lifecycle_filter import LifecycleFilter, badness, is_system
+from pcli.codec.observe.tracking.lifecycle_filter import LifecycleFilter, is_system, severity_key
 from pcli.codec.observe.tracking.records.client_records import ConsumerRecord
 from pcli.codec.observe.tracking.records.lifecycle import Delivery, Lifecycle
 from pcli.codec.observe.tracking.records.topic_records import TopicRecord
@@ -75,7 +75,7 @@ def test_the_worst_come_first():
     lost = life(state="lost")
     often = life(Delivery(ANN, 12, 105 * MS, 2), Delivery(ANN, 14, 205 * MS, 2))
     slow, quick = life(receipt_ns=900 * MS), life()
-    assert sorted([quick, slow, often, lost], key=badness, reverse=True) == [lost, often, slow, quick]
+    assert sorted([quick, slow, often, lost], key=severity_key, reverse=True) == [lost, often, slow, quick]
 
 
 def test_what_is_the_brokers_own():

@@ -45,9 +45,9 @@ def test_from_send_to_the_answer_of_the_ack():
     ]
     assert duration_ns(one) == 52 * MS
     sent, receipt, delivered, *_ = steps_of(one)
-    assert (sent.who, sent.whom, sent.says) == ("till", "", "sequence 4")
-    assert (receipt.who, receipt.whom, receipt.says) == ("", "till", "7:1")
-    assert delivered.whom == "bill/ann"
+    assert (sent.sender, sent.receiver, sent.text) == ("till", "", "sequence 4")
+    assert (receipt.sender, receipt.receiver, receipt.text) == ("", "till", "7:1")
+    assert delivered.receiver == "bill/ann"
 
 
 def test_a_delivery_that_was_asked_for_follows_what_asked_for_it():
@@ -59,9 +59,9 @@ def test_a_delivery_that_was_asked_for_follows_what_asked_for_it():
         ("asked again", 32),
         ("delivered", 1),
     ]
-    assert "redelivered 1" in steps[-1].says
-    assert "negative acknowledgement" in steps[-1].says
-    assert "frame 13" in steps[-1].says
+    assert "redelivered 1" in steps[-1].text
+    assert "negative acknowledgement" in steps[-1].text
+    assert "frame 13" in steps[-1].text
 
 
 def test_what_the_broker_took_back_is_told_once():
@@ -75,20 +75,20 @@ def test_chunks_are_acknowledged_in_one_step():
     ack = Ack(20, 150 * MS, "individual")
     parts = [delivery(12 + chunk, 108, chunk=chunk, acks=(ack,)) for chunk in range(3)]
     steps = steps_of(life(*parts, num_chunks=3))
-    assert [step.says for step in steps if step.what == "delivered"] == ["chunk 0", "chunk 1", "chunk 2"]
+    assert [step.text for step in steps if step.what == "delivered"] == ["chunk 0", "chunk 1", "chunk 2"]
     assert [step.what for step in steps].count("acked") == 1
 
 
 @pytest.mark.parametrize(
-    ("fields", "what", "says"),
+    ("fields", "what", "text"),
     [
         ({"error": "ProducerFenced", "state": "refused"}, "refused", "ProducerFenced"),
         ({"state": "duplicate", "ledger": -1, "entry": -1}, "receipt", "a duplicate, dropped"),
     ],
 )
-def test_receipts_that_are_none(fields, what, says):
+def test_receipts_that_are_none(fields, what, text):
     step = steps_of(life(**fields))[-1]
-    assert (step.what, step.says) == (what, says)
+    assert (step.what, step.text) == (what, text)
 
 
 def test_a_resend_counts_for_the_receipt_behind_it():
@@ -105,19 +105,19 @@ def test_what_was_not_seen_has_no_time():
 
 def test_who_is_not_known_by_name():
     unknown = life(delivery(12, 108, consumer=consumer(topic="")))
-    assert steps_of(unknown)[-1].whom == "#5 of stream 2"
+    assert steps_of(unknown)[-1].receiver == "#5 of stream 2"
     unnamed = life(delivery(12, 108, consumer=consumer(name="")))
-    assert steps_of(unnamed)[-1].whom == "bill/#5 of stream 2"
+    assert steps_of(unnamed)[-1].receiver == "bill/#5 of stream 2"
 
 
 def test_names_from_the_wire_are_harmless():
     one = life(delivery(12, 108, consumer=consumer(name="\x1b[2J")))
-    assert steps_of(one)[-1].whom == r"bill/\x1b[2J"
+    assert steps_of(one)[-1].receiver == r"bill/\x1b[2J"
 
 
 def test_dead_letters_are_the_last_word():
     topic = "persistent://public/default/orders-bill-DLQ"
     one = life(delivery(12, 108), dead_letters=((topic, 30, 500 * MS), (topic, 31, 502 * MS)))
     assert told(one)[-2:] == [("dead letter", 30, 392), ("dead letter", 31, 394)]
-    assert steps_of(one)[-1].says == "sent to orders-bill-DLQ"
+    assert steps_of(one)[-1].text == "sent to orders-bill-DLQ"
     assert duration_ns(one) == 402 * MS

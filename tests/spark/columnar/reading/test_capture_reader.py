@@ -34,15 +34,15 @@ def eager(monkeypatch):
 
 @pytest.fixture
 def slow(monkeypatch):
-    """Counts the packets that `Tcp.segment` saw."""
+    """Counts the packets that `TcpReassembly.segment` saw."""
     calls = Counter()
-    original = streams.Tcp.segment
+    original = streams.TcpReassembly.segment
 
     def counted(self, segment, packet, time_ns):
         calls["segment"] += 1
         original(self, segment, packet, time_ns)
 
-    monkeypatch.setattr(streams.Tcp, "segment", counted)
+    monkeypatch.setattr(streams.TcpReassembly, "segment", counted)
     return calls
 
 

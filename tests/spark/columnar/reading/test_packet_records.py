@@ -72,7 +72,7 @@ def test_whole_records_from_a_place_on(both):
 
 def test_times_that_are_too_late_are_the_last_there_is():
     face = Interface(1)
-    records = records_of((b"ab", [(0, 1, 1, 1 << 70, face), (1, 2, 5, 3, face.behind_left_out())]))
+    records = records_of((b"ab", [(0, 1, 1, 1 << 70, face), (1, 2, 5, 3, face.after_left_out())]))
     assert records.time_ns.tolist() == [(1 << 63) - 1, 3]
     assert records.record(1) == (1, 2, 5, 3, face.left_out)
 

@@ -20,7 +20,7 @@ def bytes_of(entries):
 @pytest.mark.parametrize("seed", range(12))
 def test_it_answers_as_if_packets_came_one_by_one(seed):
     dice = random.Random(seed)
-    ways = [SimpleNamespace(name=number) for number in range(3)]
+    directions = [SimpleNamespace(name=number) for number in range(3)]
     plain, past = History(), Past()
     fed = 0
     for _ in range(4):
@@ -29,16 +29,16 @@ def test_it_answers_as_if_packets_came_one_by_one(seed):
         at = np.arange(count) * 3
         past.begin(data, at, at + 3)
         fate = [dice.choice(["together", "alone", "twice", "none", "together"]) for _ in range(count)]
-        way = [dice.randrange(3) for _ in range(count)]
+        direction = [dice.randrange(3) for _ in range(count)]
         taken = np.array([index for index in range(count) if fate[index] == "together"], np.int64)
         # What lies ahead is taken before what comes one by one.
-        past.take(ways, taken, np.array([way[index] for index in taken], np.int64), taken * 10)
+        past.take(directions, taken, np.array([direction[index] for index in taken], np.int64), taken * 10)
         for index in range(count):
             past.turn = index
             if dice.random() < 0.05:
-                for each in ways:
+                for each in directions:
                     assert bytes_of(past.of(each)) == bytes_of(plain.of(each))
-            entry = (ways[way[index]], index * 10, data, index * 3, index * 3 + 3)
+            entry = (directions[direction[index]], index * 10, data, index * 3, index * 3 + 3)
             repeats = {"together": 1, "alone": 1, "twice": 2, "none": 0}[fate[index]]
             fed += repeats
             for _ in range(repeats):
@@ -47,7 +47,7 @@ def test_it_answers_as_if_packets_came_one_by_one(seed):
                     past.append(entry)
         past.end(count)
     assert past.fed == fed
-    for each in ways:
+    for each in directions:
         assert bytes_of(past.of(each)) == bytes_of(plain.of(each))
 
 

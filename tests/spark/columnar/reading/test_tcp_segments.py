@@ -34,12 +34,12 @@ def agree(window):
     assert told is not None
     for index, (start, end, wire, _, face) in enumerate(records):
         one = pull_segment(data, face.link, start, end, wire, index, Fragments())
-        if told.way[index] < 0:
+        if told.direction[index] < 0:
             continue
         if one is None:
             assert not told.ordinary[index]
             continue
-        assert told.keys[told.way[index]] == one.key
+        assert told.keys[told.direction[index]] == one.key
         assert (told.seq[index], told.ack[index]) == (one.seq, one.ack)
         whole = one.flags & 0x17 == 0x10 and not one.missing and face.left_out is not face
         assert told.ordinary[index] == whole
@@ -81,7 +81,7 @@ def test_interfaces_of_different_kinds_and_packets_behind_what_was_left_out(both
     segments = both.talk(random.Random(3), 60)
     packets, faces = [], []
     kinds = [Interface(1), Interface(101), Interface(147)]
-    kinds.append(kinds[0].behind_left_out())
+    kinds.append(kinds[0].after_left_out())
     for number, one in enumerate(segments):
         face = kinds[number % 4]
         packets += both.wrapped([one], "raw" if face.link == 101 else "ethernet")[1]
@@ -89,7 +89,7 @@ def test_interfaces_of_different_kinds_and_packets_behind_what_was_left_out(both
     window = window_of(1, packets, faces)
     assert agree(window) == pytest.approx(len(segments) / 2, rel=0.1)
     told = read_segments(records_of(window))
-    assert (told.way[2::4] == -1).all()
+    assert (told.direction[2::4] == -1).all()
 
 
 def test_nothing_at_all():

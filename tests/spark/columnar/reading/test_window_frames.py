@@ -28,10 +28,10 @@ def together(found, turns, stream, client, data):
     """A row of frames of two bytes each, that end in these packets."""
     start = len(found.pool) + np.arange(len(turns)) * 2
     found.add([memoryview(data)])
-    way = SimpleNamespace(stream=STREAMS[stream], from_client=client, sync="start")
+    direction = SimpleNamespace(stream=STREAMS[stream], from_client=client, sync="start")
     packets = np.array(turns)
     columns = [start, np.full(len(turns), 2), packets, packets - 1, start * 10, np.zeros(len(turns), np.int64)]
-    found.put([way], columns)
+    found.put([direction], columns)
 
 
 def test_all_stand_by_their_turns_and_what_came_alone_first():
