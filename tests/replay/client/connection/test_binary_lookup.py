@@ -182,7 +182,7 @@ def test_what_does_not_help_is_not_tried_again(wire: Any, error: str) -> None:
     assert counts == [ClientFailure(error, "no")]
 
 
-@pytest.mark.parametrize(("supports_command", "asks"), [(True, False), (False, True)])
+@pytest.mark.parametrize(("knows", "asks"), [(True, False), (False, True)])
 def test_a_topic_is_not_created_by_asking_where_the_broker_can_do_that(wire: Any, knows: bool, asks: bool) -> None:
     end = wire()
     _ask(end, create=False)
