@@ -61,6 +61,24 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(AllowedSkips(file))
 
 
+PACKAGES_OF_ONE_WORKER = ("tests/spark/jobs", "tests/interop", "tests/spark/columnar/observation")
+"""Packages whose fixtures cost more than their tests (JVMs, programs to build, the whole corpus). They run first."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the tests of a module, or of such a package, in one worker: its fixtures are made once."""
+
+    def package_of(item: pytest.Item) -> int:
+        path = item.nodeid.partition("::")[0]
+        return next((at for at, one in enumerate(PACKAGES_OF_ONE_WORKER) if path.startswith(f"{one}/")), 99)
+
+    items.sort(key=package_of)
+    for item in items:
+        at = package_of(item)
+        group = PACKAGES_OF_ONE_WORKER[at] if at < 99 else item.nodeid.partition("::")[0]
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 def _shared(folder: str) -> Path:
     path = SHARED / folder
     if not path.is_dir():

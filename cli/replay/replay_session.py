@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from pcli.cli.common.output import Exit, json_text, say, write_line
+from pcli.cli.common.output import Exit, ignoring_closed_stdout, json_text, say, write_line
 from pcli.codec.errors import LocalError
 
 if TYPE_CHECKING:
@@ -65,11 +65,12 @@ class Run:
         if dry:
             return
         reports = [(name, report) for _ in range(self.repeat) for name, report in self._plays(replay)]
-        for name, report in reports:
-            print_report(name, report, _SHOWN)
-        if len(self.to) > 1:
-            print_two(reports[0], reports[1], _SHOWN)
         self._write([{"to": name, **report.json()} for name, report in reports])
+        with ignoring_closed_stdout():
+            for name, report in reports:
+                print_report(name, report, _SHOWN)
+            if len(self.to) > 1:
+                print_two(reports[0], reports[1], _SHOWN)
         if not all(report.good for _, report in reports):
             raise typer.Exit(Exit.NO)
 

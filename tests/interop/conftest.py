@@ -52,9 +52,10 @@ def needed(*tools: str) -> None:
             raise MissingError(f"there is no {tool} here")
 
 
-def compiled(*words: str | Path, cwd: Path) -> None:
+def compiled(*words: str | Path, cwd: Path, **environment: str) -> None:
     """Compile our own source: when that fails it is wrong, and nothing is missing."""
-    done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=BUILD_SECONDS)
+    env = os.environ | environment
+    done = subprocess.run(words, cwd=cwd, env=env, capture_output=True, text=True, timeout=BUILD_SECONDS)
     assert done.returncode == 0, done.stderr
 
 
@@ -90,7 +91,9 @@ def go_program(cache: Path) -> list[str | Path]:
     """Go's own cache knows what is to be done again."""
     needed("go")
     fetched("go", "list", "-mod=readonly", "-deps", ".", cwd=HERE / "go")
-    compiled("go", "build", "-mod=readonly", "-buildvcs=false", "-o", cache / "interop", ".", cwd=HERE / "go")
+    # Without cgo the client uses the zstd that is written in Go: no C compiler is needed, and the build is twice as fast.
+    words = ("go", "build", "-mod=readonly", "-buildvcs=false", "-o", cache / "interop", ".")
+    compiled(*words, cwd=HERE / "go", CGO_ENABLED="0")
     return [cache / "interop"]
 
 

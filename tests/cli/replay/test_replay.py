@@ -1,6 +1,8 @@
 """`pcli replay` as a user has it."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -26,6 +28,14 @@ def test_all_is_equal(replay, small_captures):
     assert (done.code, done.err) == (0, "pcli: not replayed: connections that began before the capture: 1\n")
     assert done.out.startswith("against the mini-broker\n")
     assert row(done.out, "MESSAGE") == [35, 0, 0]
+
+
+def test_a_closed_stdout_leaves_the_report_and_the_exit_code(small_captures, tmp_path):
+    words = f"{small_captures / SIMPLE} --report {tmp_path / 'result.json'}"
+    command = f"set -o pipefail; {sys.executable} -m pcli.cli replay {words} | true"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (0, 1)
+    assert json.loads((tmp_path / "result.json").read_text())["good"] is True
 
 
 def test_a_difference(replay, small_captures, broker, tmp_path):
