@@ -91,7 +91,7 @@ def go_program(cache: Path) -> list[str | Path]:
     """Go's own cache knows what is to be done again."""
     needed("go")
     fetched("go", "list", "-mod=readonly", "-deps", ".", cwd=HERE / "go")
-    # Without cgo the client uses the zstd that is written in Go: no C compiler is needed, and the build is twice as fast.
+    # Without cgo the client uses a zstd in Go: the build needs no C compiler, and half the time.
     words = ("go", "build", "-mod=readonly", "-buildvcs=false", "-o", cache / "interop", ".")
     compiled(*words, cwd=HERE / "go", CGO_ENABLED="0")
     return [cache / "interop"]
